@@ -1,12 +1,16 @@
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./scripts/suites/longest-first.ts";
 
-const serial = { fileParallelism: false, maxWorkers: 1, testTimeout: 60_000, hookTimeout: 180_000 };
-// Files that wait for processes and timers more than they compute: two at a time fill two cores.
-const inPairs = { ...serial, fileParallelism: true, maxWorkers: 2 };
+const serial = { fileParallelism: false, maxWorkers: 1, testTimeout: 120_000, hookTimeout: 180_000 };
+/** For files that wait for processes, engines and clocks more than they compute. */
+const together = (maxWorkers: number) => ({ ...serial, fileParallelism: true, maxWorkers });
 // Files that compute: left to itself vitest keeps a processor free, which of two is half the machine.
 const onAll = { maxWorkers: Math.max(2, availableParallelism() - 1) };
+// Files of one worker share its process and its loaded modules: half the processor time of a suite of many small files was
+// imports. Nothing in the product keeps state in a module, and a test puts back what it changes of its process.
+const shared = { isolate: false };
 // What the processes that tests start have compiled once, the next ones find: a third of a control plane's start.
 const env = { NODE_COMPILE_CACHE: join(tmpdir(), "stoker-test-compiled") };
 // A poll that is given no time of its own waits for a fact, however slow the machine: the default is a second.
@@ -23,26 +27,34 @@ const project = (name: string, options: object = {}) => ({
   },
 });
 
-// One project per test folder. Suites that load real weights run one file at a time: two cores are not two machines.
+// One project per test folder. `scripts/suites/stages.ts` names the suites that run beside each other.
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       // Nothing in it waits, but some compute for seconds where a machine is slow or shared.
-      project("unit", { ...onAll, testTimeout: 60_000 }),
+      project("unit", { ...onAll, ...shared, testTimeout: 60_000 }),
       { test: { name: "architecture", include: ["test/*.test.ts"], environment: "node" } },
-      project("contract", { ...onAll, testTimeout: 60_000, hookTimeout: 180_000 }),
-      project("conformance", inPairs),
-      project("integration", inPairs),
-      project("e2e", { ...serial, testTimeout: 240_000, hookTimeout: 300_000 }),
+      project("contract", {
+        ...onAll,
+        ...shared,
+        testTimeout: 60_000,
+        hookTimeout: 180_000,
+        globalSetup: "test/contract/global-setup.ts",
+      }),
+      project("conformance", together(2)),
+      // A file uses a third of a processor; chaos runs beside it, and both take about as long.
+      project("integration", { ...together(3), ...shared }),
+      project("security", together(2)),
+      project("e2e", { ...together(2), testTimeout: 240_000, hookTimeout: 300_000 }),
       project("docker", {
-        ...inPairs,
+        ...together(3),
         testTimeout: 240_000,
         hookTimeout: 600_000,
         globalSetup: "test/docker/global-setup.ts",
       }),
       project("gpu", { ...serial, testTimeout: 240_000, hookTimeout: 300_000 }),
-      // Most of its time it waits for clocks and restarts: three of its files at a time use little more than one core.
-      project("chaos", { ...inPairs, maxWorkers: 3, testTimeout: 240_000 }),
+      project("chaos", { ...together(2), testTimeout: 240_000 }),
     ],
   },
 });

@@ -17,7 +17,7 @@ export interface BackupSettings {
     | undefined;
 }
 
-/** `problem` is told of every value that cannot be used. */
+/** `problem` is called for every unusable value. */
 export function readBackupSettings(
   text: (key: string) => string | undefined,
   dataDir: string,

@@ -1,8 +1,9 @@
 // Environment of the agent -> one frozen object. Every problem is reported at once.
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
+import { isLoopbackHost } from "../proto/address-rules.ts";
 import { type BackupSettings, readBackupSettings } from "./backup-settings.ts";
-import { isLoopback, networksIn } from "./networks.ts";
+import { networksIn } from "./networks.ts";
 import { type RentalSettings, readRentalSettings } from "./rental-settings.ts";
 import { Secret } from "./secret.ts";
 
@@ -16,8 +17,12 @@ export interface AgentConfig {
   readonly ingressHost: string;
   /** 0: the last one if it is free, else any. */
   readonly ingressPort: number;
+  /** Acknowledged usage records are kept within these limits, to be sent again after a restore of the database. */
+  readonly keep: { readonly maxAgeMs: number; readonly maxBytes: number };
   /** The data path speaks mutual TLS, else plain HTTP. */
   readonly ingressTls: boolean;
+  /** The data path leaves this machine unencrypted, as STOKER_INGRESS_TLS=off allows. */
+  readonly isPlain: boolean;
   /** Origin of the data path as gateways reach it; by default host and port of the ingress. Of its scheme see announcedOrigin. */
   readonly advertise: string | undefined;
   /** Requests that may wait for one instance; undefined: four times its batch, at least 200. */
@@ -26,7 +31,7 @@ export interface AgentConfig {
   readonly metricsPort: number;
   /** A file with the bearer token that the metrics pages ask for; undefined: none. */
   readonly metricsTokenFile: string | undefined;
-  /** Whose names the figures of GPUs have. */
+  /** Naming scheme of the GPU metrics. */
   readonly gpuMetrics: "native" | "dcgm" | "off";
   readonly driver: "process" | "docker" | "auto";
   readonly modelsDir: string;
@@ -45,28 +50,26 @@ export interface AgentConfig {
   readonly hfEndpoint: string | undefined;
   /** Customers' URLs of adapters may lead into private networks, by any port and plain http. */
   readonly allowsPrivateUrls: boolean;
-  /** Where customers' URLs never lead, in CIDR. */
+  /** Networks that customers' URLs must never reach, in CIDR. */
   readonly blockedNetworks: readonly string[];
   readonly hfToken: Secret | undefined;
   /** The hub is not asked: what is here, or at a neighbour, must do. */
   readonly hfOffline: boolean;
   readonly hfMetadataMs: number | undefined;
   readonly hfSilenceMs: number | undefined;
-  /** What the weights cache may take; undefined: what the disk has. */
+  /** Maximum bytes of the weights cache; undefined: the disk. */
   readonly modelsQuotaBytes: number | undefined;
   readonly pypiIndex: string | undefined;
-  /** Of agent instances. */
+  /** Backups of agent instances. */
   readonly backups: BackupSettings;
   readonly rentals: RentalSettings;
   readonly logLevel: string;
   readonly stopsWithParent: boolean;
-  /** A host that has not joined ends with a sentence where its token is refused, instead of asking for ever. */
-  readonly endsWhenRefused: boolean;
   /** A stop takes the model servers of this host along. */
   readonly stopsInstances: boolean;
-  /** How long running requests may take to finish at a stop. */
+  /** Time that running requests have to finish at a stop. */
   readonly drainMs: number;
-  /** What the bodies of all requests that run or wait here may come to. */
+  /** Maximum bytes of the bodies of all running and waiting requests. */
   readonly bodyMemoryBytes: number;
   /** Chaos tests only. */
   readonly fault: string | undefined;
@@ -125,12 +128,17 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
   const ingressHost = text("STOKER_INGRESS_HOST") ?? "127.0.0.1";
   const tls = oneOf("STOKER_INGRESS_TLS", ["auto", "on", "off"], "auto");
   const reached = URL.parse(advertise ?? "")?.hostname ?? ingressHost;
-  // Nothing of a path that begins and ends on this machine is on any wire.
-  const isLocal = isLoopback(ingressHost) && isLoopback(reached);
+  // A data path that begins and ends on this machine crosses no network.
+  const isLocal = isLoopbackHost(ingressHost) && isLoopbackHost(reached);
   const ingressTls = control !== "" && (tls === "on" || (tls === "auto" && !isLocal));
   if (localDesired && tls === "on")
     problems.push(
       "STOKER_INGRESS_TLS=on needs a control plane, which gives the certificate: there is none beside STOKER_LOCAL_DESIRED",
+    );
+  if (!ingressTls && !isLocal && tls !== "off")
+    problems.push(
+      "the data path listens beyond this machine and cannot speak TLS, because only a control plane gives it a certificate: " +
+        "listen on 127.0.0.1 (STOKER_INGRESS_HOST), or set STOKER_INGRESS_TLS=off to serve prompts and answers unencrypted",
     );
   if (!ingressTls && advertise?.startsWith("https:"))
     problems.push(
@@ -152,7 +160,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     nodeName: text("STOKER_NODE_NAME") ?? hostname(),
     ingressHost,
     ingressPort: number("STOKER_INGRESS_PORT", 0, 65_535) ?? 0,
+    keep: {
+      maxAgeMs: (number("STOKER_KEEP_ACKNOWLEDGED_HOURS", 0, 8_760) ?? 48) * 3_600_000,
+      maxBytes: (number("STOKER_KEEP_ACKNOWLEDGED_MB", 0, 1_000_000) ?? 512) * 2 ** 20,
+    },
     ingressTls,
+    isPlain: !ingressTls && !isLocal,
     advertise,
     queueLimit: number("STOKER_QUEUE_LIMIT", 0, 100_000),
     metricsHost: text("STOKER_AGENT_METRICS_HOST") ?? "127.0.0.1",
@@ -182,7 +195,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
-    endsWhenRefused: text("STOKER_END_WHEN_REFUSED") === "1",
     stopsInstances,
     // A supervisor that stops the whole machine's Stoker is not kept waiting as long as a rolling restart may take.
     drainMs: number("STOKER_DRAIN_MS", 0, 3_600_000) ?? (stopsInstances ? 8_000 : 30_000),

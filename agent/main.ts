@@ -1,9 +1,11 @@
 // The agent of one host as a process. A straight list: configuration, state, data path, drivers, loop, session; the reverse
 // on the way out. Its model servers outlive it unless it is told to take them along. Environment: config.ts.
 import { mkdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { pino } from "pino";
+import { isLoopbackHost } from "../proto/address-rules.ts";
+import { readBearerSecret } from "../proto/bearer-secret.ts";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
 import { createAdapterFiles } from "./adapters/adapter-files.ts";
@@ -30,10 +32,10 @@ import { openState } from "./state/open-state.ts";
 import { announcedOrigin, choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.ts";
 import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
-import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
+import { dieOnDefect, reportAndExit } from "./wiring/defects.ts";
 import { chooseDriver, containerRules, createDrivers, engineNames, isolationTrouble } from "./wiring/drivers.ts";
 import { dropOldGraphs } from "./wiring/graph-caches.ts";
-import { inspection } from "./wiring/inspection.ts";
+import { inspection, plainWarning } from "./wiring/inspection.ts";
 import { gpuFaults, watchInventory } from "./wiring/inventory-watch.ts";
 import { measuredDriver } from "./wiring/measured-driver.ts";
 import { recordTrouble, recordTroubleChanges } from "./wiring/record-trouble.ts";
@@ -43,7 +45,7 @@ import { stopSignal } from "./wiring/stop-signal.ts";
 import { hostVolumes, volumeExecutors } from "./wiring/volumes.ts";
 import { createHostWeights } from "./wiring/weights.ts";
 
-/** What a model server may take to end when it is stopped with the agent; its requests were drained before. */
+/** Time that a model server has to end when it is stopped with the agent; its requests were drained before. */
 const instanceGraceMs = 5_000;
 const flushMs = 2_000;
 
@@ -51,6 +53,7 @@ async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = pino({ level: config.logLevel }, createLogDestination(2, 64));
   dieOnDefect(log);
+  if (config.isPlain) log.warn(plainWarning);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
   const lastBackup = lastSuccess(config.dataDir, log);
@@ -59,7 +62,7 @@ async function main(): Promise<void> {
   // State and what this host has.
   mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
   const lock = await lockFolder(config.dataDir, log);
-  const state = await openState(join(config.dataDir, "state.db"), log);
+  const state = await openState(join(config.dataDir, "state.db"), log, Date.now, config.keep);
   const hostId = state.session.hostId();
   const kernelLog = openKernelLog();
   const xids = createXidWatch(kernelLog, log);
@@ -74,6 +77,7 @@ async function main(): Promise<void> {
     xids,
     bootId: bootId(),
     rentals: rentals.offer,
+    rentalsUseGpus: config.rentals.devices === "nvidia",
     containers: (dockerVersion) => containerRules(config, dockerVersion),
     isolation: (dockerVersion) => isolationTrouble(config, dockerVersion, hostId, log),
     metricsAddress: () => metricsAddress(config, metricsPort),
@@ -150,7 +154,7 @@ async function main(): Promise<void> {
     config,
     version,
     state,
-    // The page may listen only after the inventory was read, and where it does must not be told a minute late.
+    // The page may listen only after the inventory was read, and its address must not be reported a minute late.
     inventory: () => ({ ...inventory.current(), metricsAddress: metricsAddress(config, metricsPort) }),
     advertise,
     reconciler: () => ({ report: reconciler.report, setDesired: obey, hold: reconciler.hold }),
@@ -177,6 +181,7 @@ async function main(): Promise<void> {
     keys: control.keys,
     nodeEpoch: control.nodeEpoch,
     controlTimeMs: control.clock.nowMs,
+    ticketTimeMs: control.clock.ticketTimeMs,
     spool: state.spool,
     logs: (id, range, signal) => driver.logs(id, range, signal),
     weights: weights.serve,
@@ -245,6 +250,12 @@ async function main(): Promise<void> {
   addGpuMetrics(metrics.registry, config.gpuMetrics, samples.gpuFacts);
   addUsageMetrics(metrics.registry, () => samples.host.value, samples.used);
   const { metricsTokenFile } = config;
+  const metricsToken = metricsTokenFile === undefined ? undefined : readBearerSecret(metricsTokenFile);
+  if (!metricsToken && !isLoopbackHost(config.metricsHost))
+    log.warn(
+      { host: config.metricsHost },
+      "metrics pages are open to other machines: set STOKER_AGENT_METRICS_TOKEN_FILE",
+    );
   const page = await startMetricsServer({
     pages: {
       "/metrics": { contentType: metrics.registry.contentType, render: () => metrics.registry.metrics() },
@@ -261,6 +272,7 @@ async function main(): Promise<void> {
               driver: driverName,
               addresses: config.control?.addresses ?? [],
               advertise,
+              isPlain: config.isPlain,
               inventory: inventory.current,
               control,
               spool: state.spool,
@@ -273,10 +285,15 @@ async function main(): Promise<void> {
     host: config.metricsHost,
     port: config.metricsPort,
     took: metrics.served,
-    token: metricsTokenFile === undefined ? undefined : readFileSync(metricsTokenFile, "utf8").trim(),
+    token: metricsToken,
   });
   metricsPort = page.port;
-  const address = { ingress_port: ingressPort, metrics_host: config.metricsHost, metrics_port: page.port };
+  const address = {
+    ingress_port: ingressPort,
+    metrics_host: config.metricsHost,
+    metrics_port: page.port,
+    ...(metricsTokenFile === undefined ? {} : { metrics_token_file: resolve(metricsTokenFile) }),
+  };
   writeAgentFile(config.dataDir, { pid: process.pid, ...address, host_id: hostId }, log);
   const loopEnding = new AbortController();
   const sessionEnding = new AbortController();
@@ -289,7 +306,7 @@ async function main(): Promise<void> {
   const session = control.run(sessionEnding.signal);
   log.info({ hostId, version, driver: driverName, ingressPort, metricsPort: page.port }, "the agent serves");
 
-  // The way out: nothing new is taken or started, what runs is finished, its usage is told.
+  // Shutdown: accept and start nothing new, finish running requests, send their usage.
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
   setTimeout(() => process.exit(1), config.drainMs + 2 * instanceGraceMs + 10_000).unref();
   control.reportSoon();
@@ -312,4 +329,4 @@ async function main(): Promise<void> {
   log.flush(() => process.exit(0));
 }
 
-await main().catch(tellAndExit);
+await main().catch(reportAndExit);

@@ -8,9 +8,6 @@ export function networksIn(text: string): readonly string[] | undefined {
   return networks.every(isNetwork) ? networks : undefined;
 }
 
-/** Of a name or address, as in a URL or not: whether it is this machine's alone. */
-export const isLoopback = (host: string): boolean => /^(127(\.\d{1,3}){3}|\[?::1\]?|localhost)$/.test(host);
-
 function inCidr(entry: string): string {
   const family = isIP(entry);
   return family === 0 ? entry : `${entry}/${family === 6 ? 128 : 32}`;

@@ -1,7 +1,7 @@
 // The part of the agent's environment that concerns containers for customers. No image named: no rentals on this host.
 
 export interface RentalSettings {
-  /** What customers may rent containers of, by the name they use. Empty: this host offers none. */
+  /** Images that customers may rent, by the name they use. Empty: this host offers none. */
   readonly images: ReadonlyMap<string, string>;
   /** Networks of rentals are /28s of it. */
   readonly subnet: string;
@@ -9,7 +9,7 @@ export interface RentalSettings {
   readonly ports: { readonly first: number; readonly last: number };
   /** Address of this host on which those ports are published. */
   readonly bind: string;
-  /** Where customers reach them; undefined: as gateways reach the data path. */
+  /** Address at which customers reach them; undefined: the host of the data path. */
   readonly address: string | undefined;
   /** Name servers of rentals: public ones, because private addresses are out of their reach. */
   readonly dns: readonly string[];
@@ -17,7 +17,7 @@ export interface RentalSettings {
   readonly denied: readonly string[];
   /** TCP ports that nothing outside is reached on: mail, unless the operator says otherwise. */
   readonly deniedPorts: readonly number[];
-  /** Of the writable root, where the engine's storage can limit it; 0: none. */
+  /** Limit of the writable root, if the engine's storage supports it; 0: none. */
   readonly diskBytes: number;
   /** `none` hands no GPU into the container: for tests on machines whose GPUs are not real. */
   readonly devices: "nvidia" | "none";
@@ -28,7 +28,7 @@ const gib = 1024 ** 3;
 const mailPorts = "25 465 587";
 const cidrForm = /^\d{1,3}(\.\d{1,3}){3}(\/\d{1,2})?$/;
 
-/** `problem` is told of every value that cannot be used. */
+/** `problem` is called for every unusable value. */
 export function readRentalSettings(
   text: (key: string) => string | undefined,
   problem: (sentence: string) => void,

@@ -1,5 +1,5 @@
-// What the agent's data path costs beside asking the engine itself, how long a restarted agent takes to have all its model
-// servers again, and how fast its metrics page is. A real agent process without a control plane, which obeys a file.
+// Cost of the agent's data path compared with direct engine calls, time to adopt model servers after a restart, and speed of the
+// metrics page. Uses a real agent process with a desired-state file instead of a control plane.
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ const [scraped, gpus] = [16, 8];
 
 interface Kind {
   readonly name: "request" | "stream";
-  /** By how many callers: how many requests. */
+  /** Number of requests by number of callers. */
   readonly requests: Readonly<Record<number, number>>;
 }
 
@@ -53,6 +53,7 @@ function ticketsFor(agent: LocalAgent, instanceId: string, kind: Kind, n: number
       {
         requestId: randomId<"request">(24),
         attempt: 1,
+        hostId: "host",
         instanceId,
         deployId: "deployment",
         admittedAtMs: now,
@@ -101,7 +102,7 @@ async function round(agent: LocalAgent, engineUrl: string, instanceId: string, k
   };
 }
 
-/** As the gateway asks: all callers on one connection. */
+/** Like the gateway: all callers share one connection. */
 async function overShared(
   origin: string,
   path: string,
@@ -133,15 +134,16 @@ async function overShared(
   }
 }
 
-/** Every instance answers a request through the data path; seconds since `began`. */
-async function untilAllServe(agent: LocalAgent, ids: readonly string[], began: number): Promise<number> {
+/** Waits until every instance responds through the data path. Returns the seconds since `startMs`. */
+async function untilAllServe(agent: LocalAgent, ids: readonly string[], startMs: number): Promise<number> {
   const waiting = new Set(ids);
   while (waiting.size > 0) {
     for (const id of [...waiting]) if ((await agent.complete(id))?.status === 200) waiting.delete(id);
-    if (performance.now() - began > 600_000) throw new Error(`${waiting.size} instances did not come\n${agent.log()}`);
+    if (performance.now() - startMs > 600_000)
+      throw new Error(`${waiting.size} instances did not come\n${agent.log()}`);
     await sleep(5);
   }
-  return (performance.now() - began) / 1000;
+  return (performance.now() - startMs) / 1000;
 }
 
 async function adoption(rounds: number): Promise<{ readonly cold: number; readonly adopted: readonly number[] }> {
@@ -150,18 +152,18 @@ async function adoption(rounds: number): Promise<{ readonly cold: number; readon
     const specs = Array.from({ length: adopted }, () => agent.spec());
     const ids = specs.map((spec) => spec.instanceId as string);
     agent.want(specs);
-    let began = performance.now();
+    let startMs = performance.now();
     agent.start();
-    const cold = await untilAllServe(agent, ids, began);
+    const cold = await untilAllServe(agent, ids, startMs);
     const before = new Set(agent.pids());
     const seconds: number[] = [];
     for (let i = 0; i < rounds; i++) {
       await agent.kill("SIGKILL");
-      began = performance.now();
+      startMs = performance.now();
       agent.start();
-      seconds.push(await untilAllServe(agent, ids, began));
+      seconds.push(await untilAllServe(agent, ids, startMs));
     }
-    if (agent.pids().some((pid) => !before.has(pid))) throw new Error("a model server was started anew");
+    if (agent.pids().some((pid) => !before.has(pid))) throw new Error("a model server was restarted");
     return { cold, adopted: seconds };
   } finally {
     await agent.clean();
@@ -183,9 +185,9 @@ async function scrapes(engineUrl: string): Promise<{ readonly ms: readonly numbe
     const ms: number[] = [];
     let page = "";
     for (let i = 0; i < 600; i++) {
-      const began = performance.now();
+      const startMs = performance.now();
       page = await (await fetch(url)).text();
-      if (i >= 100) ms.push(performance.now() - began);
+      if (i >= 100) ms.push(performance.now() - startMs);
     }
     return { ms, series: page.split("\n").filter((line) => line !== "" && !line.startsWith("#")).length };
   } finally {
@@ -215,7 +217,7 @@ const span = (values: readonly number[], digits = 2) =>
   `${median(values).toFixed(digits)} (${Math.min(...values).toFixed(digits)} to ${Math.max(...values).toFixed(digits)})`;
 
 export async function benchAgent({ rounds, only }: { rounds: number; only: string | undefined }): Promise<void> {
-  const out: string[] = [`\nagent: medians of ${rounds} rounds (min to max); the engine asked directly = 1`];
+  const out: string[] = [`\nagent: medians of ${rounds} rounds (min to max); direct engine calls = 1`];
   const engine = await startEngine();
   const wants = (name: string) => only === undefined || only === name;
   try {
@@ -260,7 +262,7 @@ export async function benchAgent({ rounds, only }: { rounds: number; only: strin
   if (wants("adoption")) {
     const { cold, adopted: seconds } = await adoption(rounds);
     out.push(
-      `\nadoption of ${adopted} instances after kill -9, until each serves: ${span(seconds)} s (started anew: ${cold.toFixed(1)} s)`,
+      `\nadoption of ${adopted} instances after kill -9, until each serves: ${span(seconds)} s (cold start: ${cold.toFixed(1)} s)`,
     );
   }
   process.stdout.write(`${out.join("\n")}\n`);

@@ -1,4 +1,4 @@
-// The yardstick: what Fastify and undici cost when they do nothing but pass a request on. Run: node bench/bare-proxy.ts ENGINE_URL
+// Baseline: a proxy of Fastify and undici that only forwards requests. Run: node bench/bare-proxy.ts ENGINE_URL
 import Fastify from "fastify";
 import { Pool } from "undici";
 

@@ -1,8 +1,8 @@
-// A fleet of simulated hosts: eight H100s each, as their records, their reports and their rows.
+// Simulated hosts with eight H100 each: records, reports and rows.
 
 import type { HostView, Inventory } from "../control-plane/fleet/host.ts";
 import type { HostLive } from "../control-plane/fleet/live.ts";
-import type { OpenDatabase } from "../control-plane/store/database.ts";
+import type { OpenDatabase } from "../control-plane/store/core/database.ts";
 import type { HostId } from "../proto/ids.ts";
 
 const gib = 1024 ** 3;
@@ -33,7 +33,7 @@ export function hostView(id: HostId): HostView {
   };
 }
 
-/** What one report says: eight GPUs and two instances. */
+/** Report of a host with eight GPUs. */
 export function liveOf(id: HostId): HostLive {
   return {
     ...{ gpuSampleAgeMs: 400, spool: { records: 3, bytes: 900, oldestAgeSeconds: 1 }, clockSkewSeconds: 0.001 },
@@ -55,9 +55,9 @@ export async function insertHosts(db: OpenDatabase["db"], ids: readonly HostId[]
       .insertInto("host")
       .values(
         ids.slice(at, at + 500).map((id) => ({
-          ...{ host_id: id, hostname: id, advertise: "http://127.0.0.1:9", agent_version: "bench", schedulable: true },
-          ...{ inventory: JSON.stringify(inventoryOf(id)), node_epoch: 1n, ticket_key: Buffer.alloc(32) },
-          seen_at: new Date(),
+          ...{ hostId: id, hostname: id, advertise: "http://127.0.0.1:9", agentVersion: "bench", schedulable: true },
+          ...{ inventory: JSON.stringify(inventoryOf(id)), nodeEpoch: 1n, ticketKey: Buffer.alloc(32) },
+          seenAt: new Date(),
         })),
       )
       .execute();

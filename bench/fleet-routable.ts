@@ -1,4 +1,4 @@
-// How long a host's word "ready" takes until requests are routed there, over real gRPC sessions with real certificates.
+// Time from a `ready` report to routing, over real gRPC sessions with certificates.
 import { startFakeAgent } from "../test/fakes/agent-session.ts";
 import { startReplica } from "../test/integration/fleet/replica.ts";
 
@@ -16,7 +16,7 @@ export async function benchRoutable(url: string, print: (line: string) => void):
   try {
     for (const agent of agents) agent.connect();
     await until(() => {
-      // As agents do: whoever was turned away comes again.
+      // Reconnect refused agents, as real agents do.
       for (const agent of agents) {
         if (agent.ended === undefined) continue;
         refused.set(agent.ended, (refused.get(agent.ended) ?? 0) + 1);
@@ -27,9 +27,9 @@ export async function benchRoutable(url: string, print: (line: string) => void):
     const waits: number[] = [];
     for (let n = 0; n < deployments; n++) {
       const { id } = await replica.deploy({ modelName: `ada/m${n}` });
-      const told = () => agents.find((agent) => agent.desired?.instances.some((one) => one.deployId === id));
-      await until(() => told() !== undefined);
-      const agent = told();
+      const findAgent = () => agents.find((agent) => agent.desired?.instances.some((one) => one.deployId === id));
+      await until(() => findAgent() !== undefined);
+      const agent = findAgent();
       const mine = (agent?.desired?.instances ?? []).map((one) => ({
         ...{ instanceId: one.instanceId, deployId: one.deployId, generation: one.generation },
         phase: "ready",
@@ -42,7 +42,7 @@ export async function benchRoutable(url: string, print: (line: string) => void):
     waits.sort((a, b) => a - b);
     const at = (share: number) => Math.round(waits[Math.floor(share * (waits.length - 1))] ?? 0);
     print(`${agentCount} real sessions: report to routable p50 ${at(0.5)} ms, p95 ${at(0.95)} ms`);
-    for (const [why, times] of refused) print(`  turned away ${times} times: ${why}`);
+    for (const [why, times] of refused) print(`  refused ${times} times: ${why}`);
   } finally {
     await Promise.all(agents.map((agent) => agent.close()));
     await replica.stop();
@@ -52,7 +52,7 @@ export async function benchRoutable(url: string, print: (line: string) => void):
 async function until(isTrue: () => boolean): Promise<void> {
   const end = performance.now() + 60_000;
   while (!isTrue()) {
-    if (performance.now() > end) throw new Error("it did not happen within 60 s");
+    if (performance.now() > end) throw new Error("condition not met within 60 s");
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
 }

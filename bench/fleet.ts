@@ -1,6 +1,5 @@
-// Fleets of 100 to 5,000 hosts. Placing is measured as the pure function and as rows in PostgreSQL; hosts are simulated behind
-// the session port (heartbeats, reports, everything the control plane does with them at its real pace), since what is asked
-// is what one more host costs. The way from a report to a route is measured over real gRPC sessions.
+// Fleets of 100 to 5,000 hosts: placements per second (pure and in PostgreSQL), cost per host (simulated behind the session port
+// at the real pace), and time from report to route over real gRPC sessions.
 import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import pino from "pino";
@@ -16,10 +15,10 @@ import { createLiveFigures } from "../control-plane/fleet/live.ts";
 import { createMembership } from "../control-plane/fleet/membership.ts";
 import { createRoutingTable } from "../control-plane/fleet/routing-table.ts";
 import { snapshot } from "../control-plane/fleet/snapshot.ts";
-import { openDatabase } from "../control-plane/store/database.ts";
-import { createDeploymentStore } from "../control-plane/store/deployments-store.ts";
-import { createFleetStore } from "../control-plane/store/fleet-store.ts";
-import { createReserveStore } from "../control-plane/store/gpu-reserve-store.ts";
+import { openDatabase } from "../control-plane/store/core/database.ts";
+import { createDeploymentStore } from "../control-plane/store/deployments/deployments-store.ts";
+import { createReserveStore } from "../control-plane/store/deployments/gpu-reserve-store.ts";
+import { createFleetStore } from "../control-plane/store/fleet/fleet-store.ts";
 import { type AccountId, type HostId, randomId } from "../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../test/fakes/postgres.ts";
 import { hostIds, hostView, insertHosts, liveOf } from "./fleet-hosts.ts";
@@ -32,21 +31,21 @@ const monotonicMs = () => performance.now();
 const print = (line: string) => process.stdout.write(`${line}\n`);
 
 export async function benchFleet({ only }: { readonly only: string | undefined }): Promise<void> {
-  const isAsked = (part: string) => only === undefined || only === part;
-  if (isAsked("place"))
+  const isSelected = (part: string) => only === undefined || only === part;
+  if (isSelected("place"))
     for (const size of sizes) print(`${size} hosts: ${Math.round(placementsPerSecond(size))} placements/s, pure`);
-  if (!["durable", "sessions", "routable"].some(isAsked)) return;
+  if (!["durable", "sessions", "routable"].some(isSelected)) return;
   const postgres = await startPostgres();
   try {
-    if (isAsked("durable")) for (const size of [500, 5_000]) await benchDurable(postgres, size);
-    if (isAsked("sessions")) await benchSessions(postgres);
-    if (isAsked("routable")) await benchRoutable(await postgres.migratedDatabase(), print);
+    if (isSelected("durable")) for (const size of [500, 5_000]) await benchDurable(postgres, size);
+    if (isSelected("sessions")) await benchSessions(postgres);
+    if (isSelected("routable")) await benchRoutable(await postgres.migratedDatabase(), print);
   } finally {
     await postgres.stop();
   }
 }
 
-/** Mixed sizes into a fleet that stays two thirds full: what was placed first makes room again. */
+/** Places mixed sizes into a fleet that stays two thirds full, by removing the oldest placements. */
 function placementsPerSecond(size: number): number {
   const index = createPlacementIndex(hostIds(size).map(hostView));
   const wants: Want[] = [1, 1, 1, 2, 4, 8].map((gpusPerInstance, n) => ({
@@ -72,7 +71,7 @@ function placementsPerSecond(size: number): number {
       });
   };
   let n = 0;
-  // Warm, and as full as it stays.
+  // Warm up and fill the fleet.
   while (n < size * 2 + 2_000) once(n++);
   const from = performance.now();
   const first = n;
@@ -104,8 +103,8 @@ async function benchDurable(postgres: TestPostgres, size: number): Promise<void>
   await fleet.db
     .insertInto("account")
     .values({
-      ...{ account_id: account, email: "bench@example.com", display_name: "bench", suspend_reason: null },
-      ...{ wrapped_dek: randomBytes(60), kek_version: 1, deleted_at: null },
+      ...{ accountId: account, email: "bench@example.com", displayName: "bench", suspendReason: null },
+      ...{ wrappedDek: randomBytes(60), kekVersion: 1, deletedAt: null },
     })
     .execute();
   const count = 300;
@@ -129,7 +128,7 @@ function deployment(n: number): NewDeployment {
 }
 
 const rounds = 6;
-/** A host renews and reports once in so long; heartbeats are written every 3 s. */
+/** Interval of host reports; heartbeats are written every 3 s. */
 const reportEveryMs = 5_000;
 const beatEveryMs = 3_000;
 
@@ -154,7 +153,7 @@ async function benchSessions(postgres: TestPostgres): Promise<void> {
         membership.heard(session);
         await membership.report(session, { inventory: undefined, openLeaseIds: [], live });
         await observer.observe({ ...session, instances: [], removed: [] });
-        // As hosts do: not all at the same moment.
+        // Spread the reports, as real hosts do.
         const dueMs = from + (at / reports.length) * reportEveryMs;
         if (dueMs - performance.now() > 5)
           await new Promise((resolve) => setTimeout(resolve, dueMs - performance.now()));

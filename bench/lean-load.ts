@@ -1,5 +1,4 @@
-// A closed-loop load over bare sockets, one request at a time on each: what the caller spends on HTTP is taken from the
-// same cores as the server, and none of it belongs to what is measured.
+// Closed-loop load over bare sockets, to keep the CPU time of the client low: it shares cores with the server.
 import { connect, type Socket } from "node:net";
 
 export interface LeanLoad {
@@ -11,7 +10,7 @@ export interface LeanLoad {
   readonly seconds: number;
 }
 
-/** Answers per second. Throws when one is not a 200 with a length. */
+/** Responses per second. Throws if one is not a 200 with a length. */
 export async function runLeanLoad(load: LeanLoad): Promise<number> {
   const began = performance.now();
   const endMs = began + load.seconds * 1000;
@@ -35,14 +34,14 @@ function requestText(path: string, body: string): string {
   return `POST ${path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n${body}`;
 }
 
-/** Sends a request on the socket and resolves when its whole answer has come. */
+/** Sends a request on the socket and waits for the complete response. */
 function exchanges(socket: Socket): (request: string) => Promise<void> {
   let done: () => void = () => {};
   let failed: (error: Error) => void = () => {};
-  /** Bytes of the answer that are still to come; undefined before its headers ended. */
+  /** Remaining bytes of the body. Undefined before the end of the headers. */
   let left: number | undefined;
   let head = "";
-  const heard = (chunk: Buffer) => {
+  const onData = (chunk: Buffer) => {
     if (left === undefined) {
       const seen = head.length;
       head += chunk.toString("latin1");
@@ -58,7 +57,7 @@ function exchanges(socket: Socket): (request: string) => Promise<void> {
     head = "";
     done();
   };
-  socket.on("data", heard);
+  socket.on("data", onData);
   socket.on("error", (error) => failed(error));
   socket.on("close", () => failed(new Error("the model server closed the connection")));
   return (request) =>

@@ -1,11 +1,11 @@
-// A closed-loop load: `concurrency` callers, each sending its next request when the last one ended.
+// Closed-loop load: each of `concurrency` callers sends its next request when the last one ends.
 import { Pool } from "undici";
 
 export interface Load {
   readonly url: string;
   readonly path: string;
   readonly headers: Record<string, string>;
-  /** Name and value of one more, of request number `i`. */
+  /** Additional header of request `i`. */
   readonly header?: (i: number) => readonly [string, string];
   readonly body: string;
   readonly requests: number;
@@ -49,11 +49,11 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   return { ...result, bytes, frames };
 }
 
-/** `call` number `i` says when it is over, and whether it went well. */
+/** `call` calls `done` at its end. */
 export async function runCalls(
   requests: number,
   concurrency: number,
-  call: (i: number, done: (isWell: boolean) => void) => void,
+  call: (i: number, done: (isOk: boolean) => void) => void,
 ): Promise<LoadResult> {
   const latenciesMs: number[] = [];
   let next = 0;
@@ -64,8 +64,8 @@ export async function runCalls(
       while (next < requests) {
         const i = next++;
         const at = performance.now();
-        const isWell = await new Promise<boolean>((resolve) => call(i, resolve));
-        if (isWell) latenciesMs.push(performance.now() - at);
+        const isOk = await new Promise<boolean>((resolve) => call(i, resolve));
+        if (isOk) latenciesMs.push(performance.now() - at);
         else failures++;
       }
     }),

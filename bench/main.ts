@@ -1,7 +1,8 @@
-// npm run bench -- <scenario> [--rounds N]. Speed is reported as ratios to a floor measured in interleaved rounds of the same run.
+// npm run bench -- <scenario> [--rounds N]. Reports speed as ratios to a baseline in interleaved rounds of the same run.
 import { benchAgent } from "./agent.ts";
 import { benchFleet } from "./fleet.ts";
 import { benchGateway } from "./gateway.ts";
+import { benchHostile } from "./hostile.ts";
 import { benchMoney } from "./money.ts";
 import { benchRuntime } from "./runtime.ts";
 
@@ -9,6 +10,7 @@ const scenarios: Record<string, (options: { rounds: number; only: string | undef
   agent: benchAgent,
   fleet: benchFleet,
   gateway: benchGateway,
+  hostile: benchHostile,
   money: benchMoney,
   runtime: benchRuntime,
 };

@@ -1,15 +1,17 @@
-// How fast usage records become durable money: settlement (find, decide, write, in one transaction) against one bare
-// statement that writes the same usage, ledger, budget and lease rows, in interleaved rounds on one PostgreSQL.
+// Settled usage records per second, compared with one bare statement that writes the same usage, ledger, budget and lease rows, in
+// interleaved rounds on one PostgreSQL.
 import pg from "pg";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { createBillingMetrics } from "../control-plane/billing/metrics.ts";
+import { createQuarantine } from "../control-plane/billing/quarantine.ts";
 import { createSettlement } from "../control-plane/billing/settle.ts";
-import { openDatabase } from "../control-plane/store/database.ts";
-import { migrateDatabase } from "../control-plane/store/migrate.ts";
-import { createSettlementStore } from "../control-plane/store/settlement-store.ts";
-import { createUnrecordedStore } from "../control-plane/store/unrecorded-store.ts";
-import { randomId } from "../proto/ids.ts";
+import { openDatabase } from "../control-plane/store/core/database.ts";
+import { migrateDatabase } from "../control-plane/store/core/migrate.ts";
+import { createQuarantineStore } from "../control-plane/store/money/quarantine-store.ts";
+import { createSettlementStore } from "../control-plane/store/money/settlement-store.ts";
+import { type HostId, randomId } from "../proto/ids.ts";
+import { signTicket, type Ticket, ticketText } from "../proto/ticket.ts";
 import type { SpooledRecord } from "../proto/usage-record.ts";
 import { startPostgres } from "../test/fakes/postgres.ts";
 import { median } from "./load.ts";
@@ -33,11 +35,13 @@ export async function benchMoney({ rounds }: { rounds: number; only: string | un
     await seed(pool);
     const store = createSettlementStore(db);
     await store.ensureMoneyMonths(new Date());
+    const metrics = createBillingMetrics(new Registry());
     const settlement = createSettlement({
       store,
-      quarantine: createUnrecordedStore(db),
+      seals: { newest: () => seal, find: () => seal.bytes },
+      quarantine: createQuarantine({ store: createQuarantineStore(db), metrics, log }),
       log,
-      metrics: createBillingMetrics(new Registry()),
+      metrics,
       gatherMs: 0,
     });
     const out = [`\nmoney: settled records per second, medians of ${rounds} rounds; one bare statement = 1`];
@@ -49,7 +53,11 @@ export async function benchMoney({ rounds }: { rounds: number; only: string | un
         const batches = batchesOf(group);
         const before = process.cpuUsage();
         const own = await perSecond(batches, async (batch) => {
-          const done = await settlement.settle(batch, "1");
+          const done = await settlement.settle(
+            batch.map(({ wire }) => wire),
+            "1",
+            host,
+          );
           if (done.length !== batch.length) throw new Error("records were not settled");
         });
         const used = process.cpuUsage(before);
@@ -97,7 +105,7 @@ async function seed(pool: pg.Pool): Promise<void> {
   }
 }
 
-function batchesOf(group: number): SpooledRecord[][] {
+function batchesOf(group: number): BenchRecord[][] {
   return Array.from({ length: amountOf(group) / group }, () =>
     Array.from({ length: group }, () => usageRecord(Math.floor(Math.random() * accounts))),
   );
@@ -110,52 +118,59 @@ async function perSecond<T>(batches: readonly T[][], write: (batch: T[]) => Prom
   return (records * 1_000) / (performance.now() - startedMs);
 }
 
-const noUnits = {
-  characters: "0",
-  audioMs: "0",
-  images: "0",
-  imagePixelSteps: "0",
-  items: "0",
-  characterRate: "",
-  audioRate: "",
-  imageRate: "",
-  imageUnit: "0",
-};
+/** Record with the ticket whose terms the bare statement writes. */
+interface BenchRecord {
+  readonly wire: SpooledRecord;
+  readonly ticket: Ticket;
+}
 
-function usageRecord(owner: number): SpooledRecord {
-  const nowMs = String(Date.now());
-  return {
-    spoolId: randomId(12),
+const seal = { version: 1, bytes: Buffer.alloc(32, 9) };
+const agentKey = Buffer.alloc(32, 7);
+const host = "host" as HostId;
+
+function usageRecord(owner: number): BenchRecord {
+  const nowMs = Date.now();
+  const ticket: Ticket = {
     requestId: randomId(24),
     attempt: 1,
-    admittedAtMs: nowMs,
-    endedAtMs: nowMs,
+    hostId: host,
     instanceId: "instance",
     deployId: "deployment",
-    nodeEpoch: "1",
-    accountId: `u:${owner}`,
+    admittedAtMs: nowMs,
+    expiresAtMs: nowMs + 60_000,
+    account: `u:${owner}`,
     keyId: `k${owner}`,
     replicaId: "r",
     model: "org/model",
     leaseIds: [`l${owner}`],
-    holdNanoUsd: "1000000",
-    inputTokens: "120",
-    cachedInputTokens: "0",
-    outputTokens: "64",
-    reasoningTokens: "0",
+    hold: "1000000",
+    permits: 1,
+    inputTokensBound: 480,
+    inputTokensEstimate: 120,
+    maxTokens: 64,
+    stream: true,
+    usage: "extra",
+    rates: ["20000000", "10000000", "40000000"],
+    priceVersion: 1,
+  };
+  const wire = {
+    spoolId: randomId(12),
+    requestId: ticket.requestId,
+    attempt: 1,
+    endedAtMs: nowMs,
+    nodeEpoch: "1",
+    inputTokens: 120,
+    cachedInputTokens: 0,
+    outputTokens: 64,
+    reasoningTokens: 0,
     source: "engine",
     endReason: "stop",
-    priceVersion: "1",
-    discountId: "",
-    inputRate: "20000000",
-    cachedInputRate: "10000000",
-    outputRate: "40000000",
     queueMs: 0,
     firstByteMs: 1,
     totalMs: 2,
-    readyMs: 0,
-    ...noUnits,
+    ticket: ticketText(signTicket(ticket, agentKey, seal)),
   };
+  return { wire, ticket };
 }
 
 const bareStatement = `
@@ -182,36 +197,36 @@ const bareStatement = `
     group by 1) s
   where b.budget_id = s.id`;
 
-async function writeBare(client: pg.Client, batch: readonly SpooledRecord[]): Promise<void> {
-  const facts = batch.map((record) => ({
-    request_id: record.requestId,
-    attempt: record.attempt,
-    admitted_at: new Date(Number(record.admittedAtMs)),
-    account_id: record.accountId,
-    key_id: record.keyId,
-    replica_id: record.replicaId,
-    model: record.model,
-    deploy_id: record.deployId,
-    instance_id: record.instanceId,
-    node_epoch: record.nodeEpoch,
-    lease_ids: record.leaseIds,
-    hold: record.holdNanoUsd,
-    input_tokens: record.inputTokens,
-    cached_input_tokens: record.cachedInputTokens,
-    output_tokens: record.outputTokens,
-    reasoning_tokens: record.reasoningTokens,
-    source: record.source,
-    end_reason: record.endReason,
-    price_version: record.priceVersion,
-    input_rate: record.inputRate,
-    cached_input_rate: record.cachedInputRate,
-    output_rate: record.outputRate,
+async function writeBare(client: pg.Client, batch: readonly BenchRecord[]): Promise<void> {
+  const facts = batch.map(({ wire, ticket }) => ({
+    request_id: ticket.requestId,
+    attempt: ticket.attempt,
+    admitted_at: new Date(ticket.admittedAtMs),
+    account_id: ticket.account,
+    key_id: ticket.keyId,
+    replica_id: ticket.replicaId,
+    model: ticket.model,
+    deploy_id: ticket.deployId,
+    instance_id: ticket.instanceId,
+    node_epoch: wire.nodeEpoch,
+    lease_ids: ticket.leaseIds,
+    hold: ticket.hold,
+    input_tokens: wire.inputTokens,
+    cached_input_tokens: wire.cachedInputTokens,
+    output_tokens: wire.outputTokens,
+    reasoning_tokens: wire.reasoningTokens,
+    source: wire.source,
+    end_reason: wire.endReason,
+    price_version: ticket.priceVersion,
+    input_rate: ticket.rates[0],
+    cached_input_rate: ticket.rates[1],
+    output_rate: ticket.rates[2],
     cost: 4_960,
     charge: 4_960,
-    queue_ms: record.queueMs,
-    first_byte_ms: record.firstByteMs,
-    total_ms: record.totalMs,
-    ended_at: new Date(Number(record.endedAtMs)),
+    queue_ms: wire.queueMs,
+    first_byte_ms: wire.firstByteMs,
+    total_ms: wire.totalMs,
+    ended_at: new Date(Number(wire.endedAtMs)),
   }));
   await client.query({ name: "bare", text: bareStatement, values: [JSON.stringify(facts)] });
 }

@@ -1,5 +1,5 @@
-// Text generation of the model server beside a bare node-llama-cpp loop over the same weights, in interleaved rounds: tokens
-// per second of 1, 4 and 8 streams, and the time to a first token whose prompt begins like an earlier one.
+// Text generation of the model server compared with a bare node-llama-cpp loop, in interleaved rounds: tokens per second of 1, 4
+// and 8 streams, and time to first token with a cached prefix.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { getLlama, type LlamaContextSequence, LlamaLogLevel, type Token } from "node-llama-cpp";
@@ -15,14 +15,14 @@ const streams = [1, 4, 8];
 const required = 0.95;
 const tokens = 96;
 const contextSize = 1024;
-// Threads of llama.cpp wait for each other spinning: where cores are shared with others, one tells more.
+// llama.cpp threads spin while waiting. On shared cores, one thread gives better figures.
 const threads = Number(process.env["STOKER_BENCH_THREADS"] ?? 2);
 const prefix =
   "The harbour master wrote down every ship that came in that year, and of each he noted the cargo. ".repeat(20);
 
 export async function benchLlm({ rounds }: { readonly rounds: number }): Promise<void> {
   if (!existsSync(file)) {
-    say(`NOT PROVEN: text generation of bench -- runtime: no weights at ${file}`);
+    say(`NOT TESTED: text generation of bench -- runtime: no weights at ${file}`);
     return;
   }
   const most = Math.max(...streams);
@@ -37,7 +37,7 @@ export async function benchLlm({ rounds }: { readonly rounds: number }): Promise
     say(`one model server with SmolLM2-135M: ${residentMiB(server.pid).toFixed(0)} MiB resident`);
     for (let round = 1; round <= rounds; round++) {
       for (const n of streams) {
-        // Whichever comes second meets a warmer processor: they take turns.
+        // Alternate the order, because the second run meets a warmer processor.
         const isFirst = round % 2 === 1;
         const early = isFirst ? await bare.rate(n) : await rateOf(pool, n);
         const late = isFirst ? await rateOf(pool, n) : await bare.rate(n);
@@ -110,7 +110,7 @@ async function complete(pool: Pool, prompt: string, most: number): Promise<{ tok
   return { tokens: Number(/"completion_tokens":(\d+)/.exec(text)?.[1]), firstMs: firstMs ?? 0 };
 }
 
-/** What the library does when nothing stands between it and its caller. */
+/** Baseline: the library without a server. */
 async function openBare(most: number) {
   const llama = await getLlama({
     gpu: false,
@@ -139,7 +139,7 @@ async function openBare(most: number) {
 
   async function generate(sequence: LlamaContextSequence, prompt: string): Promise<number> {
     const input = model.tokenize(prompt, true);
-    // The server finds the prompt of an earlier round in its cache as well.
+    // The server also reuses the cached prompt of an earlier round.
     await sequence.adaptStateToTokens(input.slice(0, -1) as Token[], false);
     let count = 0;
     const options = { temperature: 0, topK: null as unknown as number, topP: 1, yieldEogToken: true };

@@ -1,5 +1,5 @@
-// What the model server loses of what the native library gives: embeddings through HTTP, at several callers, beside a bare
-// loop over the same graph, in interleaved rounds; with batches and without; memory of a loaded model.
+// Embeddings through the model server compared with a bare loop over the same graph, in interleaved rounds; with and without
+// batches; memory of a loaded model.
 import { join } from "node:path";
 import { InferenceSession, Tensor } from "onnxruntime-node";
 import { readModelFolder } from "../runtime/onnx/model-folder.ts";
@@ -44,7 +44,7 @@ async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise
     say(`one model server with all-MiniLM-L6-v2 (int8): ${residentMiB(batched.pid).toFixed(0)} MiB resident`);
     for (let round = 1; round <= rounds; round++) {
       for (const n of callers) {
-        // Of the sizes that so many callers could fill.
+        // Batch sizes that this number of callers can fill.
         const sizes = callers.filter((size) => size <= n);
         const found = floors.get(n) as Map<string, number[]>;
         for (const size of sizes)
@@ -67,7 +67,7 @@ async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise
   }
   let isMet = true;
   for (const [n, rates] of ours) {
-    // The best loop of the run is the one with the best median: the best of twelve noisy figures of each round would be noise.
+    // Compare with the loop of the best median, because single rounds are noisy.
     const loops = [...(floors.get(n) as Map<string, number[]>)].sort(([, a], [, b]) => median(b) - median(a));
     const [loop, floor] = loops[0] as [string, number[]];
     const least = required[n];
@@ -82,13 +82,13 @@ async function benchEmbeddings({ rounds }: { readonly rounds: number }): Promise
   if (!isMet) process.exitCode = 1;
 }
 
-/** Answers per second, after a second in which the server warms up for so many callers. */
+/** Responses per second, after one second of warm-up. */
 async function rateOf(url: string, concurrency: number, encoding: string): Promise<number> {
   const load = {
     port: Number(new URL(url).port),
     path: "/v1/embeddings",
     concurrency,
-    // All sentences at once, as in the bare loop's batches.
+    // Cycles through the sentences, like the batches of the bare loop.
     body: (i: number) =>
       JSON.stringify({ model: "m", input: sentences[i % sentences.length], encoding_format: encoding }),
   };
@@ -102,7 +102,7 @@ interface BareLoop {
   run(size: number): Promise<number>;
 }
 
-/** On one thread and with threads that spin or sleep. */
+/** Loops with one thread, and with threads that spin or sleep. */
 async function openRaw(model: string): Promise<readonly BareLoop[]> {
   const tokenizer = await openTokenizer(await readModelFolder(model));
   const encoded = sentences.map((text) => tokenizer.encode(text).ids);

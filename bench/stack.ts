@@ -1,6 +1,5 @@
-// Starts what the gateway scenario measures: an engine stand-in that answers at once, two bare proxies in a row (one in the
-// control plane's place, one in the agent's: a process in a chain pays for more wake-ups than one that fills a core), and
-// a whole Stoker by its own front door (`scripts/up.ts --model none --external NAME=URL`). Everything is ended by pid.
+// Processes of the gateway scenario: an engine stand-in, two chained bare proxies in place of control plane and agent (a chain needs
+// more wake-ups than a single process), and Stoker (`scripts/up.ts --model none --external NAME=URL`).
 import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,9 +19,9 @@ export interface Stack {
   readonly pids: {
     readonly controlPlane: number;
     readonly agent: number;
-    /** In the control plane's place: it hands on to the inner one. */
+    /** In place of the control plane; forwards to the inner proxy. */
     readonly outerProxy: number;
-    /** In the agent's place, before the engine. */
+    /** In place of the agent, before the engine. */
     readonly innerProxy: number;
   };
   stop(): Promise<void>;
@@ -38,7 +37,7 @@ function start(script: string, args: readonly string[], env: NodeJS.ProcessEnv =
   return child;
 }
 
-/** The port from the first line of JSON a child prints; throws after 20 s. */
+/** Port in the first output line of a child. Throws after 20 s. */
 async function portOf(child: ChildProcess): Promise<number> {
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
   const timer = setTimeout(() => lines.close(), 20_000);
@@ -50,13 +49,13 @@ async function portOf(child: ChildProcess): Promise<number> {
       return port;
     }
   }
-  throw new Error("a bench process did not say its port within 20 s");
+  throw new Error("a bench process did not print its port within 20 s");
 }
 
-async function until<T>(what: string, seconds: number, look: () => Promise<T | undefined>): Promise<T> {
+async function until<T>(what: string, seconds: number, read: () => Promise<T | undefined>): Promise<T> {
   const end = performance.now() + seconds * 1000;
   for (;;) {
-    const found = await look().catch(() => undefined);
+    const found = await read().catch(() => undefined);
     if (found !== undefined) return found;
     if (performance.now() > end) throw new Error(`${what} did not happen within ${seconds} s`);
     await sleep(200);
@@ -65,17 +64,18 @@ async function until<T>(what: string, seconds: number, look: () => Promise<T | u
 
 const pidIn = (path: string) => (JSON.parse(readFileSync(path, "utf8")) as { pid: number }).pid;
 
-export async function startStack(): Promise<Stack> {
+/** `env`: settings of the control plane and agent beside those of this process. */
+export async function startStack(env: NodeJS.ProcessEnv = {}): Promise<Stack> {
   const data = mkdtempSync(join(tmpdir(), "stoker-bench-"));
-  // As root, PostgreSQL runs as another user: it must reach its files here, or they would be left behind elsewhere.
+  // If this is root, PostgreSQL runs as another user that must access its files here.
   chmodSync(data, 0o755);
   const children: ChildProcess[] = [];
   const stop = async () => {
     for (const child of children.reverse()) {
       if (child.exitCode !== null || child.signalCode !== null) continue;
-      const gone = new Promise((resolve) => child.once("exit", resolve));
+      const exited = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGTERM");
-      await gone;
+      await exited;
     }
     rmSync(data, { recursive: true, force: true });
   };
@@ -89,14 +89,18 @@ export async function startStack(): Promise<Stack> {
     children.push(outer);
     const proxyUrl = `http://127.0.0.1:${await portOf(outer)}`;
     const port = await freePort();
-    const up = start("scripts/up.ts", [
-      ...["--port", String(port), "--data", data, "--model", "none", "--driver", "process"],
-      ...["--external", `fake/model=${engineUrl}`],
-    ]);
+    const up = start(
+      "scripts/up.ts",
+      [
+        ...["--port", String(port), "--data", data, "--model", "none", "--driver", "process"],
+        ...["--external", `fake/model=${engineUrl}`],
+      ],
+      env,
+    );
     up.stdout?.resume();
     children.push(up);
     const gatewayUrl = `http://127.0.0.1:${port}`;
-    // The file is there, and empty, a moment before the key is.
+    // The file is empty shortly before the key is written.
     const readKey = async () => readFileSync(join(data, "admin.key"), "utf8").trim() || undefined;
     const apiKey = await until("the admin key", 90, readKey);
     const model = await until("a ready external model", 90, async () => {

@@ -1,31 +1,35 @@
 import { CliError, exitCode, exitCodeOfStatus } from "./cli-error.ts";
 import { withCommands } from "./command-of-path.ts";
 import type { Connection } from "./connection.ts";
-import { events } from "./events.ts";
-import { neverConnected } from "./never-connected.ts";
 
 export interface Api {
-  /** Resolves with the parsed body of a 2xx answer; every other end is a CliError. */
+  /** Returns the parsed body of a 2xx response. Throws CliError otherwise. */
   call<Body>(
     method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
     path: string,
     body?: unknown,
     headers?: Readonly<Record<string, string>>,
   ): Promise<Body>;
-  /** The same for server-sent events: yields each event's JSON and ends at `[DONE]`. */
+  /** Yields the JSON of each server-sent event and ends at `[DONE]`. */
   stream<Event>(path: string, body: unknown): AsyncGenerator<Event>;
-  /** A form, with its files streamed. */
+  /** Sends a form and streams its files. */
   upload<Body>(path: string, form: FormData): Promise<Body>;
-  /** An answer's bytes as they come. */
+  /** Streams the bytes of a response. */
   download(path: string): Promise<ReadableStream<Uint8Array>>;
 }
 
 const limitMs = 600_000;
 
 export function openApi(connection: Connection, options: { readonly anonymous?: boolean } = {}): Api {
-  /** The one that answered last comes first. */
+  /** The server that responded last comes first. */
   let hosts: readonly string[] = [connection.host, ...(connection.others ?? [])];
-  const ask = (host: string, method: string, path: string, body: unknown, headers: Readonly<Record<string, string>>) =>
+  const request = (
+    host: string,
+    method: string,
+    path: string,
+    body: unknown,
+    headers: Readonly<Record<string, string>>,
+  ) =>
     fetch(host + path, {
       method,
       headers: {
@@ -42,20 +46,20 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
     body: unknown,
     headers: Readonly<Record<string, string>> = {},
   ): Promise<Response> => {
-    const asked = hosts;
-    for (const [n, host] of asked.entries()) {
+    const tried = hosts;
+    for (const [n, host] of tried.entries()) {
       let response: Response;
       try {
-        response = await ask(host, method, path, body, headers);
+        response = await request(host, method, path, body, headers);
       } catch (cause) {
-        if (n + 1 < asked.length && mayAskAnother(method, cause)) continue;
-        throw unreachable(asked.slice(0, n + 1).join(", "), cause);
+        if (n + 1 < tried.length && isSafeToRetry(method, cause)) continue;
+        throw unreachable(tried.slice(0, n + 1).join(", "), cause);
       }
-      hosts = [host, ...asked.filter((one) => one !== host)];
+      hosts = [host, ...tried.filter((one) => one !== host)];
       if (!response.ok) throw await refusal(response);
       return response;
     }
-    throw new CliError("no server was named", exitCode.wrongUsage);
+    throw new CliError("No server given. Set --host or STOKER_HOST.", exitCode.wrongUsage);
   };
   return {
     async call<Body>(method: string, path: string, body?: unknown, headers?: Readonly<Record<string, string>>) {
@@ -75,37 +79,74 @@ export function openApi(connection: Connection, options: { readonly anonymous?: 
         if (data === "[DONE]") return;
         const event = JSON.parse(data) as { error?: { message?: string } };
         if (event.error)
-          throw new CliError(withCommands(event.error.message ?? "the stream failed"), exitCode.failed, { requestId });
+          throw new CliError(withCommands(event.error.message ?? "The stream failed."), exitCode.failed, { requestId });
         yield event as Event;
       }
-      throw new CliError("the stream ended before its last event", exitCode.failed, { requestId });
+      throw new CliError("The stream ended before its last event.", exitCode.failed, { requestId });
     },
   };
 }
 
-/** What may have been done already is not asked for a second time. */
-function mayAskAnother(method: string, error: unknown): boolean {
+/** Only a request that cannot have had an effect is sent to another server. */
+function isSafeToRetry(method: string, error: unknown): boolean {
   if (error instanceof CliError || (error as Error).name === "TimeoutError") return false;
   return method === "GET" || neverConnected(error);
+}
+
+/** True if a failed fetch did not connect, so that the request had no effect and may go to another server. */
+export function neverConnected(error: unknown): boolean {
+  const { cause } = error as { readonly cause?: unknown };
+  // A name with several addresses: one error for each attempt.
+  if (cause instanceof AggregateError) return cause.errors.every((one) => isConnectError(one));
+  return isConnectError(cause);
+}
+
+/** The code is not enough: an established connection can fail with the same one. */
+function isConnectError(cause: unknown): boolean {
+  const { code, syscall } = (cause ?? {}) as { readonly code?: string; readonly syscall?: string };
+  return code === "UND_ERR_CONNECT_TIMEOUT" || syscall === "connect" || syscall === "getaddrinfo";
 }
 
 function unreachable(host: string, cause: unknown): unknown {
   if (cause instanceof CliError) return cause;
   if ((cause as Error).name === "TimeoutError") {
-    return new CliError(`${host} did not answer within ${limitMs / 1000} s.`, exitCode.timedOut, { cause });
+    return new CliError(`No response from ${host} within ${limitMs / 1000} s.`, exitCode.timedOut, { cause });
   }
+  const tls = tlsProblem(host, cause);
+  if (tls) return new CliError(tls, exitCode.unavailable, { cause });
   return new CliError(
-    `${host} cannot be reached; start Stoker with ./scripts/up, or say where it runs: --host or STOKER_HOST with its URL, or ` +
-      "STOKER_DATA with the data folder that it was started on.",
+    `Could not reach ${host}. Start Stoker with ./scripts/up, or set --host or STOKER_HOST to its URL, or STOKER_DATA to its data folder.`,
     exitCode.unavailable,
     { cause },
   );
 }
 
+/** Undefined if TLS did not cause the failure. */
+function tlsProblem(host: string, error: unknown): string | undefined {
+  const { code = "", message = "" } = ((error as Error).cause ?? {}) as { code?: string; message?: string };
+  if (code === "CERT_HAS_EXPIRED") return `The certificate of ${host} has expired. Renew it on the server.`;
+  if (code === "ERR_TLS_CERT_ALTNAME_INVALID")
+    return `The certificate of ${host} is for another name. Use a name that the certificate holds: --host or STOKER_HOST.`;
+  if (/CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/.test(code))
+    return (
+      `The certificate of ${host} is not trusted (${code}). ` +
+      "Set NODE_EXTRA_CA_CERTS to the file with the certificate of its authority."
+    );
+  if (
+    host.startsWith("https:") &&
+    (code === "ERR_SSL_WRONG_VERSION_NUMBER" || code === "ERR_SSL_PACKET_LENGTH_TOO_LONG")
+  )
+    return `${host} does not use TLS. Use http:// instead of https://.`;
+  const isClosed = code === "ECONNRESET" || code === "UND_ERR_SOCKET" || code.startsWith("HPE_");
+  if (host.startsWith("http:") && isClosed)
+    return `${host} closed the connection without a response (${code || message}). If it uses TLS, use https:// instead of http://.`;
+  return undefined;
+}
+
 async function refusal(response: Response): Promise<CliError> {
   const requestId = response.headers.get("x-request-id") ?? undefined;
   const body = (await response.json().catch(() => undefined)) as ErrorBody | undefined;
-  const text = withCommands(errorText(body) ?? `the server answered ${response.status}`);
+  const text = withCommands(errorText(body) ?? `The server returned status ${response.status}.`);
   return new CliError(text, exitCodeOfStatus(response.status), { requestId });
 }
 
@@ -117,14 +158,16 @@ interface ErrorBody {
     | readonly { readonly loc: readonly string[]; readonly msg: string }[];
 }
 
-/** Says the field once: some sentences begin with it themselves, and some are about the request as a whole. */
+/** Prefixes the field name unless the message already starts with it or is about the whole request. */
 function fieldText({ loc, msg }: { readonly loc: readonly string[]; readonly msg: string }): string {
   const field = loc.slice(1).join(".");
-  const isNamed = [": ", " "].some((end) => msg.replaceAll("`", "").startsWith(`${field}${end}`));
+  const isNamed = [`${field}: `, `${field} `, `The ${field} `].some((start) =>
+    msg.replaceAll("`", "").startsWith(start),
+  );
   return field === "" || isNamed ? msg : `${field}: ${msg}`;
 }
 
-/** The sentence in an error body, whichever of the API's dialects it has; validation names each field. */
+/** Message of an error body in any of the API's formats. Validation errors name each field. */
 export function errorText(body: ErrorBody | undefined): string | undefined {
   const { error, detail } = body ?? {};
   if (Array.isArray(detail)) return detail.map(fieldText).join("; ");
@@ -132,4 +175,26 @@ export function errorText(body: ErrorBody | undefined): string | undefined {
   if (error?.message !== undefined) return error.message;
   if (typeof detail === "string") return detail;
   return detail && "message" in detail ? detail.message : undefined;
+}
+
+/** Yields the `data` of each server-sent event; ignores comments and other fields. */
+export async function* events(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of bytes) {
+    // Normalise the whole remainder, because a chunk may end between CR and LF.
+    text = (text + decoder.decode(chunk, { stream: true })).replaceAll("\r\n", "\n");
+    let end = text.indexOf("\n\n");
+    while (end >= 0) {
+      const data = dataOf(text.slice(0, end));
+      if (data !== undefined) yield data;
+      text = text.slice(end + 2);
+      end = text.indexOf("\n\n");
+    }
+  }
+}
+
+function dataOf(event: string): string | undefined {
+  const lines = event.split("\n").filter((line) => line.startsWith("data:"));
+  return lines.length === 0 ? undefined : lines.map((line) => line.slice(5).replace(/^ /, "")).join("\n");
 }

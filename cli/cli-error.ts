@@ -1,4 +1,4 @@
-/** Exit codes are part of the interface: scripts tell failures apart by them. */
+/** Exit codes are part of the interface: scripts use them to distinguish failures. */
 export const exitCode = {
   done: 0,
   failed: 1,
@@ -12,7 +12,7 @@ export const exitCode = {
 
 export type ExitCode = (typeof exitCode)[keyof typeof exitCode];
 
-/** An end with a reason for the person at the terminal. */
+/** Failure with a message for the user. */
 export class CliError extends Error {
   readonly exitCode: ExitCode;
   readonly requestId: string | undefined;

@@ -1,7 +1,6 @@
-// Sentences of the API name its paths, for whoever calls it. Whoever uses the command line is told the command that asks the
-// same; one table for all sentences.
+// API messages name paths. The CLI adds the command that calls the path.
 
-/** By method and path, with parameters in braces; empty: there is no command for it. */
+/** Command by method and path, with parameters in braces. Empty if no command exists. */
 export const commandsOfPaths: Readonly<Record<string, string>> = {
   "GET /v1/models": "stoker model list",
   "GET /models/list": "stoker model list",
@@ -44,23 +43,23 @@ interface Route {
   readonly command: string;
 }
 
-// The first that fits counts. Names of models have a slash.
+// The first match counts. Model names contain a slash.
 const routes: readonly Route[] = Object.entries(commandsOfPaths).map(([call, command]) => ({
   form: new RegExp(`^${call.replaceAll("{model}", "(.+)").replaceAll(/\{\w+\}/g, "([^/]+)")}$`),
   parameters: call.match(/\{\w+\}/g) ?? [],
   command,
 }));
 
-/** The sentence with the command before each path that has one. */
-export function withCommands(sentence: string): string {
-  return sentence.replaceAll(named, (said: string, _quote: string, method: string, path: string) => {
+/** Puts the command before each path that has one. */
+export function withCommands(message: string): string {
+  return message.replaceAll(named, (matched: string, _quote: string, method: string, path: string) => {
     for (const { form, parameters, command } of routes) {
       const values = form.exec(`${method} ${path}`)?.slice(1);
       if (!values) continue;
-      if (command === "") return said;
+      if (command === "") return matched;
       const filled = parameters.reduce((text, name, n) => text.replace(name, () => values[n] as string), command);
-      return `\`${filled}\` (${said.replaceAll("`", "")})`;
+      return `\`${filled}\` (${matched.replaceAll("`", "")})`;
     }
-    return said;
+    return matched;
   });
 }

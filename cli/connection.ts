@@ -1,4 +1,4 @@
-// Which server and which key: flags, then STOKER_HOST and STOKER_API_KEY, then the profile, then a server on this machine.
+// Server and key, in this order: flags, STOKER_HOST and STOKER_API_KEY, the profile, a server on this machine.
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CliError, exitCode } from "./cli-error.ts";
@@ -7,15 +7,15 @@ import { isLoopback, runningUp } from "./running-up.ts";
 
 export interface Connection {
   readonly host: string;
-  /** Other control planes of the same installation, asked where the first cannot be reached. */
+  /** Other control planes of the same installation, used if the first is unreachable. */
   readonly others?: readonly string[];
-  /** Throws CliError (3) where no key is found; commands that need none never ask. */
+  /** Throws CliError with exit code 3 if no key is found. Commands that need no key do not call it. */
   key(): string;
 }
 
 export const localHost = "http://127.0.0.1:8080";
 
-/** `home`: where this program lies, and with it the data folder of an `up` that was told none. */
+/** `home`: folder of this program, which holds the default data folder of `up`. */
 export function findConnection(
   flagHost: string | undefined,
   env: NodeJS.ProcessEnv,
@@ -23,23 +23,23 @@ export function findConnection(
   home = resolve(import.meta.dirname, ".."),
 ): Connection {
   const profile = readProfile(profilePath(env));
-  // STOKER_PORT and STOKER_DATA are those of `up` on this machine.
+  // STOKER_PORT and STOKER_DATA configure `up` on this machine.
   const here = env["STOKER_PORT"] ? `http://127.0.0.1:${env["STOKER_PORT"]}` : undefined;
   const folders = [join(cwd, ".stoker"), join(home, ".stoker")];
   if (env["STOKER_DATA"]) folders.unshift(resolve(cwd, env["STOKER_DATA"]));
   const given = hostsIn(flagHost ?? env["STOKER_HOST"] ?? here ?? profile["STOKER_HOST"] ?? "");
-  // The folder of an `up` that runs says on which port.
+  // The data folder of a running `up` names its port.
   const running = folders
     .map(runningUp)
     .find((up) => up !== undefined && given.every((one) => one === up.url || up.others.includes(one)));
-  const nobodyRuns =
+  const notRunning =
     given.length === 0 && !running && env["STOKER_DATA"]
-      ? ` No Stoker runs on the data folder ${folders[0]} (STOKER_DATA).`
+      ? ` Stoker is not running on the data folder ${folders[0]} (STOKER_DATA).`
       : "";
   const hosts = given.length > 0 ? given : running ? [running.url, ...running.others] : [localHost];
   for (const host of hosts) {
     if (!URL.canParse(host) || !/^https?:$/.test(new URL(host).protocol))
-      throw new CliError(`The host ${host} is no URL; give it as http://127.0.0.1:8080.`, exitCode.wrongUsage);
+      throw new CliError(`Invalid host URL ${host}. Example: http://127.0.0.1:8080`, exitCode.wrongUsage);
   }
   const [host = localHost, ...others] = hosts;
   // The key of a server on this machine is never sent to another one.
@@ -55,7 +55,7 @@ export function findConnection(
         env["STOKER_API_KEY"] ?? readFirst(localFiles.map((folder) => join(folder, "admin.key"))) ?? fromProfile;
       if (key === undefined || key === "") {
         throw new CliError(
-          `There is no API key for ${host}: set STOKER_API_KEY, or get one with 'stoker login'.${nobodyRuns}`,
+          `No API key for ${host}. Set STOKER_API_KEY, or run 'stoker login'.${notRunning}`,
           exitCode.notAuthenticated,
         );
       }
@@ -77,8 +77,12 @@ function readFirst(paths: readonly string[]): string | undefined {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (cause) {
-    throw new CliError(`${path} cannot be read; run this as the user who started Stoker.`, exitCode.notAuthenticated, {
-      cause,
-    });
+    throw new CliError(
+      `Could not read ${path}. Run this command as the user who started Stoker.`,
+      exitCode.notAuthenticated,
+      {
+        cause,
+      },
+    );
   }
 }

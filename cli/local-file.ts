@@ -1,11 +1,11 @@
-// Files of this machine that a command reads or writes: what goes wrong with one is a sentence that says why.
+// Local files of a command. Failures are CliErrors with the reason.
 import { createWriteStream, mkdirSync, openAsBlob, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { CliError, exitCode } from "./cli-error.ts";
 
-/** `path`: `-` is standard input. Throws CliError. */
+/** Reads a file, or standard input for `-`. Throws CliError. */
 export function readLocalFile(path: string): Buffer {
   try {
     return readFileSync(path === "-" ? 0 : path);
@@ -14,10 +14,10 @@ export function readLocalFile(path: string): Buffer {
   }
 }
 
-/** A file for a form, read while it is sent. Throws CliError. */
+/** File for a form, read while it is sent. Throws CliError. */
 export async function localBlob(path: string): Promise<Blob> {
   try {
-    // A folder opens as a blob of its own, and fails only while it is sent.
+    // openAsBlob accepts a folder and fails only while it is sent.
     if (statSync(path).isDirectory()) throw Object.assign(new Error("a folder"), { code: "EISDIR" });
     return await openAsBlob(path);
   } catch (cause) {
@@ -25,7 +25,7 @@ export async function localBlob(path: string): Promise<Blob> {
   }
 }
 
-/** With the folders that lead to it. Throws CliError. */
+/** Creates missing parent folders. Throws CliError. */
 export function writeLocalFile(path: string, bytes: Buffer): void {
   try {
     mkdirSync(dirname(path), { recursive: true });
@@ -35,33 +35,33 @@ export function writeLocalFile(path: string, bytes: Buffer): void {
   }
 }
 
-/** `bytes` may break for reasons of their own, which are thrown as they are. Throws CliError for those of the file. */
+/** Throws CliError for a failure of the file; rethrows failures of `bytes` unchanged. */
 export async function streamToLocalFile(path: string, bytes: Readable): Promise<void> {
   try {
     await pipeline(bytes, createWriteStream(path));
   } catch (cause) {
-    throw isOfFiles(cause) ? unwritable(path, cause) : cause;
+    throw isFileError(cause) ? unwritable(path, cause) : cause;
   }
 }
 
 const unwritable = (path: string, cause: unknown): CliError =>
-  new CliError(`${path} cannot be written: ${whyOf(cause)}.`, exitCode.failed, { cause });
+  new CliError(`Could not write ${path}: ${reasonOf(cause)}.`, exitCode.failed, { cause });
 
-/** The sentence for a file that could not be read. */
+/** Message for a file that could not be read. */
 export const unreadable = (path: string, cause: unknown): string =>
-  `${path === "-" ? "Standard input" : path} cannot be read: ${whyOf(cause)}.`;
+  `Could not read ${path === "-" ? "standard input" : path}: ${reasonOf(cause)}.`;
 
-const sentences: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file or folder",
-  ENOTDIR: "a part of its path is no folder",
-  EISDIR: "it is a folder; name a file",
-  EACCES: "your user has no right to it",
-  EPERM: "your user has no right to it",
-  EROFS: "its disk takes no writes",
-  ENOSPC: "the disk is full; make room and try again",
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: "no such file or folder",
+  ENOTDIR: "part of the path is not a folder",
+  EISDIR: "it is a folder",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
+  EROFS: "read-only file system",
+  ENOSPC: "no space left on the device",
 };
 
-const isOfFiles = (cause: unknown): boolean => codeOf(cause) in sentences;
+const isFileError = (cause: unknown): boolean => codeOf(cause) in reasons;
 
 const codeOf = (cause: unknown): string => (cause as NodeJS.ErrnoException | undefined)?.code ?? "";
-const whyOf = (cause: unknown): string => sentences[codeOf(cause)] ?? (cause as Error).message;
+const reasonOf = (cause: unknown): string => reasons[codeOf(cause)] ?? (cause as Error).message;

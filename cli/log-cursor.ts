@@ -1,23 +1,23 @@
-// What of a log was seen, where the next answer begins, and whether to wait before it is asked for.
+// Position in a followed log: lines already shown, start of the next page, and whether to wait before reading it.
 export type Entry = readonly [at: string, line: string];
 
-/** Of one answer. */
-export const mostLines = 1000;
+/** Maximum number of lines per page. */
+export const maxLines = 1000;
 
 export class LogCursor {
-  /** Unix seconds; undefined: the last lines. */
+  /** Unix seconds. Undefined: the newest lines. */
   from: string | undefined;
-  /** Nothing more is there for now. */
+  /** All current lines were read. */
   isAtEnd = false;
   #seen: string | undefined;
-  /** Lines of that very moment which were shown, and how often. */
+  /** Lines shown with that timestamp, and how often. */
   #shown = new Map<string, number>();
 
   constructor(from: string | undefined) {
     this.from = from;
   }
 
-  /** What was not seen yet. The start of a range is part of it, so what was seen of the last moment comes again. */
+  /** Returns the new lines of a page. A range includes its start, so a page repeats the lines of the last timestamp. */
   take(found: readonly Entry[]): readonly Entry[] {
     const seen = this.#seen;
     const again = new Map(this.#shown);
@@ -28,20 +28,20 @@ export class LogCursor {
       again.set(line, left - 1);
       return left <= 0;
     });
-    this.isAtEnd = fresh.length === 0 || found.length < mostLines;
+    this.isAtEnd = fresh.length === 0 || found.length < maxLines;
     const last = fresh.at(-1)?.[0];
     if (last !== undefined) {
       if (last !== seen) this.#shown.clear();
       for (const [at, line] of fresh) if (at === last) this.#shown.set(line, (this.#shown.get(line) ?? 0) + 1);
       this.from = this.#seen = last;
     }
-    // A whole answer of one moment, which would come again for ever: what else it holds is left behind.
-    else if (seen !== undefined && found.length >= mostLines) this.from = after(seen);
+    // The page holds one timestamp only and would repeat forever: skip the other lines of that timestamp.
+    else if (seen !== undefined && found.length >= maxLines) this.from = after(seen);
     return fresh;
   }
 }
 
-/** A nanosecond later. */
+/** Adds a nanosecond. */
 function after(at: string): string {
   const [seconds = "0", decimals = ""] = at.split(".");
   const nanos = BigInt(seconds) * 1_000_000_000n + BigInt(decimals.padEnd(9, "0")) + 1n;

@@ -1,23 +1,24 @@
-// `stoker`: talks HTTP only. The commands stand in program.ts; exit codes in cli-error.ts.
+// `stoker`: an HTTP client. Commands are in program.ts, exit codes in cli-error.ts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { CliError, exitCode } from "./cli-error.ts";
 import { createProgram } from "./program.ts";
+import { printable } from "./terminal.ts";
 
 const manifest = readFileSync(join(import.meta.dirname, "../package.json"), "utf8");
 const { version } = JSON.parse(manifest) as { version: string };
 
-// A reader that has seen enough (`| head`) is no failure.
+// A reader that closes the pipe (`| head`) is not a failure.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
 
 try {
   await createProgram(version).parseAsync();
 } catch (error) {
-  // An argument that an action reads by itself is refused as one that the parser reads.
+  // Arguments that an action parses fail like those that commander parses.
   const isUsage = error instanceof InvalidArgumentError;
   if (!isUsage && !(error instanceof CliError)) throw error;
   const requestId = isUsage || error.requestId === undefined ? "" : ` (request id ${error.requestId})`;
-  process.stderr.write(`error: ${error.message}${requestId}\n`);
+  process.stderr.write(printable(`error: ${error.message}${requestId}\n`));
   process.exitCode = isUsage ? exitCode.wrongUsage : error.exitCode;
 }

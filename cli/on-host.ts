@@ -1,56 +1,85 @@
-// What an operator does on the host, by the database and the secrets, without a server: an entry of the control plane, run as
-// a process of its own.
-import { spawn } from "node:child_process";
+// Operator commands that run on the host with the database and the secrets, without a server: entries of the control plane.
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { runNode } from "./child-process.ts";
 import { CliError, exitCode } from "./cli-error.ts";
 
-/** Ends with the entry's own exit code. Throws as hostEnvironment does. */
+/** Runs an entry and exits with its exit code. Throws as hostEnvironment does. */
 export async function runOnHost(
-  entry: "admin-key.ts" | "rotate-kek.ts",
+  entry: "admin-key.ts" | "rotate-kek.ts" | "backup.ts",
   data: string | undefined,
   args: readonly string[] = [],
 ): Promise<void> {
   const env = hostEnvironment(process.env, data, process.cwd());
-  const file = resolve(import.meta.dirname, "../control-plane", entry);
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", file, ...args], {
-    stdio: "inherit",
-    env,
-  });
-  process.exitCode = await new Promise<number>((done, fail) => {
-    child.once("error", fail);
-    child.once("exit", (code) => done(code ?? 1));
-  });
+  process.stderr.write(
+    `Database: ${withoutPassword(env["DATABASE_URL"])}\nSecrets folder: ${env["STOKER_SECRETS_DIR"]}\n`,
+  );
+  await runNode(resolve(import.meta.dirname, "../control-plane", entry), args, env);
 }
 
-/** Throws CliError where neither the environment nor a data folder says which database it is. */
+/**
+ * Database and secrets of one installation. DATABASE_URL and STOKER_SECRETS_DIR, set together, win over a data folder unless
+ * `flag` names one. Throws CliError if they name no installation or parts of two.
+ */
 export function hostEnvironment(env: NodeJS.ProcessEnv, flag: string | undefined, cwd: string): NodeJS.ProcessEnv {
-  const candidates = [flag ?? env["STOKER_DATA"] ?? [".stoker", resolve(import.meta.dirname, "../.stoker")]].flat();
+  const { DATABASE_URL: url, STOKER_SECRETS_DIR: secrets } = env;
+  if (url && secrets && flag === undefined) return { ...env, STOKER_SECRETS_DIR: resolve(cwd, secrets) };
+  const named = flag ?? env["STOKER_DATA"];
+  const candidates = named === undefined ? [".stoker", resolve(import.meta.dirname, "../.stoker")] : [named];
   const data = candidates.map((folder) => resolve(cwd, folder)).find((folder) => existsSync(join(folder, "secrets")));
-  if (!data && !(env["DATABASE_URL"] && env["STOKER_SECRETS_DIR"])) {
+  if (!data)
     throw new CliError(
-      `There is no data folder of Stoker at ${candidates[0]}; name it with --data, or set DATABASE_URL and STOKER_SECRETS_DIR.`,
+      `No Stoker data folder at ${candidates[0]}. Set --data, or set DATABASE_URL and STOKER_SECRETS_DIR.`,
       exitCode.wrongUsage,
     );
-  }
-  const places = data
-    ? { STOKER_SECRETS_DIR: join(data, "secrets"), STOKER_ADMIN_KEY_FILE: join(data, "admin.key") }
-    : {};
-  return { ...env, DATABASE_URL: env["DATABASE_URL"] || ownDatabase(data ?? ""), ...places };
+  const folder = join(data, "secrets");
+  if (secrets && resolve(cwd, secrets) !== folder)
+    throw new CliError(
+      `STOKER_SECRETS_DIR is ${secrets}, but the data folder is ${data}. ` +
+        "Set DATABASE_URL and STOKER_SECRETS_DIR together without --data, or unset STOKER_SECRETS_DIR.",
+      exitCode.wrongUsage,
+    );
+  // With an external database, the folder does not identify the database, so it must be named explicitly.
+  const own = ownDatabase(data);
+  const isOther = url && (own === undefined ? named === undefined : !isSameDatabase(url, own));
+  if (isOther)
+    throw new CliError(
+      `DATABASE_URL is set, but the secrets would come from the data folder ${data}. ` +
+        `Set STOKER_SECRETS_DIR to the secrets folder of that database, or unset DATABASE_URL.`,
+      exitCode.wrongUsage,
+    );
+  const database = url || own;
+  if (database === undefined)
+    throw new CliError(
+      `No database found in ${data}. Start ./scripts/up once as this user, or set DATABASE_URL and STOKER_SECRETS_DIR.`,
+      exitCode.wrongUsage,
+    );
+  const adminKey = env["STOKER_ADMIN_KEY_FILE"] || join(data, "admin.key");
+  return { ...env, DATABASE_URL: database, STOKER_SECRETS_DIR: folder, STOKER_ADMIN_KEY_FILE: adminKey };
 }
 
-/** The PostgreSQL that `up` runs for this folder. */
-function ownDatabase(data: string): string {
+/** URL of the PostgreSQL that `up` runs for this folder. */
+function ownDatabase(data: string): string | undefined {
   try {
     const password = readFileSync(join(data, "secrets", "postgres.password"), "utf8").trim();
-    const { postgres } = JSON.parse(readFileSync(join(data, "ports.json"), "utf8")) as { postgres: number };
+    const { postgres } = JSON.parse(readFileSync(join(data, "ports.json"), "utf8")) as { postgres?: number };
+    if (postgres === undefined) return undefined;
     return `postgres://stoker:${encodeURIComponent(password)}@127.0.0.1:${postgres}/stoker`;
-  } catch (cause) {
-    throw new CliError(
-      `${data} names no database: Stoker was never started on it as this user, or it uses another database. ` +
-        "Start ./scripts/up once, or set DATABASE_URL.",
-      exitCode.wrongUsage,
-      { cause },
-    );
+  } catch {
+    return undefined;
   }
+}
+
+function isSameDatabase(one: string, other: string): boolean {
+  const locationOf = (text: string) => {
+    const url = URL.parse(text);
+    return url && `${url.hostname.replace("localhost", "127.0.0.1")}:${url.port || 5432}${url.pathname}`;
+  };
+  return locationOf(one) === locationOf(other);
+}
+
+function withoutPassword(text = ""): string {
+  const url = URL.parse(text);
+  if (!url) return "DATABASE_URL";
+  return `${url.protocol}//${url.username && `${url.username}@`}${url.host}${url.pathname}`;
 }

@@ -2,28 +2,29 @@ import { readFileSync } from "node:fs";
 import { InvalidArgumentError } from "commander";
 import { unreadable } from "./local-file.ts";
 
-export function atLeast(least: number): (text: string) => number {
+export function atLeast(min: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!Number.isInteger(value) || value < least)
-      throw new InvalidArgumentError(`Give a whole number from ${least} on.`);
+    if (!Number.isInteger(value) || value < min)
+      throw new InvalidArgumentError(`Must be a whole number of at least ${min}.`);
     return value;
   };
 }
 
-/** For what the server gives at once: more is refused, never cut in silence. */
-export function between(least: number, most: number): (text: string) => number {
+/** For page sizes: more than the server's maximum is an error. */
+export function between(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!Number.isInteger(value) || value < least || value > most)
-      throw new InvalidArgumentError(`Give a whole number from ${least} to ${most}.`);
+    if (!Number.isInteger(value) || value < min || value > max)
+      throw new InvalidArgumentError(`Must be a whole number from ${min} to ${max}.`);
     return value;
   };
 }
 
-/** A path segment of its own: an empty one would be another address. */
+/** A segment of the path: must not be empty. */
 export function hostName(text: string): string {
-  if (text.trim() === "") throw new InvalidArgumentError("Give a host's name or id; `stoker node list` shows both.");
+  if (text.trim() === "")
+    throw new InvalidArgumentError("Must be the name or id of a host. `stoker node list` shows both.");
   return text;
 }
 
@@ -32,14 +33,14 @@ export const collect = (text: string, before: string[] = []): string[] => [...be
 /** `90`, `90s`, `30m`, `2h` or `7d`, in seconds. */
 export function seconds(text: string): number {
   const found = /^(\d+)(s|m|h|d)?$/.exec(text);
-  if (!found) throw new InvalidArgumentError("Give a time such as 90s, 30m, 2h or 7d.");
+  if (!found) throw new InvalidArgumentError("Must be a time such as 90s, 30m, 2h or 7d.");
   return Number(found[1]) * { s: 1, m: 60, h: 3600, d: 86_400 }[(found[2] ?? "s") as "s" | "m" | "h" | "d"];
 }
 
-/** `-i name=value` and `-i name=@file`; a value that reads as JSON is taken as such, except text fields; media become data URIs. */
+/** `-i name=value` and `-i name=@file`. Values are parsed as JSON if possible, except text fields; media become data URIs. */
 export function inputs(text: string, before: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   const cut = text.indexOf("=");
-  if (cut < 1) throw new InvalidArgumentError("Give an input as name=value, or name=@file.");
+  if (cut < 1) throw new InvalidArgumentError("Must be name=value or name=@file.");
   const name = text.slice(0, cut);
   const given = text.slice(cut + 1);
   if (!given.startsWith("@")) return { ...before, [name]: textFields.has(name) ? given : jsonOr(given) };
@@ -50,12 +51,20 @@ export function inputs(text: string, before: Readonly<Record<string, unknown>> =
 }
 
 const textFields: ReadonlySet<string> = new Set([
-  ...["prompt", "negative_prompt", "initial_prompt", "input", "text", "question", "context", "instruction"],
-  ...["user", "model"],
+  "prompt",
+  "negative_prompt",
+  "initial_prompt",
+  "input",
+  "text",
+  "question",
+  "context",
+  "instruction",
+  "user",
+  "model",
 ]);
 const mediaFields: ReadonlySet<string> = new Set(["audio", "image"]);
 
-/** By what the file begins with: servers ask for a type. */
+/** Data URI with the media type of the file's first bytes. */
 function dataUri(bytes: Buffer): string {
   const head = bytes.subarray(0, 4).toString("latin1");
   const known = { RIFF: "audio/wav", fLaC: "audio/flac", OggS: "audio/ogg", "\x89PNG": "image/png" }[head];
@@ -85,7 +94,7 @@ export function counts(text: string, before: Readonly<Record<string, number>> = 
   return { ...before, [name]: atLeast(0)(value) };
 }
 
-/** A whole number or the word: an option's own value cannot be null. */
+/** A whole number, or `default`, because the value of an option cannot be null. */
 export const countOrDefault = (text: string): number | "default" => (text === "default" ? text : atLeast(0)(text));
 
 export const orNull = <Value>(value: Value | "default"): Value | null => (value === "default" ? null : value);
@@ -101,12 +110,22 @@ export function countsOrDefault(
 
 function count(text: string): { readonly name: string; readonly value: string } {
   const found = /^([\w-]+)=(\w+)$/.exec(text);
-  if (!found) throw new InvalidArgumentError("Give a GPU type and a number, such as H100-80GB=16.");
+  if (!found) throw new InvalidArgumentError("Must be a GPU type and a number, such as H100-80GB=16.");
   return { name: found[1] as string, value: found[2] as string };
 }
 
+/** A price: 0, or USD 0.000000001 to `maxUsd`. */
+export const price =
+  (maxUsd: number) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (!/^\d+(\.\d{1,9})?$/.test(text) || value > maxUsd)
+      throw new InvalidArgumentError(`Must be 0, or from USD 0.000000001 to ${maxUsd.toLocaleString("en")}.`);
+    return value;
+  };
+
 /** An amount of USD, such as 20, 0.5 or -3. */
 export function money(text: string): number {
-  if (!/^-?\d+(\.\d{1,9})?$/.test(text)) throw new InvalidArgumentError("Give an amount of USD such as 20 or 0.5.");
+  if (!/^-?\d+(\.\d{1,9})?$/.test(text)) throw new InvalidArgumentError("Must be an amount in USD, such as 20 or 0.5.");
   return Number(text);
 }

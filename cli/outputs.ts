@@ -1,4 +1,4 @@
-// Answers of native inference as a person reads them, and the files that stand in them as data URIs.
+// Text and files of native inference responses. Files are data URIs in the response.
 import { CliError, exitCode } from "./cli-error.ts";
 import { writeLocalFile } from "./local-file.ts";
 
@@ -6,31 +6,31 @@ type Answer = Readonly<Record<string, unknown>>;
 
 const uri = /^data:([\w.+/-]+);base64,(.*)$/s;
 
-/** `wishes`: `field=path`, where {IDX} is the number of a list's item and {EXT} what its type ends in. Returns the paths. */
-export function saveOutputs(answer: Answer, wishes: readonly string[]): readonly string[] {
-  return wishes.flatMap((wish) => {
-    const cut = wish.indexOf("=");
-    if (cut < 1) throw new CliError("Give an output as field=path, such as audio=a.wav.", exitCode.wrongUsage);
-    const field = wish.slice(0, cut);
-    const path = wish.slice(cut + 1);
+/** Saves fields as files. `outputs`: `field=path`; {IDX} is the index in a list, {EXT} the extension of the type. Returns the paths. */
+export function saveOutputs(answer: Answer, outputs: readonly string[]): readonly string[] {
+  return outputs.flatMap((output) => {
+    const cut = output.indexOf("=");
+    if (cut < 1) throw new CliError("--output must be field=path, such as audio=a.wav.", exitCode.wrongUsage);
+    const field = output.slice(0, cut);
+    const path = output.slice(cut + 1);
     const value = answer[field];
     const files = (Array.isArray(value) ? value : [value]).map((one) => uri.exec(String(one ?? "")));
     if (files.length > 1 && !path.includes("{IDX}"))
-      throw new CliError(`The answer holds ${files.length} ${field}: put {IDX} into the path.`, exitCode.wrongUsage);
+      throw new CliError(`The response contains ${files.length} ${field}. Add {IDX} to the path.`, exitCode.wrongUsage);
     return files.map((found, index) => {
-      if (!found) throw new CliError(`The answer holds no file called ${field}.`, exitCode.failed);
+      if (!found) throw new CliError(`The response contains no file in ${field}.`, exitCode.failed);
       const [, type = "", bytes = ""] = found;
-      const to = path.replaceAll("{IDX}", String(index)).replaceAll("{EXT}", endingOf(type));
+      const to = path.replaceAll("{IDX}", String(index)).replaceAll("{EXT}", extensionOf(type));
       writeLocalFile(to, Buffer.from(bytes, "base64"));
       return to;
     });
   });
 }
 
-const endingOf = (type: string): string =>
+const extensionOf = (type: string): string =>
   ({ "image/jpeg": "jpg", "audio/mpeg": "mp3" })[type] ?? type.split("/")[1] ?? "bin";
 
-/** Generated or heard text as it is; everything else as JSON, files in it cut short. */
+/** Generated or transcribed text unchanged; everything else as JSON with shortened files. */
 export function readable(answer: Answer): string {
   const { results, text } = answer;
   if (typeof text === "string") return text;

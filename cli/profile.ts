@@ -1,4 +1,4 @@
-// The server and key that this machine's user has stored, for nobody else to read.
+// Server and key of the current user. The file is readable only by that user.
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
@@ -14,7 +14,7 @@ export function readProfile(path: string): NodeJS.Dict<string> {
 
 export function writeProfile(path: string, host: string, key: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  // One that is there keeps its mode when it is written, so that is closed first.
+  // Writing keeps the mode of an existing file.
   if (existsSync(path)) chmodSync(path, 0o600);
   writeFileSync(path, `STOKER_HOST=${host}\nSTOKER_API_KEY=${key}\n`, { mode: 0o600 });
 }

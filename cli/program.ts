@@ -1,16 +1,21 @@
-// The tree of commands: one file per group in commands/.
+// Command tree: one file per group in commands/.
 import { Command } from "commander";
-import { adminGroup } from "./admin-group.ts";
 import { exitCode } from "./cli-error.ts";
+import { adminGroup } from "./command-groups.ts";
 import { addAccountCommands } from "./commands/account.ts";
 import { addAdminAccount } from "./commands/admin-account.ts";
 import { addAdminApplication } from "./commands/admin-application.ts";
 import { addAdminAudit } from "./commands/admin-audit.ts";
+import { addAdminBackup } from "./commands/admin-backup.ts";
 import { addAdminBilling } from "./commands/admin-billing.ts";
 import { addAdminDiscount } from "./commands/admin-discount.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
+import { addAdminPrefixCache } from "./commands/admin-prefix-cache.ts";
 import { addAdminPrice } from "./commands/admin-price.ts";
+import { addAdminRestores } from "./commands/admin-restores.ts";
+import { addAdminSignIn } from "./commands/admin-sign-in.ts";
+import { addAdminUsage } from "./commands/admin-usage.ts";
 import { addAgent, addBackup } from "./commands/agent.ts";
 import { addAuth } from "./commands/auth.ts";
 import { addBatch } from "./commands/batch.ts";
@@ -38,35 +43,35 @@ import { addVersion } from "./commands/version.ts";
 import { addVoice } from "./commands/voice.ts";
 import { addWebhook } from "./commands/webhook.ts";
 
-/** `version`: of this program. */
 export function createProgram(version: string): Command {
   const program = new Command("stoker")
     .description("Self-hosted inference: deploy models, call them, see what they cost.")
     .option("--json", "print records as JSON")
     .option(
       "--host <url>",
-      "the server, or several of one installation by commas (default: STOKER_HOST, the profile, an `up` that runs here, or http://127.0.0.1:8080)",
+      "URL of the server, or several URLs of one installation separated by commas (default: STOKER_HOST, the profile, a running `up` on this machine, or http://127.0.0.1:8080)",
     )
     .version(version)
     .exitOverride((error) => process.exit(error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage))
     .showHelpAfterError("(stoker --help lists the commands)");
   for (const add of groups) add(program);
   addAdminLimits(adminGroup(program));
+  addAdminPrefixCache(adminGroup(program));
   addVersion(program, version);
   program.commands.forEach(pointToHelp);
   return program;
 }
 
-/** A refused line ends with where the command it was meant for is explained. */
+/** Usage errors end with the help command of the group or command. */
 function pointToHelp(command: Command): void {
   const path = [command.name()];
   for (let above = command.parent; above; above = above.parent) path.unshift(above.name());
-  const what = command.commands.length > 0 ? "its commands" : "its arguments and options";
-  command.showHelpAfterError(`(${path.join(" ")} --help lists ${what})`);
+  const listed = command.commands.length > 0 ? "its commands" : "its arguments and options";
+  command.showHelpAfterError(`(${path.join(" ")} --help lists ${listed})`);
   command.commands.forEach(pointToHelp);
 }
 
-/** In the order in which help lists them. */
+/** Groups in the order of the help text. */
 const groups: readonly ((program: Command) => void)[] = [
   addUp,
   addDeploy,
@@ -97,9 +102,13 @@ const groups: readonly ((program: Command) => void)[] = [
   addAdminAccount,
   addAdminApplication,
   addAdminAudit,
+  addAdminSignIn,
   addAdminKey,
+  addAdminBackup,
   addAdminPrice,
   addAdminDiscount,
   addAdminBilling,
+  addAdminRestores,
+  addAdminUsage,
   addNodeWeights,
 ];

@@ -2,25 +2,22 @@ import stringWidth from "string-width";
 
 const gap = "  ";
 
-/** What other commands are told by (ids, keys, times, names in a first column) is never cut: these are, the first set first. */
-const prose = new Set(["NOTE", "REASON", "DESCRIPTION", "RATES", "VALUES", "DEFAULT", "ASKS FOR", "COMPANY"]);
+/** Columns that may be cut: prose first, then names. Ids, keys, times and the first column are never cut. */
+const prose = new Set(["NOTE", "REASON", "DESCRIPTION", "RATES", "VALUES", "DEFAULT", "REQUESTED", "COMPANY"]);
 const names = new Set(["NAME", "MODEL", "BASE", "REPO"]);
-const leastCut = 8;
+const minWidth = 8;
 
-/**
- * Rows under a head, at most `room` columns wide where that can be had by cutting prose, then names (`…` where something
- * is missing); wider where it cannot.
- */
+/** Formats rows. Cuts prose, then names (marked by `…`) to fit into `maxWidth` columns, if that is possible. */
 export function table(
   head: readonly string[],
   rows: readonly (readonly string[])[],
-  room = Number.POSITIVE_INFINITY,
+  maxWidth = Number.POSITIVE_INFINITY,
 ): string {
   const widths = head.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => stringWidth(row[column] ?? ""))),
   );
   for (const cut of [prose, names])
-    narrow(widths, room - gap.length * (head.length - 1), (n) => n > 0 && cut.has(head[n] ?? ""));
+    narrow(widths, maxWidth - gap.length * (head.length - 1), (n) => n > 0 && cut.has(head[n] ?? ""));
   const line = (cells: readonly string[]): string =>
     cells
       .map((cell, column) => padded(cell, widths[column] ?? 0))
@@ -29,16 +26,16 @@ export function table(
   return [line(head), ...rows.map(line)].join("\n");
 }
 
-/** Takes from the widest that may be cut, one column of the terminal at a time. */
-function narrow(widths: number[], room: number, mayBeCut: (column: number) => boolean): void {
-  while (widths.reduce((sum, width) => sum + width, 0) > room) {
-    const broadest = Math.max(...widths.filter((_, n) => mayBeCut(n)));
-    if (broadest <= leastCut) return;
-    widths[widths.findIndex((width, n) => mayBeCut(n) && width === broadest)] = broadest - 1;
+/** Reduces the widest columns that may be cut, one character at a time. */
+function narrow(widths: number[], maxWidth: number, mayBeCut: (column: number) => boolean): void {
+  while (widths.reduce((sum, width) => sum + width, 0) > maxWidth) {
+    const widest = Math.max(...widths.filter((_, n) => mayBeCut(n)));
+    if (widest <= minWidth) return;
+    widths[widths.findIndex((width, n) => mayBeCut(n) && width === widest)] = widest - 1;
   }
 }
 
-/** In columns of a terminal, of which some characters take two and some none. */
+/** Pads or cuts to a width in terminal columns. A character takes zero, one or two. */
 function padded(text: string, width: number): string {
   let rest = width - stringWidth(text);
   if (rest >= 0) return text + " ".repeat(rest);
@@ -53,13 +50,13 @@ function padded(text: string, width: number): string {
   return `${cut}…${" ".repeat(Math.max(0, rest))}`;
 }
 
-/** The same for other programs, every cell whole. */
+/** Formats rows as CSV, without cutting. */
 export const csv = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, ...rows].map((line) => line.map(cellOf).join(",")).join("\r\n");
 
 function cellOf(value: string): string {
-  // A spreadsheet runs what begins so, and names of models and keys are other people's.
-  const isRun = /^[=+\-@\t\r]/.test(value) && !/^-?\d+(\.\d+)?$/.test(value);
-  const text = isRun ? `'${value}` : value;
+  // Spreadsheets run cells that start like this as formulas; names come from other users.
+  const isFormula = /^[=+\-@\t\r]/.test(value) && !/^-?\d+(\.\d+)?$/.test(value);
+  const text = isFormula ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

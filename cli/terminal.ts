@@ -1,4 +1,4 @@
-// Data on stdout, progress on stderr, so that a pipe gets what a person would copy.
+// Data goes to stdout, progress to stderr.
 
 import type { Command } from "commander";
 import { type Api, openApi } from "./api.ts";
@@ -8,35 +8,55 @@ import { csv, table } from "./table.ts";
 export interface Terminal {
   readonly connection: Connection;
   readonly api: Api;
-  /** A record: JSON with --json, else the text made from it. */
+  /** Prints a record: JSON with --json, otherwise text. */
   show<Value>(value: Value, text: (value: Value) => string): void;
-  rows<Value>(values: readonly Value[], head: readonly string[], row: (value: Value) => readonly string[]): void;
-  /** The same as CSV. */
+  rows<Value>(
+    values: readonly Value[],
+    head: readonly string[],
+    row: (value: Value) => readonly string[],
+    empty?: string,
+  ): void;
+  /** Prints records as CSV. */
   csv<Value>(values: readonly Value[], head: readonly string[], row: (value: Value) => readonly string[]): void;
   write(text: string): void;
   progress(line: string): void;
+  /** Clears the screen and moves the cursor to its top. */
+  clear(): void;
   readonly json: boolean;
 }
 
-/** Made per command from the flags that every command takes. */
+/** C0 and C1 control characters except tab, newline and the carriage return of a CSV line, and DEL. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression matches control characters.
+const controls = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\r(?!\n)/g;
+
+/**
+ * Replaces control characters: names, reasons and log lines come from customers and hosts, and escape sequences in them could
+ * rewrite the screen or the clipboard.
+ */
+export const printable = (text: string): string => text.replace(controls, "\ufffd");
+
+export const isoTime = (unixSeconds: number): string => new Date(unixSeconds * 1000).toISOString();
+
+/** Creates the terminal of a command from the global flags. */
 export function openTerminal(command: Command): Terminal {
   const { json = false, host } = command.optsWithGlobals<{ json?: boolean; host?: string }>();
   const connection = findConnection(host, process.env, process.cwd());
-  const write = (text: string): void => void process.stdout.write(text);
-  // Nothing is cut where a program reads, or a terminal does not say how wide it is.
-  const room = process.stdout.columns || Number.POSITIVE_INFINITY;
+  const write = (text: string): void => void process.stdout.write(printable(text));
+  // No limit for a pipe or a terminal without a known width.
+  const maxWidth = process.stdout.columns || Number.POSITIVE_INFINITY;
   const print = (value: unknown): void => write(`${JSON.stringify(value, undefined, 2)}\n`);
   return {
     connection,
     api: openApi(connection),
     json,
     write,
+    clear: () => void process.stdout.write("\u001B[2J\u001B[H"),
     show: (value, text) => (json ? print(value) : write(`${text(value)}\n`)),
-    rows(values, head, row) {
+    rows(values, head, row, empty = "None.") {
       if (json) print(values);
-      else write(`${values.length === 0 ? "None." : table(head, values.map(row), room)}\n`);
+      else write(`${values.length === 0 ? empty : table(head, values.map(row), maxWidth)}\n`);
     },
     csv: (values, head, row) => write(`${csv(head, values.map(row))}\r\n`),
-    progress: (line) => void process.stderr.write(`${line}\n`),
+    progress: (line) => void process.stderr.write(printable(`${line}\n`)),
   };
 }

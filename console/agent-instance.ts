@@ -1,17 +1,6 @@
-export interface AgentInstance {
-  readonly id: string;
-  readonly name: string;
-  readonly state: string;
-  readonly start_ts: number;
-  readonly price_per_hour: number;
-  readonly last_backup_ts: number | null;
-  readonly fail_reason: string | null;
-  readonly version: string;
-  readonly agent_type: string;
-  readonly plan_id: string;
-  /** backup, restore or try_restore while it runs. */
-  readonly operation: string | null;
-}
+import type { Responses } from "../proto/gen/responses.ts";
+
+export type AgentInstance = Responses["GET /v1/agent/{instance_id}"];
 
 /** By type. */
 export type AgentCatalog = Readonly<

@@ -1,18 +1,20 @@
-// The one way to ask the server: by the session cookie, with the session's token on writes.
+// HTTP client of the console: session cookie, plus the CSRF token of the session on writes.
+
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
+import type { Responses } from "../proto/gen/responses.ts";
 
 const limitMs = 30_000;
-/** As long as the server gives a body to arrive. */
+/** The server's own time limit for a request body. */
 const uploadMs = 900_000;
-/** Before a question that reached nobody is asked a second time. */
-const secondTryMs = 500;
+/** Delay before a failed GET is retried. */
+const retryDelayMs = 500;
 
 export class ApiError extends Error {
-  /** 0: there was no answer. */
+  /** 0 if there was no response. */
   readonly status: number;
   readonly code: string;
-  /** Empty where there was no answer. */
+  /** Empty if there was no response. */
   readonly requestId: string;
 
   constructor(message: string, status: number, code = "", requestId = "") {
@@ -26,24 +28,32 @@ export class ApiError extends Error {
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 export interface Api {
-  /** `body`: a form as it is, anything else as JSON. Throws ApiError. */
+  /** Sends `body` as a form if it is one, otherwise as JSON. Throws ApiError. */
   call<Answer>(
     method: Method,
     path: string,
     body?: unknown,
     headers?: Readonly<Record<string, string>>,
   ): Promise<Answer>;
-  /** Throws ApiError, with status 401 where nobody is signed in. */
-  openSession(): Promise<void>;
+  /** Throws ApiError, with status 401 if nobody is signed in. */
+  openSession(): Promise<SessionBody>;
 }
 
-interface SessionBody {
-  readonly csrf_token: string;
+type SessionBody = Responses["GET /v1/auth/session"];
+
+export interface ApiEvents {
+  /** The session ended elsewhere or expired. */
+  onSignedOut(): void;
+  /** Asks the user to sign in again. False if the user cancels. */
+  reauthenticate(): Promise<boolean>;
+  /** The operator now requires a second factor. */
+  onMustEnrol(): void;
 }
 
-/** `onSignedOut`: the session has ended elsewhere, or by its age. */
-export function createApi(onSignedOut: () => void): Api {
+export function createApi({ onSignedOut, reauthenticate, onMustEnrol }: ApiEvents): Api {
   let csrfToken = "";
+  // All waiting requests share one dialog.
+  let reauthentication: Promise<boolean> | undefined;
 
   const send = async <Answer>(
     method: Method,
@@ -52,9 +62,9 @@ export function createApi(onSignedOut: () => void): Api {
     headers: Readonly<Record<string, string>>,
   ): Promise<Answer> => {
     const isForm = body instanceof FormData;
-    const mostMs = isForm ? uploadMs : limitMs;
-    const signal = AbortSignal.timeout(mostMs);
-    const ask = () =>
+    const maxMs = isForm ? uploadMs : limitMs;
+    const signal = AbortSignal.timeout(maxMs);
+    const request = () =>
       fetch(path, {
         method,
         headers: {
@@ -65,26 +75,24 @@ export function createApi(onSignedOut: () => void): Api {
         ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
         signal,
       });
-    const answer = await ask()
+    const answer = await request()
       .catch(async (error: unknown) => {
-        // A browser cuts what is under way when the networks of its machine change. A write may have arrived all the same.
+        // Browsers abort requests when the network changes. Only GET is retried, because a write may have had an effect.
         if (method !== "GET" || signal.aborted) throw error;
-        await new Promise((resolve) => setTimeout(resolve, secondTryMs));
-        return ask();
+        await new Promise((resolve) => setTimeout(resolve, retryDelayMs));
+        return request();
       })
       .catch((error: unknown) => {
-        throw unanswered(error, mostMs);
+        throw noResponse(error, maxMs);
       });
     if (!answer.ok) throw await refusalOf(answer);
     const value = (await answer.json()) as Answer;
-    // Sign-in and sign-up answer with the token of the session they began.
-    const begun = (value as Partial<SessionBody> | null)?.csrf_token;
-    if (path.startsWith("/v1/auth/") && begun) csrfToken = begun;
+    // Sign-in and sign-up return the token of the new session.
+    const newToken = (value as Partial<SessionBody> | null)?.csrf_token;
+    if (path.startsWith("/v1/auth/") && newToken) csrfToken = newToken;
     return value;
   };
-  const openSession = async (): Promise<void> => {
-    await send("GET", "/v1/auth/session", undefined, {});
-  };
+  const openSession = () => send<SessionBody>("GET", "/v1/auth/session", undefined, {});
 
   return {
     openSession,
@@ -93,8 +101,16 @@ export function createApi(onSignedOut: () => void): Api {
         return await send(method, path, body, headers);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        if (error.status === 401 && !path.startsWith("/v1/auth/")) onSignedOut();
-        // Another tab has signed in anew: the cookie is that session's, so its token is asked for, once.
+        if (error.code === "invalid_api_key" && !path.startsWith("/v1/auth/")) onSignedOut();
+        if (error.code === "second_factor_required") onMustEnrol();
+        if (error.code === "reauthentication_required") {
+          reauthentication ??= reauthenticate().finally(() => {
+            reauthentication = undefined;
+          });
+          if (!(await reauthentication)) throw error;
+          return send(method, path, body, headers);
+        }
+        // Another tab signed in again and replaced the cookie: read the new session's token and retry once.
         if (error.code !== "csrf_refused") throw error;
         await openSession();
         return send(method, path, body, headers);
@@ -103,25 +119,36 @@ export function createApi(onSignedOut: () => void): Api {
   };
 }
 
-function unanswered(error: unknown, mostMs: number): ApiError {
+function noResponse(error: unknown, maxMs: number): ApiError {
   const isTimeout = error instanceof DOMException && error.name === "TimeoutError";
-  const what = isTimeout ? `The server did not answer within ${mostMs / 1000} s.` : "The server was not reached.";
-  return new ApiError(`${what} Is this machine online, and the server running? Try again.`, 0);
+  const problem = isTimeout ? `No response from the server within ${maxMs / 1000} s.` : "Could not reach the server.";
+  return new ApiError(`${problem} Check your connection, then try again.`, 0);
 }
 
-/** What an answer says of why it was refused, in any of the interface's dialects. */
+interface FieldDetail {
+  readonly loc?: readonly (string | number)[];
+  readonly msg?: string;
+}
+
+/** Prefixes the field name unless the message starts with it. */
+function fieldText({ loc = [], msg = "" }: FieldDetail): string {
+  const field = loc.slice(1).join(".");
+  return field === "" || msg.startsWith(`The ${field} `) ? msg : `${field}: ${msg}`;
+}
+
+/** Error of a response in any of the API's formats. */
 export async function refusalOf(answer: Response): Promise<ApiError> {
   const requestId = answer.headers.get("x-request-id") ?? "";
-  const fallback = `The server answered with status ${answer.status}.`;
+  const fallback = `The server returned status ${answer.status}.`;
   const body: unknown = await answer.json().catch(() => undefined);
   const { error, code, detail } = (body ?? {}) as {
     error?: string | { message?: string; code?: string };
     code?: string;
-    detail?: { loc?: (string | number)[]; msg?: string }[];
+    detail?: FieldDetail[];
   };
-  const fields = Array.isArray(detail) ? detail.map(({ loc = [], msg }) => `${loc.slice(1).join(".")}: ${msg}`) : [];
-  const said = typeof error === "object" ? error.message : error;
-  const message = fields.length > 0 ? fields.join("; ") : (said ?? fallback);
+  const fields = Array.isArray(detail) ? detail.map(fieldText) : [];
+  const text = typeof error === "object" ? error.message : error;
+  const message = fields.length > 0 ? fields.join("; ") : (text ?? fallback);
   return new ApiError(message, answer.status, code ?? (typeof error === "object" ? error.code : "") ?? "", requestId);
 }
 
@@ -129,6 +156,6 @@ export const ApiContext = createContext<Api | undefined>(undefined);
 
 export function useApi(): Api {
   const api = useContext(ApiContext);
-  if (!api) throw new Error("a page stands outside the console");
+  if (!api) throw new Error("useApi called outside ApiContext");
   return api;
 }

@@ -2,45 +2,57 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { ApiContext, ApiError, createApi } from "./api.ts";
 import { html, type View } from "./html.ts";
 import { Layout } from "./layout.ts";
+import { Enrol } from "./pages/enrol.ts";
 import { SignIn } from "./pages/sign-in.ts";
 import { SignUp } from "./pages/sign-up.ts";
+import { Reauthenticate } from "./parts/reauthenticate.ts";
 import { Refused } from "./parts/refused.ts";
+import type { SessionAnswer } from "./parts/sign-in-form.ts";
 import { go, usePlace } from "./place.ts";
 import { isSignUpOpen, type Me, VisitorContext } from "./visitor.ts";
 
-type Standing =
-  | { readonly is: "asking" }
+type SessionState =
+  | { readonly is: "loading" }
   | { readonly is: "unknown"; readonly error: unknown }
   | { readonly is: "out" }
-  | { readonly is: "in"; readonly me: Me };
+  | { readonly is: "in"; readonly me: Me; readonly mustEnrol: boolean };
 
 export function App(): View {
-  const [standing, setStanding] = useState<Standing>({ is: "asking" });
+  const [session, setSession] = useState<SessionState>({ is: "loading" });
   const [newKey, setNewKey] = useState<string | undefined>(undefined);
-  const { path } = usePlace();
-  // Nothing that was shown to one person is there for the next.
+  const [dialog, setDialog] = useState<{ readonly end: (isDone: boolean) => void } | undefined>(undefined);
+  const { path, query } = usePlace();
+  // Remove everything that was shown to the previous user.
   const leave = () => {
     setNewKey(undefined);
-    setStanding({ is: "out" });
+    closeDialog(false);
+    setSession({ is: "out" });
   };
-  const api = useMemo(() => createApi(leave), []);
+  const closeDialog = (isDone: boolean) =>
+    setDialog((open) => {
+      open?.end(isDone);
+      return undefined;
+    });
+  const reauthenticate = () => new Promise<boolean>((end) => setDialog({ end }));
+  const onMustEnrol = () => void enter();
+  const api = useMemo(() => createApi({ onSignedOut: leave, reauthenticate, onMustEnrol }), []);
 
   const enter = async (): Promise<void> => {
     try {
-      await api.openSession();
-      setStanding({ is: "in", me: await api.call<Me>("GET", "/v1/me") });
+      const { must_enrol: mustEnrol } = await api.openSession();
+      setSession({ is: "in", me: await api.call<Me>("GET", "/v1/me"), mustEnrol });
     } catch (error) {
       const isOut = error instanceof ApiError && error.status === 401;
       if (isOut) leave();
-      else setStanding({ is: "unknown", error });
+      else setSession({ is: "unknown", error });
     }
   };
   useEffect(() => void enter(), []);
 
-  if (standing.is === "asking") return html`<main><p class="quiet" role="status">Loading…</p></main>`;
-  if (standing.is === "unknown")
-    return html`<main><${Refused} error=${standing.error} /><button onClick=${enter}>Try again</button></main>`;
-  if (standing.is === "out") {
+  if (session.is === "loading") return html`<main><p class="quiet" role="status">Loading…</p></main>`;
+  if (session.is === "unknown")
+    return html`<main><${Refused} error=${session.error} /><button onClick=${enter}>Try again</button></main>`;
+  if (session.is === "out") {
     const signedUp = async (key: string) => {
       setNewKey(key);
       await enter();
@@ -49,21 +61,31 @@ export function App(): View {
     const page =
       path === "/sign-up" && isSignUpOpen()
         ? html`<${SignUp} onKey=${signedUp} />`
-        : html`<${SignIn} onEntered=${async () => {
+        : html`<${SignIn} onEntered=${async ({ must_enrol: mustEnrol }: SessionAnswer) => {
+            if (!mustEnrol && returnToCli(query)) return;
             await enter();
-            if (path === "/sign-up" || path === "/sign-in") go("/");
+            if (path === "/sign-up" || path === "/sign-in") go(query.has("cli") ? `/security?${query}` : "/");
           }} />`;
     return html`<${ApiContext.Provider} value=${api}><main class="narrow">${page}</main><//>`;
   }
-  const visitor = {
-    me: standing.me,
-    newKey,
-    setNewKey,
-    signOut: async () => {
-      await api.call("POST", "/v1/auth/sign-out");
-      leave();
-      go("/sign-in");
-    },
+  const signOut = async () => {
+    await api.call("POST", "/v1/auth/sign-out");
+    leave();
+    go("/sign-in");
   };
-  return html`<${ApiContext.Provider} value=${api}><${VisitorContext.Provider} value=${visitor}><${Layout} /><//><//>`;
+  const visitor = { me: session.me, newKey, setNewKey, signOut };
+  const enrolled = () => void (returnToCli(query) || enter());
+  const page = session.mustEnrol
+    ? html`<main class="narrow"><${Enrol} onDone=${enrolled} onSignOut=${signOut} /></main>`
+    : html`<${Layout} />`;
+  return html`<${ApiContext.Provider} value=${api}><${VisitorContext.Provider} value=${visitor}>${page}
+    ${dialog && html`<${Reauthenticate} onEnd=${closeDialog} />`}<//><//>`;
+}
+
+/** Returns to the page where a CLI login waits for approval. False if there is none. */
+function returnToCli(query: URLSearchParams): boolean {
+  const id = query.get("cli") ?? "";
+  if (!/^[\w-]{32}$/.test(id)) return false;
+  location.assign(`/login?cli=${id}`);
+  return true;
 }

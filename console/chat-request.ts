@@ -1,4 +1,4 @@
-/** A chat as the playground sends it and a snippet shows it. */
+/** Chat request of the playground and of the code snippets. */
 export interface ChatRequest {
   readonly model: string;
   readonly messages: readonly Message[];

@@ -1,7 +1,6 @@
-// A streamed chat as any client of the interface has it: with a bearer token, because a cookie counts on no inference.
+// Streams a chat with a bearer token, because inference does not accept cookies.
 import { ApiError, refusalOf } from "./api.ts";
 import type { ChatRequest } from "./chat-request.ts";
-import { eventsIn } from "./sse.ts";
 
 export interface Usage {
   readonly prompt_tokens: number;
@@ -21,47 +20,50 @@ export interface ChatEvents {
   onUsage(usage: Usage): void;
 }
 
-/** Also while a model starts the server says something at least this often. */
-const silenceMs = 120_000;
+/** Maximum time between two chunks. The server sends comments while a model starts. */
+const maxGapMs = 120_000;
 
-/** Returns when the answer has ended. Throws ApiError; rejects with an AbortError once `signal` is aborted. */
+/** Returns at the end of the response. Throws ApiError, or AbortError when `signal` is aborted. */
 export async function streamChat(
   token: string,
   request: ChatRequest,
   signal: AbortSignal,
   on: ChatEvents,
 ): Promise<void> {
-  const silence = new AbortController();
-  const tooQuiet = () => silence.abort(new ApiError(`The server said nothing for ${silenceMs / 1000} s.`, 0));
-  let timer = setTimeout(tooQuiet, silenceMs);
-  const heard = () => {
+  const gap = new AbortController();
+  const onGap = () => gap.abort(new ApiError(`No data from the server for ${maxGapMs / 1000} s.`, 0));
+  let timer = setTimeout(onGap, maxGapMs);
+  const restartTimer = () => {
     clearTimeout(timer);
-    timer = setTimeout(tooQuiet, silenceMs);
+    timer = setTimeout(onGap, maxGapMs);
   };
   try {
     const answer = await fetch("/v1/chat/completions", {
       method: "POST",
       headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
       body: JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } }),
-      signal: AbortSignal.any([signal, silence.signal]),
+      signal: AbortSignal.any([signal, gap.signal]),
     });
-    heard();
+    restartTimer();
     if (!answer.ok || !answer.body) throw await refusalOf(answer);
     on.onStart(answer.headers.get("x-request-id") ?? "");
     let buffer = "";
-    let isWhole = false;
+    let isComplete = false;
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
-      if (done && !isWhole)
-        throw new ApiError("The answer broke off: the server or the way to it ended it early. Ask again.", 0);
+      if (done && !isComplete)
+        throw new ApiError(
+          "The response ended early: the server or the connection stopped it. Send the message again.",
+          0,
+        );
       if (done) return;
-      heard();
+      restartTimer();
       const { data, rest } = eventsIn(buffer + value);
       buffer = rest;
       for (const text of data) {
-        if (text === "[DONE]") isWhole = true;
-        else tell(JSON.parse(text) as Chunk, on);
+        if (text === "[DONE]") isComplete = true;
+        else dispatch(JSON.parse(text) as Chunk, on);
       }
     }
   } finally {
@@ -69,9 +71,20 @@ export async function streamChat(
   }
 }
 
-function tell({ choices, usage, error }: Chunk, on: ChatEvents): void {
+function dispatch({ choices, usage, error }: Chunk, on: ChatEvents): void {
   if (error) throw new ApiError(error.message, 200, error.code ?? "");
   const text = choices?.[0]?.delta?.content;
   if (text) on.onText(text);
   if (usage) on.onUsage(usage);
+}
+
+/** Data of the complete server-sent events in `buffer`, and the remainder. Ignores comments. */
+export function eventsIn(buffer: string): { readonly data: readonly string[]; readonly rest: string } {
+  const parts = buffer.replaceAll("\r\n", "\n").split("\n\n");
+  const rest = parts.pop() ?? "";
+  const data = parts.flatMap((event) => {
+    const lines = event.split("\n").filter((line) => line.startsWith("data:"));
+    return lines.length > 0 ? [lines.map((line) => line.slice(5).replace(/^ /, "")).join("\n")] : [];
+  });
+  return { data, rest };
 }

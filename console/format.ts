@@ -1,6 +1,6 @@
-// Figures as people read them. No part of a page knows a unit but through here.
+// Formats amounts, sizes and times.
 
-/** Exact where an amount is small: a cent of which nothing is left is still owed. */
+/** Shows more digits for small amounts. */
 export function usd(amount: number): string {
   const size = Math.abs(amount);
   const digits = size === 0 || size >= 1 ? 2 : size >= 0.01 ? 4 : 9;
@@ -31,7 +31,7 @@ const steps = [
 ] as const;
 
 /** `3 minutes ago`, `in 2 hours`, `now`. */
-export function agoInWords(atMs: number, nowMs: number): string {
+export function agoText(atMs: number, nowMs: number): string {
   const passed = nowMs - atMs;
   const step = steps.find(([, size]) => Math.abs(passed) >= size);
   if (!step) return "now";

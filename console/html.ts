@@ -1,4 +1,4 @@
-// Templates instead of JSX, so that nothing is built. Values become text or properties, never markup.
+// Templates instead of JSX, so that no build step is needed. Values become text or properties, never markup.
 import htm from "htm";
 import { type ComponentChildren, h } from "preact";
 

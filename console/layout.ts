@@ -1,7 +1,7 @@
-// What stands around every page: the menu, whether the account may spend, and the page itself.
+// Frame of every page: menu, suspension banner, page.
 
 import { useEffect } from "preact/hooks";
-import type { SuspendReason } from "../proto/suspend-reason.ts";
+import type { Responses } from "../proto/gen/responses.ts";
 import { useApi } from "./api.ts";
 import { html, type View } from "./html.ts";
 import { useLoaded } from "./loaded.ts";
@@ -9,7 +9,7 @@ import { matchPage, pages, type Section } from "./pages.ts";
 import { Act } from "./parts/act.ts";
 import { usePlace } from "./place.ts";
 import { useVisitor } from "./visitor.ts";
-import { suspensionInWords } from "./words.ts";
+import { suspensionOf } from "./words.ts";
 
 const sections: Readonly<Record<Section, string>> = { use: "Use", money: "Money", operator: "Operator" };
 
@@ -18,7 +18,7 @@ export function Layout(): View {
   const { path } = usePlace();
   const found = matchPage(path);
   const mayOpen = found && (found.page.section !== "operator" || me.is_admin);
-  const title = found?.page.title ?? "No such page";
+  const title = found?.page.title ?? "Page not found";
   useEffect(() => {
     document.title = `${title} · Stoker`;
   }, [title]);
@@ -39,29 +39,26 @@ export function Layout(): View {
         )}
       <p class="who">${me.display_name}<br /><small>${me.email ?? ""}</small></p>
       <${Act} label="Sign out" onAct=${signOut} />
-      <p><a href="/docs">Reference</a></p>
+      <p><a href="/docs">API reference</a></p>
     </nav>
     <main>
-      <${Standing} />
+      <${SuspensionBanner} />
       ${
         mayOpen
           ? html`<h1>${title}</h1><${found.page.show} key=${path} ...${found.params} />`
-          : html`<h1>No such page</h1><p>There is nothing at this address. <a href="/console">Go to the first page</a>.</p>`
+          : html`<h1>Page not found</h1><p><a href="/console">Go to the start page</a>.</p>`
       }
     </main>
   </div>`;
 }
 
-interface Checklist {
-  readonly suspended: boolean;
-  readonly suspend_reason: SuspendReason | null;
-}
+type Checklist = Responses["GET /payment/checklist"];
 
-/** On every page, because every page's requests are refused for it. */
-function Standing(): View {
+/** Shown on every page while the account is suspended. */
+function SuspensionBanner(): View {
   const api = useApi();
   const { value } = useLoaded(() => api.call<Checklist>("GET", "/payment/checklist"), [api], 60_000);
   if (!value?.suspended || !value.suspend_reason) return null;
-  const { why, act, page } = suspensionInWords(value.suspend_reason);
+  const { why, act, page } = suspensionOf(value.suspend_reason);
   return html`<p class="banner" role="status">▲ ${why} ${page ? html`<a href=${page}>${act}</a>.` : act}</p>`;
 }

@@ -1,20 +1,20 @@
-// What a page has asked for and where that stands: loading, there, stale or refused.
+// Data of a page: loading, loaded, stale or failed.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { agoInWords } from "./format.ts";
+import { agoText } from "./format.ts";
 import { html, type View } from "./html.ts";
 import { Refused } from "./parts/refused.ts";
 
 export interface Loaded<Value> {
   readonly value: Value | undefined;
-  /** Of the last attempt; a value from before it may still be there. */
+  /** Error of the last attempt. `value` may hold an older value. */
   readonly error: unknown;
   readonly loadedAtMs: number;
   reload(): Promise<void>;
 }
 
 /**
- * Asks once, again whenever a member of `of` changes, and every `everyMs` while the page is looked at. An answer that comes
- * after a newer question is dropped.
+ * Loads once, again when a member of `of` changes, and every `everyMs` while the page is visible. Drops responses to older
+ * requests.
  */
 export function useLoaded<Value>(load: () => Promise<Value>, of: readonly unknown[], everyMs?: number): Loaded<Value> {
   const [state, setState] = useState<Omit<Loaded<Value>, "reload">>({
@@ -25,12 +25,12 @@ export function useLoaded<Value>(load: () => Promise<Value>, of: readonly unknow
   const newest = useRef(0);
   const reload = useCallback(async (): Promise<void> => {
     newest.current += 1;
-    const mine = newest.current;
+    const own = newest.current;
     try {
       const value = await load();
-      if (mine === newest.current) setState({ value, error: undefined, loadedAtMs: Date.now() });
+      if (own === newest.current) setState({ value, error: undefined, loadedAtMs: Date.now() });
     } catch (error) {
-      if (mine === newest.current) setState((before) => ({ ...before, error }));
+      if (own === newest.current) setState((before) => ({ ...before, error }));
     }
   }, of);
 
@@ -48,7 +48,7 @@ export function useLoaded<Value>(load: () => Promise<Value>, of: readonly unknow
     return () => {
       newest.current += 1;
       clearTimeout(timer);
-      // The answer under way belongs to nobody, and its timer must not begin again.
+      // Ignore the pending response, and do not restart its timer.
       everyMs = undefined;
     };
   }, [reload]);
@@ -56,7 +56,7 @@ export function useLoaded<Value>(load: () => Promise<Value>, of: readonly unknow
   return { ...state, reload };
 }
 
-/** The value as `show` has it, or what stands in its place; with a word where it is older than it should be. */
+/** Shows the value, its loading state or its error. Marks a stale value. */
 export function shown<Value>(loaded: Loaded<Value>, show: (value: Value) => View): View {
   const { value, error, loadedAtMs } = loaded;
   if (value === undefined)
@@ -66,7 +66,7 @@ export function shown<Value>(loaded: Loaded<Value>, show: (value: Value) => View
   return html`${
     error !== undefined &&
     html`<p class="stale" role="status">
-      Stale: this was read ${agoInWords(loadedAtMs, Date.now())}. ${error instanceof Error ? error.message : ""}${" "}
+      Stale: last updated ${agoText(loadedAtMs, Date.now())}. ${error instanceof Error ? error.message : ""}${" "}
       <button class="link" onClick=${loaded.reload}>Try again</button>
     </p>`
   }${show(value)}`;

@@ -1,4 +1,4 @@
-// Entry of the console: one page that moves within itself. What it may load stands in the policy of its answer.
+// Entry of the console, a single-page application.
 import { render } from "preact";
 import { App } from "./app.ts";
 import { html } from "./html.ts";
@@ -6,6 +6,6 @@ import { focusSearch, followLinks } from "./place.ts";
 
 document.addEventListener("click", followLinks);
 document.addEventListener("keydown", focusSearch);
-// What stands there until every file has come.
+// Remove the loading text.
 document.body.replaceChildren();
 render(html`<${App} />`, document.body);

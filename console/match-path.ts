@@ -1,12 +1,10 @@
-// Whether an address is a page's, and what stands in its places.
-
-/** In `pattern`, `:name` stands for one part. Undefined: the path is not of this form, or holds what nothing can be called. */
+/** Parameters of a path. In `pattern`, `:name` matches one segment. Undefined if the path does not match or has an invalid name. */
 export function matchPath(pattern: string, path: string): Readonly<Record<string, string>> | undefined {
   const parts = path.split("/");
-  const wanted = pattern.split("/");
-  if (wanted.length !== parts.length) return undefined;
+  const expected = pattern.split("/");
+  if (expected.length !== parts.length) return undefined;
   const params: Record<string, string> = {};
-  for (const [i, part] of wanted.entries()) {
+  for (const [i, part] of expected.entries()) {
     const given = parts[i] as string;
     if (part === given) continue;
     const value = part.startsWith(":") ? nameOf(given) : undefined;
@@ -23,6 +21,6 @@ function nameOf(part: string): string | undefined {
   } catch {
     return undefined;
   }
-  // In an address a browser takes these for a way up, to whatever else the server answers there.
+  // Browsers resolve these segments to other paths of the server.
   return name.split("/").some((one) => one === "." || one === "..") ? undefined : name;
 }

@@ -1,20 +1,9 @@
+import type { Responses } from "../proto/gen/responses.ts";
 import type { Api } from "./api.ts";
 
-export interface ModelSummary {
-  readonly model_name: string;
-  readonly type: string;
-  readonly description: string;
-  readonly tags: readonly string[];
-  readonly pricing: { readonly short: string; readonly full: string };
-  readonly max_tokens: number | null;
-  readonly replaced_by: string | null;
-  /** Unix seconds. */
-  readonly deprecated: number | null;
-  readonly quantization: string | null;
-  readonly private: number;
-}
+export type ModelSummary = Responses["GET /models/list"][number];
 
-/** Models offered to everybody and those of the account's own deployments. */
+/** Public models and the models of the account's deployments. */
 export async function usableModels(api: Api): Promise<readonly ModelSummary[]> {
   const lists = await Promise.all(
     ["/models/list", "/models/deployment/list"].map((path) => api.call<readonly ModelSummary[]>("GET", path)),

@@ -1,4 +1,4 @@
-// Every page with its address. The menu is made of those without a parameter.
+// All pages with their paths. The menu lists pages without parameters.
 import type { FunctionComponent } from "preact";
 import { matchPath } from "./match-path.ts";
 import { Accounts } from "./pages/accounts.ts";
@@ -24,6 +24,7 @@ import { NodePage } from "./pages/node.ts";
 import { AnyRequestPage, RequestPage } from "./pages/request.ts";
 import { AnyRequestLog, RequestLog } from "./pages/request-log.ts";
 import { Requests } from "./pages/requests.ts";
+import { Security } from "./pages/security.ts";
 import { Start } from "./pages/start.ts";
 import { UsagePage } from "./pages/usage.ts";
 import { Voices } from "./pages/voices.ts";
@@ -32,14 +33,14 @@ import { Webhooks } from "./pages/webhooks.ts";
 export type Section = "use" | "money" | "operator";
 
 export interface Page {
-  /** Without `/console`; `:name` stands for one part and is handed to the page. */
+  /** Without `/console`. `:name` matches one segment, which is a property of the page. */
   readonly path: string;
   readonly title: string;
   readonly section: Section;
   readonly show: FunctionComponent<Record<string, string>>;
 }
 
-// A page names the parameters that its own path has.
+// A page declares the parameters of its path.
 const page = <Params>(path: string, title: string, section: Section, show: FunctionComponent<Params>): Page => ({
   path,
   title,
@@ -62,6 +63,7 @@ export const pages: readonly Page[] = [
   page("/agents", "Agents", "use", Agents),
   page("/agents/:id", "Agent", "use", AgentPage),
   page("/keys", "Keys", "use", Keys),
+  page("/security", "Security", "use", Security),
   page("/webhooks", "Webhooks", "use", Webhooks),
   page("/limits", "Limits", "use", Limits),
   page("/usage", "Usage", "money", UsagePage),
@@ -74,7 +76,7 @@ export const pages: readonly Page[] = [
   page("/requests", "Requests", "operator", Requests),
   page("/money", "Money safety", "operator", Money),
   page("/accounts", "Accounts", "operator", Accounts),
-  page("/any-request-log", "Requests of all", "operator", AnyRequestLog),
+  page("/any-request-log", "All requests", "operator", AnyRequestLog),
   page("/any-request-log/:id", "Request", "operator", AnyRequestPage),
   page("/audit", "Audit", "operator", Audit),
 ];

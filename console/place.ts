@@ -1,10 +1,10 @@
-// Where in the console the visitor is: the address bar is the only record of it, filters included.
+// Current page and filters. The URL is their only store.
 import { useEffect, useState } from "preact/hooks";
 
 const moved = "stoker:moved";
 
 export interface Place {
-  /** Without `/console`; "/" is the first page. */
+  /** Without `/console`. "/" is the start page. */
   readonly path: string;
   readonly query: URLSearchParams;
 }
@@ -16,31 +16,31 @@ export function placeOf({ pathname, search }: Location): Place {
 export function usePlace(): Place {
   const [place, setPlace] = useState(() => placeOf(location));
   useEffect(() => {
-    const look = () =>
+    const update = () =>
       setPlace((before) => {
         const now = placeOf(location);
         return now.path === before.path && String(now.query) === String(before.query) ? before : now;
       });
-    // Somebody may have moved on since this was drawn.
-    look();
-    addEventListener("popstate", look);
-    addEventListener(moved, look);
+    // The location may have changed since the first render.
+    update();
+    addEventListener("popstate", update);
+    addEventListener(moved, update);
     return () => {
-      removeEventListener("popstate", look);
-      removeEventListener(moved, look);
+      removeEventListener("popstate", update);
+      removeEventListener(moved, update);
     };
   }, []);
   return place;
 }
 
-/** `to`: a path of the console, `/deployments?q=x`. */
+/** `to`: a path of the console, such as `/deployments?q=x`. */
 export function go(to: string): void {
   history.pushState(null, "", `/console${to === "/" ? "" : to}`);
   dispatchEvent(new Event(moved));
   scrollTo(0, 0);
 }
 
-/** A filter that a link can carry. Empty: not in the address. */
+/** Filter in the query of the URL. Empty: not in the URL. */
 export function useFilter(name: string): readonly [value: string, set: (value: string) => void] {
   const { query } = usePlace();
   const set = (value: string) => {
@@ -48,14 +48,14 @@ export function useFilter(name: string): readonly [value: string, set: (value: s
     if (value === "") next.delete(name);
     else next.set(name, value);
     const text = next.toString();
-    // Typing in a search box is no step to go back to.
+    // Typing in a search box adds no history entry.
     history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
     dispatchEvent(new Event(moved));
   };
   return [query.get(name) ?? "", set];
 }
 
-/** Links within the console move without loading it anew; whatever else a click may mean stays the browser's. */
+/** Opens links within the console without reloading. Other clicks keep their default. */
 export function followLinks(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
     return;
@@ -67,7 +67,7 @@ export function followLinks(event: MouseEvent): void {
   go((pathname.slice("/console".length) || "/") + search);
 }
 
-/** `/` goes to the page's search box, as long as nothing is being typed. */
+/** `/` focuses the search box unless an input has the focus. */
 export function focusSearch(event: KeyboardEvent): void {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
   if ((event.target as Element | null)?.closest?.("input, textarea, select")) return;

@@ -1,12 +1,12 @@
-// The request of the playground as a program sends it: the same model, messages and options.
+// Code snippets for the request of the playground.
 import type { ChatRequest } from "./chat-request.ts";
 
 export type Language = "curl" | "Python" | "TypeScript";
 
 export interface SnippetOf {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly url: string;
-  /** Undefined: read from the environment. */
+  /** Undefined: the snippet reads it from the environment. */
   readonly key: string | undefined;
   readonly request: ChatRequest;
 }
@@ -62,6 +62,6 @@ export const snippets: Readonly<Record<Language, (of: SnippetOf) => string>> = {
     ].join("\n"),
 };
 
-/** A text of JSON is one of Python and of TypeScript too. */
+/** A JSON string is also valid in Python and TypeScript. */
 const quoted = (text: string): string => JSON.stringify(text);
 const inShell = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

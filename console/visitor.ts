@@ -1,17 +1,14 @@
-// Who looks at the console, and what this installation is.
+// The signed-in user and settings of the installation.
+
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
+import type { Responses } from "../proto/gen/responses.ts";
 
-export interface Me {
-  readonly uid: string;
-  readonly email: string | null;
-  readonly display_name: string;
-  readonly is_admin: boolean;
-}
+export type Me = Responses["GET /v1/me"];
 
 export interface Visitor {
   readonly me: Me;
-  /** In memory alone, until the page is left: the server shows a key once. */
+  /** Kept in memory until the page is closed, because the server shows a key only once. */
   readonly newKey: string | undefined;
   setNewKey(key: string): void;
   signOut(): Promise<void>;
@@ -21,14 +18,14 @@ export const VisitorContext = createContext<Visitor | undefined>(undefined);
 
 export function useVisitor(): Visitor {
   const visitor = useContext(VisitorContext);
-  if (!visitor) throw new Error("a page stands outside the console");
+  if (!visitor) throw new Error("useVisitor called outside VisitorContext");
   return visitor;
 }
 
-const said = (name: string): string =>
+const metaOf = (name: string): string =>
   document.querySelector<HTMLMetaElement>(`meta[name="stoker-${name}"]`)?.content ?? "";
 
-/** Under which clients reach this server, without a slash at its end. */
-export const serverUrl = (): string => (said("url") || location.origin).replace(/\/+$/, "");
+/** URL of this server for clients, without a trailing slash. */
+export const serverUrl = (): string => (metaOf("url") || location.origin).replace(/\/+$/, "");
 
-export const isSignUpOpen = (): boolean => said("sign-up") === "open";
+export const isSignUpOpen = (): boolean => metaOf("sign-up") === "open";

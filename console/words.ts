@@ -1,21 +1,21 @@
-// What the server's codes mean to the person who meets them, and what clears them.
+// Text for suspension reasons and status signs.
 
 import type { SuspendReason } from "../proto/suspend-reason.ts";
 
 export interface Suspension {
   readonly why: string;
-  /** What to do about it. */
+  /** Action that ends it. */
   readonly act: string;
-  /** Where that is done; undefined: not in the console. */
+  /** Page of that action, if it is in the console. */
   readonly page?: string;
 }
 
 const billing = "/console/billing";
 
 const suspensions: Readonly<Record<SuspendReason, Suspension>> = {
-  balance: { why: "The account has no funds left to spend, so it is suspended.", act: "Add funds", page: billing },
+  balance: { why: "The account is suspended: no funds left.", act: "Add funds", page: billing },
   "payment-method": {
-    why: "The account is suspended: it has no means of payment.",
+    why: "The account is suspended: no payment method.",
     act: "Add a card in the billing portal",
     page: billing,
   },
@@ -25,24 +25,24 @@ const suspensions: Readonly<Record<SuspendReason, Suspension>> = {
     page: billing,
   },
   "limit-reached": {
-    why: "The account is suspended: this month's use has reached the limit you set.",
+    why: "The account is suspended: the monthly limit is reached.",
     act: "Raise the monthly limit",
     page: billing,
   },
   admin: {
-    why: "The account was suspended by the operator of this server.",
-    act: "Ask them why; nothing in the console lifts it.",
+    why: "The account was suspended by the operator.",
+    act: "Contact the operator.",
   },
   "bad-cc": {
-    why: "The account is suspended: the last charge to its card failed.",
+    why: "The account is suspended: the last card payment failed.",
     act: "Change the card in the billing portal",
     page: billing,
   },
 };
 
-export const suspensionInWords = (reason: SuspendReason): Suspension => suspensions[reason];
+export const suspensionOf = (reason: SuspendReason): Suspension => suspensions[reason];
 
-/** A sign beside each colour: pages are read without it. */
+/** Sign of a status, so that colour is not needed. */
 export function signOf(status: string): string {
   if (["deployed", "ready", "running", "paid", "delivered", "approved", "done", "completed"].includes(status))
     return "●";

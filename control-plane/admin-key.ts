@@ -5,16 +5,16 @@ import { bySystem } from "./accounts/act.ts";
 import { createApiTokens } from "./accounts/api-tokens.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createDataKeys } from "./accounts/data-keys.ts";
+import { replaceAdminKey } from "./accounts/replace-admin-key.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
 import { readConfig } from "./config.ts";
-import { createAccountStore } from "./store/accounts-store.ts";
-import { createAdminStore } from "./store/admin-store.ts";
-import { openDatabase } from "./store/database.ts";
-import { pingDatabase } from "./store/ping.ts";
-import { createTokenStore } from "./store/tokens-store.ts";
-import { tellAndExit } from "./wiring/defects.ts";
-import { replaceAdminKey } from "./wiring/replace-admin-key.ts";
-import { DatabaseNotReached, waitForDatabase } from "./wiring/wait-for-database.ts";
+import { openDatabase } from "./store/core/database.ts";
+import { pingDatabase } from "./store/core/ping.ts";
+import { createAccountStore } from "./store/people/accounts-store.ts";
+import { createAdminStore } from "./store/people/admin-store.ts";
+import { createTokenStore } from "./store/people/tokens-store.ts";
+import { DatabaseNotReached, waitForDatabase } from "./wiring/database.ts";
+import { exitWithError } from "./wiring/process.ts";
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
@@ -44,7 +44,7 @@ async function main(): Promise<void> {
 }
 
 await main().catch((error: unknown) => {
-  if (!(error instanceof DatabaseNotReached)) return tellAndExit(error);
+  if (!(error instanceof DatabaseNotReached)) return exitWithError(error);
   process.stderr.write(
     `${error.message} Under ./scripts/up PostgreSQL runs only as long as it does: start it elsewhere, then run this again.\n`,
   );

@@ -1,14 +1,19 @@
 // The environment, read once. Every problem is told together.
+
 import { isIP } from "node:net";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { type BlobSettings, readBlobSettings } from "./blob-settings.ts";
+import { type MayBePlain, readPlainHosts } from "./plain-hosts.ts";
 import { type Retention, readRetention } from "./retention/periods.ts";
+import { OperatorError } from "./service-error.ts";
 
 export interface ControlPlaneConfig {
   readonly http: Address;
   /** Metrics; not for the public. */
   readonly admin: Address;
+  /** File with the token that the metrics pages require; undefined: none. */
+  readonly adminTokenFile: string | undefined;
   readonly rpc: Address;
   readonly databaseUrl: string;
   readonly databaseConnections: number;
@@ -24,10 +29,16 @@ export interface ControlPlaneConfig {
   readonly demoModelsDir: string | undefined;
   /** Where the ports are written after listening, for a supervisor. */
   readonly portsFile: string | undefined;
-  /** Hosts that announce plain HTTP are spoken with on this machine alone. */
-  readonly insistsOnTls: boolean;
+  /** Hosts on other machines that may be reached over plain HTTP. */
+  readonly mayBePlain: MayBePlain;
   /** Life of a host's certificate; renewed at two thirds of it. */
   readonly nodeCertificateMs: number;
+  /** Certificate chain and private key of the public port, in PEM; undefined: plain HTTP. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
+  /** Connections of all clients to the public port. */
+  readonly maxConnections: number;
+  /** Per address, for clients without a valid credential. */
+  readonly strangers: { readonly requestsPerSecond: number; readonly connections: number };
   readonly logLevel: string;
   /** Addresses and networks of proxies whose forwarded client address, scheme and host are believed. */
   readonly trustedProxies: readonly string[];
@@ -79,7 +90,7 @@ export interface ControlPlaneConfig {
     /** Addresses and networks that are never called. */
     readonly blocked: readonly string[];
     /** Of the answers that calls of one account keep. */
-    readonly mostKeptBytes: number;
+    readonly maxKeptBytes: number;
     /** 1, or less in tests: the schedule runs that much faster, claims twice as fast at most. */
     readonly clockScale: number;
   };
@@ -98,7 +109,7 @@ export interface Address {
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** All that is wrong with the environment, one sentence each. */
-export class ConfigRefused extends Error {
+export class ConfigRefused extends OperatorError {
   override readonly name = "ConfigRefused";
 }
 
@@ -158,10 +169,21 @@ export function readConfig(env: Env): ControlPlaneConfig {
   if (allowPrivate !== "0" && allowPrivate !== "1") problems.push("STOKER_WEBHOOK_ALLOW_PRIVATE must be 0 or 1.");
   const signUp = text("STOKER_SIGN_UP") ?? "closed";
   if (signUp !== "open" && signUp !== "closed") problems.push("STOKER_SIGN_UP must be open or closed.");
-  const dataPathTls = text("STOKER_DATA_PATH_TLS") ?? "auto";
-  if (dataPathTls !== "auto" && dataPathTls !== "required")
-    problems.push("STOKER_DATA_PATH_TLS must be auto or required.");
+  if ((text("STOKER_DATA_PATH_TLS") ?? "required") !== "required")
+    problems.push(
+      "STOKER_DATA_PATH_TLS must be required, which is the default. Name hosts that speak plain HTTP in STOKER_DATA_PATH_PLAIN.",
+    );
+  const plainHosts = readPlainHosts(
+    (text("STOKER_DATA_PATH_PLAIN") ?? "").split(/[\s,]+/).filter((entry) => entry !== ""),
+  );
+  if (!plainHosts)
+    problems.push(
+      "STOKER_DATA_PATH_PLAIN must be addresses, networks and host names, such as 10.0.0.7,10.1.0.0/16,gpu-1.",
+    );
   const host = text("STOKER_HOST") ?? "127.0.0.1";
+  const [certFile, keyFile] = [path("STOKER_TLS_CERT"), path("STOKER_TLS_KEY")];
+  if ((certFile === undefined) !== (keyFile === undefined))
+    problems.push("STOKER_TLS_CERT and STOKER_TLS_KEY belong together: set both, or neither.");
 
   const { retention, problems: ofRetention } = readRetention(text("STOKER_RETENTION"));
   problems.push(...ofRetention);
@@ -173,6 +195,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
   const config: ControlPlaneConfig = {
     http: { host, port: port("STOKER_PORT", 8080) },
     admin: { host: text("STOKER_ADMIN_HOST") ?? "127.0.0.1", port: port("STOKER_ADMIN_PORT", 0) },
+    adminTokenFile: path("STOKER_METRICS_TOKEN_FILE"),
     rpc: { host: text("STOKER_RPC_HOST") ?? "127.0.0.1", port: port("STOKER_RPC_PORT", 0) },
     databaseUrl,
     databaseConnections: number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500),
@@ -182,8 +205,14 @@ export function readConfig(env: Env): ControlPlaneConfig {
     agentCatalogFile: path("STOKER_AGENT_CATALOG"),
     demoModelsDir: path("STOKER_DEMO_MODELS"),
     portsFile: path("STOKER_PORTS_FILE"),
-    insistsOnTls: dataPathTls === "required",
+    mayBePlain: plainHosts ?? (() => false),
     nodeCertificateMs: number("STOKER_NODE_CERTIFICATE_HOURS", 72, 0.001, 8_760) * 3_600_000,
+    tls: certFile !== undefined && keyFile !== undefined ? { certFile, keyFile } : undefined,
+    maxConnections: whole("STOKER_MAX_CONNECTIONS", 20_000, 10, 10_000_000),
+    strangers: {
+      requestsPerSecond: number("STOKER_ANONYMOUS_RATE", 50, 0, 1_000_000),
+      connections: whole("STOKER_ANONYMOUS_CONNECTIONS", 256, 1, 10_000_000),
+    },
     logLevel,
     trustedProxies: trustedProxies.filter((entry) => entry !== ""),
     isSignUpOpen: signUp === "open",
@@ -228,7 +257,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     webhooks: {
       allowsPrivate: allowPrivate === "1",
       blocked: blocked.filter((entry) => entry !== ""),
-      mostKeptBytes: number("STOKER_WEBHOOK_KEPT_GIB", 2, 0.001, 1_000_000) * 1024 ** 3,
+      maxKeptBytes: number("STOKER_WEBHOOK_KEPT_GIB", 2, 0.001, 1_000_000) * 1024 ** 3,
       clockScale: number("STOKER_WEBHOOK_CLOCKS", 1, 0.001, 1),
     },
     stripe: readStripe(text, problems),

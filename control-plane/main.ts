@@ -1,80 +1,83 @@
 // The control plane as one process. A straight list: configuration, database, features, edges, listen; the reverse on the
 // way out. Environment: config.ts.
+
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { createLogDestination } from "../proto/log-destination.ts";
+import { addressTest } from "./accounts/allowed-ips.ts";
 import { createAuthenticator } from "./accounts/authenticate.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
 import { createDataKeys } from "./accounts/data-keys.ts";
-import { findOwnKey } from "./accounts/own-key.ts";
+import { makeFirstAccount } from "./accounts/first-account.ts";
+import { createKekWatch } from "./accounts/kek-watch.ts";
+import {
+  hubTokens,
+  invoiceLinkKey,
+  resultsLinkKey,
+  ticketKeySeal,
+  ticketSeals,
+  voiceSamples,
+  webhookSeal,
+} from "./accounts/seals.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
+import { createVoices } from "./assets/voices.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { createHubLook } from "./catalog/hub-look.ts";
 import { readConfig } from "./config.ts";
-import { createWaker } from "./deployments/wake.ts";
+import { createFleetMetrics } from "./deployments/fleet-metrics.ts";
+import { createHubShape } from "./deployments/hub-shape.ts";
+import { createDemoModels } from "./deployments/known-models.ts";
 import { hostClockLimits } from "./fleet/host-clocks.ts";
+import { readJoinSecret } from "./fleet/join-secret.ts";
 import { createNodeWeights } from "./fleet/node-weights.ts";
 import { openLeaseIds, voidedLeases } from "./fleet/open-leases.ts";
-import { createAdminHttp } from "./http/create-admin-http.ts";
-import { createHttp } from "./http/create-http.ts";
+import { AddressLimits } from "./http/connections/address-limits.ts";
+import { watchTls } from "./http/connections/public-tls.ts";
+import { createAdminPages } from "./http/core/create-admin-http.ts";
+import { createHttp } from "./http/core/create-http.ts";
+import { drain, listenOn } from "./http/core/listen.ts";
+import { createReadiness } from "./http/core/readiness.ts";
 import { createColdStarts } from "./inference/cold-start.ts";
+import { createRequestMemory } from "./inference/request-memory.ts";
+import { limitOutageLines } from "./outage-log.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
-import { createAccountStore } from "./store/accounts-store.ts";
-import { createCatalogStore } from "./store/catalog-store.ts";
-import { createChangeFeed } from "./store/change-feed.ts";
-import { openDatabase } from "./store/database.ts";
-import { createFleetStore } from "./store/fleet-store.ts";
-import { createKekStore } from "./store/kek-store.ts";
-import { migrateDatabase } from "./store/migrate.ts";
-import { createNodeWeightsStore } from "./store/node-weights-store.ts";
-import { pingDatabase } from "./store/ping.ts";
-import { createAdapterParts } from "./wiring/adapters.ts";
+import { createSignals, topicOf } from "./signals/create-signals.ts";
+import { createChangeFeed } from "./store/core/change-feed.ts";
+import { openDatabase } from "./store/core/database.ts";
+import { createKekStore } from "./store/core/kek-store.ts";
+import { migrateDatabase } from "./store/core/migrate.ts";
+import { pingDatabase } from "./store/core/ping.ts";
+import { createFleetStore } from "./store/fleet/fleet-store.ts";
+import { createNodeWeightsStore } from "./store/fleet/node-weights-store.ts";
+import { createCatalogStore } from "./store/models/catalog-store.ts";
+import { createAccountStore } from "./store/people/accounts-store.ts";
+import { createVoiceStore } from "./store/work/voices-store.ts";
+import { createOperatorFeatures, createPeople, createTokens } from "./wiring/accounts.ts";
 import { createAgents } from "./wiring/agent-instances.ts";
-import { openBatches, spineOfLines } from "./wiring/batches.ts";
+import { openBatches } from "./wiring/batches.ts";
 import { createBilling } from "./wiring/billing.ts";
-import { createContainerVerbs } from "./wiring/container-verbs.ts";
-import { dieOnDefect, tellAndExit } from "./wiring/defects.ts";
-import { createAdminVerbs, createDeploymentVerbs } from "./wiring/deployment-verbs.ts";
+import { followDatabaseTime, waitForDatabase } from "./wiring/database.ts";
+import { createDeploymentFeatures } from "./wiring/deployments.ts";
 import { openFiles } from "./wiring/files.ts";
-import { makeFirstAccount } from "./wiring/first-account.ts";
 import { createFleet } from "./wiring/fleet.ts";
-import { createFleetMetrics } from "./wiring/fleet-metrics.ts";
-import { drain, listenOn } from "./wiring/http-edges.ts";
-import { createHubShape } from "./wiring/hub-shape.ts";
 import { createJobs, jobsAddress } from "./wiring/jobs.ts";
-import { readJoinSecret } from "./wiring/join-secret.ts";
-import { createKekWatch } from "./wiring/kek-watch.ts";
-import { createDemoModels } from "./wiring/known-models.ts";
-import { createModelRecordVerbs } from "./wiring/model-records.ts";
+import { looping, type Modules, startAll, stopAll } from "./wiring/modules.ts";
 import { createMoney } from "./wiring/money.ts";
-import { answeringOperations } from "./wiring/node-operations.ts";
 import { createNodes } from "./wiring/nodes.ts";
-import { createOperator } from "./wiring/operator.ts";
 import { paymentProvider } from "./wiring/payment-provider.ts";
-import { createPeople } from "./wiring/people.ts";
-import { createPlacementVerbs } from "./wiring/placement-verbs.ts";
-import { addProcessMetrics } from "./wiring/process-metrics.ts";
+import { addProcessMetrics, dieOnDefect, exitWithError, stopSignal } from "./wiring/process.ts";
 import { createQuotas } from "./wiring/quotas.ts";
-import { createReadiness } from "./wiring/readiness.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
-import { createRequestMemory } from "./wiring/request-memory.ts";
-import { createScaling } from "./wiring/scaling.ts";
-import { hubTokens, invoiceLinkKey, resultsLinkKey, ticketKeySeal, webhookSeal } from "./wiring/seals.ts";
-import { createSignals, topicOf } from "./wiring/signals.ts";
-import { stopSignal } from "./wiring/stop-signal.ts";
-import { createTokens } from "./wiring/tokens.ts";
-import { wireVoices } from "./wiring/voices.ts";
-import { waitForDatabase } from "./wiring/wait-for-database.ts";
 import { createWebhookService } from "./wiring/webhooks.ts";
-import { keepFile } from "./wiring/write-file.ts";
+import { keepFile } from "./write-file.ts";
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   // One line per request: written in the background, and whole at the end.
-  const log = pino({ level: config.logLevel }, createLogDestination(1, 256));
+  const log = pino({ level: config.logLevel, hooks: limitOutageLines() }, createLogDestination(1, 256));
   dieOnDefect(log);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
@@ -85,11 +88,10 @@ async function main(): Promise<void> {
   const { databaseUrl } = config;
   const waiting = { url: databaseUrl, limitMs: config.databaseWaitMs, log, signal: stopping };
   await waitForDatabase(() => migrateDatabase(databaseUrl, { log }), waiting);
-  const {
-    db,
-    pool,
-    close: closeDatabase,
-  } = openDatabase(databaseUrl, { maxConnections: config.databaseConnections, log });
+  const database = openDatabase(databaseUrl, { maxConnections: config.databaseConnections, log });
+  const { db, pool } = database;
+
+  const time = await followDatabaseTime(db, log);
 
   // Accounts.
   const accountStore = createAccountStore(db);
@@ -97,15 +99,23 @@ async function main(): Promise<void> {
   await checkSecrets(accountStore, secrets);
   const accounts = createAccounts({ store: accountStore, secrets });
   await makeFirstAccount({ store: accountStore, accounts, log }, config.adminKeyFile);
-  const tokenVerbs = createTokens({ db, accountStore, secrets });
+  const dataKeys = createDataKeys({ store: accountStore, secrets });
+  const credentials = createTokens({ db, accountStore, dataKeys, secrets });
   const joinSecret = readJoinSecret(config.secretsDir);
   const signals = createSignals({ redisUrl: config.redisUrl, secret: joinSecret, registry, log });
   const feed = createChangeFeed({ pool, log, wake: topicOf(signals, "change") });
-  const authenticator = createAuthenticator({ store: accountStore, secrets, log, registry, changes: feed });
+  const addresses = new AddressLimits(config.strangers, addressTest(config.trustedProxies) ?? (() => false));
+  const authenticator = createAuthenticator({
+    store: accountStore,
+    secrets,
+    beforeLookUp: (ip) => addresses.check(ip),
+    changes: feed,
+    registry,
+    log,
+  });
 
   // Money, fleet and models.
   const seal = ticketKeySeal(secrets);
-  const dataKeys = createDataKeys({ store: accountStore, secrets });
   const tokens = hubTokens(dataKeys);
   const fleetStore = createFleetStore(db, seal);
   const nodes = await createNodes({
@@ -119,6 +129,7 @@ async function main(): Promise<void> {
   });
   const money = await createMoney({
     db,
+    seals: ticketSeals(secrets),
     connections: config.databaseConnections,
     registry,
     changes: feed,
@@ -130,7 +141,7 @@ async function main(): Promise<void> {
   });
   const billing = createBilling({
     db,
-    provider: paymentProvider(config),
+    provider: await paymentProvider(config),
     invoiceLinkKey: invoiceLinkKey(secrets),
     log,
   });
@@ -148,7 +159,7 @@ async function main(): Promise<void> {
     settle: money.gpu.settle,
     holds: money.gpu.holds,
     owner: money.replica.id,
-    dataPaths: { issue: nodes.issueGateway, insistsOnTls: config.insistsOnTls },
+    dataPaths: { issue: nodes.issueGateway, mayBePlain: config.mayBePlain },
     limits,
     times: { leaseTtlMs: limits.leaseMs, renewEveryMs: limits.leaseMs / 4, reportEveryMs: limits.leaseMs / 4 },
     jobs: { address: queues, registry },
@@ -187,6 +198,7 @@ async function main(): Promise<void> {
   fleetMetrics.watch({
     snapshot: fleet.snapshot,
     sessions: () => fleet.sessions.count,
+    needsReconcile: fleet.needsReconcile,
     deployments: directory.countByStatus,
   });
   const readiness = createReadiness({
@@ -217,7 +229,7 @@ async function main(): Promise<void> {
     accountStore,
     live: fleet.live,
     changes: feed,
-    hasRoom: memory.hasRoom,
+    hasCapacity: memory.hasCapacity,
     clockScale: config.batchClockScale,
     log,
     registry,
@@ -243,16 +255,17 @@ async function main(): Promise<void> {
     clockScale: config.webhooks.clockScale,
     // Half of it is still longer than a call takes.
     claimScale: Math.max(0.5, config.webhooks.clockScale),
-    mostKeptBytes: config.webhooks.mostKeptBytes,
-    mostBodyBytes: config.memory.bodiesBytes / 2,
-    hasRoom: memory.hasRoom,
+    maxKeptBytes: config.webhooks.maxKeptBytes,
+    maxBodyBytes: config.memory.bodiesBytes / 2,
+    hasCapacity: memory.hasCapacity,
     registry,
     log,
   });
 
   // Edges.
-  const verbDeps = {
-    demoModel: createDemoModels(config.demoModelsDir),
+  const deployments = createDeploymentFeatures({
+    db,
+    feed,
     fleet,
     directory,
     catalog,
@@ -262,138 +275,143 @@ async function main(): Promise<void> {
     gpuDefaults: config.quotas.gpus,
     stats: money.stats,
     lookAtRepo: createHubLook(config.hubEndpoint),
+    demoModel: createDemoModels(config.demoModelsDir),
     shapeOf: createHubShape(config.hubEndpoint),
-  };
-  const scaling = createScaling({ ...verbDeps, clockScale: config.scalingClockScale, log });
-  const adapters = createAdapterParts({
-    ...verbDeps,
-    db,
-    feed,
-    askForInstance: createWaker({ ...verbDeps, store: fleet.deploymentStore }),
-    idleMs: config.adapters.idleMs,
-    urlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },
+    adapterUrlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },
+    adapterIdleMs: config.adapters.idleMs,
+    clockScale: config.scalingClockScale,
     log,
   });
   const http = await createHttp({
     authenticator,
+    addresses,
+    maxConnections: config.maxConnections,
+    tls: config.tls && (await watchTls(config.tls, log)),
     spine: {
       models: directory,
-      budgets: money.budgets,
-      discounts: money.discounts,
       rates: quotas.rates,
       routes: fleet.routing,
-      delivered: money.delivered,
-      labels: money.labels,
-      replicaId: money.replica.id,
+      ...money.spine,
       coldStarts: createColdStarts({
         routes: fleet.routing,
-        ask: adapters.ask,
-        limits: { mostBytes: memory.waitingBytes },
+        ask: deployments.wake,
+        limits: { maxBytes: memory.waitingBytes },
       }),
       answers: memory.answers,
-      adapterUse: adapters.noteUse,
+      adapterUse: deployments.noteAdapterUse,
       standing: authenticator,
     },
-    ...{ bodies: memory.bodies, dial: fleet.dial },
-    deployments: createDeploymentVerbs(verbDeps),
-    modelRecords: createModelRecordVerbs({ ...verbDeps, db }),
-    adapters: adapters.verbs,
-    placement: createPlacementVerbs({ ...verbDeps, db }),
-    containers: createContainerVerbs({ ...verbDeps, db }),
-    ...agents.verbs,
-    accounts: {
-      create: accounts.createAccount,
-      findOwnKey: (account, secretOrId) => findOwnKey({ store: accountStore, secrets }, account, secretOrId),
-    },
-    ...tokenVerbs,
+    bodies: memory.bodies,
+    dial: fleet.dial,
+    deployments: deployments.deployments,
+    placement: deployments.placement,
+    containers: deployments.containers,
+    adapters: deployments.adapters,
+    modelRecords: deployments.modelRecords,
+    ...agents.features,
+    accounts,
+    ...credentials,
     ...createPeople({
       db,
       secrets,
       accounts,
+      dataKeys,
       isSignUpOpen: config.isSignUpOpen,
-      tokens: tokenVerbs.tokens,
+      tokens: credentials.tokens,
       deployments: fleet.deploymentStore,
       changes: feed,
     }),
-    voices: wireVoices(db, dataKeys, feed),
+    voices: createVoices({ store: createVoiceStore(db), seal: voiceSamples(dataKeys), changes: feed }),
     speechModel: config.speechModel,
     trustedProxies: config.trustedProxies,
-    ...{ usage: money.usage, usageDays: money.usageDays, requestLog: money.requestLog },
+    usage: money.usage,
+    usageDays: money.usageDays,
+    requestLog: money.requestLog,
+    usageQuarantine: money.usageQuarantine,
+    restores: fleet.restores,
     ...billing.verbs,
     publicUrl: config.publicUrl,
     isSignUpOpen: config.isSignUpOpen,
-    admin: createAdminVerbs(verbDeps),
     enrolment: nodes.enrolment,
-    hosts: answeringOperations(fleet.hostOperations),
+    hosts: fleet.hostOperations,
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     quotas: quotas.desk,
     webhooks: webhooks.verbs,
     files,
-    batches: batches.verbs,
-    spineOfLines,
+    batches: batches.batches,
     prices: money.prices,
     discounts: money.discounts,
-    ...createOperator({ db, funds: billing.funds }),
+    ...createOperatorFeatures(db, billing.funds),
     readiness: readiness.read,
     registry,
     log,
     version,
   });
   const grpc = createGrpcServer({ ...nodes.rpc, onStream: fleet.sessions.accept, log });
-  const admin = createAdminHttp(registry, fleetMetrics.targets);
+  const admin = createAdminPages(config, registry, fleetMetrics.targets, log);
 
-  // What is cached is read after the feed has begun, so that no change falls between.
-  await feed.start();
-  await keks.refresh();
-  await fleet.load();
-  await directory.refresh();
-  await money.discounts.refresh();
-  await quotas.refresh();
-  await agents.setPrices();
-  await readiness.look();
-  authenticator.start();
-  await money.start();
-  jobs.start();
-  batches.start();
-  webhooks.start();
-  const ports = {
-    http: await listenOn(http, config.http),
-    admin: await listenOn(admin, config.admin),
-    rpc: await grpc.listen(config.rpc.host, config.rpc.port),
-    pid: process.pid,
-  };
-  const ending = new AbortController();
-  const loops = Promise.all([
-    fleet.run(ending.signal),
-    scaling.run(ending.signal),
-    adapters.run(ending.signal),
-    ...[modelLoop, discountLoop, kekLoop].map((loop) => loop.run(ending.signal)),
-    quotas.run(ending.signal),
-    agents.run(ending.signal),
-    billing.run(ending.signal),
-    readiness.run(ending.signal),
-    fleetMetrics.run(ending.signal),
-  ]);
+  const ports = { http: 0, admin: 0, rpc: 0, pid: process.pid };
+  const modules: Modules = [
+    { stop: database.close },
+    {
+      start: async () => {
+        ports.admin = await listenOn(admin, config.admin);
+      },
+      stop: () => admin.close(),
+    },
+    { stop: () => signals.close() },
+    feed,
+    // Caches are read after the feed has started, so that no change is missed in between.
+    { start: keks.refresh },
+    { start: fleet.load },
+    { start: directory.refresh },
+    { start: money.discounts.refresh },
+    { start: quotas.refresh },
+    { start: agents.setPrices },
+    { start: readiness.look },
+    authenticator,
+    // Starts before anything writes money, and gives slices back after the last usage records have come in.
+    money,
+    looping(
+      time,
+      modelLoop,
+      discountLoop,
+      kekLoop,
+      fleet,
+      deployments,
+      quotas,
+      agents,
+      billing,
+      readiness,
+      fleetMetrics,
+    ),
+    {
+      start: async () => {
+        ports.rpc = await grpc.listen(config.rpc.host, config.rpc.port);
+      },
+      stop: () => {
+        fleet.sessions.close();
+        return grpc.close();
+      },
+    },
+    jobs,
+    {
+      start: async () => {
+        ports.http = await listenOn(http, config.http);
+      },
+      stop: () => drain(http, config.drainMs),
+    },
+    // Work that needs no client stops first: it starts nothing new while open requests finish.
+    [webhooks, batches, { stop: fleet.stopTimers }],
+  ];
+  await startAll(modules);
   if (config.portsFile) await keepFile(config.portsFile, `${JSON.stringify(ports)}\n`, log);
   log.info({ ...ports, version, replica: money.replica.id }, "the control plane serves");
 
-  // The way out: nothing new, what runs is finished, slices go back.
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
-  await Promise.all([webhooks.stop(), batches.stop(), fleet.stopTimers()]);
-  await drain(http, config.drainMs);
-  await jobs.stop();
-  fleet.sessions.close();
-  await grpc.close();
-  await money.stop();
-  await authenticator.stop();
-  ending.abort();
-  await loops;
-  await feed.stop();
-  await signals.close();
-  await admin.close();
-  await closeDatabase();
+  await stopAll(modules);
   log.info("the control plane has stopped");
   log.flush(() => process.exit(0));
 }
 
-await main().catch(tellAndExit);
+await main().catch(exitWithError);

@@ -3,16 +3,16 @@
 import { pino } from "pino";
 import { bySystem } from "./accounts/act.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
+import { resealers, rotationReport } from "./accounts/kek-rotation.ts";
 import { rotateKek } from "./accounts/rotate-kek.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
 import { readConfig } from "./config.ts";
-import { createAccountStore } from "./store/accounts-store.ts";
-import { openDatabase } from "./store/database.ts";
-import { createKekStore } from "./store/kek-store.ts";
-import { pingDatabase } from "./store/ping.ts";
-import { tellAndExit } from "./wiring/defects.ts";
-import { resealers, rotationReport } from "./wiring/kek-rotation.ts";
-import { DatabaseNotReached, waitForDatabase } from "./wiring/wait-for-database.ts";
+import { openDatabase } from "./store/core/database.ts";
+import { createKekStore } from "./store/core/kek-store.ts";
+import { pingDatabase } from "./store/core/ping.ts";
+import { createAccountStore } from "./store/people/accounts-store.ts";
+import { DatabaseNotReached, waitForDatabase } from "./wiring/database.ts";
+import { exitWithError } from "./wiring/process.ts";
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
@@ -44,7 +44,7 @@ async function main(): Promise<void> {
 }
 
 await main().catch((error: unknown) => {
-  if (!(error instanceof DatabaseNotReached)) return tellAndExit(error);
+  if (!(error instanceof DatabaseNotReached)) return exitWithError(error);
   process.stderr.write(
     `${error.message} Under ./scripts/up PostgreSQL runs only as long as it does: start it elsewhere, then run this again.\n`,
   );

@@ -1,5 +1,5 @@
-// Which images a host runs is its operator's choice, told in its inventory: the agent refuses any other, whoever asks, and the
-// control plane places nothing where it would be refused.
+// The operator of a host chooses its images, which its inventory lists: the agent refuses all others, and the control plane
+// places nothing where it would be refused.
 
 export interface ImageRules {
   /** Images of its own engines, as they are written. */

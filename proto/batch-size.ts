@@ -1,2 +1,2 @@
 /** Most requests that one instance may let in at once, by the interface; our own runtime has no more sequences either. */
-export const mostBatchSize = 256;
+export const maxBatchSize = 256;

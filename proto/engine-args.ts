@@ -10,12 +10,12 @@ const ggufForm = /^([A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96})(?::([\w][\w./+-]{0,20
 /** The model takes no adapters: vLLM does not start some architectures where it is to hold any. */
 export const noAdapters = "--no-enable-lora";
 
-/** Of what a caller asks for. Undefined where all of them take effect, else a sentence on the first that does not. */
+/** Checks requested arguments. Returns undefined if all of them take effect, otherwise a sentence on the first that does not. */
 export function whyArgsRefused(reader: string, args: readonly string[]): string | undefined {
   return firstRefused(reader, args, heeded);
 }
 
-/** Of what was taken before: an agent goes on with what stands in older rows, and obeys nothing else. */
+/** Checks stored arguments: an agent accepts those of older rows, and nothing else. */
 export function whyStoredArgsRefused(engine: string, args: readonly string[]): string | undefined {
   return firstRefused(engine, args, stored);
 }
@@ -41,7 +41,7 @@ function firstRefused(
   return undefined;
 }
 
-/** Which argument, at which engine, and what would work. `why`: of its value; empty for a name that is not taken. */
+/** Names the argument, the engine and what would work. `why`: reason for a refused value; empty for an unknown name. */
 function sentence(reader: string, rules: ArgRules, name: string, arg: string, why: string): string {
   const instead = reader === "stoker" && Object.hasOwn(unheeded, name) ? unheeded[name] : undefined;
   if (instead !== undefined) return `${quote(arg)} has no effect on the engine stoker: ${instead}. Leave it out.`;
@@ -83,7 +83,7 @@ function refuseJson(keys: readonly string[], value: string): string | undefined 
 
 const quote = (text: string) => JSON.stringify(text.slice(0, 80));
 
-/** What `--draft-model` names. */
+/** Model named by `--draft-model`. */
 export function draftModelOf(
   args: readonly string[],
 ): { readonly repo: string; readonly file: string | undefined } | undefined {

@@ -34,10 +34,10 @@ export type FrameKind = (typeof frameKind)[keyof typeof frameKind];
 /** Bytes of an answer that may be under way without credit. */
 export const answerWindow = 256 * 1024;
 /** Longer payloads go in pieces, so that one large body does not hold up the others. */
-export const mostPayload = 64 * 1024;
+export const maxPayload = 64 * 1024;
 const headerBytes = 9;
 /** A head with its ticket, beside the payload. */
-const mostFrame = mostPayload + 64 * 1024;
+const maxFrame = maxPayload + 64 * 1024;
 
 export class BadFrame extends Error {
   override readonly name = "BadFrame";
@@ -156,7 +156,7 @@ export class FrameSocket {
     let at = 0;
     while (all.length - at >= headerBytes) {
       const length = all.readUInt32BE(at);
-      if (length > mostFrame) {
+      if (length > maxFrame) {
         this.close(new BadFrame(`a frame of ${length} bytes`));
         return;
       }

@@ -1,5 +1,5 @@
-// Which GGUF model of a repository an engine gets when nobody names one. Both sides choose by it: what the control plane makes
-// room for is what the agent downloads.
+// Chooses the GGUF model of a repository when the deployment names none. Both sides use it, so that the control plane plans space
+// for the files that the agent downloads.
 
 export interface RepoFile {
   readonly path: string;
@@ -12,7 +12,7 @@ const wanted = [/(^|[^a-z0-9])q4_k_m([^a-z0-9]|$)/i, /(^|[^a-z0-9])q8_0([^a-z0-9
 const companion = /(^|\/|[._-])(mmproj|imatrix|lora|adapter)([._-]|$)/i;
 const part = /^(?<stem>.*)-(?<number>\d{5})-of-(?<count>\d{5})\.gguf$/i;
 
-/** Whether the path is one of the parts of a split model. */
+/** Returns true if the path is a part of a split model. */
 export const isPart = (path: string): boolean => part.test(path);
 
 export const isModelFile = ({ path }: RepoFile): boolean => /\.gguf$/i.test(path) && !companion.test(path);

@@ -17,7 +17,7 @@ export type HostId = Id<"host">;
 export type RequestId = Id<"request">;
 export type LeaseId = Id<"lease">;
 export type BudgetId = Id<"budget">;
-/** Of the account's own funds. */
+/** Budget of the account's own funds. */
 export const accountBudget = (account: AccountId): BudgetId => `account/${account}` as BudgetId;
 export type ReplicaId = Id<"replica">;
 

@@ -1,4 +1,4 @@
-/** How far an instance has come, as an agent reports it (`InstanceReport.phase`). */
+/** Phase of an instance, as an agent reports it (`InstanceReport.phase`). */
 export const instancePhases = [
   "pending",
   "downloading",

@@ -12,7 +12,7 @@ export interface LogDestination {
 const waitMs = 200;
 const fullPipeWaitMs = 100;
 /** A reader that stands still costs lines rather than memory. */
-const mostWaiting = 20_000;
+const maxWaitingLines = 20_000;
 
 /** `linesTogether`: as many are not waited with. A process that is killed loses the lines of the last 200 ms. */
 export function createLogDestination(fd: number, linesTogether: number): LogDestination {
@@ -84,7 +84,7 @@ export function createLogDestination(fd: number, linesTogether: number): LogDest
 
   return {
     write(line) {
-      if (lines.length >= mostWaiting) {
+      if (lines.length >= maxWaitingLines) {
         lost += 1;
         reason = "the reader does not keep up";
       } else if (lines.push(line) >= linesTogether) pass();

@@ -22,7 +22,7 @@ export interface TokenRates {
   readonly input: bigint;
   readonly cachedInput: bigint;
   readonly output: bigint;
-  /** Of a model that is priced by more than tokens. */
+  /** Rates of a model that is not priced by tokens only. */
   readonly units?: UnitRates | undefined;
 }
 
@@ -34,9 +34,9 @@ export interface TokenCounts {
   readonly units?: UnitCounts | undefined;
 }
 
-/** What speech, transcription and images are counted by. */
+/** Units of speech, transcription and images. */
 export interface UnitCounts {
-  /** Of the text that was spoken. */
+  /** Characters of spoken text. */
   readonly characters: number;
   /** Milliseconds of audio that were heard. */
   readonly audioMs: number;

@@ -1,5 +1,5 @@
-// Which ONNX graphs of a repository an engine gets, with what they keep beside themselves. Both sides choose by it: what the
-// control plane makes room for is what the agent downloads.
+// Chooses the ONNX graphs of a repository for an engine, with their external data. Both sides use it, so that the control plane
+// plans space for the files that the agent downloads.
 import type { RepoFile } from "./gguf-choice.ts";
 
 /** `model.onnx_data`, `model.onnx_data_1`, `model.onnx.data`, `decoder.data`: weights that an .onnx file keeps beside itself. */

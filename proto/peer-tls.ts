@@ -17,7 +17,7 @@ export type Peer =
   /** A control plane that sends requests to hosts. */
   | { readonly kind: "gateway"; readonly id: string };
 
-/** Whoever is there is not who was wanted, or may not be spoken with. The message goes on from "the host at ...". */
+/** The peer has another identity or is not allowed. The message continues "the host at ...". */
 export class PeerRefused extends Error {
   override readonly name = "PeerRefused";
 }
@@ -40,7 +40,7 @@ export function peerOf({ subjectaltname = "" }: { readonly subjectaltname?: stri
   return undefined;
 }
 
-/** What a connection to a peer is opened with beside its address; nothing for plain HTTP. */
+/** Options of a connection to a peer besides its address; empty for plain HTTP. */
 export type PeerOptions = Pick<
   ConnectionOptions,
   "secureContext" | "servername" | "ALPNProtocols" | "rejectUnauthorized" | "checkServerIdentity"
@@ -67,7 +67,7 @@ export const dialOptions = (context: SecureContext, host: HostId): PeerOptions =
   },
 });
 
-/** How long what runs on a connection may outlive the certificates that opened it; then it is cut. */
+/** Time for which requests may outlive the certificates of their connection; then they are cut. */
 export const expiredEndMs = 3_600_000;
 /** The longest that a timer runs, 24 days; a longer one would be over at once. */
 const longestTimerMs = 2 ** 31 - 1;

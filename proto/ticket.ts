@@ -1,10 +1,12 @@
 // The ticket a gateway gives with each request on the data path: what the agent may do, for whom and at what rates.
 // Header `x-stoker-ticket: <base64url HMAC-SHA256>.<JSON>`, keyed per node epoch. JSON in a header must be ASCII.
+// The agent knows that key. The ticket of a request that is billed ends with a seal as well: a second HMAC, under a key that only
+// control planes have. The agent returns the sealed text with the usage record, and the settlement takes every term from it.
 import { hash, timingSafeEqual } from "node:crypto";
 import type { UnitCounts } from "./money.ts";
 
 /**
- * Where the client wants usage in a stream: merged into the last chunk, as an extra chunk, on every chunk (and, with
+ * Position of usage in a stream, as the client requested: merged into the last chunk, as an extra chunk, on every chunk (and, with
  * `continuous`, on an extra one as well), or nowhere.
  */
 export type UsagePlacement = "merge" | "extra" | "continuous" | "continuous_merge" | "drop";
@@ -12,6 +14,8 @@ export type UsagePlacement = "merge" | "extra" | "continuous" | "continuous_merg
 export interface Ticket {
   readonly requestId: string;
   readonly attempt: number;
+  /** The host that the request is sent to: its usage record is accepted from that host only. */
+  readonly hostId: string;
   readonly instanceId: string;
   readonly deployId: string;
   /** Unix ms at admission, control-plane time: the usage table's partition key. */
@@ -31,7 +35,7 @@ export interface Ticket {
   /** Upper bounds, used by the gate's fairness and by estimates. */
   readonly inputTokensBound: number;
   readonly maxTokens: number;
-  /** What the prompt probably is: billed as the input of an answer that broke off before the engine gave figures. */
+  /** Estimated tokens of the prompt: billed as the input of an answer that broke before the engine sent figures. */
   readonly inputTokensEstimate: number;
   readonly stream: boolean;
   /** Refused as busy rather than kept waiting for a place. */
@@ -42,13 +46,15 @@ export interface Ticket {
   readonly priceVersion: number;
   /** The discount inside `rates`. */
   readonly discountId?: string;
-  /** Of a task that is not billed by tokens alone. */
+  /** Set for a task that is not billed by tokens only. */
   readonly units?: TicketUnits;
 }
 
 export interface TicketUnits {
-  /** What the gateway counted in the request: billed where the engine gives no figures of its own. */
+  /** Units counted by the gateway: billed if the engine sends no figures. */
   readonly asked: UnitCounts;
+  /** Units that the hold covers: upper bounds of the engine's figures. Absent or 0: no bound. */
+  readonly most?: UnitCounts;
   /** Nano-USD per million, decimal texts: characters, milliseconds of audio, images; then pixel steps per image (0: any). */
   readonly rates: readonly [string, string, string, string];
 }
@@ -56,10 +62,16 @@ export interface TicketUnits {
 /** In place of a model's name, with no instance: the bearer may read the weights cache of the host that signed for. */
 export const weightsPurpose = "weights";
 
+/** The clocks of two control planes may differ by this much. A ticket ends as much before the lease of its hold. */
+export const clockToleranceMs = 5_000;
+
 export type TicketProblem = "malformed" | "bad_signature" | "expired";
 
 const asAscii = (json: string) =>
   json.replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+/** An HMAC reads the low byte of each character: without this check another text could have the same one. */
+const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
 
 interface Pads {
   readonly inner: Buffer;
@@ -102,9 +114,48 @@ function mac(key: Buffer, json: string): string {
   return hash("sha256", outer, "base64url");
 }
 
-export function signTicket(ticket: Ticket, key: Buffer): string {
-  const json = asAscii(JSON.stringify(ticket));
+/** A key that seals tickets. */
+export interface SealKey {
+  /** 1 to 999,999,999; named in the seal, so that a rotation can replace the key. */
+  readonly version: number;
+  /** 32 bytes. */
+  readonly bytes: Buffer;
+}
+
+/** `seal`: required for a request that is billed. */
+export function signTicket(ticket: Ticket, key: Buffer, seal?: SealKey): string {
+  const plain = asAscii(JSON.stringify(ticket));
+  const json = seal ? sealed(plain, seal) : plain;
   return `${mac(key, json)}.${json}`;
+}
+
+/** The sealed JSON of a signed ticket: what an agent returns with its usage record. */
+export const ticketText = (header: string): string => header.slice(macLength + 1);
+
+function sealed(json: string, { version, bytes }: SealKey): string {
+  const open = json.slice(0, -1);
+  return `${open},"seal":"${version}.${mac(bytes, open)}"}`;
+}
+
+/** Longer than any seal. */
+const maxSealLength = 72;
+const sealPattern = /,"seal":"([1-9]\d{0,8})\.([\w-]{43})"\}$/;
+
+/** `unknown_key`: `keyOf` returned undefined for the version that the seal names. */
+export type SealProblem = "unsealed" | "bad_seal" | "unknown_key";
+
+/**
+ * The ticket of a text that this installation sealed. No time limit applies: an agent may keep a record for days. `keyOf` returns
+ * the key of a version.
+ */
+export function openSealed(text: string, keyOf: (version: number) => Buffer | undefined): Ticket | SealProblem {
+  const found = sealPattern.exec(text.slice(-maxSealLength));
+  if (!found || !isAscii(text)) return "unsealed";
+  const key = keyOf(Number(found[1]));
+  if (!key) return "unknown_key";
+  given.write(found[2] as string, "latin1");
+  own.write(mac(key, text.slice(0, -found[0].length)), "latin1");
+  return timingSafeEqual(given, own) ? (JSON.parse(text) as Ticket) : "bad_seal";
 }
 
 /** Characters of a signature in base64url. */
@@ -117,6 +168,7 @@ export function verifyTicket(header: string, keys: readonly Buffer[], nowMs: num
   const dot = header.indexOf(".");
   if (dot !== macLength) return "malformed";
   const json = header.slice(dot + 1);
+  if (!isAscii(json)) return "malformed";
   // As much of the header as there is room for: the signature alone.
   given.write(header, "latin1");
   const genuine = keys.some((key) => own.write(mac(key, json), "latin1") === macLength && timingSafeEqual(given, own));

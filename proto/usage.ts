@@ -2,10 +2,17 @@
 
 import type { UnitCounts } from "./money.ts";
 
-/** Where the figures came from: the engine's own figures, frames counted at the agent, or an estimate from bytes. */
-export type UsageSource = "engine" | "counted" | "estimated";
+/**
+ * Source of the figures: the engine's own figures, frames counted at the agent, or an estimate from bytes.
+ * `engine_usage_rejected`: the engine reported figures that the ticket does not allow; what was delivered is billed instead.
+ */
+const usageSources = ["engine", "counted", "estimated", "engine_usage_rejected"] as const;
+export type UsageSource = (typeof usageSources)[number];
 /** `lost`: the agent restarted and has a start row but no end; the gateway's delivered count decides the charge. */
-export type EndReason = "stop" | "client_gone" | "engine_error" | "engine_timeout" | "refused" | "drained" | "lost";
+const endReasons = ["stop", "client_gone", "engine_error", "engine_timeout", "refused", "drained", "lost"] as const;
+export type EndReason = (typeof endReasons)[number];
+export const isUsageSource = (value: unknown): value is UsageSource => usageSources.some((one) => one === value);
+export const isEndReason = (value: unknown): value is EndReason => endReasons.some((one) => one === value);
 /** Of every other end it is said, counted and listed that the request failed. */
 export const endedAsAsked: readonly EndReason[] = ["stop", "client_gone"];
 
@@ -27,12 +34,13 @@ export const usageHeader = "x-stoker-usage";
 /** Header of an answer that never reached the engine: the gateway may try elsewhere. */
 export const refusalHeader = "x-stoker-refusal";
 /** `busy`: queue full or its deadline passed; `draining`, `not_ready`, `unknown_instance`: go elsewhere; `spool`: cannot write usage; `ticket`: refused ticket. */
-export type Refusal = "busy" | "draining" | "not_ready" | "unknown_instance" | "spool" | "ticket";
+export type Refusal = "busy" | "draining" | "not_ready" | "unknown_instance" | "spool" | "ticket" | "stops_server";
 
 /** What an engine says it did where its answer cannot carry JSON: header of the answer, or its trailer. */
 export const unitsHeader = "x-stoker-units";
 
-const unitNames = {
+/** Names of the units in JSON, by field of UnitCounts. */
+export const unitNames = {
   characters: "characters",
   audio_ms: "audioMs",
   images: "images",
@@ -84,14 +92,15 @@ export function encodeUsage(u: UsageFigures): string {
 export function decodeUsage(text: string): UsageFigures | undefined {
   const [input, cachedInput, output, reasoning, source, endReason, units] = text.split(";");
   const figures = [input, cachedInput, output, reasoning].map(Number);
-  if (!source || !endReason || figures.some((n) => !Number.isSafeInteger(n) || n < 0)) return undefined;
+  if (!isUsageSource(source) || !isEndReason(endReason)) return undefined;
+  if (figures.some((n) => !Number.isSafeInteger(n) || n < 0)) return undefined;
   return {
     input: figures[0] as number,
     cachedInput: figures[1] as number,
     output: figures[2] as number,
     reasoning: figures[3] as number,
-    source: source as UsageSource,
-    endReason: endReason as EndReason,
+    source,
+    endReason,
     ...(units === undefined ? {} : { units: decodeUnits(units) ?? noUnits }),
   };
 }

@@ -1,5 +1,5 @@
 // Environment and arguments of the model server -> one frozen object. Every problem is reported at once.
-import { mostBatchSize } from "../proto/batch-size.ts";
+import { maxBatchSize } from "../proto/batch-size.ts";
 import { type EngineOptions, readEngineOptions } from "./engine-options.ts";
 
 export interface RuntimeConfig extends EngineOptions {
@@ -8,7 +8,7 @@ export interface RuntimeConfig extends EngineOptions {
   readonly modelPath: string;
   /** A second .gguf file, whose guesses the model checks; undefined: none. */
   readonly draftModelPath: string | undefined;
-  /** What an ONNX model is used for; empty: what its configuration says. */
+  /** Task of an ONNX model; empty: from its configuration. */
   readonly task: string;
   readonly servedModelName: string;
   readonly maxBatchSize: number;
@@ -30,6 +30,8 @@ export interface RuntimeConfig extends EngineOptions {
   readonly host: string;
   readonly port: number;
   readonly addressFile: string | undefined;
+  /** File with the bearer secret that every request must carry; undefined: none is required. */
+  readonly secretFile: string | undefined;
   readonly chatTemplateFile: string | undefined;
   /** 0 = off. */
   readonly orphanTimeoutMs: number;
@@ -90,7 +92,7 @@ export function readConfig(
     draftModelPath,
     task: text("STOKER_TASK") ?? "",
     servedModelName: need("STOKER_SERVED_MODEL_NAME"),
-    maxBatchSize: number("STOKER_MAX_BATCH_SIZE", 1, 1, mostBatchSize),
+    maxBatchSize: number("STOKER_MAX_BATCH_SIZE", 1, 1, maxBatchSize),
     contextLength: number("STOKER_CONTEXT_LENGTH", 0, 0, 10_000_000),
     threads: Math.max(1, Math.floor(Math.min(cpus, cores))),
     memoryBytes: number("STOKER_MEMORY_BYTES", 0, 0, Number.MAX_SAFE_INTEGER),
@@ -103,6 +105,7 @@ export function readConfig(
     host: text("STOKER_HOST") ?? "127.0.0.1",
     port: number("STOKER_PORT", 0, 0, 65_535),
     addressFile: text("STOKER_ADDRESS_FILE"),
+    secretFile: text("STOKER_SECRET_FILE"),
     chatTemplateFile: text("STOKER_CHAT_TEMPLATE_FILE"),
     orphanTimeoutMs: number("STOKER_ORPHAN_TIMEOUT_MS", 0, 0, 86_400_000),
     logLevel,

@@ -20,7 +20,7 @@ type Name = keyof typeof choices;
 
 const mib = 1024 * 1024;
 const defaultPromptCacheMiB = 256;
-const mostPromptCacheMiB = 65_536;
+const maxPromptCacheMiB = 65_536;
 
 export interface EngineOptions {
   /** Files of prompts that were kept under a key; 0 = none. */
@@ -34,7 +34,7 @@ export interface EngineOptions {
   readonly reasoningParser: (typeof choices)["reasoning-parser"][number];
 }
 
-/** What is wrong is added to `problems`. */
+/** Adds invalid values to `problems`. */
 export function readEngineOptions(args: readonly string[], problems: string[]): EngineOptions {
   const given = parse(args, problems);
   const pick = <N extends Name>(name: N): (typeof choices)[N][number] => {
@@ -46,8 +46,8 @@ export function readEngineOptions(args: readonly string[], problems: string[]): 
     return found ?? fallback;
   };
   const promptCacheMiB = Number(given["prompt-cache-mib"] ?? defaultPromptCacheMiB);
-  if (!Number.isInteger(promptCacheMiB) || promptCacheMiB < 0 || promptCacheMiB > mostPromptCacheMiB)
-    problems.push(`--prompt-cache-mib must be a whole number from 0 to ${mostPromptCacheMiB}`);
+  if (!Number.isInteger(promptCacheMiB) || promptCacheMiB < 0 || promptCacheMiB > maxPromptCacheMiB)
+    problems.push(`--prompt-cache-mib must be a whole number from 0 to ${maxPromptCacheMiB}`);
   const flash = pick("flash-attn");
   const kvCacheType = pick("kv-cache-dtype");
   if (kvCacheType !== "f16" && flash === "off")
@@ -62,7 +62,7 @@ export function readEngineOptions(args: readonly string[], problems: string[]): 
   };
 }
 
-/** Names that other engines read are passed over: whoever may not be given was refused before. */
+/** Ignores names that only other engines read: forbidden ones were refused before. */
 function parse(args: readonly string[], problems: string[]): Readonly<Record<string, string | undefined>> {
   const options = Object.fromEntries(
     [...Object.keys(choices), "prompt-cache-mib"].map((name) => [name, { type: "string" as const }]),

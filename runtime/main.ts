@@ -3,6 +3,7 @@
 import type { Server } from "node:http";
 import { availableParallelism } from "node:os";
 import { type Logger, pino } from "pino";
+import { readBearerSecret } from "../proto/bearer-secret.ts";
 import { ConfigError, type RuntimeConfig, readConfig } from "./config.ts";
 import { openEngine } from "./open-engine.ts";
 import { writeAddressFile } from "./server/address-file.ts";
@@ -31,7 +32,8 @@ async function main(config: RuntimeConfig): Promise<void> {
   const log = newLog(config.logLevel, config.instanceId);
   const state = new RuntimeState(config.instanceId, config.servedModelName);
   const metrics = new RuntimeMetrics(state);
-  const server = createRuntimeServer({ state, metrics, log, usageLog: new UsageLog() });
+  const secret = config.secretFile === undefined ? undefined : readBearerSecret(config.secretFile);
+  const server = createRuntimeServer({ state, metrics, log, usageLog: new UsageLog() }, secret);
 
   const impatient = new AbortController();
   const stop = (why: string) => {

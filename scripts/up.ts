@@ -1,46 +1,50 @@
-// The supervisor of one machine: PostgreSQL, control plane, agents, a first model. Usage: scripts/up --help
+// Supervisor of one machine: PostgreSQL, control planes, agents and a first model. Usage: scripts/up --help
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { WeightsError } from "../agent/weights/weights-error.ts";
 import { demoModelByKey, demoModelNamed } from "../control-plane/catalog/demo-models.ts";
 import { untilAgentsConnected } from "./supervisor/agents-connected.ts";
 import { openApi } from "./supervisor/api.ts";
-import { banner, joinedBanner } from "./supervisor/banner.ts";
+import { banner, databaseBanner, joinedBanner } from "./supervisor/banner.ts";
 import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
-import { deployModel, servesOthers, wayOut } from "./supervisor/deploy-model.ts";
+import { deployModel, hubAdvice, servesOthers } from "./supervisor/deploy-model.ts";
 import { chooseDriver } from "./supervisor/driver-choice.ts";
 import { demoModelsDir } from "./supervisor/environment.ts";
 import { serveExternal } from "./supervisor/external.ts";
-import { demandJoinable } from "./supervisor/join.ts";
+import { requireJoinable } from "./supervisor/join.ts";
 import { clearLeftOvers } from "./supervisor/left-overs.ts";
 import { takeLock } from "./supervisor/lock.ts";
 import { readOptions, type UpOptions } from "./supervisor/options.ts";
-import { demandFree } from "./supervisor/ports.ts";
+import { ownApi } from "./supervisor/own-api.ts";
+import { requireFreePort } from "./supervisor/ports.ts";
 import { preflight } from "./supervisor/preflight.ts";
 import { openScreen } from "./supervisor/screen.ts";
 import { createStack, nearAddress } from "./supervisor/stack.ts";
 import { UpError } from "./supervisor/up-error.ts";
 
 const options = readOptions(process.argv.slice(2), process.env);
+const own = ownApi(process.env["STOKER_TLS_CERT"]);
 const [url = "", ...others] = Array.from(
   { length: options.replicas },
-  (_, number) => `http://${nearAddress(options.host)}:${options.port + number}`,
+  (_, number) => `${own.scheme}://${nearAddress(options.host)}:${options.port + number}`,
 );
 const keyFile = join(options.dataDir, "admin.key");
 const screen = openScreen(process.stdout, 3 + (options.model ? 1 : 0) + options.externals.length);
 const stack = createStack(options, process.env, screen);
 const stopping = new AbortController();
-let askedToStop = () => {};
-const stopAsked = new Promise<void>((resolve) => (askedToStop = resolve));
+let requestStop = () => {};
+const stopRequested = new Promise<void>((resolve) => (requestStop = resolve));
 
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, onSignal);
 
-/** Undefined until the data folder is ours: what runs in it belongs to another start. */
+/** Undefined until this process holds the lock of the data folder. */
 let releaseLock: (() => void) | undefined;
 try {
-  // A new data folder is not begun for a start that cannot be; on an old one the lock has the better sentence.
-  if (options.joins) demandJoinable(options.dataDir, process.env);
-  if (!existsSync(options.dataDir)) await demandFree(options.port);
+  // Check the port before creating a new data folder. For an existing one, the lock reports the conflict better.
+  if (options.joins) requireJoinable(options.dataDir, process.env);
+  if (options.onlyDatabase && process.env["DATABASE_URL"])
+    throw new UpError("--only-database starts the PostgreSQL of the data folder, but DATABASE_URL is set. Unset it.");
+  if (!existsSync(options.dataDir)) await requireFreePort(options.port);
   preflight({
     dataDir: options.dataDir,
     demoModelsDir: demoModelsDir(process.env, options.dataDir),
@@ -51,40 +55,47 @@ try {
   const model = await start(options, stopping.signal);
   screen.close();
   const task = model === undefined ? undefined : demoModelNamed(model)?.task;
-  process.stdout.write(`${options.joins ? joinedBanner(url) : banner({ url, keyFile, model, task }, process.cwd())}\n`);
-  await stopAsked;
+  const running = { url, keyFile, model, task, certFile: process.env["STOKER_TLS_CERT"] };
+  const text = options.onlyDatabase
+    ? databaseBanner(options.dataDir)
+    : options.joins
+      ? joinedBanner(url)
+      : banner(running, process.cwd());
+  process.stdout.write(`${text}\n`);
+  await stopRequested;
   await stack.stop();
   process.stdout.write("Stopped.\n");
 } catch (error) {
   screen.close();
-  const asked = stopping.signal.aborted;
-  if (!asked) process.stderr.write(`scripts/up: ${explain(error)}\n`);
+  const isStopRequested = stopping.signal.aborted;
+  if (!isStopRequested) process.stderr.write(`scripts/up: ${explain(error)}\n`);
   if (releaseLock) await stack.stop();
-  if (asked) process.stdout.write("Stopped.\n");
+  if (isStopRequested) process.stdout.write("Stopped.\n");
   else process.exitCode = 1;
 } finally {
   releaseLock?.();
 }
 process.exit();
 
-/** Returns the name of a model that can be called now. */
-async function start(want: UpOptions, signal: AbortSignal): Promise<string | undefined> {
-  await clearLeftOvers(want.dataDir, screen.say);
-  for (let number = 0; number < want.replicas; number += 1) await demandFree(want.port + number);
-  // A driver that cannot be used is told before anything has started.
-  const driver = want.joins ? undefined : await chooseDriver(want.driver);
+/** Returns the name of a served model, if any. */
+async function start(wanted: UpOptions, signal: AbortSignal): Promise<string | undefined> {
+  await clearLeftOvers(wanted.dataDir, screen.say);
+  for (let number = 0; number < wanted.replicas; number += 1) await requireFreePort(wanted.port + number);
+  // Fails before anything starts if the driver is unavailable.
+  const driver = wanted.joins || wanted.onlyDatabase ? undefined : await chooseDriver(wanted.driver);
   const databaseUrl = await stack.startDatabase(signal);
+  if (wanted.onlyDatabase) return undefined;
   await stack.startControlPlanes(databaseUrl, signal);
   if (!driver) return undefined;
-  const api = openApi(url, keyFile, signal);
+  const api = openApi(own, url, keyFile, signal);
   if (driver.why) screen.say(driver.why);
-  const agents = stack.startAgents(driver.driver, want.agents);
-  await untilAgentsConnected({ api, agents, dataDir: want.dataDir, step: screen.step("Agent"), signal });
+  const agents = stack.startAgents(driver.driver, wanted.agents, api);
+  await untilAgentsConnected({ api, agents, dataDir: wanted.dataDir, step: screen.step("Agent"), signal });
 
   const served: string[] = [];
-  const demo = want.model === undefined ? undefined : demoModelByKey(want.model);
+  const demo = wanted.model === undefined ? undefined : demoModelByKey(wanted.model);
   if (demo) {
-    const into = demoModelsDir(process.env, want.dataDir);
+    const into = demoModelsDir(process.env, wanted.dataDir);
     const step = screen.step(`Model ${demo.modelName}`);
     try {
       if (demo.weights.kind === "folder") {
@@ -98,13 +109,13 @@ async function start(want: UpOptions, signal: AbortSignal): Promise<string | und
     } catch (error) {
       step.drop();
       signal.throwIfAborted();
-      const sentence = `${explain(error)}${wayOut(demo, into)}`;
-      // What the data serves besides is not taken down for a model that cannot be had.
+      const sentence = `${explain(error)}${hubAdvice(demo, into)}`;
+      // Keep serving other models if this one is unavailable.
       if (!(await servesOthers(api, demo.modelName))) throw new UpError(sentence, { cause: error });
       screen.warn(`${demo.modelName} is not served: ${sentence}`);
     }
   }
-  for (const server of want.externals) {
+  for (const server of wanted.externals) {
     if (await serveExternal(api, server, screen)) served.push(server.name);
   }
   return served[0];
@@ -120,7 +131,7 @@ function onSignal(): void {
   screen.close();
   process.stdout.write("\nStopping: requests in flight get up to 8 s to end. Press Ctrl-C again to stop at once.\n");
   stopping.abort(new UpError("stopped"));
-  askedToStop();
+  requestStop();
 }
 
 function explain(error: unknown): string {

@@ -34,9 +34,14 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/": {},
   "control-plane/main.ts": { may: ["control-plane/"] },
   // The environment is read in one place, also where a leaf knows the grammar of a variable.
-  "control-plane/config.ts": { may: ["control-plane/retention/periods.ts", "control-plane/blob-settings.ts"] },
+  "control-plane/config.ts": {
+    may: ["retention/periods.ts", "blob-settings.ts", "plain-hosts.ts", "service-error.ts"].map(
+      (file) => `control-plane/${file}`,
+    ),
+  },
   "control-plane/admin-key.ts": { may: ["control-plane/"] },
   "control-plane/rotate-kek.ts": { may: ["control-plane/"] },
+  "control-plane/backup.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": {
     may: ["inference/", "deployments/", "containers/", "agent-instances/", "webhooks/", "batches/"]
@@ -59,7 +64,9 @@ const zones: Readonly<Record<string, Zone>> = {
     may: ["quotas/", "catalog/", "fleet/"].map((leaf) => `control-plane/${leaf}`).concat(refusal),
   },
   "control-plane/batches/": {
-    may: ["accounts/", "catalog/", "files/", "fleet/"].map((leaf) => `control-plane/${leaf}`).concat(refusal),
+    may: ["accounts/", "billing/", "catalog/", "files/", "fleet/", "quotas/"]
+      .map((leaf) => `control-plane/${leaf}`)
+      .concat(refusal),
   },
   // Whoever rents takes what every deployment has.
   "control-plane/containers/": {
@@ -70,7 +77,7 @@ const zones: Readonly<Record<string, Zone>> = {
     may: ["inference/", "accounts/", "billing/", "quotas/"].map((part) => `control-plane/${part}`).concat(refusal),
   },
   "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", refusal] },
-  ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal] }])),
+  ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal, "control-plane/write-file.ts"] }])),
   "control-plane/store/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
   "control-plane/blobs/": { may: [refusal, "control-plane/files/blobs.ts", "control-plane/files/errors.ts"] },
   // The port's own error classes and values, so this one file may be imported whole.
@@ -152,18 +159,45 @@ describe("the import rules", () => {
     });
     expect(circles).toEqual([]);
   });
+
+  // Types count as well: files that need each other's types are one concept, or the type has another owner.
+  test("no files import each other in a circle", () => {
+    expect(circlesOf(imports).map((circle) => circle.join(" -> "))).toEqual([]);
+  });
 });
 
-test("no source file is longer than 400 lines", () => {
-  const everything = globSync("{proto,control-plane,agent,runtime,cli,console,scripts,bench,test}/**/*.ts", {
-    cwd: root,
-  }).filter((path) => !path.startsWith(join("proto", "gen")));
-  expect(everything.length).toBeGreaterThan(50);
-  const long = everything
-    .map((path) => ({ path, lines: readFileSync(join(root, path), "utf8").trimEnd().split("\n").length }))
-    .filter(({ lines }) => lines > 400);
-  expect(long.map(({ path, lines }) => `${path} has ${lines} lines`)).toEqual([]);
-});
+/** Returns one shortest circle of every file that is in one, each circle once. */
+function circlesOf(all: readonly Import[]): string[][] {
+  const targets = new Map<string, string[]>();
+  for (const { file, target } of all) targets.set(file, [...(targets.get(file) ?? []), target]);
+  const circles = new Map<string, string[]>();
+  for (const start of targets.keys()) {
+    const circle = shortestCircle(start, targets);
+    if (circle) circles.set([...new Set(circle)].sort().join(), circle);
+  }
+  return [...circles.values()];
+}
+
+function shortestCircle(start: string, targets: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const importers = new Map<string, string>();
+  const queue = [start];
+  for (const file of queue) {
+    for (const target of targets.get(file) ?? []) {
+      if (importers.has(target)) continue;
+      importers.set(target, file);
+      if (target === start) return pathTo(start, importers);
+      queue.push(target);
+    }
+  }
+  return undefined;
+}
+
+function pathTo(start: string, importers: ReadonlyMap<string, string>): string[] {
+  const path = [start];
+  for (let file = importers.get(start); file !== undefined && file !== start; file = importers.get(file))
+    path.unshift(file);
+  return [start, ...path];
+}
 
 function importsOf(file: string): Import[] {
   const text = readFileSync(join(root, file), "utf8");

@@ -1,4 +1,4 @@
-/** Why an adapter is not served here. `message`: what happened, why, what to do. */
+/** Reason for which an adapter is not served here. `message`: what happened, why, and what to do. */
 export class AdapterFailure extends Error {
   readonly code: string;
   /** Trying again cannot help. */
@@ -11,7 +11,7 @@ export class AdapterFailure extends Error {
   }
 }
 
-/** What the weights cache throws says itself whether trying again can help. */
+/** Errors of the weights cache state whether a retry can help. */
 export function asFailure(error: unknown): AdapterFailure {
   if (error instanceof AdapterFailure) return error;
   const { code, retryable, message } = error as { code?: unknown; retryable?: unknown; message: string };

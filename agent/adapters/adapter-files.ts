@@ -22,7 +22,7 @@ export interface AdapterFiles {
    * For an agent after this one.
    */
   noteHeld(instanceId: string, id: string, held: HeldAdapter): Promise<void>;
-  /** Empty where nobody said it of that engine. */
+  /** Empty if it was not recorded for that engine. */
   heldCommit(instanceId: string, id: string, engineIdentity: string): Promise<string>;
   /** Drops the folders of all other instances. */
   keep(instanceIds: ReadonlySet<string>): Promise<void>;
@@ -44,7 +44,7 @@ export function createAdapterFiles(folder: string, isContained: boolean): Adapte
       const fresh = join(own, `${id}.new`);
       await rm(fresh, { recursive: true, force: true });
       await mkdir(fresh, { mode: 0o755 });
-      // Whatever the agent's own mask: the engine is another user.
+      // Independent of the agent's umask: the engine runs as another user.
       await chmod(fresh, 0o755);
       await copied(weights, join(fresh, adapterWeights));
       if (config !== undefined) await copied(config, join(fresh, adapterConfig));

@@ -35,7 +35,7 @@ export interface AdapterDeps {
   readonly onNews: () => void;
   /** Monotonic ms. */
   readonly clock: () => number;
-  /** Between the word that nobody is to be sent there any more and the unloading. */
+  /** Delay between the report that an adapter is leaving and its unloading. */
   readonly leaveMs?: number;
   readonly retryMs?: number;
   readonly log: Logger;
@@ -49,13 +49,13 @@ interface Fetched {
 
 type One =
   | { readonly phase: "downloading" | "loading"; readonly stop: AbortController }
-  /** `commit`: empty where nobody knows it, such as of what an older agent loaded. */
+  /** `commit`: empty if unknown, such as for an adapter that an older agent loaded. */
   | { readonly phase: "ready"; readonly commit: string }
   | { readonly phase: "leaving"; readonly sinceMs: number; readonly commit: string }
   | { readonly phase: "unloading"; readonly commit: string }
   | { readonly phase: "failed"; readonly failure: AdapterFailure; readonly retryAtMs: number; readonly times: number };
 
-/** Of one engine process or container. */
+/** Adapters of one engine process or container. */
 interface Life {
   readonly identity: string;
   readonly ones: Map<string, One>;
@@ -64,7 +64,7 @@ interface Life {
 }
 
 const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
-/** Of a repository, or the sha256 of one file. */
+/** Commit of a repository, or the sha256 of one file. */
 const commitForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 const everyMs = 1_000;
 const longestRetryMs = 600_000;
@@ -75,7 +75,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
   const retryMs = deps.retryMs ?? 5_000;
   let wanted = new Map<string, InstanceSpec__Output>();
   let targets: readonly RouteTarget[] = [];
-  let isTold = false;
+  let hasDesired = false;
   let mustSweep = false;
   const lives = new Map<string, Life>();
   const running = new Set<Promise<void>>();
@@ -125,7 +125,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       if (!weights) throw new AdapterFailure("bad_spec", "the adapter names no repository.", { isFinal: true });
       const { modelPath, commit } = await deps.ensure(weights, both);
       const source = sourceIn(modelPath, spec.task);
-      const why = await whyRefused(source, spec, engine.mostRank);
+      const why = await whyRefused(source, spec, engine.maxRank);
       if (why !== undefined)
         throw new AdapterFailure(
           "adapter_refused",
@@ -136,8 +136,8 @@ export function createAdapters(deps: AdapterDeps): Adapters {
         both.throwIfAborted();
         set(life, id, { phase: "loading", stop });
         const path = await files.show(source, spec.instanceId, id);
-        await engine.load(target.origin, id, path, signal);
-        // Best told, not needed: without it the next agent does not know which commit this is.
+        await engine.load(target, id, path, signal);
+        // Optional: without it the next agent does not know the commit.
         await files
           .noteHeld(spec.instanceId, id, { engineIdentity: life.identity, commit })
           .catch((error) =>
@@ -146,7 +146,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       });
       life.turn = mine.catch(() => {});
       await mine;
-      // Dropped meanwhile, it goes from there as any other; wanted again, it is there.
+      // If it was dropped in the meantime, it leaves like any other; if it is desired again, it is ready.
       if (stop.signal.aborted) set(life, id, { phase: "leaving", sinceMs: clock(), commit });
       else set(life, id, { phase: "ready", commit });
       log.info({ instance: spec.instanceId, adapter: id, commit }, "adapter loaded");
@@ -174,13 +174,13 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     commit: string,
     signal: AbortSignal,
   ) {
-    const mine = life.turn.then(() => engine.unload(target.origin, id, signal));
+    const mine = life.turn.then(() => engine.unload(target, id, signal));
     life.turn = mine.catch(() => {});
     try {
       await mine;
       await files.hide(instanceId, id);
       life.ones.delete(id);
-      retryForRoom(life);
+      retryFull(life);
       log.info({ instance: instanceId, adapter: id }, "adapter unloaded");
     } catch (error) {
       if (life.ones.has(id)) life.ones.set(id, { phase: "leaving", sinceMs: clock(), commit });
@@ -188,9 +188,9 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     }
   }
 
-  /** What the engine holds already, of an agent before this one or of a load that was cut short. */
+  /** Adds adapters that the engine already has, from an earlier agent or an interrupted load. */
   async function read(target: RouteTarget, life: Life, engine: EngineAdapters, signal: AbortSignal): Promise<void> {
-    const names = await engine.list(target.origin, signal);
+    const names = await engine.list(target, signal);
     life.isRead = true;
     for (const name of names) {
       if (!idForm.test(name) || life.ones.has(name)) continue;
@@ -199,8 +199,8 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     }
   }
 
-  /** What one gave back may be enough for those that found no room. */
-  function retryForRoom({ ones }: Life): void {
+  /** Retries adapters that did not fit, after another one was unloaded. */
+  function retryFull({ ones }: Life): void {
     for (const [id, one] of ones)
       if (one.phase === "failed" && one.failure.code === "adapter_no_room")
         ones.set(id, { ...one, retryAtMs: clock() });
@@ -230,7 +230,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     for (const [id, one] of life.ones) {
       if (ids.has(id)) continue;
       if (one.phase === "failed") {
-        // Where the engine did not answer in time, it may have it by now.
+        // An engine that did not reply in time may have loaded it by now.
         life.isRead = false;
         set(life, id, undefined);
       }
@@ -259,7 +259,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
         });
       }),
     );
-    if (isTold && mustSweep) {
+    if (hasDesired && mustSweep) {
       mustSweep = false;
       await files.keep(new Set([...wanted.keys(), ...seen]));
     }
@@ -276,7 +276,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
   return {
     setDesired(desired) {
       wanted = new Map(desired.instances.map((spec) => [spec.instanceId, spec]));
-      isTold = true;
+      hasDesired = true;
       mustSweep = true;
       wake();
     },
@@ -313,7 +313,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
   };
 }
 
-/** Of a URL its host alone: the rest may be a secret. */
+/** Returns only the host of a URL: the rest may be secret. */
 const nameOf = ({ repo, url }: Weights__Output) => (url === "" ? repo : `from ${URL.parse(url)?.host ?? "its URL"}`);
 
 const imageTask = "text-to-image";
@@ -328,11 +328,11 @@ function sourceIn(modelPath: string, task: string): AdapterSource {
 async function whyRefused(
   { weights, config }: AdapterSource,
   spec: InstanceSpec__Output,
-  mostRank: number,
+  maxRank: number,
 ): Promise<string | undefined> {
   const text = config === undefined ? undefined : await readFile(config, "utf8");
-  if (spec.task === imageTask) return whyImageAdapterRefused(weights, text, mostRank);
-  return whyAdapterRefused(text ?? "", spec.weights?.repo ?? "", mostRank);
+  if (spec.task === imageTask) return whyImageAdapterRefused(weights, text, maxRank);
+  return whyAdapterRefused(text ?? "", spec.weights?.repo ?? "", maxRank);
 }
 
 /** It is held as another commit than the one that is wanted, where that is known of both. */

@@ -1,14 +1,14 @@
-// What an adapter's own description says, against what the engine takes: PEFT LoRA for this base, of a bounded rank. Pure.
+// Checks that an adapter's description fits the engine: PEFT LoRA for this base, of a bounded rank. Pure.
 
 /** `base`: the repository whose weights the instance runs. Undefined: nothing speaks against it. */
-export function whyAdapterRefused(config: string, base: string, mostRank: number): string | undefined {
+export function whyAdapterRefused(config: string, base: string, maxRank: number): string | undefined {
   const facts = objectIn(config);
   if (!facts) return "its adapter_config.json is not a JSON object";
   if (facts["peft_type"] !== "LORA") return `its type is ${shown(facts["peft_type"])} and not LORA`;
   const ranks = [facts["r"], ...Object.values(objectOf(facts["rank_pattern"]))];
   for (const rank of ranks)
-    if (typeof rank !== "number" || !Number.isInteger(rank) || rank < 1 || rank > mostRank)
-      return `its rank ${shown(rank)} is not a whole number from 1 to ${mostRank}, which is what the engine takes`;
+    if (typeof rank !== "number" || !Number.isInteger(rank) || rank < 1 || rank > maxRank)
+      return `its rank ${shown(rank)} is not a whole number from 1 to ${maxRank}, which is what the engine takes`;
   if (facts["use_dora"] === true) return "it is a DoRA, which the engines here do not take";
   const ofBase = facts["base_model_name_or_path"];
   if (typeof ofBase === "string" && isRepo(ofBase) && isRepo(base) && !isSameModel(ofBase, base))
@@ -16,7 +16,7 @@ export function whyAdapterRefused(config: string, base: string, mostRank: number
   return undefined;
 }
 
-/** Where it was trained, a path of somebody's disk may stand: then the engine's own look at the shapes decides. */
+/** The base may be a local path of the machine it was trained on: then the engine's check of the shapes decides. */
 const isRepo = (text: string) => /^[A-Za-z0-9][\w.-]*\/[\w.-]+$/.test(text);
 
 /** The same model in another repository, quantised, converted or under another owner, still has its name. */
@@ -42,5 +42,8 @@ function objectIn(text: string): Record<string, unknown> | undefined {
 }
 
 const objectOf = (value: unknown) => (typeof value === "object" && value !== null ? value : {});
-/** A value of somebody else's, short enough for a sentence. */
-export const shown = (value: unknown) => JSON.stringify(value ?? null).slice(0, 40);
+/** A value from a stranger's file, short enough for a sentence. Lists and objects are not printed: nested ones exhaust the stack. */
+export const shown = (value: unknown) => {
+  if (typeof value === "object" && value !== null) return Array.isArray(value) ? "a list" : "an object";
+  return JSON.stringify(value ?? null).slice(0, 40);
+};

@@ -1,34 +1,35 @@
-// What is asked of an engine about its adapters. Paths are those of its own server (engines/engine-traits.ts).
+// Requests to an engine about its adapters. Paths are those of its own server (engines/engine-traits.ts).
+import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import { type EngineTraits, engineTraits } from "../engines/engine-traits.ts";
 import { AdapterFailure } from "./adapter-failure.ts";
 
 export interface EngineAdapters {
   /** Throws AdapterFailure. What is loaded under the name already is unloaded first: it may be another commit. */
-  load(origin: string, name: string, path: string, signal: AbortSignal): Promise<void>;
-  unload(origin: string, name: string, signal: AbortSignal): Promise<void>;
+  load(at: EngineAddress, name: string, path: string, signal: AbortSignal): Promise<void>;
+  unload(at: EngineAddress, name: string, signal: AbortSignal): Promise<void>;
   /** Names it serves beside its own model. */
-  list(origin: string, signal: AbortSignal): Promise<readonly string[]>;
-  readonly mostRank: number;
+  list(at: EngineAddress, signal: AbortSignal): Promise<readonly string[]>;
+  readonly maxRank: number;
 }
 
 const loadLimitMs = 300_000;
 const askLimitMs = 10_000;
-const mostText = 64 * 1024;
+const maxText = 64 * 1024;
 
 /** Undefined for an engine that takes no adapters while it runs. */
 export function engineAdapters(engine: string): EngineAdapters | undefined {
   const traits: EngineTraits | undefined = Object.hasOwn(engineTraits, engine)
     ? engineTraits[engine as keyof typeof engineTraits]
     : undefined;
-  if (!traits || traits.mostLoraRank === 0) return undefined;
-  const { loadLora, unloadLora, mostLoraRank: mostRank } = traits;
+  if (!traits || traits.maxLoraRank === 0) return undefined;
+  const { loadLora, unloadLora, maxLoraRank: maxRank } = traits;
 
-  async function askToLoad(origin: string, name: string, path: string, signal: AbortSignal) {
-    const answer = await post(`${origin}${loadLora}`, { lora_name: name, lora_path: path }, signal);
+  async function askToLoad(at: EngineAddress, name: string, path: string, signal: AbortSignal) {
+    const answer = await post(at, loadLora, { lora_name: name, lora_path: path }, signal);
     return { answer, text: await textOf(answer) };
   }
-  async function unload(origin: string, name: string, signal: AbortSignal): Promise<void> {
-    const answer = await post(`${origin}${unloadLora}`, { lora_name: name }, signal);
+  async function unload(at: EngineAddress, name: string, signal: AbortSignal): Promise<void> {
+    const answer = await post(at, unloadLora, { lora_name: name }, signal);
     const text = await textOf(answer);
     // It is gone: what was wanted.
     if (answer.ok || answer.status === 404 || /not found|cannot be found|not loaded/i.test(text)) return;
@@ -36,24 +37,25 @@ export function engineAdapters(engine: string): EngineAdapters | undefined {
   }
 
   return {
-    mostRank,
+    maxRank,
     unload,
-    async load(origin, name, path, signal) {
-      let { answer, text } = await askToLoad(origin, name, path, signal);
+    async load(at, name, path, signal) {
+      let { answer, text } = await askToLoad(at, name, path, signal);
       if (!answer.ok && /already/i.test(text)) {
-        await unload(origin, name, signal);
-        ({ answer, text } = await askToLoad(origin, name, path, signal));
+        await unload(at, name, signal);
+        ({ answer, text } = await askToLoad(at, name, path, signal));
       }
       if (answer.ok) return;
-      const hasNoRoom = /adapter_no_room/.test(text);
+      const isFull = /adapter_no_room/.test(text);
       throw new AdapterFailure(
-        hasNoRoom ? "adapter_no_room" : "adapter_load_failed",
+        isFull ? "adapter_no_room" : "adapter_load_failed",
         `the engine did not take the adapter (${answer.status}): ${text.slice(0, 500)}`,
-        { isFinal: answer.status >= 400 && answer.status < 500 && !hasNoRoom },
+        { isFinal: answer.status >= 400 && answer.status < 500 && !isFull },
       );
     },
-    async list(origin, signal) {
-      const answer = await fetch(`${origin}/v1/models`, {
+    async list(at, signal) {
+      const answer = await fetch(`${at.origin}/v1/models`, {
+        headers: authorizationFor(at),
         signal: AbortSignal.any([signal, AbortSignal.timeout(askLimitMs)]),
       });
       if (!answer.ok) throw new Error(`the engine does not list its models (${answer.status})`);
@@ -62,10 +64,10 @@ export function engineAdapters(engine: string): EngineAdapters | undefined {
   };
 }
 
-const post = (url: string, body: object, signal: AbortSignal) =>
-  fetch(url, {
+const post = (at: EngineAddress, path: string, body: object, signal: AbortSignal) =>
+  fetch(`${at.origin}${path}`, {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: { "content-type": "application/json", ...authorizationFor(at) },
     body: JSON.stringify(body),
     signal: AbortSignal.any([signal, AbortSignal.timeout(loadLimitMs)]),
   });
@@ -77,9 +79,9 @@ async function textOf(answer: Response): Promise<string> {
   for await (const part of answer.body ?? []) {
     parts.push(Buffer.from(part));
     bytes += part.length;
-    if (bytes > mostText) break;
+    if (bytes > maxText) break;
   }
-  return Buffer.concat(parts).toString("utf8", 0, mostText);
+  return Buffer.concat(parts).toString("utf8", 0, maxText);
 }
 
 function namesIn(value: unknown): readonly string[] {

@@ -1,5 +1,5 @@
-// A folder as one stream and back: tar by the system's own program, which knows owners, links, sparse files and extended
-// attributes, and zstd by Node. The checksum is of the bytes in the store.
+// Packs a folder into one stream and unpacks it: the system's tar, which preserves owners, links, sparse files and extended
+// attributes, and zstd of Node. The checksum covers the stored bytes.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { Readable, Transform, Writable } from "node:stream";
@@ -15,7 +15,7 @@ export interface Digest {
 const level = { params: { [constants.ZSTD_c_compressionLevel]: 3, [constants.ZSTD_c_checksumFlag]: 1 } };
 const keepAll = ["--numeric-owner", "--sparse", "--xattrs", "--acls"];
 
-/** The digest is known when the body has ended without error. */
+/** `digest` is complete once `body` has ended without error. */
 export function packFolder(folder: string, signal: AbortSignal): { readonly body: Readable; digest(): Digest } {
   const digest = digesting();
   async function* packed() {
@@ -70,7 +70,7 @@ export async function unpackInto(folder: string, body: Readable, expected: Diges
   if (ended.status === "rejected") throw ended.reason;
 }
 
-/** Writes to a program for as long as it listens: one that has read enough is no failure, how it ended is told elsewhere. */
+/** Writes to a program while it reads: one that has read enough is not a failure; its exit status is checked elsewhere. */
 function into(stdin: Writable): Writable {
   let isGone = false;
   let next: ((error?: Error | null) => void) | undefined;
@@ -90,9 +90,11 @@ function into(stdin: Writable): Writable {
       next = done;
       if (isGone || stdin.write(chunk)) go();
     },
+    // Not before the program took the rest: `destroy` follows and would throw away what the pipe had no room for.
     final(done) {
-      stdin.end();
-      done();
+      next = done;
+      stdin.end(go);
+      if (isGone) go();
     },
     destroy(error, done) {
       stdin.destroy();
@@ -117,9 +119,9 @@ function digesting(): { take(chunk: Buffer): void; read(): Digest } {
   };
 }
 
-/** Its last line only says that there were errors before. */
-function tellingLine(said: string): string {
-  const lines = said.split("\n").filter((line) => line !== "" && !line.includes("Exiting with failure status"));
+/** tar's last lines only say that there were errors before. */
+function reasonLine(said: string): string {
+  const lines = said.split("\n").filter((line) => line !== "" && !/Exiting with failure|not recoverable/.test(line));
   return lines.find((line) => /no space left|quota/i.test(line)) ?? lines.at(-1) ?? "";
 }
 
@@ -134,7 +136,7 @@ function runTar(args: readonly string[], signal: AbortSignal) {
     child.once("error", reject);
     child.once("close", (status, killedBy) => {
       if (status === 0) resolve();
-      else reject(new Error(`tar ended with ${status ?? killedBy}: ${tellingLine(said)}`));
+      else reject(new Error(`tar ended with ${status ?? killedBy}: ${reasonLine(said)}`));
     });
   });
   ended.catch(() => {});

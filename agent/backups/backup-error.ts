@@ -1,4 +1,4 @@
-// Why a backup or restore did not happen, in words for the owner of the data. Whatever the reason, the volume is as it was.
+// Reasons for which a backup or restore failed, for the owner of the data. The volume is unchanged in all cases.
 
 export type BackupErrorCode =
   | "busy"
@@ -19,7 +19,7 @@ export class BackupError extends Error {
   }
 }
 
-/** What any error of a backup or restore means. Paths and words of tools stay in the cause: they are the operator's. */
+/** Converts any error of a backup or restore. Paths and output of tools stay in the cause, which only the operator sees. */
 export function asBackupError(error: unknown): BackupError {
   if (error instanceof BackupError) return error;
   const { code = "", message = String(error) } = error as { code?: string; message?: string };

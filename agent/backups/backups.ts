@@ -11,7 +11,7 @@ import type { Volumes } from "./volume.ts";
 export interface VolumeUsers {
   /** Runs `work` while every process on the volume is frozen; at once when there is none. */
   frozen<T>(volume: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Runs `work` with no process on the volume; what ran before starts anew afterwards, also when `work` failed. */
+  /** Runs `work` with no process on the volume; instances that ran before start again afterwards, also when `work` failed. */
   ended<T>(volume: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
   /** Wakes what a death of the agent left frozen. */
   thawAll(signal: AbortSignal): Promise<void>;
@@ -24,7 +24,7 @@ export interface Backups {
   /** Everything of a restore but the swap. */
   tryRestore(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<void>;
   removeBackup(volume: string, key: string, signal: AbortSignal): Promise<void>;
-  /** Of an instance that was deleted. */
+  /** Volume of an instance that was deleted. */
   removeVolume(volume: string, signal: AbortSignal): Promise<void>;
   /** Once, before anything else. */
   recover(signal: AbortSignal): Promise<void>;
@@ -36,7 +36,7 @@ export interface BackupsDeps {
   readonly volumes: Volumes;
   readonly blobs: BlobStore;
   readonly users: VolumeUsers;
-  /** Told of each backup and restore that succeeded. */
+  /** Called after each successful backup and restore. */
   readonly done?: (op: "create" | "restore", seconds: number) => void;
   readonly log: Logger;
 }
@@ -79,7 +79,7 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
     }
   }
 
-  /** What cannot be deleted takes room and harms nothing: the next work on the volume and the next start try it again. */
+  /** Files that cannot be deleted only use space: the next work on the volume and the next start retry. */
   async function swept(volume: string): Promise<void> {
     await volumes
       .sweep(volume)

@@ -1,4 +1,4 @@
-// Where backups lie. Implemented by filesystem-blobs.ts and s3-blobs.ts; a blob is there whole or not at all.
+// Store of backups. Implemented by filesystem-blobs.ts and s3-blobs.ts; a blob is written atomically.
 import type { Readable } from "node:stream";
 
 export interface BlobStore {

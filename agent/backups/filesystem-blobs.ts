@@ -5,7 +5,7 @@ import { pipeline } from "node:stream/promises";
 import { BackupError } from "./backup-error.ts";
 import { type BlobStore, checkKey } from "./blob-store.ts";
 
-/** The host and its spool need room to go on. */
+/** Space that the host and its spool need to continue. */
 const reserveBytes = 1024 ** 3;
 
 /**
@@ -23,7 +23,7 @@ export function createFilesystemBlobs(folder: string, owner: string, keepFree = 
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       const { bavail, bsize } = await statfs(dirname(path));
       if (bavail * bsize < keepFree) {
-        // Whoever makes it must not wait for a reader that never comes.
+        // The writer must not wait for a reader that never comes.
         body.destroy();
         throw new BackupError("no_space", "The host has no disk space left for backups; nothing was changed.");
       }

@@ -1,10 +1,10 @@
-// When a backup last succeeded on this host: the time of an empty file, which a restart of the agent leaves alone.
+// Time of the last successful backup on this host: the time of an empty file, which survives a restart of the agent.
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "pino";
 
 export interface LastSuccess {
-  /** Unix seconds; undefined: never, or nobody wrote it down. */
+  /** Unix seconds; undefined: never, or not recorded. */
   read(): number | undefined;
   /** Now. Where the file cannot be written (a full disk) the time is lost at the next start, and the backup is none the worse. */
   note(): void;

@@ -1,8 +1,8 @@
-// What the control plane may ask to be done once with a volume: the kinds of its commands and the shape of their arguments,
-// judged here anew. Results and refusals are told as JSON.
+// Commands of the control plane for volumes: their kinds and the shape of their arguments, which are checked here again.
+// Results and refusals are sent as JSON.
 import type { Backups } from "./backups.ts";
 
-/** Throws BackupError, or an Error on arguments that no honest control plane sends. The result is told as JSON. */
+/** Throws BackupError, or an Error on arguments that no honest control plane sends. The result is sent as JSON. */
 export type VolumeCommand = (given: unknown, signal: AbortSignal) => Promise<object>;
 
 export function volumeCommands(backups: Backups): Readonly<Record<string, VolumeCommand>> {

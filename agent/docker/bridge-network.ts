@@ -10,7 +10,7 @@ import { subnetsFor } from "./subnets.ts";
 const maxTries = 256;
 const hashOf = (text: string, length: number) => createHash("sha256").update(text).digest("hex").slice(0, length);
 
-/** Of every bridge of one kind and node; an interface's name has 15 characters at most. */
+/** Prefix of every bridge of one kind and node; an interface's name has at most 15 characters. */
 export const bridgePrefixOf = (kind: string, nodeName: string): string => `${kind}${hashOf(nodeName, 4)}`;
 
 export interface BridgeFacts {
@@ -33,6 +33,7 @@ export async function ensureBridge(
   abortSignal: AbortSignal,
 ): Promise<void> {
   let tries = 0;
+  let takenNames = 0;
   for (const subnet of subnetsFor(facts.subnet, instanceId)) {
     if (tries++ >= maxTries) break;
     try {
@@ -44,7 +45,7 @@ export async function ensureBridge(
         EnableIPv6: false,
         IPAM: { Driver: "default", Config: [{ Subnet: subnet }] },
         Options: {
-          "com.docker.network.bridge.name": `${facts.bridgePrefix}${hashOf(instanceId, 8)}`,
+          "com.docker.network.bridge.name": `${facts.bridgePrefix}${hashOf(`${instanceId}${takenNames || ""}`, 8)}`,
           "com.docker.network.bridge.enable_icc": "false",
           ...facts.options,
         },
@@ -54,8 +55,10 @@ export async function ensureBridge(
       return;
     } catch (error) {
       if (statusOf(error) === 409) return;
+      // An engine that ended while it created the network keeps the bridge's name and shows no network of it.
+      if (/same bridge name/i.test(saidBy(error))) takenNames += 1;
       // Taken by another network of this engine, ours or not: the engine alone decides, so two agents cannot collide.
-      if (!/overlap/i.test(saidBy(error))) throw error;
+      else if (!/overlap/i.test(saidBy(error))) throw error;
     }
   }
   throw new DriverError("start_failed", facts.full, { retryable: true });

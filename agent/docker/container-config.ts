@@ -1,4 +1,4 @@
-// What a plan becomes as a container: isolated in every way the engine offers. Nothing here comes from a customer unchecked.
+// Container configuration of a plan: isolated in every way that the engine offers. Customers' values are checked before.
 import { createHash } from "node:crypto";
 import type { ContainerCreateOptions } from "dockerode";
 import type { ContainerPlan } from "../reconcile/driver.ts";
@@ -25,10 +25,10 @@ export function containerConfig(plan: ContainerPlan, { nodeName, runtimeImage }:
     AttachStderr: false,
     HostConfig: {
       NetworkMode: networkName(plan.instanceId),
-      // An address nobody has: an engine's own resolver would else carry names out of a network without a way out.
+      // An unused address: otherwise the engine's resolver would send DNS queries out of an isolated network.
       Dns: ["192.0.2.1"],
       ReadonlyRootfs: true,
-      // What an engine compiles for itself is loaded from there: only then may it be run.
+      // Engines load code that they compile from there: only then allow execution.
       Tmpfs: {
         "/tmp": `rw,nosuid,nodev,${plan.scratchBytes ? "exec," : ""}size=${plan.scratchBytes ?? 256 * mib},mode=1777`,
       },

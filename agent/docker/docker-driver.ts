@@ -8,12 +8,11 @@ import { readContainerLog } from "./container-log.ts";
 import { createEngineClient } from "./engine-client.ts";
 import { followEvents } from "./engine-events.ts";
 import { faultOf, statusOf } from "./engine-fault.ts";
-import { createInTurn } from "./in-turn.ts";
 import { containerName, labelFilter, ownedOf } from "./labels.ts";
-import { createListening } from "./listening.ts";
 import { createModelFirewall } from "./model-firewall.ts";
 import { modelProfile } from "./model-profile.ts";
 import { observeContainer } from "./observe-container.ts";
+import { isPortOpen } from "./port-open.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { pullImage } from "./pull-image.ts";
 import { parseRange } from "./subnets.ts";
@@ -22,14 +21,14 @@ export interface DockerDriverOptions {
   readonly log: Logger;
   /** By default DOCKER_HOST, else /var/run/docker.sock. */
   readonly socketPath?: string | undefined;
-  /** Which containers of the engine are this agent's: two agents on one engine must differ in it. */
+  /** Label of this agent's containers: two agents on one engine must differ in it. */
   readonly nodeName: string;
   /** Networks of instances are /28s of it. */
   readonly containerSubnet?: string | undefined;
   readonly runtimeImage: string;
   /** Model servers start only where rules between them and their host can be set. */
   readonly requiresFirewall?: boolean;
-  /** How its containers are made; by default as model servers. */
+  /** Profile of its containers; default: model servers. */
   readonly profile?: ContainerProfile;
 }
 
@@ -126,7 +125,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
       });
       log.info({ instance: plan.instanceId, generation: plan.generation }, "started a container");
     } catch (error) {
-      // What never ran leaves nothing behind, neither a container nor its network.
+      // Remove what never ran: the container and its network.
       isSwept = false;
       await cleanUp(plan).catch((err) => log.warn({ err, instance: plan.instanceId }, "clean-up after a failed start"));
       throw error;
@@ -141,7 +140,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
       signal,
       async (docker, bound) => {
         const here = await containersOf(docker, id, bound);
-        // Whoever froze it copies what it wrote, and wakes it: to be asked again then, and not at once for as long as that takes.
+        // A copy of its files froze it and will wake it: retry then, not in a loop in the meantime.
         if (here.some((one) => one.state === "paused"))
           throw new DriverError("start_failed", "its container stands still for a backup", { retryable: true });
         const running = here.filter((one) => one.state === "running");
@@ -165,7 +164,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
         await profile.cleanUp(docker, id, bound);
       });
     } catch (error) {
-      // An engine that went away in between may have lost the container and kept its network: nobody asks for that again.
+      // An engine that restarted in between may have lost the container and kept its network: no later call removes it.
       isSwept = false;
       throw error;
     }
@@ -228,10 +227,10 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     watch(onChange) {
       listeners.push(onChange);
       if (listeners.length > 1) return;
-      const tell = (): void => {
+      const notify = (): void => {
         for (const listener of listeners) listener();
       };
-      void followEvents(client, nodeName, tell, log, closing.signal);
+      void followEvents(client, nodeName, notify, log, closing.signal);
     },
 
     async close() {
@@ -250,7 +249,7 @@ async function discard(docker: Docker, id: string, abortSignal: AbortSignal): Pr
   await ignoring([404, 409], docker.getContainer(id).remove({ force: true, v: true, abortSignal }));
 }
 
-/** Undefined where the engine answers one of these: somebody was faster, or it already is as wanted. */
+/** Undefined if the engine replies with one of these: another call was faster, or nothing has to change. */
 async function ignoring<T>(statuses: number | number[], call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;
@@ -258,4 +257,58 @@ async function ignoring<T>(statuses: number | number[], call: Promise<T>): Promi
     if ([statuses].flat().includes(statusOf(error) ?? 0)) return undefined;
     throw error;
   }
+}
+
+/** Serialises calls for one instance, because the engine reports a repeated create as a conflict. */
+interface InTurn {
+  /** Waits for earlier work of the key. Does not start if the signal aborts while waiting. */
+  run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+}
+
+function createInTurn(): InTurn {
+  const last = new Map<string, Promise<unknown>>();
+  return {
+    async run(key, signal, work) {
+      const before = last.get(key) ?? Promise.resolve();
+      const own = before.then(() => {
+        signal.throwIfAborted();
+        return work();
+      });
+      const settled = own.catch(() => {});
+      last.set(key, settled);
+      try {
+        return await own;
+      } finally {
+        if (last.get(key) === settled) last.delete(key);
+      }
+    },
+  };
+}
+
+/**
+ * Reports a container as running only after its port was open once: a program that is PID 1 ignores SIGTERM until it has installed
+ * a handler.
+ */
+const connectLimitMs = 500;
+
+interface Listening {
+  /** Returns `observed`, or `starting` while nothing listens at its origin. */
+  check(observed: Observed, signal: AbortSignal): Promise<Observed>;
+}
+
+function createListening(): Listening {
+  const open = new Map<string, string>();
+  return {
+    async check(observed, signal) {
+      if (observed.state === "exited") open.delete(observed.instanceId);
+      if (observed.state !== "running" || open.get(observed.instanceId) === observed.identity) return observed;
+      const { hostname, port } = new URL(observed.origin);
+      if (await isPortOpen(hostname, Number(port), connectLimitMs, signal)) {
+        open.set(observed.instanceId, observed.identity);
+        return observed;
+      }
+      const { instanceId, deployId, generation, identity } = observed;
+      return { instanceId, deployId, generation, identity, state: "starting" };
+    },
+  };
 }

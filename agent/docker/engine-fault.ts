@@ -18,7 +18,7 @@ const awayCodes = new Set([
   "ENOTFOUND",
 ]);
 
-/** What a call to the engine failed of, in words for the operator and, where it ends an instance, for the customer. */
+/** Reason of a failed call to the engine, for the operator and, if it ends an instance, for the customer. */
 export function faultOf(error: unknown, image = ""): DriverError {
   if (error instanceof DriverError) return error;
   const { code = "", message = "" } = error as Fault;

@@ -96,7 +96,7 @@ export function createFirewall({ v4, v6 }: Rules, options: FirewallOptions = {})
   };
 }
 
-/** What the chains of one node begin with; 28 characters are the most that a chain's name may have. */
+/** Prefix of the chains of one node; a chain's name has at most 28 characters. */
 export function chainPrefix(nodeName: string): string {
   return `STOKER-${createHash("sha256").update(nodeName).digest("hex").slice(0, 8)}`;
 }

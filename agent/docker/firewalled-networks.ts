@@ -8,13 +8,13 @@ import { labelFilter } from "./labels.ts";
 import type { ContainerProfile } from "./profile.ts";
 
 const upholdEveryMs = 30_000;
-/** After one that failed; meanwhile what was set before usually still holds. */
+/** Delay after a failure; in the meantime the earlier rules usually still apply. */
 const tryAgainMs = 5_000;
 
 export interface FirewalledNetworks extends Required<Pick<ContainerProfile, "prepare" | "cleanUp">> {
   /** False: not due. Throws what the firewall said, and is due again 5 s later. */
   uphold(ids: readonly InstanceId[], docker: Docker, signal: AbortSignal): Promise<boolean>;
-  /** With no network made and no rule changed meanwhile. */
+  /** Runs while no network is created and no rule changed. */
   alone<T>(work: () => Promise<T>): Promise<T>;
 }
 
@@ -47,7 +47,7 @@ export function firewalledNetworks(options: {
         const left = await docker.listNetworks({ filters: labelFilter(nodeName), abortSignal: signal });
         if (left.length === 0) await firewall.remove();
       }),
-    // What was adopted has its rules before anything else, and a firewall that somebody reloads gets them back.
+    // Set the rules of adopted networks first, and restore them in a firewall that was reloaded.
     async uphold(ids, docker, signal) {
       if (ids.length === 0 || nowMs() < nextAtMs) return false;
       nextAtMs = nowMs() + tryAgainMs;

@@ -38,7 +38,7 @@ export function createFreezer(options: FreezerOptions): Freezer {
   let choosing = 0;
   let waking: Promise<void> | undefined;
 
-  /** A container that ended meanwhile, or stands as wanted, is as good as done. */
+  /** A container that has ended in the meantime, or already has the requested state, counts as done. */
   async function turn(id: string, verb: "pause" | "unpause", signal: AbortSignal): Promise<void> {
     await client.call(signal, async (docker, abortSignal) => {
       await docker
@@ -60,7 +60,7 @@ export function createFreezer(options: FreezerOptions): Freezer {
       return (await docker.listContainers({ filters, abortSignal })).map((one) => one.Id);
     });
 
-  /** Whatever holds one of them up holds no other up. */
+  /** A delay of one container does not delay the others. */
   async function wake(ids: readonly string[], signal: AbortSignal): Promise<void> {
     await Promise.all(
       ids.map(async (id) => {
@@ -76,7 +76,7 @@ export function createFreezer(options: FreezerOptions): Freezer {
     );
   }
 
-  /** What stands still on the node, but for what a copy is being made of. */
+  /** Wakes every frozen container of the node, except those being copied. */
   async function wakeAll(signal: AbortSignal): Promise<void> {
     owesAll = true;
     const found = await containers(["paused"], [], signal);

@@ -9,14 +9,14 @@ export interface Owned {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
   readonly generation: number;
-  /** Where the engine listens inside the container. */
+  /** Port on which the engine listens inside the container. */
   readonly port: number;
   /** Hash of what the container was made from. */
   readonly plan: string;
   readonly claimedGpus: readonly string[];
 }
 
-/** Of a container or a network of one instance. */
+/** Labels of a container or a network of one instance. */
 export function ownerLabels(nodeName: string, instanceId: InstanceId): Record<string, string> {
   return { [node]: nodeName, [instance]: instanceId };
 }

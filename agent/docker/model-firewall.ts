@@ -1,4 +1,4 @@
-// What the engine's internal networks leave open: a container on one still reaches every service of the host that listens on
+// Closes what the engine's internal networks leave open: a container on one still reaches every service of the host that listens on
 // all addresses, by its bridge's gateway. These rules let the host ask and never be asked, whatever the engine's own rules say.
 import type { Logger } from "pino";
 import { DriverError } from "../reconcile/driver.ts";
@@ -16,7 +16,7 @@ import { modelBridgePrefix } from "./instance-network.ts";
 export interface ModelFirewallOptions extends FirewallOptions {
   readonly nodeName: string;
   readonly log: Logger;
-  /** Where no rule can be set nothing is started; otherwise it is, and the operator was warned. */
+  /** True: nothing is started if no rule can be set. False: it is started, and the operator was warned. */
   readonly isRequired: boolean;
 }
 

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 
-/** Whether somebody takes a TCP connection there within `limitMs`. */
+/** Returns true if the port accepts a TCP connection within `limitMs`. */
 export function isPortOpen(host: string, port: number, limitMs: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, signal, timeout: limitMs });

@@ -1,4 +1,4 @@
-// An image comes to this host: by the engine, in layers, told as bytes. The engine checks every digest itself, so an image
+// Pulls an image through the engine, in layers, with progress in bytes. The engine checks every digest itself, so an image
 // named by digest is that image or none.
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
@@ -79,7 +79,7 @@ async function isHere(docker: Docker, image: string, abortSignal: AbortSignal): 
   }
 }
 
-/** Why an image did not come, in words for whoever deployed it. Exported for its test. */
+/** Reason for which an image could not be pulled, for its owner. Exported for its test. */
 export function pullFault(error: unknown, image: string): DriverError {
   if (error instanceof DriverError) return error;
   const said = saidBy(error) || String((error as Error).message ?? error);

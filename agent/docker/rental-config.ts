@@ -1,4 +1,4 @@
-// What a rented container is: root inside with the few capabilities that administration needs, a writable root that goes
+// Configuration of a rented container: root inside with the few capabilities that administration needs, a writable root that goes
 // with it, a network of its own, SSH published, and nothing of ours. A profile apart from the models': nothing is shared
 // with container-config.ts on purpose, so that loosening one never loosens the other.
 import { createHash } from "node:crypto";

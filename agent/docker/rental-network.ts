@@ -3,7 +3,7 @@ import type Docker from "dockerode";
 import type { InstanceId } from "../../proto/ids.ts";
 import { bridgePrefixOf, ensureBridge } from "./bridge-network.ts";
 
-/** Of every bridge of rentals on a machine, whoever's. */
+/** Prefix of every bridge of rentals on a machine, of all agents. */
 export const anyBridge = "skr";
 
 export const bridgePrefix = (nodeName: string): string => bridgePrefixOf(anyBridge, nodeName);

@@ -17,7 +17,7 @@ export interface RentalProfileOptions {
   readonly subnet: string;
   readonly ports: { readonly first: number; readonly last: number };
   readonly bind: string;
-  /** Where customers reach published ports. */
+  /** Address at which customers reach published ports. */
   readonly address: string;
   readonly dns: readonly string[];
   readonly diskBytes: number;
@@ -27,7 +27,7 @@ export interface RentalProfileOptions {
   readonly nowMs?: () => number;
 }
 
-/** Half a minute or more: rules that were set before still hold while somebody else has the kernel's lock. */
+/** Half a minute or more: earlier rules still apply while another process has the kernel's lock. */
 const failuresToStop = 6;
 
 export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
@@ -54,7 +54,7 @@ export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
       }),
     prepare: networks.prepare,
     cleanUp: networks.cleanUp,
-    // Whoever is only looked at is told of no firewall; strangers without rules around them are stopped.
+    // Never throws: a failure is logged, and after several all rentals are stopped, because they must not run without rules.
     async uphold(ids, docker, signal) {
       try {
         if (await networks.uphold(ids, docker, signal)) failures = 0;
@@ -85,10 +85,10 @@ async function stopAll(docker: Docker, nodeName: string, abortSignal: AbortSigna
   await Promise.all(running.map((one) => docker.getContainer(one.Id).kill({ abortSignal })));
 }
 
-/** Somebody else of this machine who listens on a port answers within this. */
+/** Time in which another listener on a port replies. */
 const otherLimitMs = 300;
 
-/** The port it had; else from a place of its own on. A container made anew usually keeps its port. */
+/** Returns its previous port, otherwise one from its own range. A container that is created again usually keeps its port. */
 async function freePort(
   docker: Docker,
   id: InstanceId,

@@ -1,25 +1,14 @@
 // The rules that keep rentals apart from everything but the internet, as text for iptables-restore. Pure. They know a rental
 // by the bridge it hangs on: an address can be forged inside, the bridge cannot.
+import { specialNetworks } from "../../proto/special-networks.ts";
 import { chainPrefix, type Jump, type Rules, ruleSet } from "./firewall.ts";
 import { anyBridge, bridgePrefix } from "./rental-network.ts";
 
-/** Everything that is not the public internet: private, link-local (metadata services), carrier, test, multicast. */
-const notPublic = [
-  "0.0.0.0/8",
-  "10.0.0.0/8",
-  "100.64.0.0/10",
-  "127.0.0.0/8",
-  "169.254.0.0/16",
-  "172.16.0.0/12",
-  "192.0.0.0/24",
-  "192.168.0.0/16",
-  "198.18.0.0/15",
-  "224.0.0.0/4",
-  "240.0.0.0/4",
-];
+/** IPv4 networks that are not the public internet. */
+const notPublic = specialNetworks.map(({ network }) => network).filter((network) => !network.includes(":"));
 const ofConnections = ["-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED"].join(" ");
 
-/** What is out of reach besides everything that is not public. */
+/** Networks that are unreachable besides all that are not public. */
 export interface Denied {
   /** IPv4 networks. */
   readonly denied?: readonly string[];

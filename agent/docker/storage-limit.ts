@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type Docker from "dockerode";
 
-/** Whether the engine can limit the writable layer of a container: by its storage driver and how its disk is mounted. */
+/** Returns true if the engine can limit the writable layer of a container; depends on its storage driver and mount options. */
 export async function canLimitDisk(docker: Docker, abortSignal: AbortSignal): Promise<boolean> {
   const info = (await (docker as unknown as { info(options: object): Promise<object> }).info({ abortSignal })) as {
     Driver?: string;

@@ -1,6 +1,6 @@
 import { createEngineClient } from "./engine-client.ts";
 
-/** Who root inside a container is outside: a nobody where the engine has user namespaces. Throws DriverError without an engine. */
+/** Returns the host user of root in a container: `nobody` if the engine has user namespaces. Throws DriverError without an engine. */
 export async function rootOf(signal: AbortSignal, socketPath?: string): Promise<"nobody" | "host"> {
   const info = await createEngineClient(socketPath).call(
     signal,

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { HostFacts } from "./host-facts.ts";
 
-/** Where a container finds the LoRA adapters of its instance. */
+/** Path of the LoRA adapters inside a container. */
 export const adaptersTarget = "/adapters";
 
 const adaptedTasks: ReadonlySet<string> = new Set(["", "text-generation", "text-to-image"]);

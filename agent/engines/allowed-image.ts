@@ -5,7 +5,7 @@ import type { HostFacts } from "./host-facts.ts";
 
 type Rules = Pick<HostFacts, "runtimeImage" | "engineImages" | "allowedImages">;
 
-/** What an instance runs in: its own image, else the host's. */
+/** Returns the image of an instance: its own, otherwise the host's. */
 export function imageOf(
   spec: { readonly image: string; readonly engine: string },
   host: Pick<HostFacts, "runtimeImage" | "engineImages">,

@@ -1,4 +1,4 @@
-// What plans of engines from elsewhere have in common: weights read-only at /models, caches in memory, one port.
+// Common parts of the plans of foreign engines: weights read-only at /models, caches in memory, one port.
 import { basename } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { adaptersMount } from "./adapters-mount.ts";
@@ -77,7 +77,7 @@ export function driverGpus(spec: Pick<InstanceSpec__Output, "gpuUuids">): string
   return spec.gpuUuids.filter((uuid) => /^(GPU|MIG)-/.test(uuid));
 }
 
-/** Whether an argument of that name is the customer's own. */
+/** Returns true if the customer set an argument of that name. */
 export function setsOwn(args: readonly string[]): (name: string) => boolean {
   const names = new Set(args.map((arg) => arg.slice(2).split("=")[0]));
   return (name) => names.has(name);

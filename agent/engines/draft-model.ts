@@ -1,4 +1,4 @@
-// The second model of an instance that guesses ahead: which weights it needs, and how its server is told of them. Pure.
+// Draft model of an instance: the weights that it needs and the arguments for its server. Pure.
 import { basename } from "node:path";
 import { draftModelOf } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";

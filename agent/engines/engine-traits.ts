@@ -1,4 +1,4 @@
-// Where each engine keeps what the agent asks it for. Paths are those of its own server; customers reach none of them.
+// Paths and abilities of each engine for the agent. Paths are those of its own server; customers reach none of them.
 import { isAtLeast, versionOf } from "./image-version.ts";
 
 export interface EngineTraits {
@@ -6,9 +6,9 @@ export interface EngineTraits {
   readonly loadLora: string;
   readonly unloadLora: string;
   /** The highest rank its plan starts it for; 0: adapters are not taken while it runs. */
-  readonly mostLoraRank: number;
+  readonly maxLoraRank: number;
   readonly metrics: string;
-  /** Whether SIGTERM cuts what runs, so that it must be drained before. By the image's tag. */
+  /** True if SIGTERM cuts running requests, so that the engine must be drained before. By the image's tag. */
   readonly abortsOnTerm: (version: string) => boolean;
 }
 
@@ -16,14 +16,14 @@ export const engineTraits = {
   stoker: {
     loadLora: "/v1/load_lora_adapter",
     unloadLora: "/v1/unload_lora_adapter",
-    mostLoraRank: 256,
+    maxLoraRank: 256,
     metrics: "/metrics",
     abortsOnTerm: () => false,
   },
   vllm: {
     loadLora: "/v1/load_lora_adapter",
     unloadLora: "/v1/unload_lora_adapter",
-    mostLoraRank: 64,
+    maxLoraRank: 64,
     metrics: "/metrics",
     abortsOnTerm: (version) => !isAtLeast(versionOf(`:${version}`), 0, 18),
   },
@@ -31,7 +31,7 @@ export const engineTraits = {
     loadLora: "/load_lora_adapter",
     unloadLora: "/unload_lora_adapter",
     // Its plan starts it without --enable-lora.
-    mostLoraRank: 0,
+    maxLoraRank: 0,
     metrics: "/metrics",
     // It waits for them without a limit of its own: https://github.com/sgl-project/sglang/pull/1838
     abortsOnTerm: () => false,

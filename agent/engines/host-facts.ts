@@ -1,11 +1,11 @@
 import type { ContainerPlan } from "../reconcile/driver.ts";
 
-/** What a plan depends on besides the instance's own specification. */
+/** Host's part of a plan's input, besides the instance's specification. */
 export interface HostFacts {
   readonly driver: "process" | "docker";
   /** The host's own; used where a specification names none. */
   readonly runtimeImage: string;
-  /** What else the operator lets this host run; see allowed-image.ts. */
+  /** Other images that the operator allows on this host; see allowed-image.ts. */
   readonly allowedImages: readonly string[];
   /** Images of engines from elsewhere; without one the host does not run that engine. */
   readonly engineImages?: { readonly vllm?: string | undefined; readonly sglang?: string | undefined };
@@ -18,7 +18,7 @@ export interface HostFacts {
   readonly graphsDir?: string | undefined;
   /** Folder of persistent volumes; undefined: this host keeps none. */
   readonly volumesDir?: string | undefined;
-  /** What it rents out; undefined: nothing. */
+  /** Settings of rentals; undefined: the host offers none. */
   readonly rentals?: {
     /** References by the names that customers use. */
     readonly images: ReadonlyMap<string, string>;

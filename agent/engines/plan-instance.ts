@@ -1,4 +1,4 @@
-// What the control plane asks for becomes what a driver runs. Pure; nothing the control plane sent is trusted with a path
+// Converts a specification of the control plane into a plan for a driver. Pure; nothing the control plane sent is trusted with a path
 // or an argument: a compromised control plane must not mean arbitrary mounts or flags.
 
 import { whyStoredArgsRefused } from "../../proto/engine-args.ts";
@@ -18,12 +18,12 @@ const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
 
 const planners = { stoker: planStoker, vllm: planVllm, sglang: planSglang } as const;
 
-/** Whether the engine reads weights that this host must hold first. */
+/** Returns true if the engine reads weights that this host must fetch first. */
 export function needsWeights(spec: InstanceSpec__Output): boolean {
   return modelEngines.has(spec.engine);
 }
 
-/** Whether anything must come to this host before a start: weights, or an image. */
+/** Returns true if something must be fetched before a start: weights, or an image. */
 export function needsFetch(spec: InstanceSpec__Output): boolean {
   return spec.engine !== "external";
 }

@@ -5,7 +5,7 @@ import { identityOf } from "./plan-identity.ts";
 
 const gib = 1024 ** 3;
 const sshPort = 22;
-const mostKeys = 100;
+const maxKeys = 100;
 /** One line that begins with the type of a key: options before it would be commands. */
 const keyForm = /^(ssh|ecdsa|sk)-[\w@.-]+ [A-Za-z0-9+/=]+( [^\r\n\0]*)?$/;
 
@@ -22,7 +22,7 @@ export function planRental(spec: InstanceSpec__Output, host: HostFacts): PlanOut
       "image_refused",
       `the operator of this host does not offer the image ${JSON.stringify(spec.image.slice(0, 200))}; choose one of GET /v1/containers/params.`,
     );
-  if (rental.sshKeys.length > mostKeys || !rental.sshKeys.every((key) => keyForm.test(key)))
+  if (rental.sshKeys.length > maxKeys || !rental.sshKeys.every((key) => keyForm.test(key)))
     return refused(
       "bad_spec",
       "a key of the account is no line of an authorized_keys file; the control plane sent it wrongly.",

@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-plan.ts";
 import type { HostFacts, PlanOutcome } from "./host-facts.ts";
+import { takesCacheSalt } from "./prefix-cache.ts";
 
 const port = 30_000;
 
@@ -13,13 +14,14 @@ export function planSglang(spec: InstanceSpec__Output, modelPath: string, host: 
     setting: "STOKER_SGLANG_IMAGE",
     port,
     takesAdapters: false,
-    command: () => ["python3", "-m", "sglang.launch_server", ...argvOf(spec, modelPath)],
+    command: (image) => ["python3", "-m", "sglang.launch_server", ...argvOf(spec, modelPath, image)],
     env: { ...engineCaches, DO_NOT_TRACK: "1" },
   });
 }
 
-function argvOf(spec: InstanceSpec__Output, modelPath: string): string[] {
+function argvOf(spec: InstanceSpec__Output, modelPath: string, image: string): string[] {
   const own = setsOwn(spec.extraArgs);
+  const isShareable = spec.sharesPrefixCache || takesCacheSalt("sglang", image);
   return [
     "--model-path",
     `/models/${basename(modelPath)}`,
@@ -36,6 +38,7 @@ function argvOf(spec: InstanceSpec__Output, modelPath: string): string[] {
     ...(own("context-length") || spec.contextLength === 0 ? [] : ["--context-length", String(spec.contextLength)]),
     "--enable-metrics",
     "--enable-cache-report",
+    ...(isShareable || own("disable-radix-cache") ? [] : ["--disable-radix-cache"]),
     ...spec.extraArgs,
   ];
 }

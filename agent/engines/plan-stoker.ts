@@ -1,11 +1,11 @@
-// Our own runtime: everything it needs to know stands in its environment.
+// Our own runtime, configured by its environment.
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { ContainerPlan } from "../reconcile/driver.ts";
 import { adaptersMount } from "./adapters-mount.ts";
 import { imageOf } from "./allowed-image.ts";
 import { planDraft } from "./draft-model.ts";
-import { graphCache } from "./graph-cache.ts";
 import type { HostFacts, PlanFile, PlanOutcome } from "./host-facts.ts";
 import { identityOf } from "./plan-identity.ts";
 
@@ -15,7 +15,7 @@ const templateTarget = "/etc/stoker/chat-template.jinja";
 /** A child that hears nothing from its agent for so long stops itself. */
 const orphanTimeoutMs = 600_000;
 /**
- * Node's pool of threads (four) for a language model on processors. llama.cpp starts its helper thread anew for every token,
+ * Node's pool of threads (four) for a language model on processors. llama.cpp starts its helper threads again for every token,
  * beside whichever of the four has the token's turn, and Linux then often puts both on one core, where they wait for each
  * other by spinning: two to three times as slow (docs/BENCH.md). One thread keeps its core. With a GPU the pool samples for many
  * streams at a time and stays as it is.
@@ -52,7 +52,7 @@ export function planStoker(
     STOKER_INSTANCE_ID: spec.instanceId,
     STOKER_MODEL_PATH: modelTarget,
     STOKER_SERVED_MODEL_NAME: spec.servedModelName,
-    // Of a text model there is nothing to say; what else a model is used for, its files may leave open.
+    // Set it only for other models than text: their files may not determine the task.
     ...(spec.task === "" || spec.task === "text-generation" ? {} : { STOKER_TASK: spec.task }),
     STOKER_MAX_BATCH_SIZE: String(Math.max(1, spec.maxBatchSize)),
     STOKER_CONTEXT_LENGTH: String(spec.contextLength),
@@ -96,4 +96,28 @@ export function planStoker(
 function templateFile(text: string, filesDir: string): PlanFile {
   const digest = createHash("sha256").update(text).digest("hex").slice(0, 32);
   return { path: join(filesDir, `chat-template-${digest}.jinja`), text };
+}
+
+// Cache of graphs that a model server optimised for this machine. A folder per deployment, so that tenants share nothing. It
+// survives instances.
+const target = "/var/cache/stoker/graphs";
+
+interface GraphCache {
+  readonly env: Readonly<Record<string, string>>;
+  readonly mounts: ContainerPlan["mounts"];
+  /** Folders created before the start, writable for any user. */
+  readonly folders: readonly string[];
+}
+
+/** Empty for GGUF, which llama.cpp reads directly, and on a host without such folders. */
+function graphCache(modelPath: string, deployId: string, { graphsDir, driver }: HostFacts): GraphCache {
+  if (graphsDir === undefined || /\.gguf$/i.test(modelPath)) return { env: {}, mounts: [], folders: [] };
+  const folder = join(graphsDir, deployId);
+  return driver === "process"
+    ? { env: { STOKER_GRAPH_CACHE: folder }, mounts: [], folders: [folder] }
+    : {
+        env: { STOKER_GRAPH_CACHE: target },
+        mounts: [{ source: folder, target, readOnly: false }],
+        folders: [folder],
+      };
 }

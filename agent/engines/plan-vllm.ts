@@ -6,19 +6,21 @@ import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-pl
 import { engineTraits } from "./engine-traits.ts";
 import type { HostFacts, PlanOutcome } from "./host-facts.ts";
 import { isAtLeast, versionOf } from "./image-version.ts";
+import { takesCacheSalt } from "./prefix-cache.ts";
 
 const port = 8000;
 /** Longer than what is left to do after our own drain, shorter than the stop's patience. */
 const shutdownSeconds = 8;
-const mostLoras = 8;
+const maxLoras = 8;
 const adapterArgs = [
-  ...["--enable-lora", "--max-loras", String(mostLoras)],
-  ...["--max-lora-rank", String(engineTraits.vllm.mostLoraRank)],
+  ...["--enable-lora", "--max-loras", String(maxLoras)],
+  ...["--max-lora-rank", String(engineTraits.vllm.maxLoraRank)],
 ];
+const generations: ReadonlySet<string> = new Set(["text-generation", "image-text-to-text"]);
 const rope = "--rope-scaling=";
-/** Of a GPU that it has for itself. */
+/** Share of an exclusive GPU. */
 const aloneShare = 0.9;
-/** Of its part of one that it shares. */
+/** Share of its part of a shared GPU. */
 const ownShare = 0.94;
 
 export function planVllm(spec: InstanceSpec__Output, modelPath: string, host: HostFacts): PlanOutcome {
@@ -58,16 +60,27 @@ function argvOf(spec: InstanceSpec__Output, modelPath: string, image: string): s
     String(Math.max(1, spec.maxBatchSize)),
     ...(own("gpu-memory-utilization") ? [] : ["--gpu-memory-utilization", memoryShareOf(spec)]),
     ...(own("max-model-len") || spec.contextLength === 0 ? [] : ["--max-model-len", String(spec.contextLength)]),
-    ...(own("enable-prefix-caching") || own("no-enable-prefix-caching") ? [] : ["--enable-prefix-caching"]),
+    ...prefixCaching(spec, image),
     "--enable-prompt-tokens-details",
     ...(spec.extraArgs.includes(noAdapters) ? [] : adapterArgs),
     ...(isAtLeast(version, 0, 18) ? ["--shutdown-timeout", String(shutdownSeconds)] : []),
     ...(isAtLeast(version, 0, 16) ? ["--disable-access-log-for-endpoints", "/metrics,/health"] : []),
-    ...spec.extraArgs.filter((arg) => arg !== noAdapters).map((arg) => inWordsOf(version, arg)),
+    ...spec.extraArgs.filter((arg) => !planned.has(arg)).map((arg) => inWordsOf(version, arg)),
   ];
 }
 
-/** What a version calls by another name, or understood before it had one. */
+const [cacheOn, cacheOff] = ["--enable-prefix-caching", "--no-enable-prefix-caching"];
+/** Arguments of the customer that the plan writes itself. */
+const planned: ReadonlySet<string> = new Set([noAdapters, cacheOn, cacheOff]);
+
+/** Off where the engine could not keep accounts apart: it takes `cache_salt` with generations only. */
+function prefixCaching({ extraArgs, task, sharesPrefixCache }: InstanceSpec__Output, image: string): readonly string[] {
+  const isGeneration = task === "" || generations.has(task);
+  const isSafe = sharesPrefixCache || (isGeneration && takesCacheSalt("vllm", image));
+  return [isSafe && !extraArgs.includes(cacheOff) ? cacheOn : cacheOff];
+}
+
+/** Arguments that have another name in some versions, or that older versions lack. */
 function inWordsOf(version: ReturnType<typeof versionOf>, arg: string): string {
   // https://github.com/vllm-project/vllm/pull/28006
   const isGone = arg.startsWith(rope) && isAtLeast(version, 0, 12);
@@ -75,8 +88,8 @@ function inWordsOf(version: ReturnType<typeof versionOf>, arg: string): string {
 }
 
 /**
- * Of the GPU's memory, whatever others on it take: vLLM counts its own alone, and starts only where so much is free. What CUDA
- * has beside that is in its part as well.
+ * Share of the GPU's memory, independent of other processes: vLLM counts only its own memory, and starts only if so much is free.
+ * The share includes CUDA's own memory.
  * https://docs.vllm.ai/en/v0.18.0/cli/serve/#-gpu-memory-utilization
  */
 function memoryShareOf({ gpuShare }: InstanceSpec__Output): string {

@@ -3,7 +3,7 @@ import type { Probe } from "./probe.ts";
 
 export interface DiskFacts {
   readonly diskTotalBytes: number;
-  /** What an unprivileged writer may still use. */
+  /** Bytes available to an unprivileged writer. */
   readonly diskFreeBytes: number;
 }
 

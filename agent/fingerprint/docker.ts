@@ -1,4 +1,4 @@
-// Whether a Docker engine answers here. Asked over its socket directly: the engine's client belongs to docker/.
+// Detects a Docker engine. Uses its socket directly: the engine's client belongs to docker/.
 import { request } from "node:http";
 import type { Probe } from "./probe.ts";
 
@@ -11,7 +11,7 @@ export interface DockerFacts {
 /** A busy engine takes seconds for it: other callers of the probes wait as long for theirs. */
 const limitMs = 15_000;
 const answerLimitBytes = 1024 * 1024;
-/** Nobody listens there, or we may not ask: nothing that waiting would change. */
+/** No server, or no permission: a retry does not help. */
 const absences = new Set(["ENOENT", "ECONNREFUSED", "EACCES", "EPERM", "ENOTSOCK", "ENOTDIR"]);
 
 /** Rejects where an engine is there and does not answer in time, or not as one does: no telling what this host has then. */

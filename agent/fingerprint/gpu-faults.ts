@@ -1,14 +1,14 @@
-// Which faults take a GPU out of use until an operator says otherwise, from values alone.
+// Chooses the faults that take a GPU out of use until the operator clears them. Pure.
 import { meaningOf, pciAddress, type Xid } from "./xid.ts";
 
 export interface Fault {
   /** Names this very occurrence, the same after a restart of the agent. */
   readonly id: string;
-  /** What happened and what to do. */
+  /** Description of the fault and its remedy. */
   readonly reason: string;
 }
 
-/** Counts of errors that the GPU itself keeps. `boot`: they begin anew with it. */
+/** Error counters of the GPU itself. `boot`: they are reset with it. */
 export function memoryFault(
   counts: { readonly uncorrected: number | undefined; readonly rowRemapFailure: string | undefined },
   boot: string,

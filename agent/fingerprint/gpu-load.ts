@@ -1,4 +1,4 @@
-// What the GPUs do now. Fields that the driver does not tell are absent.
+// Current load of the GPUs. Fields that the driver does not report are absent.
 import type { GpuLoad } from "../../proto/gen/stoker/fleet/v1/GpuLoad.ts";
 import { isSplit, type MigSlice, migSlices } from "./mig-slices.ts";
 import { parseReport } from "./nvidia-report.ts";
@@ -14,7 +14,7 @@ export interface GpuProcess {
 /** In base units. */
 export interface GpuSample {
   readonly uuid: string;
-  /** Of a MIG slice, of which the driver tells the memory alone; its index is that of this GPU. */
+  /** Figures of a MIG slice, for which the driver reports only memory; its index is that of this GPU. */
   readonly parentUuid?: string;
   readonly index: number;
   readonly pciBusId: string;
@@ -113,7 +113,7 @@ function sampleOfSlice(gpu: GpuSample, slice: MigSlice): GpuSample {
 }
 
 function sampleOf(row: Row, processes: readonly Row[]): GpuSample {
-  const told = Object.entries(numbers).flatMap(([key, [field, unit]]) => {
+  const reported = Object.entries(numbers).flatMap(([key, [field, unit]]) => {
     const value = numberIn(row, field);
     return value === undefined ? [] : [[key, value * unit] as const];
   });
@@ -124,7 +124,7 @@ function sampleOf(row: Row, processes: readonly Row[]): GpuSample {
     pciBusId: row["pci.bus_id"] ?? "",
     name: row["name"] ?? "",
     driverVersion: row["driver_version"] ?? "",
-    ...Object.fromEntries(told),
+    ...Object.fromEntries(reported),
     ...(remap === undefined ? {} : { rowRemapFailure: /^(yes|1)$/i.test(remap) ? 1 : 0 }),
     processes: processes.map((one) => ({
       pid: Number(one["pid"] ?? 0),
@@ -138,10 +138,17 @@ function sampleOf(row: Row, processes: readonly Row[]): GpuSample {
 export function writeGpuLoad(sample: GpuSample, ownerOf: (pid: number) => string): GpuLoad {
   const { utilizationRatio, memoryUsedBytes, memoryTotalBytes, temperatureCelsius } = sample;
   const { powerWatts, powerLimitWatts, smClockHertz } = sample;
-  const told = { utilizationRatio, memoryUsedBytes, memoryTotalBytes, temperatureCelsius, powerWatts, powerLimitWatts };
+  const reported = {
+    utilizationRatio,
+    memoryUsedBytes,
+    memoryTotalBytes,
+    temperatureCelsius,
+    powerWatts,
+    powerLimitWatts,
+  };
   return {
     uuid: sample.uuid,
-    ...Object.fromEntries(Object.entries({ ...told, smClockHertz }).filter(([, value]) => value !== undefined)),
+    ...Object.fromEntries(Object.entries({ ...reported, smClockHertz }).filter(([, value]) => value !== undefined)),
     processes: sample.processes.slice(0, 64).map((one) => ({
       pid: one.pid,
       name: one.name.slice(0, 128),

@@ -1,4 +1,4 @@
-// NVIDIA GPUs as nvidia-smi lists them. It may be missing, hang, fail with exit 9 or answer [N/A]: each is told apart,
+// NVIDIA GPUs as nvidia-smi lists them. It may be missing, hang, fail with exit 9 or answer [N/A]: each is distinguished,
 // because a host whose driver broke must not be taken for a host without GPUs.
 import { readdir } from "node:fs/promises";
 import type { Gpu } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
@@ -44,9 +44,9 @@ const mib = 1024 * 1024;
 
 export interface GpuProbeOptions {
   readonly nvidiaSmi?: string;
-  /** Where the kernel driver lists its devices. */
+  /** Folder in which the kernel driver lists its devices. */
   readonly driverFolder?: string;
-  /** Counts of errors begin anew with it. */
+  /** Boot id: error counters are reset with it. */
   readonly boot?: string;
 }
 
@@ -125,7 +125,7 @@ function gpusOf(row: Row, slices: readonly MigSlice[], boot: string): FoundGpu[]
 }
 
 function missing(row: Row, memoryBytes: number, slices: readonly MigSlice[]): string {
-  if (memoryBytes === 0) return "nvidia-smi does not tell its memory";
+  if (memoryBytes === 0) return "nvidia-smi does not report its memory";
   if (isSplit(row) && slices.length === 0)
     return "MIG mode is on and no slice was found: make MIG instances, or turn the mode off with nvidia-smi -mig 0";
   return "";

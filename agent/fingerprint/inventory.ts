@@ -1,4 +1,4 @@
-// What this host offers, put together from the probes. A probe that fails leaves its fields empty; GPUs that were seen once
+// Inventory of this host, combined from the probes. A probe that fails leaves its fields empty; GPUs that were seen once
 // and cannot be asked any more stay in the list as unhealthy, so that their instances are not taken for gone.
 import { hostname } from "node:os";
 import type { Logger } from "pino";
@@ -29,13 +29,15 @@ export interface InventoryOptions {
   readonly bootId?: string;
   /** host:port of the agent's own metrics page. */
   readonly metricsAddress?: () => string;
-  /** Why no usage can be recorded here; empty: it can. */
+  /** Reason for which usage cannot be recorded here; empty: it can. */
   readonly recordsUnavailable?: () => string;
-  /** What it rents out, asked at every reading; absent: nothing. */
+  /** Offered rentals, read every time; absent: none. */
   readonly rentals?: () => Promise<Pick<Inventory, "rentalImages" | "rentalsUnavailable">>;
-  /** What is missing to isolate containers, asked at every reading; undefined: nothing. */
+  /** False: rented containers get no GPU (tests), so they need no nvidia runtime. */
+  readonly rentalsUseGpus?: boolean;
+  /** Missing requirement for the isolation of containers, read every time; undefined: none. */
   readonly isolation?: (dockerVersion: string) => Promise<string | undefined>;
-  /** Which images it runs; absent: not told. */
+  /** Images that it runs; absent: not reported. */
   readonly containers?: (dockerVersion: string) => NonNullable<Inventory["containers"]>;
   readonly probes?: Partial<HostProbes>;
 }
@@ -52,7 +54,7 @@ export interface HostProbes {
 export interface HostInventory {
   /** Takes up to 20 s where probes hang. Rejects only with the signal's reason. */
   read(signal: AbortSignal): Promise<Inventory>;
-  /** Why the last reading could not tell whether a Docker engine is here; undefined: it could. It is worth reading again. */
+  /** Reason for which the last reading could not detect a Docker engine; undefined: it could. A later reading may succeed. */
   unclearDocker(): string | undefined;
 }
 
@@ -80,18 +82,18 @@ export function createInventory(options: InventoryOptions): HostInventory {
   async function attempt<Facts>(probe: Probe<Facts>, without: Facts, signal: AbortSignal): Promise<Facts> {
     try {
       const facts = await within(probe.read(signal), signal);
-      // Of GPUs that cannot be asked the probe itself tells.
+      // The GPU probe itself reports GPUs that cannot be read.
       if (probe.name !== "gpu") failing.delete(probe.name);
       return facts;
     } catch (error) {
       signal.throwIfAborted();
-      tell(probe.name, (error as Error).message);
+      report(probe.name, (error as Error).message);
       return without;
     }
   }
 
   /** Once per failure, not once per reading. */
-  function tell(probe: string, reason: string): void {
+  function report(probe: string, reason: string): void {
     if (failing.get(probe) !== reason) options.log.warn({ probe, reason }, "probe failed");
     failing.set(probe, reason);
   }
@@ -105,7 +107,7 @@ export function createInventory(options: InventoryOptions): HostInventory {
         return lastGpus.map(judged);
       }
       case "broken":
-        tell("gpu", facts.reason);
+        report("gpu", facts.reason);
         return lastGpus.map((gpu) => judged(ill(gpu, facts.reason)));
       case "none":
         if (lastGpus.length === 0) return virtualGpus({ hostname: host, ...cpuMemory }, options.overrides);
@@ -161,10 +163,15 @@ export function createInventory(options: InventoryOptions): HostInventory {
       if (gpu.kind !== "broken") failing.delete("gpu");
       const open = await options.isolation?.(docker.dockerVersion);
       if (open === undefined) failing.delete("firewall");
-      else tell("firewall", open);
-      const rentals = await options.rentals?.();
+      else report("firewall", open);
       const gpus = gpusOf(gpu, cpuMemory);
       const isNvidia = lastGpus.length > 0;
+      const offered = await options.rentals?.();
+      const lacksRuntime = isNvidia && !docker.hasNvidiaRuntime && options.rentalsUseGpus !== false;
+      const rentals =
+        offered && lacksRuntime && (offered.rentalImages?.length ?? 0) > 0
+          ? { rentalImages: [], rentalsUnavailable: "the Docker engine has no nvidia runtime" }
+          : offered;
       return {
         ...system,
         ...cpuMemory,

@@ -19,13 +19,13 @@ const recordBytes = 16 * 1024;
 const journalLimitMs = 10_000;
 /** A process per look: the journal is asked less often than the device, which costs nothing. */
 const journalEveryMs = 30_000;
-/** Entries are written a little after they happened; what is read twice is told once. */
+/** Overlap of two reads: entries are written slightly after the event; one that is read twice is reported once. */
 const overlapMs = 60_000;
 
 export interface Clocks {
   /** Never set back; ms. */
   readonly steady: () => number;
-  /** Of the wall, as the journal's entries have it; ms since 1970. */
+  /** Wall clock, as in the journal's entries; Unix ms. */
   readonly wall: () => number;
 }
 const systemClocks: Clocks = { steady: () => performance.now(), wall: () => Date.now() };

@@ -5,7 +5,7 @@ import type { NvidiaSmi, Row } from "./nvidia-smi.ts";
 
 export type MigSlice = MigDevice & MigName;
 
-/** Of a row that was asked for `mig.mode.current`. */
+/** True for a GPU in MIG mode. The row must contain `mig.mode.current`. */
 export const isSplit = (row: Row): boolean => row["mig.mode.current"] === "Enabled";
 
 /** By uuid of the GPU; without those that one of both answers leaves out. */

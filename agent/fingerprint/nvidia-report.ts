@@ -1,4 +1,4 @@
-// What only the long report of nvidia-smi tells: the CUDA version, and the slices of a GPU in MIG mode.
+// Facts that only the long report of nvidia-smi contains: the CUDA version, and the slices of a GPU in MIG mode.
 import { childrenOf, type Element, parseXml, textAt } from "./xml.ts";
 
 export interface NvidiaReport {
@@ -16,7 +16,7 @@ export interface MigDevice {
   readonly processes: readonly MigProcess[];
 }
 
-/** One that holds memory of the slice; 0 bytes where the driver does not tell how much. */
+/** Process that holds memory of the slice; 0 bytes if the driver does not report the amount. */
 export interface MigProcess {
   readonly pid: number;
   readonly name: string;

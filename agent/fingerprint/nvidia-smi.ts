@@ -1,8 +1,8 @@
-// What is asked of nvidia-smi and how its answers are read. Drivers differ in which fields they know: one that refuses a
+// Queries nvidia-smi and reads its output. Drivers differ in which fields they know: one that refuses a
 // field by name is asked again without it, and is not asked for it any more.
 import { runTool, type ToolEnd } from "./run-tool.ts";
 
-/** Cells by field name; a field that this driver does not know, or does not tell of this GPU, is absent. */
+/** Cells by field name; a field that this driver does not know, or does not report for this GPU, is absent. */
 export type Row = Readonly<Record<string, string>>;
 
 export type Answer = { readonly kind: "ok"; readonly rows: readonly Row[] } | Exclude<ToolEnd, { readonly kind: "ok" }>;
@@ -49,20 +49,20 @@ export function parseCsv(csv: string, fields: readonly string[]): Row[] {
     const cells = line.split(",").map((cell) => cell.trim());
     if (cells.length < fields.length) return [];
     const last = cells.slice(fields.length - 1).join(",");
-    const told = fields.flatMap((field, at) => {
+    const reported = fields.flatMap((field, at) => {
       const cell = (at === fields.length - 1 ? last : cells[at]) ?? "";
-      return isTold(cell) ? [[field, cell] as const] : [];
+      return isReported(cell) ? [[field, cell] as const] : [];
     });
-    return [Object.fromEntries(told)];
+    return [Object.fromEntries(reported)];
   });
 }
 
 /** `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `[GPU requires reset]`: said of a field, not a value. */
-function isTold(cell: string): boolean {
+function isReported(cell: string): boolean {
   return cell !== "" && !/^\[.*\]$/.test(cell) && cell !== "N/A";
 }
 
-/** Undefined where the driver does not tell it. */
+/** Undefined if the driver does not report it. */
 export function numberIn(row: Row, field: string): number | undefined {
   const cell = row[field];
   if (cell === undefined || !/^-?\d+(\.\d+)?$/.test(cell)) return undefined;

@@ -8,7 +8,7 @@ export interface XidWatch {
   look(signal: AbortSignal): Promise<boolean>;
   /** In order; the newest thousand. */
   readonly xids: readonly Xid[];
-  /** Why nothing can be read; empty while it can. */
+  /** Reason for which the log cannot be read; empty while it can. */
   readonly trouble: string;
 }
 

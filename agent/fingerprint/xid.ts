@@ -11,7 +11,7 @@ export interface Xid {
   readonly text: string;
 }
 
-/** What is wrong and what helps. A code that is not here leaves the GPU in use. */
+/** Faults and their remedies. A code that is not listed leaves the GPU in use. */
 const fatal: ReadonlyMap<number, string> = new Map([
   [46, "the GPU stopped processing; reset it"],
   [48, "a double-bit memory error; reset the GPU, and replace it if it comes again"],
@@ -33,7 +33,7 @@ export function meaningOf(code: number): string | undefined {
   return fatal.get(code);
 }
 
-/** `message`: of one kernel log record. Undefined when it tells of no Xid. */
+/** `message`: of one kernel log record. Undefined if it contains no Xid. */
 export function parseXid(message: string, bootUs: number): Xid | undefined {
   const found = /NVRM: Xid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})[^)]*\): (\d+)(?:, (.*))?/.exec(
     message,

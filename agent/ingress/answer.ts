@@ -1,24 +1,29 @@
-// Where an answer goes, whatever carries it: a response of node:http, or a stream of a shared connection.
+// Destination of an answer, independent of the transport: a response of node:http, or a stream of a shared connection.
 
 export interface Answer {
-  /** A status has left. */
+  /** The status was sent. */
   readonly hasStarted: boolean;
-  /** 200 before one was given. */
+  /** 200 until a status is set. */
   readonly status: number;
-  /** The gateway is gone, or the answer was cut. */
+  /** The gateway disconnected, or the answer was cut. */
   readonly isCut: boolean;
-  /** Nothing more happens to it: ended and taken, or cut. */
+  /** Final: the answer was sent completely, or cut. */
   readonly isClosed: boolean;
   /** Called once, when it is closed. */
   onClose(listener: () => void): void;
+  /**
+   * Called at most once, when the gateway abandons the request before it has read the whole answer. It may follow the
+   * close: the end of the answer and the gateway's reset can cross on the wire. Undefined removes the listener.
+   */
+  onAbandoned(listener: (() => void) | undefined): void;
   /** Header names and values in turn, without content-length. */
   whole(status: number, headers: readonly string[], body: Buffer): void;
-  /** What comes piece by piece is no event stream but of this type. Before the first `write`. */
+  /** Sets the content type of a streamed answer that is not an event stream. Call it before the first `write`. */
   begin(contentType: string): void;
-  /** Bytes of a stream, whose head leaves with the first of them. False: wait for `drained` before the next. */
+  /** Sends bytes of a stream; the first call also sends the head. Returns false when the next call must wait for `drained`. */
   write(pieces: readonly Buffer[], drained: () => void): boolean;
-  /** The stream's last bytes, and its usage figures where they are on record. */
+  /** Sends the last bytes of the stream, and its usage figures if they were recorded. */
   end(last: Buffer, usage: string | undefined): void;
-  /** Breaks it off. */
+  /** Ends the answer at once, incomplete. */
   cut(): void;
 }

@@ -1,4 +1,4 @@
-// What the control plane asks an agent on the data path besides inference: instance logs, and a proof of the address.
+// Routes of the data path for the control plane, besides inference: instance logs, and a proof of the address.
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { Answer } from "./answer.ts";
@@ -6,7 +6,7 @@ import { answerJson, errorBody } from "./refuse.ts";
 
 export interface LogQuery {
   readonly fromMs?: number;
-  /** The same to the nanosecond, as lines have it. */
+  /** Same time in nanoseconds, in the format of log lines. */
   readonly fromAt?: string;
   readonly toMs?: number;
   readonly limit: number;
@@ -39,7 +39,7 @@ export async function answerLogs(
     const lines = await read(instance, query, gone.signal);
     answerJson(answer, 200, JSON.stringify({ lines: lines.map((l) => [l.at, l.line]) }));
   } catch (error) {
-    log.warn({ err: error, instance }, "instance logs could not be read");
+    log.warn({ err: error, instance }, "could not read instance logs");
     answerJson(answer, 503, errorBody("the instance's logs cannot be read now; try again", "server_error", "logs"));
   } finally {
     clearTimeout(timer);

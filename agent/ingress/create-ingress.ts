@@ -1,4 +1,4 @@
-// The agent's data plane: HTTP in front of every instance of this host. Reads top to bottom as a request does.
+// The agent's data plane: HTTP in front of every instance of this host, in the order in which a request passes through it.
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -7,15 +7,17 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import { dashboardProtocol, dashboardPurpose } from "../../proto/dashboard-tunnel.ts";
+import { Deadlines } from "../../proto/deadlines.ts";
 import { sharedPath, sharedProtocol } from "../../proto/frames.ts";
-import type { HostId, InstanceId } from "../../proto/ids.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import { keepNewest } from "../../proto/keep-newest.ts";
 import { onceExpired } from "../../proto/peer-tls.ts";
-import { type Ticket, verifyTicket, weightsPurpose } from "../../proto/ticket.ts";
+import { type Ticket, ticketText, verifyTicket, weightsPurpose } from "../../proto/ticket.ts";
 import type { Refusal } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
+import { AttemptRecord } from "./attempt-record.ts";
 import { answerLogs, type ReadLogs } from "./control-routes.ts";
 import { createDashboardTunnels, refuseUpgrade } from "./dashboard-tunnels.ts";
-import { Deadlines } from "./deadlines.ts";
 import { type IngressTls, openDoor } from "./door.ts";
 import { isEnginePath } from "./engine-paths.ts";
 import { faultPoint } from "./fault-point.ts";
@@ -28,7 +30,9 @@ import { type ReadBody, readBody } from "./read-body.ts";
 import { answerJson, errorBody, refuse } from "./refuse.ts";
 import { acceptShared, type SharedServer } from "./shared-connection.ts";
 import type { UsageSpool } from "./spool.ts";
+import { StoppingRequests } from "./stopping-requests.ts";
 import { type IngressTarget, Target } from "./target.ts";
+import { createTenantDigest } from "./tenant.ts";
 
 export interface IngressOptions {
   readonly host: string;
@@ -41,9 +45,11 @@ export interface IngressOptions {
   readonly nodeEpoch: () => bigint;
   /** Unix ms in control-plane time. */
   readonly controlTimeMs: () => number;
+  /** Time to compare the expiry of tickets with; `controlTimeMs` if absent. */
+  readonly ticketTimeMs?: () => number;
   readonly spool: UsageSpool;
   readonly logs: ReadLogs;
-  /** What neighbours may read of the weights cache here; its callers hold a ticket of the host's own. */
+  /** Serves the weights cache to neighbours; callers have a ticket of this host. */
   readonly weights?: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly log: Logger;
   readonly metrics?: Registry;
@@ -52,88 +58,116 @@ export interface IngressOptions {
   readonly fault?: string | undefined;
 }
 
-/** What a reconciler goes by; see agent/reconcile/ports.ts. */
+/** Figures for the reconciler; see agent/reconcile/ports.ts. */
 interface TargetStats {
   readonly inFlight: number;
   readonly waiting: number;
   readonly tokensPerSecond: number;
   readonly tokensTotal?: number;
   readonly finished?: number;
-  /** Requests for which there was no place so far. */
+  /** Number of requests refused as `busy` so far. */
   readonly turnedAway?: number;
   readonly promptTokens?: number;
 }
 
 export interface Ingress {
   listen(): Promise<{ port: number }>;
-  /** The whole set, every time. An instance that is missing finishes what runs and takes nothing new. */
+  /** Replaces the whole set. A missing instance finishes running requests and accepts no new ones. */
   setTargets(targets: readonly IngressTarget[]): void;
   stats(id: InstanceId): TargetStats;
+  /** Its process died, or is stopped because it is stuck. Returns the deaths at which a recognised request was present; 0: none. */
+  serverEnded(id: InstanceId): number;
+  /** The instance was removed from this host: `serverEnded` will not be called for it. Releases the bodies kept for that. */
+  forget(id: InstanceId): void;
   markDraining(id: InstanceId): void;
-  /** True once nothing is in flight, by our count and by the engine's own; false at the deadline. */
+  /** True once nothing is in flight, here and in the engine; false at the deadline. */
   drained(id: InstanceId, deadlineMs: number, signal?: AbortSignal): Promise<boolean>;
-  /** Refuses new requests, gives those in flight `drainMs`, then cuts them with their usage on record; dashboards' likewise. */
+  /** Refuses new requests, gives those in flight `drainMs`, then cuts them and records their usage; dashboards likewise. */
   close(drainMs: number): Promise<void>;
 }
 
+/** Deployments whose stopping requests are remembered, also while none of their instances is here. */
+const maxDeployments = 1_000;
+const maxGone = 1_000;
+const stopsServer =
+  "A request like this one was running each time the model server stopped, so it is refused for now. Change the request, or send it again later.";
+
 export function createIngress(options: IngressOptions): Ingress {
-  const { hostId, keys, controlTimeMs, spool, log } = options;
+  const { hostId, keys, controlTimeMs, ticketTimeMs = controlTimeMs, spool, log } = options;
   const clock = () => performance.now();
   const limits = { ...defaultLimits, ...options.limits };
   const targets = new Map<InstanceId, Target>();
-  /** Gone from the set, but with requests in flight. */
+  /** Removed from the set, with requests in flight. */
   const leaving = new Set<Target>();
   let isClosing = false;
   const plane: Plane = {
     spool,
     log,
     metrics: options.metrics ? ingressMetrics(options.metrics, () => targets.values()) : undefined,
-    deadlines: new Deadlines(clock),
+    deadlines: new Deadlines(clock, 100),
     fault: faultPoint(options.fault),
     limits,
     clock,
     controlTimeMs,
     nodeEpoch: options.nodeEpoch,
+    tenantOf: createTenantDigest(),
     heldBodyBytes: 0,
   };
 
-  const turnAway = (to: Answer, refusal: Refusal, message: string, retryAfterSeconds?: number): undefined => {
+  const stopping = new Map<DeploymentId, StoppingRequests>();
+  /** Targets that left the set, with their unanswered requests: kept until `serverEnded` counts these or the instance is removed. */
+  const gone = new Map<InstanceId, Target>();
+  const stoppingOf = (id: DeploymentId) =>
+    keepNewest(stopping, id, stopping.get(id) ?? new StoppingRequests(clock), maxDeployments);
+
+  const refuseAs = (to: Answer, refusal: Refusal, message: string, retryAfterSeconds?: number): undefined => {
     plane.metrics?.count(refusal);
     refuse(to, refusal, message, retryAfterSeconds);
     return undefined;
   };
 
-  /** Undefined: already answered. `instance`: whose ticket it must be; undefined for the host's own routes. */
+  /** Undefined: already answered. `instance`: instance that the ticket must name; undefined for the host's own routes. */
   function ticketOf(header: string, answer: Answer, instance: string | undefined): Ticket | undefined {
-    const ticket = verifyTicket(header, keys(), controlTimeMs());
+    const ticket = verifyTicket(header, keys(), ticketTimeMs());
     const isOther = typeof ticket !== "string" && instance !== undefined && ticket.instanceId !== instance;
     if (typeof ticket !== "string" && !isOther) return ticket;
     log.warn({ instance, problem: isOther ? "other_instance" : ticket }, "ticket refused");
-    return turnAway(answer, "ticket", "the ticket does not allow this request");
+    return refuseAs(answer, "ticket", "the ticket does not allow this request");
   }
 
-  /** The instance, if it takes a new request now; undefined: already refused. */
+  /** Returns the instance if it accepts a new request now; undefined: already refused. */
   function openTarget(answer: Answer, id: InstanceId): Target | undefined {
     const target = targets.get(id);
-    if (!target) return turnAway(answer, "unknown_instance", "no such instance on this host");
-    if (isClosing || target.isDraining) return turnAway(answer, "draining", "the instance is shutting down", 1);
-    if (!target.spec.ready) return turnAway(answer, "not_ready", "the instance is not ready", 1);
-    if (!spool.isWritable) return turnAway(answer, "spool", "this host cannot record usage", 5);
+    if (!target) return refuseAs(answer, "unknown_instance", "no such instance on this host");
+    if (isClosing || target.isDraining) return refuseAs(answer, "draining", "the instance is shutting down", 1);
+    if (!target.spec.ready) return refuseAs(answer, "not_ready", "the instance is not ready", 1);
+    if (!spool.isWritable) return refuseAs(answer, "spool", "this host cannot record usage", 5);
     return target;
   }
 
   function infer(at: InstancePath, header: string, contentType: string, answer: Answer, read: ReadBody): void {
     const arrivedMs = clock();
     const ticket = ticketOf(header, answer, at.id);
-    const target = ticket && openTarget(answer, at.id);
+    if (!ticket) return;
+    const record = new AttemptRecord(plane, ticket, ticketText(header), arrivedMs);
+    answer.onAbandoned(() => record.endedUnrun("client_gone"));
+    const target = openTarget(answer, at.id);
     if (!target) return;
     read((body) => {
       if (body === "too_large") {
         plane.metrics?.count("bad_request");
+        record.endedUnrun("refused");
         const message = `the body is larger than ${limits.maxBodyBytes / 1024 / 1024} MiB`;
         answerJson(answer, 413, errorBody(message, "invalid_request_error", "too_large"));
-      } else if (body === "busy") turnAway(answer, "busy", "this host holds too many requests", 1);
-      else new Forward(plane, target, { ticket, answer, path: at.path, contentType, body, arrivedMs }).enter();
+        return;
+      }
+      if (body === "busy") return refuseAs(answer, "busy", "this host holds too many requests", 1);
+      const seconds = target.stopping.refusedSeconds({ account: ticket.account, body });
+      if (seconds !== undefined) {
+        plane.heldBodyBytes -= body.length;
+        return refuseAs(answer, "stops_server", stopsServer, seconds);
+      }
+      new Forward(plane, target, { ticket, record, answer, path: at.path, contentType, body, arrivedMs }).enter();
     });
   }
 
@@ -151,7 +185,7 @@ export function createIngress(options: IngressOptions): Ingress {
       answerJson(answer, 403, errorBody(message, "invalid_request_error", "not_a_gateway"));
     } else if (door.isExpired(req.socket)) {
       res.shouldKeepAlive = false;
-      turnAway(answer, "draining", "a certificate of this connection has expired; open another one", 1);
+      refuseAs(answer, "draining", "a certificate of this connection has expired; open another one", 1);
     } else if (at && req.method === "POST" && isInference(at)) {
       const contentType = req.headers["content-type"] ?? "application/json";
       infer(at, header, contentType, answer, (done) => readBody(req, plane, done));
@@ -161,10 +195,10 @@ export function createIngress(options: IngressOptions): Ingress {
       const ticket = ticketOf(header, answer, "");
       if (ticket?.model === weightsPurpose)
         options.weights(req, res).catch((error) => {
-          log.warn({ err: error }, "weights could not be sent to a neighbour");
+          log.warn({ err: error }, "could not send weights to a neighbour");
           res.destroy();
         });
-      else if (ticket) turnAway(answer, "ticket", "the ticket does not allow this request");
+      else if (ticket) refuseAs(answer, "ticket", "the ticket does not allow this request");
     } else if (url === "/healthz") answerJson(answer, 200, '{"status":"ok"}');
     else if (url === "/prove" && req.method === "POST") {
       const proof = { host_id: hostId, node_epoch: options.nodeEpoch().toString() };
@@ -175,7 +209,7 @@ export function createIngress(options: IngressOptions): Ingress {
   const dashboards = createDashboardTunnels(log, limits.dashboardEndMs);
   function openDashboard(req: IncomingMessage, socket: Duplex, first: Buffer): void {
     const at = instancePathOf(req.url ?? "");
-    const ticket = verifyTicket(String(req.headers["x-stoker-ticket"] ?? ""), keys(), controlTimeMs());
+    const ticket = verifyTicket(String(req.headers["x-stoker-ticket"] ?? ""), keys(), ticketTimeMs());
     if (at?.path !== "/dashboard") refuseUpgrade(socket, 404);
     else if (typeof ticket !== "string" && ticket.instanceId === at.id && ticket.model === dashboardPurpose)
       dashboards.open(at.id, targets.get(at.id)?.spec.dashboard, socket, first);
@@ -187,7 +221,7 @@ export function createIngress(options: IngressOptions): Ingress {
 
   const shared = new Set<SharedServer>();
   function upgrade(req: IncomingMessage, socket: Duplex, first: Buffer): void {
-    // node:http takes its own listener away: without one a reset by the other side would end this process.
+    // node:http removes its own listener: without one a reset by the peer would end this process.
     socket.on("error", () => socket.destroy());
     const wanted = req.headers.upgrade;
     if (!door.allows(socket, req.url ?? "")) refuseUpgrade(socket, 403);
@@ -218,7 +252,7 @@ export function createIngress(options: IngressOptions): Ingress {
     requestTimeout: 120_000,
     headersTimeout: limits.headMs,
     keepAliveTimeout: limits.idleMs,
-    // What is past the first two is looked for so often.
+    // Interval at which the first two limits are checked.
     connectionsCheckingInterval: limits.headMs / 2,
   };
   const door = openDoor(options.tls, { keepAlive: true, noDelay: true, ...bounds }, limits, route, log);
@@ -234,12 +268,16 @@ export function createIngress(options: IngressOptions): Ingress {
           targets.delete(id);
           target.close();
           leaving.add(target);
+          keepNewest(gone, id, target, maxGone);
           void target.drained(24 * 3_600_000).then(() => leaving.delete(target));
         }
       for (const spec of wanted) {
         const known = targets.get(spec.instanceId);
         if (known) known.update(spec);
-        else targets.set(spec.instanceId, new Target(spec, limits, clock));
+        else {
+          gone.delete(spec.instanceId);
+          targets.set(spec.instanceId, new Target(spec, limits, clock, stoppingOf(spec.deployId)));
+        }
       }
       dashboards.keep((id) => targets.get(id)?.spec.dashboard !== undefined);
     },
@@ -248,7 +286,7 @@ export function createIngress(options: IngressOptions): Ingress {
       if (!target) return { inFlight: 0, waiting: 0, tokensPerSecond: 0 };
       return {
         inFlight: target.running.size,
-        waiting: target.gate.waiting,
+        waiting: target.waiting,
         tokensPerSecond: target.rate.perSecond(),
         tokensTotal: target.rate.total,
         finished: target.finished,
@@ -256,6 +294,12 @@ export function createIngress(options: IngressOptions): Ingress {
         promptTokens: target.promptTokens(),
       };
     },
+    serverEnded: (id) => {
+      const target = targets.get(id) ?? gone.get(id);
+      gone.delete(id);
+      return target?.serverEnded() ?? 0;
+    },
+    forget: (id) => gone.delete(id),
     markDraining: (id) => targets.get(id)?.markDraining(),
     drained: (id, deadlineMs, signal) => targets.get(id)?.quiet(deadlineMs, signal) ?? Promise.resolve(true),
     close: async (drainMs) => {
@@ -271,10 +315,10 @@ export function createIngress(options: IngressOptions): Ingress {
       for (const target of all) for (const request of target.running) request.cut();
       await Promise.all(all.map((target) => target.drained(limits.recordMs + 2_000)));
       await dashboardsEnded;
-      // Answers that were just ended get a second to leave.
+      // Give answers that have just ended one second to be sent.
       for (let i = 0; i < 50 && !isClosed; i++) {
         server.closeIdleConnections();
-        // A shared connection has no end of its own: once its answers have left, it goes.
+        // A shared connection never ends by itself: close it once its answers were sent.
         for (const connection of shared) connection.end();
         await wait(20);
       }

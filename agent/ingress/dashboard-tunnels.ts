@@ -1,5 +1,5 @@
-// Connections of gateways to dashboards of agent instances. Bytes alone: whose browser it is, and what of HTTP may pass, is
-// the control plane's affair. Only the port that the specification names is ever dialled, and only with a ticket for it.
+// Connections of gateways to dashboards of agent instances. Only bytes are forwarded: the control plane authenticates the
+// browser and filters HTTP. Only the port in the specification is dialled, and only with a ticket for it.
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
@@ -8,25 +8,25 @@ import { dashboardProtocol } from "../../proto/dashboard-tunnel.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 
 interface DashboardTunnels {
-  /** `origin`: of the dashboard; undefined: the instance has none that could be reached now. */
+  /** `origin`: origin of the dashboard; undefined: the instance has no reachable dashboard now. */
   open(id: InstanceId, origin: string | undefined, from: Duplex, first: Buffer): void;
   /**
-   * Every other instance is being ended, and has `endMs` to finish what is open: its program hears SIGTERM and ends its answers
-   * itself. What is left then is ended here.
+   * All other instances are being stopped and have `endMs` to finish open connections: their program receives SIGTERM and ends
+   * its answers itself. Remaining connections are then closed.
    */
   keep(isServed: (id: InstanceId) => boolean): void;
-  /** Takes nothing new. Instances run on, so nobody but their browsers ends what is open: it has `leftMs`, `endMs` at most. */
+  /** Accepts no new connections. Instances continue, so only browsers end open connections: they have `leftMs`, at most `endMs`. */
   close(leftMs: number): Promise<void>;
 }
 
-/** Of two gateways, each with 128 open requests and as many connections that it keeps for a moment. */
-const mostPerInstance = 512;
+/** Enough for two gateways, each with 128 open requests and as many connections kept for reuse. */
+const maxPerInstance = 512;
 const connectMs = 5_000;
-/** For what was said last to leave. */
+/** Time for the last bytes to be sent. */
 const flushMs = 2_000;
-/** Without a byte in either direction. */
+/** Maximum time without a byte in either direction. */
 const idleMs = 15 * 60_000;
-/** What a program said before it ended may leave slowly, and not never. `unreadMs`: tests cannot wait so long. */
+/** Bounds how slowly the last bytes of an ended program are read. `unreadMs`: parameter for tests. */
 const patience = { unreadMs: idleMs };
 
 const reasons = {
@@ -38,10 +38,10 @@ const reasons = {
   503: "Service Unavailable",
 } as const;
 
-/** Ends an upgrade that is not carried out. */
+/** Refuses an upgrade. */
 export function refuseUpgrade(socket: Duplex, status: keyof typeof reasons): void {
   const head = `HTTP/1.1 ${status} ${reasons[status]}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
-  // No timeout of the server's holds for it any more, and its peer may never end its own side.
+  // The server's timeouts no longer apply to this socket, and its peer may never close its side.
   socket.end(head, () => socket.destroy());
 }
 
@@ -75,7 +75,7 @@ export function createDashboardTunnels(
     const own = tunnels.get(id) ?? new Set();
     tunnels.set(id, own.add(end));
     to.setTimeout(connectMs);
-    to.once("timeout", () => to.destroy(new Error("nothing moved in time")));
+    to.once("timeout", () => to.destroy(new Error("no bytes within the time limit")));
     to.once("connect", () => {
       isOpen = true;
       to.setTimeout(idleMs);
@@ -85,11 +85,11 @@ export function createDashboardTunnels(
       from.pipe(to);
     });
     to.once("error", (err) => {
-      log.info({ err, instance: id }, "a dashboard could not be reached, or went away");
+      log.info({ err, instance: id }, "dashboard connection failed");
     });
     to.once("close", () => {
       if (!isOpen) return refuseUpgrade(from, isClosed ? 503 : 502);
-      // What it said last still leaves.
+      // Its last bytes are still sent.
       from.end(() => from.destroy());
       const unread = setTimeout(() => from.destroy(), unreadMs).unref();
       from.once("close", () => clearTimeout(unread));
@@ -105,7 +105,7 @@ export function createDashboardTunnels(
     open(id, origin, from, first) {
       if (isClosed) refuseUpgrade(from, 503);
       else if (origin === undefined) refuseUpgrade(from, 404);
-      else if ((tunnels.get(id)?.size ?? 0) >= mostPerInstance) refuseUpgrade(from, 429);
+      else if ((tunnels.get(id)?.size ?? 0) >= maxPerInstance) refuseUpgrade(from, 429);
       else dial(id, origin, from, first);
     },
     keep(isServed) {

@@ -1,5 +1,5 @@
-// Who comes in to the data path. On this machine alone it is plain HTTP and a ticket is all that is asked for. Else it is mutual
-// TLS: gateways of our authority may ask for everything, other hosts of it for the weights here, and nobody else gets a word in.
+// Admits connections to the data path. On a loopback address it is plain HTTP, and a ticket is enough. Otherwise it is mutual
+// TLS: gateways of our authority may use every path, other hosts of it only the weights, and everyone else is refused.
 import { constants } from "node:crypto";
 import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
 import { createServer as createSecureServer } from "node:https";
@@ -11,28 +11,28 @@ import { type OwnCertificate, onceExpired, type Peer, peerOf, peerTlsVersion } f
 import type { Limits } from "./limits.ts";
 
 export interface IngressTls {
-  /** Shown from now on; undefined before this host has joined: no handshake succeeds until then. */
+  /** Current certificate; undefined before this host has joined: no handshake succeeds until then. */
   certificate(): OwnCertificate | undefined;
-  /** There is another one. What is open stays open. */
+  /** The certificate changed. Open connections stay open. */
   onCertificate(listener: () => void): void;
   isRevoked(host: HostId): boolean;
-  /** Some host was revoked, or is no more. */
+  /** A host was revoked or removed. */
   onRevoked(listener: () => void): void;
 }
 
 export interface Door {
   readonly server: Server;
-  /** Whether the peer of this connection may ask for this path; tickets are looked at afterwards. */
+  /** True when the peer of this connection may use this path; tickets are checked afterwards. */
   allows(socket: Duplex, url: string): boolean;
-  /** A certificate that opened this connection has expired: it takes nothing new, and is cut in the end. */
+  /** The certificate that opened this connection has expired: it accepts no new request and is cut later. */
   isExpired(socket: Duplex): boolean;
 }
 
 const handshakeMs = 10_000;
-/** A session that is taken up again shows no certificate: who had one that has expired would still come in. */
+/** Disables resumption: a resumed session shows no certificate, so a peer with an expired one would still be admitted. */
 const fresh = { ...peerTlsVersion, secureOptions: constants.SSL_OP_NO_TICKET };
-/** A stranger who knocks again and again fills no disk. */
-const tellEveryMs = 10_000;
+/** Limits the log lines that refused connections can cause. */
+const logEveryMs = 10_000;
 
 export function openDoor(
   tls: IngressTls | undefined,
@@ -56,7 +56,7 @@ export function openDoor(
   server.on("secureConnection", (socket: TLSSocket) => {
     const peer = peerOf(socket.getPeerCertificate());
     if (!peer || !mayStay(peer)) {
-      log.warn({ peer, ip: socket.remoteAddress }, "a peer of the data path was refused by its certificate");
+      log.warn({ peer, ip: socket.remoteAddress }, "refused a data path peer by its certificate");
       socket.destroy();
       return;
     }
@@ -68,12 +68,12 @@ export function openDoor(
   tls.onRevoked(() => {
     for (const [socket, peer] of peers) if (!mayStay(peer)) socket.destroy();
   });
-  let toldMs = Number.NEGATIVE_INFINITY;
+  let loggedMs = Number.NEGATIVE_INFINITY;
   server.on("tlsClientError", (err: Error, socket: TLSSocket) => {
     socket.destroy();
-    if (performance.now() - toldMs < tellEveryMs) return;
-    toldMs = performance.now();
-    log.warn({ err, ip: socket.remoteAddress }, "a TLS handshake of the data path failed");
+    if (performance.now() - loggedMs < logEveryMs) return;
+    loggedMs = performance.now();
+    log.warn({ err, ip: socket.remoteAddress }, "data path TLS handshake failed");
   });
 
   return {

@@ -1,58 +1,59 @@
 // The engine's side of one request: bytes in by undici's callbacks, no stream objects. Stops listening at the first of
-// whole answer, break and abort; `closed` comes once more, when the engine is rid of the request.
+// whole answer, break and abort; `closed` follows, when the engine has released the request.
 import type { Dispatcher, Pool } from "undici";
-import type { UnitCounts } from "../../proto/money.ts";
 import { decodeUnits, unitsHeader } from "../../proto/usage.ts";
-import { isBinary } from "./engine-paths.ts";
+import { type Events, isBinary } from "./engine-paths.ts";
+import { invalidUsage } from "./find-usage.ts";
 import type { PassedBytes } from "./passed-bytes.ts";
+import type { ReportedUnits } from "./unit-answer.ts";
 import type { UsageFrames } from "./usage-frames.ts";
 
 type Controller = Dispatcher.DispatchController;
 
 export interface EngineListener {
-  /** Response headers of a stream: where its bytes go. */
+  /** Response headers of a stream arrived; returns the destination of its bytes. */
   streaming(): UsageFrames;
-  /** Response headers of audio or the like: where its bytes go. */
+  /** Response headers of audio or another raw answer arrived; returns the destination of its bytes. */
   passing(contentType: string): PassedBytes;
-  /** Bytes came; `frames` of them carried text. */
+  /** Bytes arrived; `frames`: count of those frames that carried text. */
   heard(frames: number): void;
   /** [DONE], or the end after a finish reason. */
   streamed(frames: UsageFrames): void;
-  /** The last of them came. `units`: the engine's own word of what it did. */
-  passed(bytes: PassedBytes, units: UnitCounts | undefined): void;
-  answered(status: number, contentType: string, body: Buffer, units: UnitCounts | undefined): void;
-  /** The answer is not whole and will not be. */
+  /** The last bytes arrived. `units`: figures that the engine reported. */
+  passed(bytes: PassedBytes, units: ReportedUnits): void;
+  answered(status: number, contentType: string, body: Buffer, units: ReportedUnits): void;
+  /** The answer is incomplete and stays so. */
   broke(message: string, cause?: Error): void;
   closed(): void;
 }
 
-/** What is above it no gateway takes for an answer. */
-const mostStatus = 599;
+/** Statuses that are not a reply to a request: redirects, and those that no gateway accepts. */
+const isNoReply = (status: number) => (status >= 300 && status < 400) || status > 599;
 
 export class EngineCall implements Dispatcher.DispatchHandler {
-  /** Nothing more comes from the engine. */
+  /** The engine sends nothing more. */
   isClosed = false;
   readonly #listener: EngineListener;
   readonly #maxAnswerBytes: number;
-  readonly #passesEvents: boolean;
+  readonly #events: Events;
   #controller: Controller | undefined;
   #isOver = false;
   #status = 0;
   #contentType = "application/json";
   #frames: UsageFrames | undefined;
   #passing: PassedBytes | undefined;
-  #units: UnitCounts | undefined;
+  #units: ReportedUnits;
   #parts: Buffer[] = [];
   #bytes = 0;
 
-  /** `passesEvents`: events carry no tokens (speech, transcripts) and pass as audio does. */
-  constructor(listener: EngineListener, maxAnswerBytes: number, passesEvents: boolean) {
+  /** `events`: those without tokens (speech, transcripts) pass like audio; a complete reply has none. */
+  constructor(listener: EngineListener, maxAnswerBytes: number, events: Events) {
     this.#listener = listener;
     this.#maxAnswerBytes = maxAnswerBytes;
-    this.#passesEvents = passesEvents;
+    this.#events = events;
   }
 
-  /** Bytes of the request went out: the engine may have worked on it. */
+  /** Bytes of the request were sent: the engine may have worked on it. */
   get wasSent(): boolean {
     return this.#controller !== undefined;
   }
@@ -61,7 +62,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     pool.dispatch({ method: "POST", path, headers, body }, this);
   }
 
-  /** Closes the connection, which tells the engine to stop. */
+  /** Closes the connection; the engine then stops. */
   abort(why: string): void {
     this.#isOver = true;
     this.#controller?.abort(new Error(why));
@@ -82,12 +83,18 @@ export class EngineCall implements Dispatcher.DispatchHandler {
 
   onResponseStart(_: Controller, status: number, headers: Record<string, string | string[] | undefined>): void {
     if (status < 200 || this.#isOver) return;
-    this.#status = status > mostStatus ? 502 : status;
+    if (isNoReply(status)) {
+      this.#break(`the model server replied with status ${status}`);
+      return;
+    }
+    this.#status = status;
     this.#contentType = String(headers["content-type"] ?? "application/json");
     this.#readUnits(headers[unitsHeader]);
     if (status >= 300) return;
     const hasEvents = this.#contentType.startsWith("text/event-stream");
-    if (hasEvents && !this.#passesEvents) this.#frames = this.#listener.streaming();
+    if (hasEvents && this.#events === "refused")
+      this.#break("the model server streamed a reply that was not asked for as a stream");
+    else if (hasEvents && this.#events === "tokens") this.#frames = this.#listener.streaming();
     else if (hasEvents || isBinary(this.#contentType)) this.#passing = this.#listener.passing(this.#contentType);
   }
 
@@ -95,6 +102,10 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     if (this.#isOver) return;
     const frames = this.#frames;
     if (this.#passing) {
+      if (chunk.length > 0 && !this.#passing.mayBegin(chunk)) {
+        this.#break("the model server sent events that are none");
+        return;
+      }
       this.#listener.heard(0);
       this.#passing.push(chunk);
       return;
@@ -116,13 +127,14 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     this.#listener.heard(frames.contentFrames - before);
     if (!frames.isDone) return;
     this.#isOver = true;
+    if (frames.isCutShort) this.abort("it generated more than the request allows");
     this.#listener.streamed(frames);
   }
 
   onResponseEnd(_: Controller, trailers: Record<string, string | string[] | undefined>): void {
     const frames = this.#frames;
     this.#readUnits(trailers[unitsHeader]);
-    if (!this.#isOver && frames && !frames.isFinished)
+    if (!this.#isOver && frames && !frames.isFinished && !frames.isError)
       this.#break("the model server ended its answer early; send it again");
     else if (!this.#isOver) {
       this.#isOver = true;
@@ -139,7 +151,8 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   }
 
   #readUnits(header: string | string[] | undefined): void {
-    if (typeof header === "string") this.#units = decodeUnits(header);
+    // An engine without counted output sends an empty header.
+    if (typeof header === "string" && header !== "") this.#units = decodeUnits(header) ?? invalidUsage;
   }
 
   #takeBody(): Buffer {

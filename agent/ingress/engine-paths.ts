@@ -1,4 +1,6 @@
-// What may be asked of an engine; nothing else of it is reachable.
+// Engine paths that clients can reach; all others are refused.
+
+import type { Ticket } from "../../proto/ticket.ts";
 
 const enginePaths: ReadonlySet<string> = new Set([
   "/v1/completions",
@@ -21,7 +23,16 @@ const enginePaths: ReadonlySet<string> = new Set([
 
 export const isEnginePath = (path: string): boolean => enginePaths.has(path);
 
-/** Audio and pictures: their bytes pass as they come. Everything else that is no event stream is one whole answer. */
+/** Way in which an engine's events are read. */
+export type Events = "tokens" | "bytes" | "refused";
+
+/** Returns `tokens` for streamed text, `bytes` for events under an audio path, and otherwise `refused`. */
+export function eventsOf({ units, stream }: Ticket, path: string): Events {
+  if (units) return path.startsWith("/v1/audio/") ? "bytes" : "refused";
+  return stream ? "tokens" : "refused";
+}
+
+/** Audio and pictures: their bytes pass as they arrive. Any other reply that is not an event stream is one complete answer. */
 export function isBinary(contentType: string): boolean {
   return /^(audio|image|video)\/|^application\/octet-stream\b/.test(contentType);
 }

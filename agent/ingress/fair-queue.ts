@@ -1,16 +1,16 @@
-// Who is next when the engine is full: the account that was served the fewest virtual tokens since somebody began to wait,
-// first come first within it. Pure. What ran while nobody waited counts for nothing but for what is still in flight, so
-// an account has no credit from quiet times; one that comes later starts level with what the least served one has had
-// finished: it may catch up with what the engine holds at that moment, and with no more.
+// Chooses the next request when the engine is full: the account that was served the fewest virtual tokens since the queue was
+// last empty, first come first served within it. Pure. Of the work done while the queue was empty only requests in flight
+// count, so an account gains no credit from idle times. An account that arrives later starts at the finished work of the least
+// served account: it can catch up by at most the work in flight at that moment.
 
 export interface Queued {
   readonly account: string;
-  /** Virtual tokens this one is expected to cost. */
+  /** Expected cost in virtual tokens. */
   readonly cost: number;
 }
 
 interface Share<W> {
-  /** What it started since somebody began to wait, and what it had in flight then. */
+  /** Virtual tokens started since the queue was last empty, and those in flight at that moment. */
   served: number;
   inFlight: number;
   inFlightCost: number;
@@ -19,7 +19,7 @@ interface Share<W> {
   readonly arrivals: number[];
 }
 
-/** Accounts that went away are kept while they are ahead of those that stayed, up to this many more than there are. */
+/** Idle accounts are kept while they were served more than active ones, up to this many above the number of active accounts. */
 const idleKept = 64;
 
 export class FairQueue<W extends Queued> {
@@ -41,19 +41,20 @@ export class FairQueue<W extends Queued> {
     this.#size += 1;
   }
 
-  /** The waiter whose turn it is; it stays in the queue. */
-  next(): W | undefined {
+  /** Returns the next waiter, which stays in the queue. Accounts whose first waiter `mayRun` refuses are skipped. */
+  next(mayRun: (waiter: W) => boolean = () => true): W | undefined {
     let best: Share<W> | undefined;
     for (const share of this.#shares.values()) {
-      if (share.waiting.length === 0) continue;
+      const [waiter] = share.waiting;
+      if (!waiter || !mayRun(waiter)) continue;
       if (!best || share.served < best.served || (share.served === best.served && first(share) < first(best)))
         best = share;
     }
     return best?.waiting[0];
   }
 
-  /** Who has to make room for one more of `account` in a queue that is full: the last of the account with the most waiters. */
-  toMakeRoomFor(account: string): W | undefined {
+  /** Returns the waiter to evict for one of `account` when the queue is full: the last of the account with the most waiters. */
+  toEvictFor(account: string): W | undefined {
     const own = this.#shares.get(account)?.waiting.length ?? 0;
     let longest: Share<W> | undefined;
     for (const share of this.#shares.values())
@@ -114,7 +115,7 @@ export class FairQueue<W extends Queued> {
     return share;
   }
 
-  /** What an idle account was served matters only while somebody waits and it is ahead of who would come anew. */
+  /** An idle account is kept only while requests wait and it was served more than a new account would start with. */
   #settleDown(account: string, share: Share<W>): void {
     if (isActive(share)) return;
     this.#active -= 1;
@@ -128,7 +129,7 @@ export class FairQueue<W extends Queued> {
       if (!isActive(share) && share.served <= level) this.#shares.delete(account);
   }
 
-  /** Where one that comes now begins. */
+  /** Virtual tokens at which an account that arrives now starts. */
   #level(): number {
     let least = Number.POSITIVE_INFINITY;
     for (const share of this.#shares.values()) {

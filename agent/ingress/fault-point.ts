@@ -1,5 +1,5 @@
 // For chaos tests: the agent dies at a named point of one request. `after_record`: its usage record is durable and the
-// gateway has not got a byte of the end. `after_record@<file>`: only while that file exists; it is deleted first, so
+// gateway has not received any byte of the end. `after_record@<file>`: only while that file exists; it is deleted first, so
 // that the restarted agent lives.
 import { rmSync } from "node:fs";
 

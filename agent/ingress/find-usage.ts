@@ -1,6 +1,6 @@
 // Finds and edits the top-level `usage` of a JSON object without parsing the object. Quotes inside JSON strings are
 // escaped, so the bytes `"usage"` before a colon can only be a key; scanning on from it shows whether it is a top-level one.
-import { costOf, type TokenRates, toUsd, type UnitCounts } from "../../proto/money.ts";
+import { costOf, nano, type TokenRates, toUsd, type UnitCounts } from "../../proto/money.ts";
 
 export interface UsageSpan {
   /** From the key's first quote to the end of its value. */
@@ -9,13 +9,13 @@ export interface UsageSpan {
   readonly valueEnd: number;
 }
 
-/** What an engine says it did. */
+/** Figures that an engine reports. */
 export interface EngineFigures {
   readonly input: number;
   readonly cachedInput: number;
   readonly output: number;
   readonly reasoning: number;
-  /** Of a task that is not billed by tokens alone. */
+  /** Set for tasks that are not billed by tokens only. */
   readonly units?: UnitCounts | undefined;
 }
 
@@ -23,7 +23,8 @@ export const noFigures: EngineFigures = { input: 0, cachedInput: 0, output: 0, r
 
 const key = Buffer.from('"usage"');
 const [quote, backslash, colon, comma, open, close, openList, closeList] = [34, 92, 58, 44, 123, 125, 91, 93];
-const isSpace = (byte: number | undefined) => byte === 32 || byte === 10 || byte === 13 || byte === 9;
+/** True for the white space of JSON. */
+export const isSpace = (byte: number | undefined) => byte === 32 || byte === 10 || byte === 13 || byte === 9;
 
 export function findUsage(json: Buffer): UsageSpan | undefined {
   for (let at = json.lastIndexOf(key); at >= 0; at = at === 0 ? -1 : json.lastIndexOf(key, at - 1)) {
@@ -86,44 +87,59 @@ export function withUsage(json: Buffer, usage: string): Buffer {
   return Buffer.concat([json.subarray(0, end), Buffer.from(text), json.subarray(end)]);
 }
 
-/** Undefined for `null` and for anything that is no usage object: an engine's text is not trusted. */
-export function readFigures(usage: string): EngineFigures | undefined {
+/** Result for impossible usage: negative, fractional or not a number. */
+export const invalidUsage = "invalid";
+
+/** Undefined where the engine gives no usage. The figures still have to be compared with the ticket. */
+export function readFigures(usage: string): EngineFigures | typeof invalidUsage | undefined {
   let value: unknown;
   try {
     value = JSON.parse(usage);
   } catch {
-    return undefined;
+    return invalidUsage;
   }
-  if (typeof value !== "object" || value === null) return undefined;
+  if (value === null) return undefined;
+  if (typeof value !== "object" || Array.isArray(value)) return invalidUsage;
   const u = value as Record<string, unknown>;
+  if (u["prompt_tokens"] == null) return undefined;
   const nested = (name: string, field: string) => (u[name] as Record<string, unknown> | null | undefined)?.[field];
-  const input = count(u["prompt_tokens"]);
-  if (input === undefined) return undefined;
-  return {
-    input,
-    cachedInput: Math.min(input, count(nested("prompt_tokens_details", "cached_tokens")) ?? 0),
-    output: count(u["completion_tokens"]) ?? 0,
-    reasoning: count(nested("completion_tokens_details", "reasoning_tokens")) ?? 0,
+  const figures = {
+    input: count(u["prompt_tokens"]),
+    cachedInput: count(nested("prompt_tokens_details", "cached_tokens")),
+    output: count(u["completion_tokens"]),
+    reasoning: count(nested("completion_tokens_details", "reasoning_tokens")),
   };
+  if (Object.values(figures).some(Number.isNaN)) return invalidUsage;
+  return { ...figures, cachedInput: Math.min(figures.input, figures.cachedInput) };
 }
 
-const count = (value: unknown) =>
-  Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
+/** NaN for a value that is not a count; 0 for an absent one. */
+export const count = (value: unknown): number => {
+  if (value == null) return 0;
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : Number.NaN;
+};
 
-/** The engine's own usage text with `estimated_cost` in USD after its fields. */
-export function withCost(usage: string, figures: EngineFigures, rates: TokenRates): string {
-  const cost = `"estimated_cost":${toUsd(costOf(figures, rates))}`;
-  // An upstream that prices by itself must not show its price to our customers.
+/** Rates of a request, and the hold: the maximum charge. */
+export interface Price {
+  readonly rates: TokenRates;
+  readonly max: bigint;
+}
+
+/** The usage text with `estimated_cost` in USD, the amount that is billed, after its fields. */
+export function withCost(usage: string, figures: EngineFigures, price: Price): string {
+  const full = costOf(figures, price.rates);
+  const cost = `"estimated_cost":${toUsd(full < price.max ? full : nano(price.max))}`;
+  // The price of an upstream must not reach our customers.
   if (usage.includes('"estimated_cost"')) {
     const { estimated_cost: _, ...own } = JSON.parse(usage) as Record<string, unknown>;
-    return withCost(JSON.stringify(own), figures, rates);
+    return withCost(JSON.stringify(own), figures, price);
   }
   const end = usage.lastIndexOf("}");
   const isEmpty = usage.slice(1, end).trim() === "";
   return `${usage.slice(0, end).trimEnd()}${isEmpty ? "" : ","}${cost}}`;
 }
 
-/** For engines that say nothing: what will be billed, in their place. */
+/** Usage text for engines that report none: the figures that are billed. */
 export function usageText(figures: EngineFigures): string {
   return JSON.stringify({
     prompt_tokens: figures.input,

@@ -2,42 +2,43 @@
 // Invariants: the record is durable before the last bytes leave; the gate's permits are held until the engine is done
 // with the request; every state has a deadline; every path ends in #done exactly once.
 import type { Pool } from "undici";
-import type { TokenRates, UnitCounts } from "../../proto/money.ts";
+import { authorizationFor } from "../../proto/bearer-secret.ts";
+import type { Deadline } from "../../proto/deadlines.ts";
+import { audioBoundHeader } from "../../proto/engine-headers.ts";
 import type { Ticket } from "../../proto/ticket.ts";
-import { type EndReason, encodeUsage, type UsageSource, usageHeader } from "../../proto/usage.ts";
+import { encodeUsage, usageHeader } from "../../proto/usage.ts";
+import { allowedFigures, maxOutput } from "./allowed-usage.ts";
 import type { Answer } from "./answer.ts";
-import type { Deadline } from "./deadlines.ts";
+import { isAnswer } from "./answer-shape.ts";
+import type { AttemptRecord } from "./attempt-record.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
+import { eventsOf } from "./engine-paths.ts";
 import { askEngineUsage } from "./engine-usage.ts";
-import { type EngineFigures, noFigures } from "./find-usage.ts";
-import type { Waiter } from "./gate.ts";
-import type { Outcome } from "./ingress-metrics.ts";
+import { type EngineFigures, invalidUsage, noFigures, type Price } from "./find-usage.ts";
+import type { Gate, Waiter } from "./gate.ts";
+import { type Outcome, outcomeOf } from "./ingress-metrics.ts";
 import { logRequest } from "./log-request.ts";
 import { PassedBytes } from "./passed-bytes.ts";
 import type { Plane } from "./plane.ts";
-import { RecordText } from "./record-text.ts";
+import type { RecordText, Settled } from "./record-text.ts";
 import { errorBody, refuse, sendError } from "./refuse.ts";
 import { type Source, StreamAnswer } from "./stream-answer.ts";
-import type { Cuttable, Target } from "./target.ts";
-import { ratesOf, unitWeight } from "./ticket-units.ts";
-import { unitAnswer, unitFigures } from "./unit-answer.ts";
+import { type Cuttable, longAudio, type Target } from "./target.ts";
+import { saltedBody, tenantHeaders } from "./tenant.ts";
+import { audioBoundMs, priceOf, unitWeight } from "./ticket-units.ts";
+import { type ReportedUnits, unitAnswer, unitFigures } from "./unit-answer.ts";
 import { UsageFrames } from "./usage-frames.ts";
 import { wholeAnswer } from "./whole-answer.ts";
 
 type Phase = "waiting" | "engine" | "settling" | "ended";
 type CutReason = "client_gone" | "engine_error" | "engine_timeout" | "drained";
 
-interface Settled {
-  readonly figures: EngineFigures;
-  readonly source: UsageSource;
-  readonly endReason: EndReason;
-}
-
-/** How long an engine may take to close its answer after its last bytes. */
+/** Time that an engine has to close its answer after its last bytes. */
 const closingMs = 5_000;
 
 export interface ForwardRequest {
   readonly ticket: Ticket;
+  readonly record: AttemptRecord;
   readonly answer: Answer;
   /** As the engine sees it, e.g. `/v1/chat/completions`. */
   readonly path: string;
@@ -49,18 +50,19 @@ export interface ForwardRequest {
 
 export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListener {
   readonly account: string;
+  readonly body: Buffer;
   readonly permits: number;
   readonly isHasty: boolean;
   readonly cost: number;
   readonly promptTokens: number;
   dueMs: number;
-  slot = -1;
 
   readonly #plane: Plane;
   readonly #target: Target;
+  readonly #gate: Gate;
   readonly #pool: Pool;
   readonly #request: ForwardRequest;
-  readonly #rates: TokenRates;
+  readonly #price: Price;
   readonly #engine: EngineCall;
   #phase: Phase = "waiting";
   #isCut = false;
@@ -78,10 +80,14 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#target = target;
     this.#pool = target.pool;
     this.#request = request;
-    this.#rates = ratesOf(ticket);
-    this.#engine = new EngineCall(this, plane.limits.maxAnswerBytes, ticket.units !== undefined);
+    this.body = request.body;
+    this.#price = priceOf(ticket);
+    this.#engine = new EngineCall(this, plane.limits.maxAnswerBytes, eventsOf(ticket, request.path));
     this.account = ticket.account;
-    this.permits = ticket.permits;
+    const audioMs = audioBoundMs(ticket.units);
+    const isLong = audioMs !== undefined && audioMs > longAudio.fromMs;
+    this.#gate = isLong ? target.longAudioGate : target.gate;
+    this.permits = isLong ? Math.ceil((ticket.units?.asked.audioMs ?? 0) / 1000) : ticket.permits;
     this.isHasty = ticket.failFast === true;
     this.promptTokens = this.#inputEstimate();
     const tokens = this.promptTokens + ticket.permits * Math.min(ticket.maxTokens, target.typicalOutput);
@@ -92,7 +98,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   enter(): void {
     this.#request.answer.onClose(() => this.#clientClosed());
     this.#plane.deadlines.add(this);
-    this.#target.gate.enter(this);
+    this.#gate.enter(this);
   }
 
   // Called by the gate.
@@ -105,28 +111,35 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#queueMs = Math.round(now - arrivedMs);
     this.dueMs = now + plane.limits.firstByteMs;
     this.#target.started(this);
-    this.#record = new RecordText(ticket, plane.nodeEpoch(), plane.controlTimeMs(), this.#queueMs);
+    this.#request.answer.onAbandoned(undefined);
+    this.#record = this.#request.record.engineStarted(this.#queueMs);
     plane.spool.start(this.#record.started());
+    const { spec, prefix } = this.#target;
+    const tenant = plane.tenantOf(ticket.account);
     const headers = ["content-type", contentType, "x-stoker-request-id", this.#engineId()];
-    this.#engine.start(this.#pool, this.#target.prefix + path, headers, body);
+    if (spec.secret) headers.push("authorization", spec.secret.header);
+    headers.push(...tenantHeaders(spec, tenant));
+    const audioMs = audioBoundMs(ticket.units);
+    if (audioMs !== undefined) headers.push(audioBoundHeader, String(audioMs));
+    this.#engine.start(this.#pool, prefix + path, headers, saltedBody(spec, path, tenant, body));
   }
 
   refused(why: "busy" | "draining"): void {
     if (why === "busy") this.#target.turnedAway += 1;
     const message = why === "busy" ? "the model is at its capacity; try again later" : "the instance is shutting down";
-    refuse(this.#request.answer, why, message, why === "busy" ? this.#target.gate.retryAfterSeconds() : 1);
+    refuse(this.#request.answer, why, message, why === "busy" ? this.#gate.retryAfterSeconds() : 1);
     this.#done(why);
   }
 
   // Called by the deadlines and by a shutdown.
 
-  expired(): void {
-    if (this.#phase === "waiting") this.#target.gate.expire();
+  due(): void {
+    if (this.#phase === "waiting") this.#gate.expire();
     else if (this.#phase === "settling") this.#notRecorded();
     else if (this.#phase === "engine" && !this.#stream?.isStalled)
       this.#cut("engine_timeout", "the model server stopped answering");
     else {
-      // A client that does not read, or an engine that does not close.
+      // The client does not read, or the engine does not close.
       this.#isCut = true;
       this.#engine.abort("not closed in time");
       this.#request.answer.cut();
@@ -154,7 +167,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   streaming(): UsageFrames {
     const stream = new StreamAnswer(this.#request.answer, this);
     this.#stream = stream;
-    this.#frames = new UsageFrames(this.#request.ticket.usage, this.#rates, (bytes) => stream.write(bytes));
+    this.#frames = new UsageFrames(this.#request.ticket, this.#price, (bytes) => stream.write(bytes));
     return this.#frames;
   }
 
@@ -167,12 +180,15 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
 
   streamed(frames: UsageFrames): void {
     const stream = this.#stream as StreamAnswer;
-    const own = frames.figures;
-    const counted = this.#counted();
+    const own = frames.isCutShort ? undefined : frames.figures;
     if (own) this.#target.rate.add(Math.max(0, own.output - frames.contentFrames));
     stream.flush();
     const endReason = frames.isError ? "engine_error" : "stop";
-    this.#settle({ figures: own ?? counted, source: own ? "engine" : "counted", endReason }, (usage) =>
+    const source = frames.hasInvalidUsage ? "engine_usage_rejected" : own ? "engine" : "counted";
+    // An answer that failed before its first output is not billed, nor is one without countable output.
+    const counted = frames.contentFrames > 0 ? this.#counted() : noFigures;
+    const figures = frames.isError && frames.contentFrames === 0 ? noFigures : (own ?? counted);
+    this.#settle({ figures, source, endReason }, (usage) =>
       // After an error frame of the engine's own the stream closes without [DONE].
       stream.end(frames.isError ? (frames.remains() ?? "") : frames.tail(counted), usage),
     );
@@ -182,20 +198,28 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     const stream = new StreamAnswer(this.#request.answer, this);
     this.#request.answer.begin(contentType);
     this.#stream = stream;
-    this.#passing = new PassedBytes((bytes) => stream.write(bytes));
+    this.#passing = new PassedBytes(contentType, (bytes) => stream.write(bytes));
     return this.#passing;
   }
 
-  passed(bytes: PassedBytes, units: UnitCounts | undefined): void {
+  passed(bytes: PassedBytes, reported: ReportedUnits): void {
     const stream = this.#stream as StreamAnswer;
-    const { asked } = this.#request.ticket.units ?? {};
-    const settled = asked ? unitFigures(units, asked) : { figures: noFigures, source: "counted" as const };
+    const { ticket } = this.#request;
+    const { units } = ticket;
+    if (bytes.isEmpty || !units) {
+      this.broke("the model server sent an answer without content");
+      return;
+    }
+    // The output is already delivered: replace impossible figures by the units that the gateway counted.
+    const settled =
+      unitFigures(reported, { ...ticket, units }) ??
+      ({ figures: { ...noFigures, units: units.asked }, source: "engine_usage_rejected" } as const);
     stream.flush();
     this.#settle({ ...settled, endReason: "stop" }, (usage) => stream.end(bytes.tail(), usage));
   }
 
-  answered(status: number, contentType: string, body: Buffer, units: UnitCounts | undefined): void {
-    const { ticket, answer: to } = this.#request;
+  answered(status: number, contentType: string, body: Buffer, reported: ReportedUnits): void {
+    const { ticket, answer: to, path } = this.#request;
     const send = (bytes: Buffer) => (usage: string) =>
       to.whole(status, ["content-type", contentType, usageHeader, usage], bytes);
     if (status >= 300) {
@@ -203,11 +227,18 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       this.#settle({ figures: noFigures, source: "counted", endReason }, send(body));
       return;
     }
-    const bound = { input: this.#inputEstimate(), output: ticket.permits * ticket.maxTokens };
-    const { asked } = ticket.units ?? {};
-    const answer = asked
-      ? unitAnswer(body, contentType, units, asked, this.#rates)
-      : wholeAnswer(body, this.#rates, bound);
+    if (!isAnswer(path, status, contentType, body)) {
+      this.broke("the model server sent a reply that is not an answer");
+      return;
+    }
+    const { units } = ticket;
+    const answer = units
+      ? unitAnswer(body, contentType, reported, { ...ticket, units }, this.#price)
+      : wholeAnswer(body, this.#price, ticket);
+    if (!answer) {
+      this.broke("the model server sent usage that the request does not allow");
+      return;
+    }
     this.#target.rate.add(answer.figures.output);
     this.#settle({ figures: answer.figures, source: answer.source, endReason: "stop" }, send(answer.body));
   }
@@ -215,7 +246,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   broke(message: string, cause?: Error): void {
     this.#plane.log.warn({ err: cause, requestId: this.#request.ticket.requestId }, message);
     if (this.#engine.wasSent) this.#cut("engine_error", message);
-    // No byte of it reached the engine: the gateway may go elsewhere.
+    // No byte reached the engine: the gateway may retry on another instance.
     else this.#settle(this.#settled, () => refuse(this.#request.answer, "not_ready", "the model server is away", 1));
   }
 
@@ -224,40 +255,43 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#forget();
   }
 
-  /** Ends a request that did not end by itself. */
+  /** Ends a request before its engine does. */
   #cut(reason: CutReason, message: string): void {
     const { output } = this.#counted();
+    if (this.#engine.wasSent && reason !== "drained") this.#target.unanswered(this);
     this.#phase = "settling";
     this.#isCut = true;
     this.dueMs = this.#plane.clock() + this.#plane.limits.recordMs;
     this.#stream?.flush();
     this.#engine.abort(message);
     const settle = (said: EngineFigures | undefined) => {
-      const own = said ?? this.#frames?.figures ?? this.#passedFigures(reason);
+      const allowed = said && allowedFigures(said, this.#request.ticket);
+      const own = (allowed === invalidUsage ? undefined : allowed) ?? this.#frames?.figures;
       // A client that left after the engine had the request pays for its prompt; else no output, no bill.
       const isBilled = output > 0 || (reason === "client_gone" && this.#engine.wasSent);
-      const figures = own ?? (isBilled ? this.#counted() : noFigures);
-      const source = said || this.#frames?.figures ? "engine" : output > 0 ? "counted" : "estimated";
+      const figures = isBilled ? (own ?? this.#passedFigures(reason) ?? this.#counted()) : noFigures;
+      const source =
+        allowed === invalidUsage ? "engine_usage_rejected" : own ? "engine" : output > 0 ? "counted" : "estimated";
       this.#settle({ figures, source, endReason: reason }, (usage) => this.#tell(reason, message, usage));
     };
     if (reason === "client_gone" || reason === "drained")
-      void askEngineUsage(this.#pool, this.#engineId()).then(settle);
+      void askEngineUsage(this.#pool, this.#engineId(), authorizationFor(this.#target.spec)).then(settle);
     else settle(undefined);
   }
 
-  /** A client that left in the middle of audio pays for it, where the engine cannot say how far it was. */
+  /** A client that disconnects during audio pays for all of it if the engine cannot report its progress. */
   #passedFigures(reason: CutReason): EngineFigures | undefined {
     const { units } = this.#request.ticket;
     if (!units) return undefined;
     return reason === "client_gone" && this.#passing?.hasPassed ? { ...noFigures, units: units.asked } : noFigures;
   }
 
-  /** The client of a request that was cut hears why, if it is still there. */
+  /** Sends the reason of a cut to the client, if it is still connected. */
   #tell(reason: CutReason, message: string, usage: string | undefined): void {
     const { answer } = this.#request;
     const code = usage === undefined ? "usage_not_recorded" : reason;
     if (this.#passing && answer.hasStarted) {
-      // Nothing in such an answer can say that it broke, but that it breaks off.
+      // Raw bytes cannot carry an error: cut the connection.
       answer.cut();
       return;
     }
@@ -273,6 +307,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #settle(settled: Settled, deliver: (usage: string) => void): void {
     const plane = this.#plane;
     const now = plane.clock();
+    if (settled.endReason === "stop") this.#target.stopping.answered(this);
     this.#phase = "settling";
     this.#settled = settled;
     this.dueMs = now + plane.limits.recordMs;
@@ -303,14 +338,15 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
 
   #clientClosed(): void {
     if (this.#phase === "waiting") {
-      this.#target.gate.leave(this);
+      this.#gate.leave(this);
       this.#done("client_gone_waiting");
     } else if (this.#phase === "engine") this.#cut("client_gone", "the client went away");
     this.#forget();
   }
 
   #counted(): EngineFigures {
-    return { ...noFigures, input: this.#inputEstimate(), output: this.#frames?.contentFrames ?? 0 };
+    const output = Math.min(this.#frames?.contentFrames ?? 0, maxOutput(this.#request.ticket));
+    return { ...noFigures, input: this.#inputEstimate(), output };
   }
 
   #inputEstimate(): number {
@@ -321,11 +357,11 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     return `${this.#request.ticket.requestId}.${this.#request.ticket.attempt}`;
   }
 
-  /** The permits go when the engine has closed; after a cut only once it has said what it did: it may still be stopping. */
+  /** Releases the permits when the engine has closed; after a cut only once its usage is known: it may still be stopping. */
   #leaveGate(): void {
     if (!this.#engine.isClosed || (this.#isCut && this.#phase !== "ended")) return;
     const { input, output, units } = this.#settled.figures;
-    this.#target.gate.release(this, input + output + unitWeight(units));
+    this.#gate.release(this, input + output + unitWeight(units));
   }
 
   #done(outcome: Outcome): void {
@@ -355,19 +391,9 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     });
   }
 
-  /** Off the deadlines once both sides are closed. */
+  /** Removes the request from the deadlines once both sides are closed. */
   #forget(): void {
     if (this.#phase !== "ended" || !this.#request.answer.isClosed) return;
     if (this.#engine.isClosed || !this.#record) this.#plane.deadlines.delete(this);
   }
 }
-
-const outcomeOf: Readonly<Record<EndReason, Outcome>> = {
-  stop: "ok",
-  client_gone: "client_gone",
-  engine_error: "engine_error",
-  engine_timeout: "engine_timeout",
-  refused: "engine_refused",
-  drained: "drained",
-  lost: "engine_error",
-};

@@ -1,45 +1,55 @@
-// Admission to one engine: never more sequences than its batch holds, a bounded wait, fairness between accounts.
-// Pure but for the injected clock. A waiter too wide for what is free is not overtaken: it would starve behind narrow ones.
+// Admission to one engine: at most as many sequences as its batch holds, a bounded wait, fairness between accounts.
+// Pure except for the injected clock. A waiter that needs more permits than are free is not overtaken: otherwise it would
+// starve behind narrow ones.
 import { FairQueue, type Queued } from "./fair-queue.ts";
-
-export interface Waiter extends Queued {
-  /** Sequences; one wider than the whole batch runs alone. */
-  readonly permits: number;
-  /** Where there is no place at once it is refused as busy. */
-  readonly isHasty?: boolean;
-  admitted(): void;
-  /** It has left the queue. `busy`: the queue was full or the wait too long. */
-  refused(why: "busy" | "draining"): void;
-}
-
-export interface GateOptions {
-  readonly permits: number;
-  /** Monotonic ms. */
-  readonly clock: () => number;
-  readonly maxWaitMs: number;
-  /** Most waiters; default 4 times the permits, at least `leastQueue`. */
-  readonly queueLimit?: number;
-}
-
-/** An account may have so many requests at once of a model, unless it was given more: one instance turns none of them away. */
-export const leastQueue = 200;
 
 interface Turn {
   readonly permits: number;
   readonly sinceMs: number;
 }
 
+export interface Waiter extends Queued {
+  /** Sequences, or seconds of audio; one wider than the whole batch runs alone. */
+  readonly permits: number;
+  /** Refused as busy when it cannot be admitted at once. */
+  readonly isHasty?: boolean;
+  /** Set while it holds permits. Changed by the gate only. */
+  turn?: Turn | undefined;
+  admitted(): void;
+  /** The waiter has left the queue. `busy`: the queue was full or the wait too long. */
+  refused(why: "busy" | "draining"): void;
+}
+
+export interface GateOptions {
+  readonly permits: number;
+  /** Maximum permits of one waiter; default: all. */
+  readonly maxPermitsEach?: number;
+  /** Maximum permits of one account above its first request; default: all. */
+  readonly maxPermitsOfAccount?: number;
+  /** Monotonic ms. */
+  readonly clock: () => number;
+  readonly maxWaitMs: number;
+  /** Maximum number of waiters; default 4 times the permits, at least `minQueueLimit`. */
+  readonly queueLimit?: number;
+}
+
+/** Default number of concurrent requests of an account to a model: one instance must be able to queue all of them. */
+export const minQueueLimit = 200;
+
 export class Gate {
   readonly #clock: () => number;
   readonly #maxWaitMs: number;
   readonly #queueLimit: number | undefined;
+  readonly #maxEach: number;
+  readonly #maxOfAccount: number;
+  readonly #usedBy = new Map<string, number>();
   readonly #queue = new FairQueue<Waiter>();
-  readonly #turns = new Map<Waiter, Turn>();
   readonly #waitingSince = new Map<Waiter, number>();
   #capacity: number;
+  #inFlight = 0;
   #used = 0;
   #waitingPermits = 0;
-  /** Its turn has come, but it needs more permits than are free. */
+  /** First in line, but needs more permits than are free. */
   #nextInLine: Waiter | undefined;
   #serviceMs = 0;
 
@@ -47,12 +57,14 @@ export class Gate {
     this.#clock = options.clock;
     this.#maxWaitMs = options.maxWaitMs;
     this.#queueLimit = options.queueLimit;
+    this.#maxEach = options.maxPermitsEach ?? Number.POSITIVE_INFINITY;
+    this.#maxOfAccount = options.maxPermitsOfAccount ?? Number.POSITIVE_INFINITY;
     this.#capacity = Math.max(1, options.permits);
   }
 
   /** Requests running and waiting; permits in use. */
   get inFlight(): number {
-    return this.#turns.size;
+    return this.#inFlight;
   }
   get waiting(): number {
     return this.#queue.size;
@@ -63,12 +75,12 @@ export class Gate {
 
   /** Calls `admitted` or `refused`, now or later. */
   enter(waiter: Waiter): void {
-    if (this.#queue.size === 0 && this.#fits(waiter)) {
+    if (this.#queue.size === 0 && this.#fits(waiter) && this.#isWithinShare(waiter)) {
       this.#admit(waiter);
       return;
     }
-    const isFull = this.#queue.size >= (this.#queueLimit ?? Math.max(leastQueue, 4 * this.#capacity));
-    if (waiter.isHasty || (isFull && !this.#makeRoomFor(waiter))) {
+    const isFull = this.#queue.size >= (this.#queueLimit ?? Math.max(minQueueLimit, 4 * this.#capacity));
+    if (waiter.isHasty || (isFull && !this.#evictFor(waiter))) {
       waiter.refused("busy");
       return;
     }
@@ -78,17 +90,21 @@ export class Gate {
     this.#pump();
   }
 
-  /** The waiter gave up: no callback comes. No-op when it is not waiting. */
+  /** Removes a waiter that gave up, without a callback. No-op when it is not waiting. */
   leave(waiter: Waiter): void {
     if (this.#take(waiter)) this.#pump();
   }
 
-  /** `actualCost` in virtual tokens corrects what the account was charged at admission. No-op when it holds nothing. */
+  /** `actualCost` (virtual tokens) replaces the cost charged to the account at admission. No-op when it holds no permits. */
   release(waiter: Waiter, actualCost: number): void {
-    const turn = this.#turns.get(waiter);
+    const { turn } = waiter;
     if (!turn) return;
-    this.#turns.delete(waiter);
+    waiter.turn = undefined;
+    this.#inFlight -= 1;
     this.#used -= turn.permits;
+    const left = (this.#usedBy.get(waiter.account) ?? 0) - turn.permits;
+    if (left > 0) this.#usedBy.set(waiter.account, left);
+    else this.#usedBy.delete(waiter.account);
     this.#queue.ended(waiter, actualCost);
     const took = this.#clock() - turn.sinceMs;
     this.#serviceMs = this.#serviceMs === 0 ? took : this.#serviceMs * 0.9 + took * 0.1;
@@ -100,7 +116,7 @@ export class Gate {
     this.#pump();
   }
 
-  /** Refuses those who have waited too long. Call it now and then. */
+  /** Refuses waiters that have waited too long. Call it periodically. */
   expire(): void {
     const before = this.#clock() - this.#maxWaitMs;
     // Oldest first: a Map keeps the order of insertion.
@@ -112,7 +128,7 @@ export class Gate {
     this.#pump();
   }
 
-  /** Refuses every waiter with `draining`; what runs goes on. */
+  /** Refuses every waiter with `draining`; running requests continue. */
   drain(): void {
     for (const waiter of [...this.#queue]) {
       this.#take(waiter);
@@ -120,15 +136,15 @@ export class Gate {
     }
   }
 
-  /** When a place may be free for one more, from what requests took lately. 1..60. */
+  /** Estimated seconds until one more request can be admitted, from recent service times. 1..60. */
   retryAfterSeconds(): number {
     const rounds = (this.#waitingPermits + 1) / this.#capacity;
     return Math.min(60, Math.max(1, Math.ceil((rounds * this.#serviceMs) / 1000)));
   }
 
   /** A queue full of one account's requests must not shut out the others. */
-  #makeRoomFor(waiter: Waiter): boolean {
-    const last = this.#queue.toMakeRoomFor(waiter.account);
+  #evictFor(waiter: Waiter): boolean {
+    const last = this.#queue.toEvictFor(waiter.account);
     if (!last || last === this.#nextInLine) return false;
     this.#take(last);
     last.refused("busy");
@@ -136,7 +152,12 @@ export class Gate {
   }
 
   #need(waiter: Waiter): number {
-    return Math.min(Math.max(1, waiter.permits), this.#capacity);
+    return Math.min(Math.max(1, waiter.permits), this.#maxEach, this.#capacity);
+  }
+
+  #isWithinShare(waiter: Waiter): boolean {
+    const used = this.#usedBy.get(waiter.account) ?? 0;
+    return used === 0 || used + this.#need(waiter) <= this.#maxOfAccount;
   }
 
   #fits(waiter: Waiter): boolean {
@@ -154,7 +175,9 @@ export class Gate {
   #admit(waiter: Waiter): void {
     const permits = this.#need(waiter);
     this.#used += permits;
-    this.#turns.set(waiter, { permits, sinceMs: this.#clock() });
+    this.#usedBy.set(waiter.account, (this.#usedBy.get(waiter.account) ?? 0) + permits);
+    waiter.turn = { permits, sinceMs: this.#clock() };
+    this.#inFlight += 1;
     this.#queue.started(waiter);
     waiter.admitted();
   }
@@ -162,7 +185,7 @@ export class Gate {
   #pump(): void {
     for (;;) {
       if (this.#queue.size === 0) return;
-      this.#nextInLine ??= this.#queue.next();
+      this.#nextInLine ??= this.#queue.next((waiter) => this.#isWithinShare(waiter));
       const next = this.#nextInLine;
       if (!next || !this.#fits(next)) return;
       this.#take(next);

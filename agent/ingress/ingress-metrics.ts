@@ -1,7 +1,8 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { EndReason } from "../../proto/usage.ts";
 import type { Target } from "./target.ts";
 
-/** How a request ended, for metrics and the request line. */
+/** Outcome of a request, for metrics and the request line. */
 export type Outcome =
   | "ok"
   | "client_gone"
@@ -17,7 +18,19 @@ export type Outcome =
   | "unknown_instance"
   | "spool"
   | "ticket"
+  | "stops_server"
   | "bad_request";
+
+/** Outcome of a request that was sent to its engine. */
+export const outcomeOf: Readonly<Record<EndReason, Outcome>> = {
+  stop: "ok",
+  client_gone: "client_gone",
+  engine_error: "engine_error",
+  engine_timeout: "engine_timeout",
+  refused: "engine_refused",
+  drained: "drained",
+  lost: "engine_error",
+};
 
 export interface IngressMetrics {
   count(outcome: Outcome): void;
@@ -41,7 +54,7 @@ export function ingressMetrics(registry: Registry, targets: () => Iterable<Targe
       },
     });
   gauge("stoker_ingress_in_flight", "Requests running on the engine", (t) => t.running.size);
-  gauge("stoker_ingress_waiting", "Requests waiting for a place in the engine's batch", (t) => t.gate.waiting);
+  gauge("stoker_ingress_waiting", "Requests waiting for a place in the engine's batch", (t) => t.waiting);
   gauge("stoker_ingress_max_batch_size", "Requests that may run on the engine at once", (t) => t.spec.maxBatchSize);
   const requests = new Counter({
     name: "stoker_ingress_requests_total",

@@ -1,4 +1,4 @@
-// What one request of the data plane may hold, and how long each of its states may last.
+// Limits of one request on the data plane: the bytes it holds and the duration of each of its states.
 import { expiredEndMs } from "../../proto/peer-tls.ts";
 
 export interface Limits {
@@ -16,15 +16,15 @@ export interface Limits {
   readonly stalledClientMs: number;
   /** Longest wait for a usage record to be durable. */
   readonly recordMs: number;
-  /** A connection may take so long for the head of a request, its first included. */
+  /** Maximum time for the head of a request, also the first on a connection. */
   readonly headMs: number;
   /** Longer than a gateway keeps an idle connection: the side that sends must be the one that closes. */
   readonly idleMs: number;
-  /** What is open at a dashboard whose instance is ended is cut after this: a little later than its program would be killed. */
+  /** Time after which connections to a dashboard of a stopped instance are cut: slightly after its program is killed. */
   readonly dashboardEndMs: number;
-  /** Once a certificate of a connection has expired, its peer has so long to open another before new requests on it are refused. */
+  /** Time after the expiry of a certificate in which its peer opens another connection; then new requests are refused. */
   readonly expiredPatienceMs: number;
-  /** And what runs on it so long before it is cut. */
+  /** Time after the expiry at which running requests on the connection are cut. */
   readonly expiredEndMs: number;
 }
 

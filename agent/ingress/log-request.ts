@@ -1,4 +1,4 @@
-// One line per request, never its body. The same fields whatever happened, so that a chaos run can add them up.
+// Logs one line per request, never its body. The fields are the same for every outcome, so that chaos tests can sum them.
 import type { Logger } from "pino";
 import type { Ticket } from "../../proto/ticket.ts";
 import type { EngineFigures } from "./find-usage.ts";

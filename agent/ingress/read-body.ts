@@ -1,11 +1,11 @@
-// The request's body as one buffer. What all requests hold together is bounded as well as what each one holds.
+// Reads the request's body into one buffer. Both the size of each body and the total of all held bodies are bounded.
 import type { IncomingMessage } from "node:http";
 import type { Plane } from "./plane.ts";
 
 export type BodyProblem = "too_large" | "busy";
 /**
- * Calls back once, unless the client goes before the end (the answer's `close` tells). The bytes of a body that was handed
- * over count as held until the caller takes them off `plane.heldBodyBytes`.
+ * Calls back once, unless the client disconnects before the end (the answer's `close` reports that). The bytes of a returned
+ * body count as held until the caller subtracts them from `plane.heldBodyBytes`.
  */
 export type ReadBody = (done: (body: Buffer | BodyProblem) => void) => void;
 

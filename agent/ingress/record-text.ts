@@ -1,39 +1,45 @@
-// A request's usage record, as the text that the spool keeps and the control plane reads (proto/usage-record.ts). Written
-// field by field: building an object of thirty fields twice and stringifying it costs three times as much.
-import type { UnitCounts } from "../../proto/money.ts";
-import type { Ticket, TicketUnits } from "../../proto/ticket.ts";
+// A request's usage record, as the text that the spool keeps and the control plane reads (proto/usage-record.ts).
+import type { Ticket } from "../../proto/ticket.ts";
 import type { EndReason, UsageSource } from "../../proto/usage.ts";
+import { type UsageReport, writeUsageRecord } from "../../proto/usage-record.ts";
 import { type EngineFigures, noFigures } from "./find-usage.ts";
 import type { RecordRow } from "./spool.ts";
 
-export interface End {
+/** Usage of a request and the reason it ended. */
+export interface Settled {
   readonly figures: EngineFigures;
   readonly source: UsageSource;
   readonly endReason: EndReason;
+}
+
+export interface End extends Settled, Omit<UsageReport, "usage" | "nodeEpoch" | "queueMs" | keyof Settled> {
   /** Control-plane time. */
   readonly endedAtMs: number;
-  /** From the request's arrival; 0: no byte came. */
+  /** From the request's arrival; 0: no byte arrived. */
   readonly firstByteMs: number;
   readonly totalMs: number;
 }
 
 export class RecordText {
   readonly #ticket: Ticket;
+  /** Sealed text, unchanged: the settlement verifies its bytes. */
+  readonly #ticketJson: string;
   readonly #nodeEpoch: bigint;
   readonly #startedMs: number;
   readonly #queueMs: number;
 
-  /** `startedMs`: control-plane time. */
-  constructor(ticket: Ticket, nodeEpoch: bigint, startedMs: number, queueMs: number) {
+  /** `ticketText`: the sealed JSON of `ticket`. `startedMs`: control-plane time. */
+  constructor(ticket: Ticket, ticketText: string, nodeEpoch: bigint, startedMs: number, queueMs: number) {
     this.#ticket = ticket;
+    this.#ticketJson = JSON.stringify(ticketText);
     this.#nodeEpoch = nodeEpoch;
     this.#startedMs = startedMs;
     this.#queueMs = queueMs;
   }
 
   /**
-   * The record as it would stand if this agent died now: reason `lost`, no output. Its input counts only if the gateway
-   * delivered something of the answer.
+   * The record that counts if this agent dies now: reason `lost`, no output. Its input counts only if the gateway delivered
+   * something of the answer.
    */
   started(): RecordRow {
     const { requestId, attempt, leaseIds, inputTokensEstimate } = this.#ticket;
@@ -54,55 +60,11 @@ export class RecordText {
     return { requestId, attempt, leaseIds, json: this.#write(end) };
   }
 
-  #write({ figures, source, endReason, endedAtMs, firstByteMs, totalMs }: End): string {
-    const { requestId, attempt, admittedAtMs, hold, units } = this.#ticket;
-    // A control plane whose clock was stepped admits in a time that this host has not heard of yet: no interval is negative.
-    const ended = Math.max(admittedAtMs, Math.round(endedAtMs));
-    return (
-      `{"requestId":${JSON.stringify(requestId)},"attempt":${attempt},"admittedAtMs":${admittedAtMs},"endedAtMs":${ended},` +
-      `${sharedText(this.#ticket, this.#nodeEpoch)},"holdNanoUsd":"${hold}","inputTokens":${figures.input},` +
-      `"cachedInputTokens":${figures.cachedInput},"outputTokens":${figures.output},"reasoningTokens":${figures.reasoning},` +
-      `"source":"${source}","endReason":"${endReason}","queueMs":${this.#queueMs},"firstByteMs":${Math.round(firstByteMs)},` +
-      `"totalMs":${Math.round(totalMs)}${units ? unitText(units, figures.units) : ""}}`
-    );
+  #write({ figures, ...end }: End): string {
+    const { requestId, attempt, admittedAtMs } = this.#ticket;
+    // A control plane whose clock was stepped admits in a time that this host has not received yet: no interval is negative.
+    const endedAtMs = Math.max(admittedAtMs, end.endedAtMs);
+    const report = { ...end, usage: figures, endedAtMs, nodeEpoch: this.#nodeEpoch, queueMs: this.#queueMs };
+    return writeUsageRecord(requestId, attempt, report, this.#ticketJson);
   }
-}
-
-/** Most requests to a host are of the payer, model and price of one shortly before. */
-let last: { readonly ticket: Ticket; readonly nodeEpoch: bigint; readonly text: string } | undefined;
-
-function sharedText(ticket: Ticket, nodeEpoch: bigint): string {
-  if (!last || last.nodeEpoch !== nodeEpoch || !sharesAll(last.ticket, ticket)) {
-    const { instanceId, deployId, account, keyId, replicaId, model, leaseIds, priceVersion, discountId, rates } =
-      ticket;
-    const [inputRate, cachedInputRate, outputRate] = rates;
-    const shared = {
-      ...{ instanceId, deployId, nodeEpoch: `${nodeEpoch}`, accountId: account, keyId, replicaId, model, leaseIds },
-      ...{ priceVersion, discountId: discountId ?? "", inputRate, cachedInputRate, outputRate },
-    };
-    last = { ticket, nodeEpoch, text: JSON.stringify(shared).slice(1, -1) };
-  }
-  return last.text;
-}
-
-function sharesAll(a: Ticket, b: Ticket): boolean {
-  return (
-    a.account === b.account &&
-    a.keyId === b.keyId &&
-    a.model === b.model &&
-    a.instanceId === b.instanceId &&
-    a.deployId === b.deployId &&
-    a.replicaId === b.replicaId &&
-    a.priceVersion === b.priceVersion &&
-    a.discountId === b.discountId &&
-    isSame(a.leaseIds, b.leaseIds) &&
-    isSame(a.rates, b.rates)
-  );
-}
-
-const isSame = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((id, i) => id === b[i]);
-
-function unitText({ rates }: TicketUnits, counts: UnitCounts | undefined): string {
-  const [characterRate, audioRate, imageRate, imageUnit] = rates;
-  return `,${JSON.stringify({ characterRate, audioRate, imageRate, imageUnit, ...counts }).slice(1, -1)}`;
 }

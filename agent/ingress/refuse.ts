@@ -9,6 +9,7 @@ const statusOf: Readonly<Record<Refusal, number>> = {
   not_ready: 503,
   draining: 503,
   spool: 503,
+  stops_server: 422,
 };
 
 const typeOf: Readonly<Record<Refusal, string>> = {
@@ -18,9 +19,10 @@ const typeOf: Readonly<Record<Refusal, string>> = {
   not_ready: "server_error",
   draining: "server_error",
   spool: "server_error",
+  stops_server: "invalid_request_error",
 };
 
-/** The gateway may try elsewhere: nothing was generated and nothing is billed. */
+/** The gateway may retry on another instance: nothing was generated and nothing is billed. */
 export function refuse(answer: Answer, refusal: Refusal, message: string, retryAfterSeconds?: number): void {
   const headers = [refusalHeader, refusal];
   if (retryAfterSeconds !== undefined) headers.push("retry-after", String(retryAfterSeconds));
@@ -32,7 +34,7 @@ export function sendError(answer: Answer, status: number, message: string, code:
   answerJson(answer, status, errorBody(message, "server_error", code), usage ? [usageHeader, usage] : []);
 }
 
-/** As OpenAI-compatible clients read it: also the payload of an error frame, which the gateway passes on as it is. */
+/** Error body in the OpenAI format, also the payload of an error frame, which the gateway forwards unchanged. */
 export function errorBody(message: string, type: string, code: string): string {
   return JSON.stringify({ error: { message, type, param: null, code } });
 }

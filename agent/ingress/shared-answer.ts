@@ -1,5 +1,5 @@
 // An answer as a stream of a shared connection.
-import { answerWindow, type FrameSocket, frameKind, mostPayload, withFields } from "../../proto/frames.ts";
+import { answerWindow, type FrameSocket, frameKind, maxPayload, withFields } from "../../proto/frames.ts";
 import type { Answer } from "./answer.ts";
 
 const noBytes = Buffer.alloc(0);
@@ -13,12 +13,13 @@ export class SharedAnswer implements Answer {
   isClosed = false;
   readonly #socket: FrameSocket;
   readonly #stream: number;
-  /** What the gateway has not yet said to have passed on. */
+  /** Bytes that the gateway has not yet acknowledged. */
   #underWay = 0;
   #streamHead = eventStream;
   #drained: (() => void) | undefined;
   #listeners: (() => void)[] = [];
-  readonly #left: () => void;
+  #abandoned: (() => void) | undefined;
+  #left: () => void;
 
   /** `left`: called when it is closed. */
   constructor(socket: FrameSocket, stream: number, left: () => void) {
@@ -31,12 +32,21 @@ export class SharedAnswer implements Answer {
     this.#listeners.push(listener);
   }
 
+  onAbandoned(listener: (() => void) | undefined): void {
+    this.#abandoned = listener;
+  }
+
+  /** A reset that comes after the close still matters. */
+  get awaitsReset(): boolean {
+    return this.#abandoned !== undefined;
+  }
+
   whole(status: number, headers: readonly string[], body: Buffer): void {
     if (this.hasStarted || this.isClosed) return;
     this.hasStarted = true;
     this.status = status;
     const fields = [String(status), ...headers];
-    if (body.length <= mostPayload) this.#socket.send(frameKind.whole, this.#stream, withFields(fields, body));
+    if (body.length <= maxPayload) this.#socket.send(frameKind.whole, this.#stream, withFields(fields, body));
     else {
       this.#socket.send(
         frameKind.head,
@@ -56,9 +66,9 @@ export class SharedAnswer implements Answer {
   write(pieces: readonly Buffer[], drained: () => void): boolean {
     if (this.isClosed) return true;
     this.#head();
-    let hasRoom = true;
-    for (const piece of pieces) hasRoom = this.#data(piece);
-    if (hasRoom && this.#underWay <= answerWindow) return true;
+    let hasSpace = true;
+    for (const piece of pieces) hasSpace = this.#data(piece);
+    if (hasSpace && this.#underWay <= answerWindow) return true;
     this.#drained = drained;
     return false;
   }
@@ -75,14 +85,19 @@ export class SharedAnswer implements Answer {
   cut(): void {
     if (this.isClosed) return;
     this.#socket.send(frameKind.reset, this.#stream);
-    this.wasCut();
-  }
-
-  /** The gateway wants no more, or the connection is gone. */
-  wasCut(): void {
-    if (this.isClosed) return;
     this.isCut = true;
     this.#close();
+  }
+
+  /** The gateway abandoned the request, or the connection is closed. */
+  wasCut(): void {
+    const abandoned = this.#abandoned;
+    this.#abandoned = undefined;
+    if (!this.isClosed) {
+      this.isCut = true;
+      this.#close();
+    }
+    abandoned?.();
   }
 
   credited(bytes: number): void {
@@ -105,10 +120,10 @@ export class SharedAnswer implements Answer {
 
   #data(bytes: Buffer): boolean {
     this.#underWay += bytes.length;
-    let hasRoom = true;
-    for (let at = 0; at < bytes.length; at += mostPayload)
-      hasRoom = this.#socket.send(frameKind.data, this.#stream, bytes.subarray(at, at + mostPayload));
-    return hasRoom;
+    let hasSpace = true;
+    for (let at = 0; at < bytes.length; at += maxPayload)
+      hasSpace = this.#socket.send(frameKind.data, this.#stream, bytes.subarray(at, at + maxPayload));
+    return hasSpace;
   }
 
   #close(): void {
@@ -116,6 +131,8 @@ export class SharedAnswer implements Answer {
     this.#drained = undefined;
     this.#left();
     for (const listener of this.#listeners) listener();
+    // Refers to nothing of the request any more: see proto/slot-list.ts for what tables keep.
+    this.#left = () => {};
     this.#listeners = [];
   }
 }

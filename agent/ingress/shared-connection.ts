@@ -1,6 +1,7 @@
-// The agent's end of a shared connection: requests come as frames, each is handed on as one that came over HTTP would be.
+// Agent's end of a shared connection: requests arrive as frames, and each is handled like one that arrives over HTTP.
 import type { Duplex } from "node:stream";
 import { BadFrame, FrameSocket, frameKind, readFields } from "../../proto/frames.ts";
+import { keepNewest } from "../../proto/keep-newest.ts";
 import type { Answer } from "./answer.ts";
 import type { Plane } from "./plane.ts";
 import type { BodyProblem, ReadBody } from "./read-body.ts";
@@ -15,8 +16,10 @@ export interface SharedRequest {
   readonly readBody: ReadBody;
 }
 
-/** Requests open at once on one connection. */
-const mostStreams = 10_000;
+/** Maximum number of ended requests whose reset may still arrive; above it the oldest is forgotten. */
+const maxAwaitingReset = 1_000;
+/** Maximum number of open requests on one connection. */
+const maxStreams = 10_000;
 
 interface Stream {
   readonly answer: SharedAnswer;
@@ -24,9 +27,9 @@ interface Stream {
 }
 
 export interface SharedServer {
-  /** Takes no new request, and closes once the last answer has left. */
+  /** Accepts no new request, and closes once the last answer was sent. */
   retire(): void;
-  /** Closes it once everything queued has left; nothing more is taken. May be called again. */
+  /** Closes the connection once everything queued was sent; accepts nothing more. May be called again. */
   end(): void;
   cut(): void;
 }
@@ -40,6 +43,7 @@ export function acceptShared(
   gone: () => void,
 ): SharedServer {
   const streams = new Map<number, Stream>();
+  const ended = new Map<number, SharedAnswer>();
   let isRetired = false;
 
   function open(id: number, payload: Buffer, isWhole: boolean): void {
@@ -49,6 +53,7 @@ export function acceptShared(
     const body = new SharedBody(plane);
     const answer = new SharedAnswer(frames, id, () => {
       streams.delete(id);
+      if (answer.awaitsReset && !answer.isCut) keepNewest(ended, id, answer, maxAwaitingReset);
       body.letGo();
       endIfRetired();
     });
@@ -56,7 +61,7 @@ export function acceptShared(
       refuse(answer, "draining", "a certificate of this connection has expired; open another one", 1);
       return;
     }
-    if (streams.size >= mostStreams) {
+    if (streams.size >= maxStreams) {
       refuse(answer, "busy", "this host holds too many requests", 1);
       return;
     }
@@ -64,6 +69,11 @@ export function acceptShared(
     body.add(rest);
     if (isWhole) body.end();
     handle({ path, contentType, ticket, answer, readBody: (done) => body.read(done) });
+  }
+
+  function reset(id: number): void {
+    (streams.get(id)?.answer ?? ended.get(id))?.wasCut();
+    ended.delete(id);
   }
 
   function endIfRetired(): void {
@@ -74,11 +84,11 @@ export function acceptShared(
     frame(kind, id, payload) {
       if (kind === frameKind.wholeRequest) return open(id, payload, true);
       if (kind === frameKind.request) return open(id, payload, false);
-      // What concerns an answer that ended meanwhile is late, not wrong.
+      // A frame for an answer that has ended in the meantime is late, not wrong.
       const stream = streams.get(id);
       if (kind === frameKind.data) stream?.body.add(payload);
       else if (kind === frameKind.end) stream?.body.end();
-      else if (kind === frameKind.reset) stream?.answer.wasCut();
+      else if (kind === frameKind.reset) reset(id);
       else if (kind === frameKind.credit && payload.length === 4) stream?.answer.credited(payload.readUInt32BE(0));
       else throw new BadFrame(`a frame of kind ${kind}`);
     },
@@ -86,8 +96,9 @@ export function acceptShared(
       for (const { answer } of streams.values()) answer.socketDrained();
     },
     closed(error) {
-      plane.log.info({ reason: error.message }, "a gateway's connection ended");
+      plane.log.info({ reason: error.message }, "gateway connection closed");
       for (const { answer } of [...streams.values()]) answer.wasCut();
+      ended.clear();
       gone();
     },
   });
@@ -101,7 +112,7 @@ export function acceptShared(
   };
 }
 
-/** A request's body as it comes. What all requests hold together is bounded as well as what each one holds. */
+/** Collects a request's body. Both the size of each body and the total of all held bodies are bounded. */
 class SharedBody {
   readonly #plane: Plane;
   #parts: Buffer[] = [];
@@ -132,7 +143,7 @@ class SharedBody {
     this.#tell();
   }
 
-  /** From here on its bytes are the reader's to take off what is held. */
+  /** From here on the reader subtracts the bytes from those held. */
   read(done: (body: Buffer | BodyProblem) => void): void {
     this.#done = done;
     this.#tell();

@@ -1,5 +1,5 @@
-// The client's side of a stream: what one event-loop turn brought goes out as one write; a reader that is slower than
-// the engine pauses the engine.
+// Client side of a stream: sends the bytes of one event-loop turn as one write, and pauses the engine while the client reads
+// more slowly.
 import type { Answer } from "./answer.ts";
 
 export interface Source {
@@ -8,7 +8,7 @@ export interface Source {
 }
 
 export class StreamAnswer {
-  /** The client has not taken what was written: the engine is paused. */
+  /** The client has not read all written bytes: the engine is paused. */
   isStalled = false;
   readonly #answer: Answer;
   readonly #source: Source;
@@ -19,13 +19,13 @@ export class StreamAnswer {
     this.#source = source;
   }
 
-  /** Leaves with the rest of this turn. */
+  /** Sent together with the other bytes of this turn. */
   write(bytes: Buffer): void {
     if (this.#turn.length === 0) process.nextTick(flush, this);
     this.#turn.push(bytes);
   }
 
-  /** Writes what this turn brought so far. */
+  /** Writes the bytes of this turn so far. */
   flush(): void {
     const turn = this.#turn;
     if (turn.length === 0) return;
@@ -35,7 +35,7 @@ export class StreamAnswer {
     this.#source.pause();
   }
 
-  /** The last bytes and the figures; `usage` undefined when they are not on record. */
+  /** Sends the last bytes and the figures; `usage` is undefined when they were not recorded. */
   end(last: Buffer | string, usage: string | undefined): void {
     this.flush();
     this.#answer.end(Buffer.from(last), usage);

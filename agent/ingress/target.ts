@@ -1,38 +1,74 @@
-// One instance as the data plane sees it: its gate, its connections, what runs on it.
+// Data plane state of one instance: its gate, its connections and its running requests.
+
 import { Pool } from "undici";
+import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import { type Slot, SlotList } from "../../proto/slot-list.ts";
 import { engineIsIdle } from "./engine-work.ts";
 import { Gate } from "./gate.ts";
 import type { Limits } from "./limits.ts";
+import type { SentRequest, StoppingRequests } from "./stopping-requests.ts";
 import { TokenRate } from "./token-rate.ts";
 
-export interface IngressTarget {
+/** A path in `origin` is a prefix of every engine path. */
+export interface IngressTarget extends EngineAddress {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
-  /** Origin of the engine; a path in it is put before every engine path. */
-  readonly origin: string;
   readonly maxBatchSize: number;
   readonly ready: boolean;
   readonly draining: boolean;
   /** Origin of its dashboard, where it has one. */
   readonly dashboard?: string;
+  /**
+   * Way in which the engine receives the tenant of a request, to keep prefix caches apart: our headers (default), `cache_salt`
+   * in the body of a generation, or none.
+   */
+  readonly cacheIsolation?: "headers" | "body" | "none";
+  /** The operator lets accounts share the prefix cache of this deployment. */
+  readonly sharesPrefixCache?: boolean;
 }
 
-/** A request in flight, for shutdown. */
-export interface Cuttable {
+/**
+ * Long recordings use permits for seconds of audio instead of sequences of the batch: they run for minutes, in segments between
+ * which the engine serves others, so they must not block short requests. A recording counts as at most half an hour, and an
+ * account can hold at most half of the seconds.
+ */
+export const longAudio = {
+  fromMs: 300_000,
+  seconds: 7_200,
+  maxSecondsEach: 1_800,
+  maxSecondsOfAccount: 3_600,
+} as const;
+
+/** A request in flight. */
+export interface Cuttable extends SentRequest {
   /** Tokens of its prompt, estimated. */
   readonly promptTokens: number;
+  /** Set while it runs. Changed by the target only. */
+  running?: Slot<Cuttable> | undefined;
   /** Ends it now with reason `drained`. */
   cut(): void;
 }
 
+/** Limits of the unanswered requests that are kept in case their engine is found dead or stuck. */
+const [maxUnanswered, maxUnansweredBytes, unansweredMs] = [64, 8 * 1024 * 1024, 5 * 60_000];
+
 export class Target {
   readonly gate: Gate;
+  readonly longAudioGate: Gate;
   readonly rate: TokenRate;
-  readonly running = new Set<Cuttable>();
-  /** Requests that ended, however. */
+  readonly running = new SlotList<Cuttable>();
+  /** Shared by the instances of one deployment. */
+  readonly stopping: StoppingRequests;
+  /** Requests that ended without a reply from the engine, which may still work on them. */
+  readonly #unanswered: (SentRequest & { readonly atMs: number })[] = [];
+  #unansweredBytes = 0;
+  /** Requests in flight when the engine was found dead. They fail later and must not be counted again. */
+  readonly #counted = new WeakSet<Cuttable>();
+  readonly #clock: () => number;
+  /** Number of requests that ended, for any reason. */
   finished = 0;
-  /** Requests for which there was no place. */
+  /** Number of requests refused as `busy`. */
   turnedAway = 0;
   /** Typical output of one sequence here, for the gate's estimate. */
   typicalOutput = 256;
@@ -42,18 +78,31 @@ export class Target {
   #marked = false;
   #idle: (() => void)[] = [];
 
-  constructor(spec: IngressTarget, limits: Limits, clock: () => number) {
+  constructor(spec: IngressTarget, limits: Limits, clock: () => number, stopping: StoppingRequests) {
     this.spec = spec;
-    this.gate = new Gate({
-      permits: spec.maxBatchSize,
+    this.#clock = clock;
+    this.stopping = stopping;
+    const waiting = {
       clock,
       maxWaitMs: limits.maxWaitMs,
       ...(limits.queueLimit === undefined ? {} : { queueLimit: limits.queueLimit }),
+    };
+    this.gate = new Gate({ ...waiting, permits: spec.maxBatchSize });
+    const { seconds, maxSecondsEach, maxSecondsOfAccount } = longAudio;
+    this.longAudioGate = new Gate({
+      ...waiting,
+      permits: seconds,
+      maxPermitsEach: maxSecondsEach,
+      maxPermitsOfAccount: maxSecondsOfAccount,
     });
     this.rate = new TokenRate(clock);
     this.pool = connect(spec.origin);
     this.prefix = prefixOf(spec.origin);
     if (spec.ready) this.#warm();
+  }
+
+  get waiting(): number {
+    return this.gate.waiting + this.longAudioGate.waiting;
   }
 
   get isDraining(): boolean {
@@ -64,7 +113,7 @@ export class Target {
     const before = this.spec;
     this.spec = spec;
     if (spec.origin !== before.origin) {
-      // Another process behind the same name: what runs on the old one ends there.
+      // Another process of the same instance: running requests finish on the old one.
       void this.pool.close();
       this.pool = connect(spec.origin);
       this.prefix = prefixOf(spec.origin);
@@ -72,27 +121,48 @@ export class Target {
     }
     if (spec.maxBatchSize !== before.maxBatchSize) this.gate.resize(spec.maxBatchSize);
     if (spec.ready && (!before.ready || spec.origin !== before.origin)) this.#warm();
-    if (spec.draining) this.gate.drain();
+    if (spec.draining) this.#drainGates();
   }
 
   markDraining(): void {
     this.#marked = true;
-    this.gate.drain();
+    this.#drainGates();
   }
 
   started(request: Cuttable): void {
-    this.running.add(request);
+    request.running = this.running.add(request);
   }
 
   ended(request: Cuttable, outputTokens: number): void {
-    if (!this.running.delete(request)) return;
+    if (!request.running) return;
+    this.running.delete(request.running);
+    request.running = undefined;
     this.finished += 1;
     if (outputTokens > 0) this.typicalOutput += (outputTokens - this.typicalOutput) * 0.1;
     if (this.running.size > 0) return;
     for (const idle of this.#idle.splice(0)) idle();
   }
 
-  /** Of all that runs. */
+  /** The engine received this request and did not reply. */
+  unanswered(request: Cuttable): void {
+    if (this.#counted.has(request)) return;
+    const { account, body } = request;
+    this.#unanswered.push({ account, body, atMs: this.#clock() });
+    this.#unansweredBytes += body.length;
+    while (this.#unanswered.length > maxUnanswered || this.#unansweredBytes > maxUnansweredBytes)
+      this.#unansweredBytes -= this.#unanswered.shift()?.body.length ?? 0;
+  }
+
+  /** The engine died or is ended because it is stuck. Returns as `StoppingRequests.serverEnded`. */
+  serverEnded(): number {
+    const since = this.#clock() - unansweredMs;
+    const left = this.#unanswered.splice(0).filter(({ atMs }) => atMs >= since);
+    this.#unansweredBytes = 0;
+    for (const request of this.running) this.#counted.add(request);
+    return this.stopping.serverEnded([...this.running, ...left]);
+  }
+
+  /** Prompt tokens of all running requests. */
   promptTokens(): number {
     let sum = 0;
     for (const request of this.running) sum += request.promptTokens;
@@ -118,22 +188,29 @@ export class Target {
     });
   }
 
-  /** True once nothing runs here and the engine, where it can tell, has ended it as well; false at the deadline. */
+  /** True once nothing runs here, nor in the engine if it reports that; false at the deadline. */
   async quiet(deadlineMs: number, signal?: AbortSignal): Promise<boolean> {
     const until = performance.now() + deadlineMs;
     if (!(await this.drained(deadlineMs, signal))) return false;
-    return await engineIsIdle(this.pool, `${this.prefix}/health`, until - performance.now(), signal);
+    const path = `${this.prefix}/health`;
+    return await engineIsIdle(this.pool, path, authorizationFor(this.spec), until - performance.now(), signal);
   }
 
   /** Requests on it finish first. */
   close(): void {
-    this.gate.drain();
+    this.#drainGates();
     void this.pool.close();
+  }
+
+  #drainGates(): void {
+    this.gate.drain();
+    this.longAudioGate.drain();
   }
 
   /** The first request must not pay for the connection. */
   #warm(): void {
-    this.pool.request({ method: "GET", path: `${this.prefix}/health`, headersTimeout: 5_000 }).then(
+    const headers = authorizationFor(this.spec);
+    this.pool.request({ method: "GET", path: `${this.prefix}/health`, headers, headersTimeout: 5_000 }).then(
       (answer) => answer.body.dump(),
       () => {},
     );
@@ -141,7 +218,7 @@ export class Target {
 }
 
 function connect(origin: string): Pool {
-  // First byte and gaps are bounded by our own deadlines: undici cannot tell a long prefill from silence.
+  // First byte and gaps are bounded by our own deadlines: undici cannot distinguish a long prefill from a dead engine.
   return new Pool(new URL(origin).origin, {
     connections: null,
     pipelining: 1,

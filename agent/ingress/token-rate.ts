@@ -6,7 +6,7 @@ export class TokenRate {
   readonly #clock: () => number;
   readonly #buckets = new Float64Array(seconds);
   #second = 0;
-  /** All so far. */
+  /** Total output tokens. */
   total = 0;
 
   /** `clock`: monotonic ms. */

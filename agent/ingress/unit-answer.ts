@@ -1,8 +1,10 @@
-// What a task was that is not billed by tokens alone: by the engine's header or usage, else by what its answer shows, else
-// by what the gateway counted in the request. Pure.
-import type { TokenRates, UnitCounts } from "../../proto/money.ts";
-import { readUnits, type UsageSource } from "../../proto/usage.ts";
-import { type EngineFigures, findUsage, noFigures, withCost } from "./find-usage.ts";
+// Units of a task that is not billed by tokens only: from the engine's header or usage, otherwise from its answer, otherwise
+// from the gateway's count. Pure.
+import type { UnitCounts } from "../../proto/money.ts";
+import type { Ticket } from "../../proto/ticket.ts";
+import { readUnits, type UsageSource, unitNames } from "../../proto/usage.ts";
+import { allowedFigures } from "./allowed-usage.ts";
+import { count, type EngineFigures, findUsage, invalidUsage, noFigures, type Price, withCost } from "./find-usage.ts";
 import type { WholeAnswer } from "./whole-answer.ts";
 
 export interface UnitFigures {
@@ -10,38 +12,61 @@ export interface UnitFigures {
   readonly source: UsageSource;
 }
 
-/** Of an answer without JSON. `told`: the engine's header or trailer. */
-export function unitFigures(told: UnitCounts | undefined, asked: UnitCounts): UnitFigures {
-  if (told) return { figures: { ...noFigures, units: told }, source: "engine" };
-  return { figures: { ...noFigures, units: asked }, source: isExact(asked) ? "counted" : "estimated" };
+/** Figures of a unit-billed answer as its engine reports them; `invalid` for impossible counts. */
+export type ReportedUnits = UnitCounts | typeof invalidUsage | undefined;
+
+type UnitTicket = Ticket & { readonly units: NonNullable<Ticket["units"]> };
+
+/** Returns the figures of a reply without JSON from the engine's header or trailer; undefined for impossible figures. */
+export function unitFigures(reported: ReportedUnits, ticket: UnitTicket): UnitFigures | undefined {
+  const { asked } = ticket.units;
+  if (reported === undefined) {
+    return { figures: { ...noFigures, units: asked }, source: isExact(asked) ? "counted" : "estimated" };
+  }
+  if (reported === invalidUsage) return undefined;
+  const figures = allowedFigures({ ...noFigures, units: reported }, ticket);
+  return figures === invalidUsage ? undefined : { figures, source: "engine" };
 }
 
-/** A complete answer. An engine's own usage gets its cost; whatever else it is leaves as it came. */
+/**
+ * Returns a complete answer. The cost is added to an engine's own usage; all else stays unchanged. Undefined for impossible
+ * figures.
+ */
 export function unitAnswer(
   body: Buffer,
   contentType: string,
-  told: UnitCounts | undefined,
-  asked: UnitCounts,
-  rates: TokenRates,
-): WholeAnswer {
-  if (!contentType.startsWith("application/json")) return { body, ...unitFigures(told, asked) };
+  reported: ReportedUnits,
+  ticket: UnitTicket,
+  price: Price,
+): WholeAnswer | undefined {
+  if (!contentType.startsWith("application/json")) {
+    const known = unitFigures(reported, ticket);
+    return known && { body, ...known };
+  }
+  const { asked } = ticket.units;
   const span = findUsage(body);
   const text = span ? body.toString("utf8", span.valueStart, span.valueEnd) : "null";
   const usage = readUnitUsage(text);
-  const units = told ?? usage?.units;
-  const seen = units ?? seenIn(body, asked);
-  const figures: EngineFigures = { ...(usage?.tokens ?? noFigures), units: seen ?? asked };
+  if (reported === invalidUsage || usage === invalidUsage) return undefined;
+  const units = reported ?? usage?.units;
+  const tokens = usage?.tokens ?? noFigures;
+  const shown = units ? undefined : seenIn(body, asked);
+  // Counts taken from the reply itself are a guess: use the gateway's count where the ticket does not allow them.
+  const isGuessAllowed = shown && allowedFigures({ ...tokens, units: shown }, ticket) !== invalidUsage;
+  const seen = units ?? (isGuessAllowed ? shown : undefined);
+  const figures = allowedFigures({ ...tokens, units: seen ?? asked }, ticket);
+  if (figures === invalidUsage) return undefined;
   const source = units || (usage && !seen) ? "engine" : seen || isExact(asked) ? "counted" : "estimated";
   if (!span || !usage) return { body, figures, source };
   const parts = [
     body.subarray(0, span.valueStart),
-    Buffer.from(withCost(text, figures, rates)),
+    Buffer.from(withCost(text, figures, price)),
     body.subarray(span.valueEnd),
   ];
   return { body: Buffer.concat(parts), figures, source };
 }
 
-/** The gateway has the text that is spoken and knows how many inputs there are; what audio or pictures take it can only bound. */
+/** The gateway counts spoken text and inputs exactly; it can only bound audio and pictures. */
 const isExact = (asked: UnitCounts) => asked.audioMs === 0 && asked.images === 0;
 
 interface UnitUsage {
@@ -49,30 +74,34 @@ interface UnitUsage {
   readonly units: UnitCounts | undefined;
 }
 
-/** Our own fields, and `seconds` and `input_tokens`, as OpenAI-compatible engines say it of audio and images. */
-function readUnitUsage(text: string): UnitUsage | undefined {
+/** Reads our own fields, and `seconds` and `input_tokens` as OpenAI-compatible engines report audio and images. */
+function readUnitUsage(text: string): UnitUsage | typeof invalidUsage | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return undefined;
+    return invalidUsage;
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  if (value === null) return undefined;
+  if (typeof value !== "object" || Array.isArray(value)) return invalidUsage;
   const usage = value as Record<string, unknown>;
-  const input = count(usage["prompt_tokens"] ?? usage["input_tokens"]);
-  const output = count(usage["completion_tokens"] ?? usage["output_tokens"]) ?? 0;
-  const tokens = input === undefined ? undefined : { ...noFigures, input, output };
-  const seconds = usage["seconds"];
-  const units = readUnits(
-    typeof seconds === "number" && seconds >= 0 ? { audio_ms: Math.ceil(seconds * 1000), ...usage } : usage,
-  );
+  const given = usage["prompt_tokens"] ?? usage["input_tokens"];
+  const input = count(given);
+  const output = count(usage["completion_tokens"] ?? usage["output_tokens"]);
+  const { seconds = null } = usage;
+  const isTime = seconds === null || (typeof seconds === "number" && seconds >= 0 && Number.isFinite(seconds));
+  if (
+    Number.isNaN(input + output) ||
+    !isTime ||
+    Object.keys(unitNames).some((field) => Number.isNaN(count(usage[field])))
+  )
+    return invalidUsage;
+  const tokens = given == null ? undefined : { ...noFigures, input, output };
+  const units = readUnits(typeof seconds === "number" ? { audio_ms: Math.ceil(seconds * 1000), ...usage } : usage);
   return tokens || units ? { tokens, units } : undefined;
 }
 
-const count = (value: unknown) =>
-  Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
-
-/** What an answer shows of itself: pictures, or the length of what was heard. */
+/** Units that can be read from an answer itself: pictures, or the length of the audio. */
 function seenIn(body: Buffer, asked: UnitCounts): UnitCounts | undefined {
   if (asked.images > 0) {
     // Never parsed: pictures are megabytes of text.

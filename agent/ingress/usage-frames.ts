@@ -1,39 +1,49 @@
-// Reads a stream's frames only where usage may stand, and puts usage where the ticket wants it. A chunk of whole frames
-// without `"usage"`, a finish reason or [DONE] leaves as it came, uncopied. Pure: bytes in, bytes out.
-import type { TokenRates } from "../../proto/money.ts";
-import type { UsagePlacement } from "../../proto/ticket.ts";
+// Reads a stream's frames, validates usage and places it as the ticket requires, and ends a stream above its token limit. A
+// chunk that holds only whole frames with output is passed on without a copy. Pure: bytes in, bytes out.
+
+import { countPlain, frameEnd, frameOf, isPlain, isSilent, payloadOf, readChunk } from "../../proto/sse-frames.ts";
+import type { Ticket } from "../../proto/ticket.ts";
+import { allowedFigures, maxOutput, slackTokens } from "./allowed-usage.ts";
 import {
   type EngineFigures,
   findUsage,
+  invalidUsage,
+  type Price,
   readFigures,
   usageText,
   withCost,
   withoutUsage,
   withUsage,
 } from "./find-usage.ts";
-import { countFrames, frameEnd, frameOf, isPlain, payloadOf, readChunk } from "./sse-frames.ts";
 
 export const maxFrameBytes = 1024 * 1024;
 const newline = 10;
 
+type Terms = Pick<Ticket, "usage" | "inputTokensBound" | "maxTokens" | "permits" | "units">;
+
 export class UsageFrames {
-  /** Frames that carried generated text. */
+  /** Frames that carried generated output. */
   contentFrames = 0;
+  /** The engine sent usage that the ticket does not allow; it was dropped. */
+  hasInvalidUsage = false;
+  /** The engine generated more than the ticket allows: the stream ends here, the engine has to be stopped. */
+  isCutShort = false;
   figures: EngineFigures | undefined;
   /** [DONE] was read: `tail` holds the last bytes. */
   isDone = false;
-  /** A finish reason came: the answer is whole even if [DONE] does not come. */
-  isFinished = false;
   /** The engine itself sent an error frame. */
   isError = false;
 
-  readonly #placement: UsagePlacement;
-  readonly #rates: TokenRates;
+  readonly #terms: Terms;
+  readonly #price: Price;
+  readonly #maxFrames: number;
   readonly #out: (bytes: Buffer) => void;
   /** A frame whose end has not come yet. */
   #carry: Buffer[] = [];
   #carryBytes = 0;
-  #frames = 0;
+  /** JSON of the stream's first chunk; undefined until one came. */
+  #first: Buffer | undefined;
+  readonly #finished = new Set<number>();
   /** The JSON of the last chunk with a finish reason, without usage; under `merge` it waits for usage. */
   #finish: Buffer | undefined;
   #isHeld = false;
@@ -43,18 +53,18 @@ export class UsageFrames {
   #extra: Buffer | undefined;
   #usage: string | undefined;
 
-  /** `out` is called with what may leave, in order. */
-  constructor(placement: UsagePlacement, rates: TokenRates, out: (bytes: Buffer) => void) {
-    this.#placement = placement;
-    this.#rates = rates;
+  /** `out` is called with the bytes to send, in order. */
+  constructor(terms: Terms, price: Price, out: (bytes: Buffer) => void) {
+    this.#terms = terms;
+    this.#price = price;
+    this.#maxFrames = maxOutput(terms) + slackTokens;
     this.#out = out;
   }
 
-  /** Throws RangeError for a frame above 1 MiB. */
+  /** Throws RangeError for a frame above 1 MiB and for one that is not a chunk of an answer. */
   push(chunk: Buffer): void {
     if (this.isDone) return;
-    if (this.#carryBytes === 0 && !this.#isHeld && isPlain(chunk)) {
-      this.#countPlain(chunk);
+    if (this.#carryBytes === 0 && !this.#isHeld && this.#first && isPlain(chunk) && this.#countsPlain(chunk)) {
       this.#out(chunk);
       return;
     }
@@ -63,35 +73,43 @@ export class UsageFrames {
     else this.#split(this.#join(chunk));
   }
 
-  /** The last bytes: usage where it belongs, then [DONE]. `counted` stands in for an engine that gave no usage. */
+  /** A finish reason arrived: the reply is complete even without [DONE]. */
+  get isFinished(): boolean {
+    return this.#finished.size > 0;
+  }
+
+  /** Returns the last bytes: usage, then [DONE]. `counted` is used if the engine sent no usage. */
   tail(counted: EngineFigures): Buffer {
-    const usage = this.#usage ?? withCost(usageText(counted), counted, this.#rates);
+    const usage = this.#usage ?? withCost(usageText(counted), counted, this.#price);
     const done = Buffer.from("data: [DONE]\n\n");
-    const wantsChunk = this.#isRunning ? this.#usage === undefined : this.#placement !== "drop";
+    const wantsChunk = this.#isRunning ? this.#usage === undefined : this.#terms.usage !== "drop";
     if (this.#isHeld) return Buffer.concat([frameOf(withUsage(this.#finish as Buffer, usage)), done]);
     const chunk = wantsChunk ? (this.#extra ?? usageChunk(this.#finish)) : undefined;
     return chunk ? Buffer.concat([frameOf(withUsage(chunk, usage)), done]) : done;
   }
 
-  /** Usage stands on every chunk. */
+  /** Every chunk carries usage. */
   get #isRunning(): boolean {
-    return this.#placement === "continuous" || this.#placement === "continuous_merge";
+    return this.#terms.usage === "continuous" || this.#terms.usage === "continuous_merge";
   }
 
-  /** What is held back, for a stream that breaks. */
+  /** Returns the bytes held back, for a stream that breaks. */
   remains(): Buffer | undefined {
     return this.#isHeld ? this.#heldFrame() : undefined;
   }
 
-  /** The chunk held back, as one that is not the last. */
+  /** Returns the held chunk in the form of one that is not the last. */
   #heldFrame(): Buffer {
     const finish = this.#finish as Buffer;
     return frameOf(this.#isRunning && this.#running ? withUsage(finish, this.#running) : finish);
   }
 
-  #countPlain(chunk: Buffer): void {
-    this.contentFrames += countFrames(chunk, this.#frames);
-    this.#frames += 1;
+  /** True when the bytes may leave as they are. */
+  #countsPlain(bytes: Buffer): boolean {
+    const count = countPlain(bytes);
+    if (count < 0 || this.contentFrames + count > this.#maxFrames) return false;
+    this.contentFrames += count;
+    return true;
   }
 
   #keep(bytes: Buffer): void {
@@ -116,8 +134,7 @@ export class UsageFrames {
       const end = frameEnd(bytes, start);
       if (end < 0) break;
       const frame = bytes.subarray(start, end);
-      if (!this.#isHeld && isPlain(frame)) this.#countPlain(frame);
-      else {
+      if (this.#isHeld || !this.#first || !isPlain(frame) || !this.#countsPlain(frame)) {
         if (start > run) this.#out(bytes.subarray(run, start));
         this.#place(frame);
         run = end;
@@ -128,48 +145,89 @@ export class UsageFrames {
     if (start < bytes.length && !this.isDone) this.#keep(bytes.subarray(start));
   }
 
-  /** A frame that may hold usage, a finish reason or the end, or that comes while another is held. */
+  /** Ends the stream at the limit: every open choice finishes with `length`. */
+  #cutShort(): void {
+    this.isCutShort = true;
+    for (let index = 0; index < this.#terms.permits; index++)
+      if (!this.#finished.has(index)) this.#place(frameOf(lengthChunk(this.#first as Buffer, index)));
+    this.isDone = true;
+  }
+
+  /** Handles a frame that may hold usage, a finish reason or the end, or that arrives while another is held. */
   #place(frame: Buffer): void {
     const json = payloadOf(frame);
     if (!json) {
+      if (!isSilent(frame)) throw new RangeError(noChunk);
       this.#out(frame);
       return;
     }
     if (json.equals(doneMark)) {
+      if (!this.#first) throw new RangeError("the model server sent an answer without content");
       this.isDone = true;
       return;
     }
     const chunk = readChunk(json);
-    if (chunk.hasText) this.contentFrames += 1;
-    if (chunk.isError) this.isError = true;
-    if (chunk.isFinish) this.isFinished = true;
-    const span = findUsage(json);
-    const text = span ? json.toString("utf8", span.valueStart, span.valueEnd) : "null";
-    const figures = readFigures(text);
-    if (figures) {
-      this.figures = figures;
-      this.#usage = withCost(text, figures, this.#rates);
+    if (!chunk) throw new RangeError(noChunk);
+    if (chunk.hasOutput) {
+      if (this.contentFrames >= this.#maxFrames) {
+        this.#cutShort();
+        return;
+      }
+      this.contentFrames += 1;
     }
+    if (chunk.isError) this.isError = true;
+    for (const index of chunk.finished) this.#finished.add(index);
+    const span = findUsage(json);
+    const read = this.#readUsage(span ? json.toString("utf8", span.valueStart, span.valueEnd) : "null");
+    const figures = read === invalidUsage ? undefined : read;
     const bare = span ? withoutUsage(json, span) : json;
-    const isExtra = figures !== undefined && chunk.choices === 0 && !chunk.isError;
-    if (isExtra && this.#placement !== "continuous") {
+    this.#first ??= bare;
+    const isExtra = read !== undefined && chunk.choices === 0 && !chunk.isError;
+    if (isExtra && this.#terms.usage !== "continuous") {
       this.#extra = bare;
       return;
     }
     if (this.#isHeld) this.#out(this.#heldFrame());
     this.#isHeld = false;
     if (chunk.isFinish) this.#finish = bare;
-    if (chunk.isFinish && this.#placement.endsWith("merge")) {
+    if (chunk.isFinish && this.#terms.usage.endsWith("merge")) {
       this.#isHeld = true;
       this.#running = figures && this.#usage;
-    } else if (!figures) this.#out(frame);
+    } else if (!figures) this.#out(read === invalidUsage ? frameOf(bare) : frame);
     else this.#out(frameOf(this.#isRunning ? withUsage(bare, this.#usage as string) : bare));
+  }
+
+  /** Stores the figures and their text with the price. After invalid usage, later usage is ignored. */
+  #readUsage(text: string): EngineFigures | typeof invalidUsage | undefined {
+    const own = readFigures(text);
+    const figures = this.hasInvalidUsage && own ? invalidUsage : allowedFigures(own, this.#terms);
+    if (figures === invalidUsage) {
+      this.hasInvalidUsage = true;
+      this.figures = undefined;
+      this.#usage = undefined;
+    }
+    if (!figures || figures === invalidUsage) return figures;
+    this.figures = figures;
+    this.#usage = withCost(figures === own ? text : usageText(figures), figures, this.#price);
+    return figures;
   }
 }
 
 const doneMark = Buffer.from("[DONE]");
+const noChunk = "the model server sent an event that is no part of an answer";
 
-/** A chunk of usage alone, made of the last chunk the engine sent. */
+interface FirstChunk {
+  readonly choices?: readonly { readonly delta?: unknown }[];
+}
+
+/** A chunk like the stream's first that ends one choice. */
+function lengthChunk(first: Buffer, index: number): Buffer {
+  const chunk = JSON.parse(first.toString()) as FirstChunk;
+  const part = chunk.choices?.[0]?.delta === undefined ? { text: "" } : { delta: {} };
+  return Buffer.from(JSON.stringify({ ...chunk, choices: [{ index, ...part, finish_reason: "length" }] }));
+}
+
+/** Returns a chunk that holds only usage, made from the engine's last chunk. */
 function usageChunk(finish: Buffer | undefined): Buffer | undefined {
   if (!finish) return undefined;
   return Buffer.from(JSON.stringify({ ...(JSON.parse(finish.toString()) as object), choices: [] }));

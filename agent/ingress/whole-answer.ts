@@ -1,9 +1,12 @@
-// A complete answer: its usage found, priced and put back in place.
-import type { TokenRates } from "../../proto/money.ts";
+// Validates and prices the usage of a complete answer.
+import type { Ticket } from "../../proto/ticket.ts";
 import type { UsageSource } from "../../proto/usage.ts";
+import { allowedFigures, maxOutput } from "./allowed-usage.ts";
 import {
   type EngineFigures,
   findUsage,
+  invalidUsage,
+  type Price,
   readFigures,
   usageText,
   withCost,
@@ -17,27 +20,35 @@ export interface WholeAnswer {
   readonly source: UsageSource;
 }
 
-/** An engine that gives no usage is billed by an estimate, at most `bound`, and the answer says so in its usage. */
-export function wholeAnswer(body: Buffer, rates: TokenRates, bound: { input: number; output: number }): WholeAnswer {
+type Terms = Pick<Ticket, "inputTokensBound" | "inputTokensEstimate" | "maxTokens" | "permits" | "units">;
+
+/**
+ * An engine without usage is billed by an estimate, which is added to the answer. Undefined for impossible usage.
+ */
+export function wholeAnswer(body: Buffer, price: Price, terms: Terms): WholeAnswer | undefined {
   const span = findUsage(body);
   const text = span ? body.toString("utf8", span.valueStart, span.valueEnd) : "null";
-  const figures = readFigures(text);
+  const own = readFigures(text);
+  const figures = allowedFigures(own, terms);
+  if (figures === invalidUsage) return undefined;
   if (span && figures) {
+    // Figures above the limit are shown as they are billed.
+    const shown = figures === own ? text : usageText(figures);
     const parts = [
       body.subarray(0, span.valueStart),
-      Buffer.from(withCost(text, figures, rates)),
+      Buffer.from(withCost(shown, figures, price)),
       body.subarray(span.valueEnd),
     ];
     return { body: Buffer.concat(parts), figures, source: "engine" };
   }
   const estimated: EngineFigures = {
-    input: bound.input,
+    input: terms.inputTokensEstimate,
     cachedInput: 0,
-    output: Math.min(bound.output, Math.ceil(textLength(body) / 4)),
+    output: Math.min(maxOutput(terms), Math.ceil(textLength(body) / 4)),
     reasoning: 0,
   };
   const bare = span ? withoutUsage(body, span) : body;
-  const priced = withCost(usageText(estimated), estimated, rates);
+  const priced = withCost(usageText(estimated), estimated, price);
   return { body: withUsage(bare, priced), figures: estimated, source: "estimated" };
 }
 

@@ -26,7 +26,7 @@ export interface Seen {
 
 /** A longer time between two looks is not counted: the agent stood still, and its data path with it. */
 const longestSpanMs = minuteMs;
-/** What a kill of the agent can lose of a minute, in the customer's favour. */
+/** Part of a minute that a kill of the agent can lose, in the customer's favour. */
 const saveEveryMs = 10_000;
 
 export function createGpuMeter(deps: GpuMeterDeps) {
@@ -41,7 +41,7 @@ export function createGpuMeter(deps: GpuMeterDeps) {
   let isFailing = false;
   for (const tally of store.kept()) tallies.set(tally.instanceId, { tally, grownMs: lookedMs });
 
-  /** Minutes that nobody adds to any more; the clock may have gone back since they were begun. */
+  /** Minutes that no longer change; the clock may have been set back since they started. */
   function takeOver(nowMs: number, controlMs: number): Tally[] {
     const over: Tally[] = [];
     for (const [id, { tally, grownMs }] of tallies) {
@@ -104,7 +104,6 @@ function recordOf(tally: Tally, nodeEpoch: string): UsageRecord {
     nodeEpoch,
     source: "engine",
     endReason: "stop",
-    leaseIds: [],
     readyMs: tally.readyMs,
   };
 }

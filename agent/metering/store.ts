@@ -1,4 +1,4 @@
-// What the GPU meter needs kept across a restart of the agent. Implemented by state/, fsynced.
+// Port for the state that the GPU meter keeps across restarts of the agent. Implemented by state/, fsynced.
 import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { Tally } from "./tally.ts";
 

@@ -21,7 +21,7 @@ export type CommandEnd = "ok" | "rejected_epoch" | "duplicate" | "failed";
 
 export interface AgentMetrics {
   readonly registry: Registry;
-  /** What the gauges read; before it they read nothing. */
+  /** Sets the source of the gauges; before that they have no values. */
   observe(facts: AgentFacts): void;
   info(labels: Readonly<Record<(typeof infoLabels)[number], string>>): void;
   phase(instanceId: string, deployId: string, phase: string): void;

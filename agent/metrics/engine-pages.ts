@@ -1,14 +1,13 @@
 // The metrics pages of the engines on this host, as last read: passed on under their own names with deploy_id, instance_id
 // and node, and again under the names that are the same for every engine. A page goes with its instance; a dead engine
 // leaves its last page and does not fail the others'.
+import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import { type NormalisedName, normalisedNames } from "./engine-names.ts";
 import { type Family, labelText, parseMetrics, renderFamilies, type Sample } from "./metrics-text.ts";
 
-export interface EngineTarget {
+export interface EngineTarget extends EngineAddress {
   readonly instanceId: string;
   readonly deployId: string;
-  /** Of the engine. */
-  readonly origin: string;
   readonly ready: boolean;
 }
 
@@ -37,8 +36,8 @@ interface Known {
 const limitMs = 2_000;
 const pageLimitBytes = 4 * 1024 * 1024;
 /** With the names that are the same for every engine and its age: 600 series. */
-const mostSamplesPerEngine = 600 - normalisedNames.length - 1;
-const mostLoraSets = 32;
+const maxSamplesPerEngine = 600 - normalisedNames.length - 1;
+const maxLoraSets = 32;
 const dropped = /^(python_|process_|http_|nodejs_)/;
 
 export function createEnginePages(node: string, clock: () => number): EnginePages {
@@ -50,7 +49,11 @@ export function createEnginePages(node: string, clock: () => number): EnginePage
     try {
       const base = target.origin.replace(/\/+$/, "").replace(/\/v1$/, "");
       const bound = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
-      const answer = await fetch(`${base}/metrics`, { signal: bound, redirect: "error" });
+      const answer = await fetch(`${base}/metrics`, {
+        headers: authorizationFor(target),
+        signal: bound,
+        redirect: "error",
+      });
       if (!answer.ok) {
         await answer.body?.cancel();
         // A server without a metrics page is no failure.
@@ -125,15 +128,15 @@ export function createEnginePages(node: string, clock: () => number): EnginePage
   };
 }
 
-/** Whole families as far as there is room, those that every engine has first: half a histogram says what is not so. */
+/** Keeps whole families up to the limit, those that every engine has first: a partial histogram would be wrong. */
 function kept(families: readonly Family[]): readonly Family[] {
-  let room = mostSamplesPerEngine;
+  let left = maxSamplesPerEngine;
   const ordered = [...families.filter(isNormalised), ...families.filter((family) => !isNormalised(family))];
   return ordered.flatMap((family) => {
     if (dropped.test(family.name)) return [];
-    const samples = family.name === "vllm:lora_requests_info" ? family.samples.slice(0, mostLoraSets) : family.samples;
-    if (samples.length > room) return [];
-    room -= samples.length;
+    const samples = family.name === "vllm:lora_requests_info" ? family.samples.slice(0, maxLoraSets) : family.samples;
+    if (samples.length > left) return [];
+    left -= samples.length;
     return [{ ...family, samples }];
   });
 }

@@ -1,5 +1,5 @@
 // GPUs on the metrics page: our own names in base units, and on request those of the DCGM exporter, for boards that chart
-// them. A field that the driver does not tell has no series. Everything is read from the last sample.
+// them. A field that the driver does not report has no series. Everything is read from the last sample.
 import { Gauge, type Registry } from "prom-client";
 import type { GpuSample } from "../fingerprint/gpu-load.ts";
 
@@ -9,7 +9,7 @@ export interface GpuFacts {
   readonly samples: readonly GpuSample[];
   /** Undefined before the first sample. */
   readonly ageSeconds: number | undefined;
-  /** Of the inventory: also those that are not sampled. */
+  /** GPUs of the inventory, also those that are not sampled. */
   readonly known: readonly { readonly uuid: string; readonly index: number; readonly healthy: boolean }[];
   readonly lastXids: ReadonlyMap<string, number>;
   readonly allocated: readonly { readonly uuid: string; readonly deployId: string }[];
@@ -109,7 +109,7 @@ export function addGpuMetrics(registry: Registry, names: GpuMetricNames, facts: 
     function* (now: GpuFacts): Generator<readonly [Record<(typeof dcgmLabels)[number], string | number>, number]> {
       if (now.hasDcgmExporter) return;
       for (const sample of now.samples) {
-        // The exporter has other labels for slices, and figures that nvidia-smi does not tell.
+        // The exporter has other labels for slices, and figures that nvidia-smi does not report.
         if (sample.parentUuid !== undefined) continue;
         const value = read(sample, now);
         if (value !== undefined) yield [dcgmLabelsOf(sample, now.node), value];

@@ -1,4 +1,4 @@
-// How busy the whole machine is.
+// Load of the whole machine.
 import { readFile, statfs } from "node:fs/promises";
 import { cpus, freemem, totalmem } from "node:os";
 
@@ -39,7 +39,7 @@ function ticks(): { readonly busy: number; readonly all: number } {
   return { busy, all };
 }
 
-/** What programs may still ask for: file caches count as free. */
+/** Memory available to programs: file caches count as free. */
 async function availableBytes(): Promise<number> {
   const found = /^MemAvailable:\s+(\d+) kB$/m.exec(await readFile("/proc/meminfo", "utf8").catch(() => ""));
   return found ? Number(found[1]) * 1024 : freemem();

@@ -1,4 +1,4 @@
-// What one instance uses, from the control groups of its container (both layouts) or, for a child process, from /proc.
+// Resource usage of one instance, from the control groups of its container (both layouts) or, for a child process, from /proc.
 // Reads files alone: no engine is asked.
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ const clockTicksPerSecond = 100;
 const pageBytes = 4096;
 const noLimit = 2 ** 60;
 
-/** `identity`: as drivers tell it, `<container id>@<start>` or `<pid>@<start>`. Undefined where nothing can be seen. */
+/** `identity`: as drivers report it, `<container id>@<start>` or `<pid>@<start>`. Undefined if nothing can be read. */
 export async function instanceUsage(identity: string, { cgroup, proc } = roots): Promise<InstanceUsage | undefined> {
   const name = identity.split("@", 1)[0] ?? "";
   if (/^[0-9a-f]{12,64}$/.test(name)) return containerUsage(name, cgroup, proc);
@@ -43,7 +43,7 @@ async function containerUsage(name: string, root: string, proc: string): Promise
   return { id: `/${found}`, ...usage, pids, network: await interfaces(proc, pids[0]) };
 }
 
-/** Where engines put their containers, with the cgroupfs and the systemd driver. */
+/** Paths of engines' containers, with the cgroupfs and the systemd driver. */
 async function findGroup(root: string, name: string): Promise<string | undefined> {
   for (const [parent, prefix] of [
     ["docker", ""],

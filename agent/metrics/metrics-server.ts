@@ -1,9 +1,9 @@
-// The agent's own pages, on a port of their own so that a scrape needs no way through the data path. Each is made from
-// memory. `/inspect` is for who stands on the host: it answers callers of this machine alone.
-import { timingSafeEqual } from "node:crypto";
+// The agent's own pages, on a port of their own so that a scrape needs no access to the data path. Each is rendered from memory.
+// `/inspect` answers callers of this machine only.
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { BearerSecret } from "../../proto/bearer-secret.ts";
 
 export interface MetricsServer {
   readonly port: number;
@@ -21,9 +21,9 @@ export interface MetricsServerOptions {
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;
-  /** Bearer token that the pages ask for, local ones excepted; undefined: none. */
-  readonly token: string | undefined;
-  /** Told of each page that was sent: how long it took here, from the request to the answer's last byte given away. */
+  /** Token that every page requires; undefined: none. */
+  readonly token: BearerSecret | undefined;
+  /** Called for each page that was sent, with its duration from the request to the last byte written. */
   readonly took?: (path: string, seconds: number) => void;
 }
 
@@ -35,7 +35,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     const path = (req.url ?? "").split("?", 1)[0] ?? "";
     const page = req.method === "GET" ? pages[path] : undefined;
     if (!page || (page.isLocal && !isFromHere(req))) return void res.writeHead(404).end();
-    if (token !== undefined && !page.isLocal && !carries(req, token))
+    if (token && !token.matches(req.headers.authorization))
       return void res.writeHead(401, { "www-authenticate": "Bearer" }).end();
     Promise.resolve()
       .then(page.render)
@@ -61,9 +61,4 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
 function isFromHere({ socket }: IncomingMessage): boolean {
   const from = socket.remoteAddress ?? "";
   return from === "::1" || /^(::ffff:)?127\./.test(from) || from === socket.localAddress;
-}
-
-function carries(req: IncomingMessage, token: string): boolean {
-  const [given, wanted] = [Buffer.from(req.headers.authorization ?? ""), Buffer.from(`Bearer ${token}`)];
-  return given.length === wanted.length && timingSafeEqual(given, wanted);
 }

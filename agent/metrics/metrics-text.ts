@@ -2,7 +2,7 @@
 
 export interface Sample {
   readonly name: string;
-  /** What stands between the braces, as it was written; empty without braces. */
+  /** Text between the braces, unchanged; empty without braces. */
   readonly labels: string;
   /** Value and, where there is one, time stamp. */
   readonly value: string;
@@ -31,9 +31,9 @@ export function parseMetrics(page: string): readonly Family[] {
     return found;
   };
   for (const line of page.split("\n")) {
-    const told = /^# (HELP|TYPE) (\S+) ?(.*)$/.exec(line);
-    if (told) {
-      const [, what, name = "", text = ""] = told;
+    const comment = /^# (HELP|TYPE) (\S+) ?(.*)$/.exec(line);
+    if (comment) {
+      const [, what, name = "", text = ""] = comment;
       if (what === "HELP") family(name).help = text;
       else family(name).type = text.trim();
       continue;

@@ -1,10 +1,10 @@
-// What a container has written into its own layer, counted on the host in the upper directory of its root file system: asking
+// Bytes that a container has written into its own layer, counted on the host in the upper directory of its root file system: asking
 // the engine would have it count all it has, while others wait for it. Links are not followed.
 import { lstat, opendir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** More files than these are not counted: a figure that took minutes would be old before it was told. */
-const mostFiles = 50_000;
+/** Maximum number of counted files: a count that takes minutes would be stale. */
+const maxFiles = 50_000;
 const blockBytes = 512;
 
 /** `pid`: any of its processes. Undefined where the layer cannot be seen from here, or holds too many files. */
@@ -19,9 +19,9 @@ export async function writtenBytes(pid: number, signal: AbortSignal, proc = "/pr
     const entries = await opendir(next).catch(() => undefined);
     if (!entries && next === folder) return undefined;
     for await (const entry of entries ?? []) {
-      if (signal.aborted || ++files > mostFiles) return undefined;
+      if (signal.aborted || ++files > maxFiles) return undefined;
       const path = join(next, entry.name);
-      // Gone meanwhile: it takes nothing.
+      // Removed in the meantime: it uses no space.
       bytes += (await lstat(path).catch(() => undefined))?.blocks ?? 0;
       if (entry.isDirectory()) folders.push(path);
     }
@@ -29,7 +29,7 @@ export async function writtenBytes(pid: number, signal: AbortSignal, proc = "/pr
   return bytes * blockBytes;
 }
 
-/** Of the overlay that is mounted as the root. */
+/** Upper directory of the overlay that is mounted as the root. */
 function upperOf(mounts: string): string | undefined {
   for (const line of mounts.split("\n")) {
     const [own = "", shared = ""] = line.split(" - ");

@@ -1,7 +1,9 @@
-// What the driver keeps of one instance, in a folder of its own: who runs, how it ended, what it printed. Everything that
+// Folder of one instance in the process driver: its process, its exit and its output. Everything that
 // adoption needs stands here, so that it works after the loss of all other state of the agent.
+import { randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type BearerSecret, readBearerSecret } from "../../proto/bearer-secret.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { ProcessIdentity } from "./process-identity.ts";
 
@@ -32,20 +34,38 @@ export interface InstanceFolder {
   readonly pidFile: string;
   /** Written by the runtime once it listens. */
   readonly addressFile: string;
+  /** Secret that the runtime requires in every request; mode 0600. */
+  readonly secretFile: string;
 }
 
 export function instanceFolder(base: string, id: InstanceId): InstanceFolder {
   const path = join(base, id);
   const at = (name: string) => join(path, name);
-  return { path, log: at("runtime.log"), pidFile: at("pid"), addressFile: at("address.json") };
+  return {
+    path,
+    log: at("runtime.log"),
+    pidFile: at("pid"),
+    addressFile: at("address.json"),
+    secretFile: at("secret"),
+  };
 }
 
-/** Before anything runs: no process without a record, no record that names an older process. */
+/** Before anything runs: no process without a record, no record that names an older process. Each launch has a secret of its own. */
 export function writeLaunch(folder: InstanceFolder, launch: Launch): void {
   mkdirSync(folder.path, { recursive: true, mode: 0o700 });
-  for (const stale of [folder.pidFile, folder.addressFile, join(folder.path, "exit.json")])
+  for (const stale of [folder.pidFile, folder.addressFile, folder.secretFile, join(folder.path, "exit.json")])
     rmSync(stale, { force: true });
+  writeFileSync(folder.secretFile, randomBytes(32).toString("base64url"), { mode: 0o600, flag: "wx" });
   writeJson(join(folder.path, "process.json"), launch);
+}
+
+/** Undefined when the launch has no readable secret, e.g. one by an older agent. */
+export function readSecret(folder: InstanceFolder): BearerSecret | undefined {
+  try {
+    return readBearerSecret(folder.secretFile);
+  } catch {
+    return undefined;
+  }
 }
 
 export function writeIdentity(folder: InstanceFolder, launch: Launch, identity: ProcessIdentity): void {

@@ -18,7 +18,7 @@ const largeBytes = 16 * 1024 * 1024;
 const readBytes = 4 * 1024 * 1024;
 const maxLineChars = 8_192;
 
-/** What a launch writes ahead of its process's own lines; it is served to nobody. */
+/** Line that a launch writes before those of its process; it is never shown. */
 const launchMark = '{"stoker_launch":';
 
 /** Before a start. What is printed from now on has this moment or a later one; what was printed before keeps its own. */
@@ -28,7 +28,7 @@ export function beginLog(path: string, launchedAtMs: number): void {
   appendFileSync(path, `\n${launchMark}true,"time":${Math.floor(launchedAtMs)}}\n`, { mode: 0o600 });
 }
 
-/** While it is being written: the writer appends, so it goes on at the new end. What it writes meanwhile is lost. */
+/** While it is being written: the writer appends, so it goes on at the new end. Lines written in the meantime are lost. */
 export function trimLog(path: string): void {
   if (sizeOf(path) <= 2 * largeBytes) return;
   copyFileSync(path, `${path}.1`);

@@ -32,7 +32,7 @@ export function findMemoryCgroups(): MemoryCgroups | undefined {
   return found;
 }
 
-/** Whether the kernel ended something in it for its memory. */
+/** Returns true if the kernel killed a process in it for its memory. */
 export function hasOomKilled(group: string): boolean {
   const events = ["memory.events", "memory.oom_control"].map((name) =>
     attempt(() => readFileSync(join(group, name), "utf8")),
@@ -51,7 +51,7 @@ export function removeCgroup(group: string): void {
 }
 
 function make(group: string, version: 1 | 2, limitBytes: number): string {
-  // Counters of an earlier life would tell of deaths that were not this one's.
+  // Counters of an earlier process would report its kills.
   removeCgroup(group);
   mkdirSync(group);
   const set = (name: string, value: number): void => writeFileSync(join(group, name), String(value));

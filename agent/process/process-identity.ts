@@ -31,12 +31,12 @@ export function sendSignal(known: ProcessIdentity, signal: NodeJS.Signals): bool
   }
 }
 
-/** Whether the process was started with this variable; undefined where the system does not tell. */
+/** Returns true if the process was started with this variable; undefined if the system does not report it. */
 export function hasEnvironment(pid: number, name: string, value: string): boolean | undefined {
   try {
     return readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes(`${name}=${value}`);
   } catch {
-    // Our own children can always be read: on Linux this one is gone, or somebody else's.
+    // Our own children can always be read: on Linux this process has ended or is foreign.
     return isLinux ? false : undefined;
   }
 }

@@ -1,7 +1,9 @@
 // One runtime, from its launch to its end, started by this agent or adopted from an earlier one. An adopted process cannot
 // be waited for: looking at its identity is the only way to learn of its end, and its exit code stays unknown.
+
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as wait } from "node:timers/promises";
+import type { BearerSecret } from "../../proto/bearer-secret.ts";
 import type { Observed } from "../reconcile/driver.ts";
 import {
   type Exit,
@@ -11,23 +13,24 @@ import {
   readLaunch,
   readOrigin,
   readPid,
+  readSecret,
   writeExit,
   writeIdentity,
 } from "./instance-folder.ts";
 import { hasOomKilled } from "./memory-cgroup.ts";
-import { memoryCeiling } from "./memory-limit.ts";
 import { hasEnvironment, heldBytes, identify, isAlive, type ProcessIdentity, sendSignal } from "./process-identity.ts";
 import { launchVariable } from "./spawn-runtime.ts";
 import { endSurvivors } from "./survivors.ts";
 
 /** A launch whose process cannot be found after this long never happened. */
 const launchLimitMs = 5_000;
-/** An end is told without waiting longer for what it left behind to be found. */
+/** Maximum wait for the processes that it left behind, before its end is reported. */
 const survivorsLimitMs = 2_000;
 
 export class RuntimeProcess {
   readonly launch: Launch;
   readonly folder: InstanceFolder;
+  readonly #secret: BearerSecret | undefined;
   #identity: ProcessIdentity | undefined;
   #isChild = false;
   #origin: string | undefined;
@@ -38,11 +41,12 @@ export class RuntimeProcess {
   constructor(folder: InstanceFolder, launch: Launch, identity: ProcessIdentity | undefined, exit: Exit | undefined) {
     this.folder = folder;
     this.launch = launch;
+    this.#secret = readSecret(folder);
     this.#identity = identity;
     this.#exit = exit;
   }
 
-  /** What an earlier agent left in the folder. */
+  /** State that an earlier agent left in the folder. */
   static adopt(folder: InstanceFolder): RuntimeProcess | undefined {
     const record = readLaunch(folder);
     if (!record) return undefined;
@@ -122,7 +126,8 @@ export class RuntimeProcess {
     const named = { instanceId, deployId, generation, claimedGpus, identity: this.#nameOfIdentity() };
     if (this.#exit) return { ...named, state: "exited", ...this.#exit };
     if (!this.#identity || !this.#origin) return { ...named, state: "starting" };
-    return { ...named, state: "running", origin: this.#origin, startedAtMs: this.launch.launchedAtMs };
+    const { launchedAtMs: startedAtMs } = this.launch;
+    return { ...named, state: "running", origin: this.#origin, secret: this.#secret, startedAtMs };
   }
 
   #nameOfIdentity(): string {
@@ -146,7 +151,7 @@ export class RuntimeProcess {
     return this.#ending;
   }
 
-  /** Ended only once nothing of it is left: an agent that dies meanwhile leaves no exit, so the next one looks again. */
+  /** Ended only once nothing of it is left: an agent that dies in the meantime leaves no exit record, so the next one checks again. */
   async #settle(exitCode: number | undefined, signal: string | undefined): Promise<void> {
     const { cgroup, launchId } = this.launch;
     const finishedAtMs = Date.now();
@@ -162,4 +167,13 @@ export class RuntimeProcess {
       // The folder may be gone already; what is known in memory stands.
     }
   }
+}
+
+// A process has no memory limit, so its usage is polled. It can overshoot between two polls, so this driver is for development.
+
+const marginBytes = 64 * 1024 * 1024;
+
+/** Slightly above the grant, because the poll cannot stop an allocation at the limit. Undefined: no limit. */
+function memoryCeiling(grantedBytes: number): number | undefined {
+  return grantedBytes > 0 ? Math.max(grantedBytes + marginBytes, grantedBytes * 1.1) : undefined;
 }

@@ -30,6 +30,7 @@ export function spawnRuntime(
         ...Object.fromEntries(inherited.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))),
         ...plan.env,
         STOKER_ADDRESS_FILE: folder.addressFile,
+        STOKER_SECRET_FILE: folder.secretFile,
         [launchVariable]: launchId,
       },
     });

@@ -1,4 +1,4 @@
-// What a model server started and left behind when it ended. Its control group holds them all where there is one; elsewhere
+// Processes that a model server started and left behind when it ended. Its control group holds them all where there is one; elsewhere
 // the launch id in their environment proves whose they are. A process group alone would not: pids are given out again.
 import { readdir, readFile } from "node:fs/promises";
 import { membersOf } from "./memory-cgroup.ts";

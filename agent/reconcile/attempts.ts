@@ -1,6 +1,6 @@
-// Attempts that failed: counted, spaced, and given up with their reason.
+// Counts failed attempts, delays the next one, and gives up with the reason.
 import type { InstanceId } from "../../proto/ids.ts";
-import { afterCrash, type BackOff } from "./back-off.ts";
+import { afterCrash, afterCrashByRequest, type BackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
 import type { LogLine } from "./driver.ts";
 import { type Failure, gaveUp } from "./failure.ts";
@@ -12,15 +12,17 @@ type Attempt = Pick<Step, "kind" | "id">;
 export interface How {
   readonly isTerminal: boolean;
   readonly backOff: BackOff;
-  /** How long it ran before it failed. */
+  /** Time for which it ran before it failed. */
   readonly upMs?: number | undefined;
+  /** Deaths at which the request that caused this one was present; 0 or undefined: no such request is known. */
+  readonly deathsByRequest?: number;
 }
 
 export interface Attempts {
-  /** The last of too many is terminal, as is one that trying again cannot mend. */
+  /** Terminal when there were too many failures, or when a retry cannot help. */
   failed(step: Attempt, why: Failure, how: How): Promise<void>;
   restarted(id: InstanceId, deployId: string, reason: RestartReason): void;
-  /** The last lines of the instance's log; none when they cannot be had. */
+  /** Last lines of the instance's log; none when they cannot be read. */
   tail(step: Attempt): Promise<readonly LogLine[]>;
 }
 
@@ -36,9 +38,26 @@ export function createAttempts(deps: StepDeps): Attempts {
 
   return {
     tail,
-    async failed(step, why, { isTerminal, backOff, upMs = 0 }) {
+    async failed(step, why, { isTerminal, backOff, upMs = 0, deathsByRequest = 0 }) {
       const nowMs = clock();
       const before = book.get(step.id);
+      if (deathsByRequest > 0 && !isTerminal) {
+        const all = [...before.crashes, ...before.crashesByRequest];
+        const notBeforeMs = afterCrashByRequest(all, nowMs, deps.random(), backOff);
+        // The earlier deaths of the same request were counted before it was recognised.
+        const own = before.crashes.slice(Math.max(0, before.crashes.length - (deathsByRequest - 1)));
+        book.change(step.id, (facts) => ({
+          ...facts,
+          crashes: before.crashes.slice(0, before.crashes.length - own.length),
+          crashesByRequest: [...before.crashesByRequest, ...own, nowMs].filter((at) => nowMs - at < backOff.windowMs),
+          lastCrash: why,
+          weights: { kind: "unknown" },
+          notBeforeMs,
+        }));
+        const seen = { instance: step.id, code: why.code, why: why.message, deaths: deathsByRequest };
+        deps.log.warn({ ...seen, retryInMs: Math.round(notBeforeMs - nowMs) }, "instance stopped by a request");
+        return;
+      }
       const { crashes, next } = afterCrash(before.crashes, upMs, nowMs, deps.random(), backOff);
       const isLast = next.kind === "give-up";
       const failure = isLast && !isTerminal ? gaveUp(why, crashes.length, await tail(step)) : why;
@@ -47,14 +66,14 @@ export function createAttempts(deps: StepDeps): Attempts {
         ...facts,
         crashes,
         lastCrash: why,
-        // The next attempt may find the weights gone; looking costs little.
+        // The weights may have been evicted before the next attempt; checking is cheap.
         weights: { kind: "unknown" },
         failure: isOver ? failure : facts.failure,
         notBeforeMs: isLast ? facts.notBeforeMs : next.atMs,
       }));
-      const told = { instance: step.id, code: why.code, why: why.message, attempts: crashes.length };
-      if (isOver || isLast) deps.log.error(told, "instance failed");
-      else deps.log.warn({ ...told, retryInMs: Math.round(next.atMs - nowMs) }, "instance will be tried again");
+      const facts = { instance: step.id, code: why.code, why: why.message, attempts: crashes.length };
+      if (isOver || isLast) deps.log.error(facts, "instance failed");
+      else deps.log.warn({ ...facts, retryInMs: Math.round(next.atMs - nowMs) }, "instance will be tried again");
     },
     restarted(id, deployId, reason) {
       book.change(id, (facts) => ({ ...facts, restarts: facts.restarts + 1 }));

@@ -1,4 +1,4 @@
-// How long to wait after a crash, and when to give up.
+// Delay after a crash, and the limit at which to give up.
 
 /** Monotonic ms of the crashes since the last calm time, oldest first. */
 export type Crashes = readonly number[];
@@ -6,14 +6,14 @@ export type Crashes = readonly number[];
 export interface BackOff {
   readonly firstMs: number;
   readonly capMs: number;
-  /** Up to this share longer or shorter: instances that died together must not come back together. */
+  /** Random share by which a delay is longer or shorter: instances that died together must not restart together. */
   readonly spread: number;
   readonly giveUpAfter: number;
   readonly windowMs: number;
-  /** The crash of that number is the last where the series has taken so long and the attempts themselves are no longer: a
-   * source that accepts and says nothing takes its whole patience each time. */
+  /** Number and age of a series at which a crash is the last, if the attempts themselves were short: a source that accepts and
+   * then sends nothing uses its whole timeout each time. */
   readonly slow?: { readonly after: number; readonly seriesMs: number; readonly attemptMs: number };
-  /** Up so long, earlier crashes are forgotten. */
+  /** After this time without a crash, earlier crashes are forgotten. */
   readonly calmMs: number;
 }
 
@@ -26,21 +26,33 @@ export const crashBackOff: BackOff = {
   windowMs: 30 * minute,
   calmMs: 10 * minute,
 };
-/** It refused to start and never served: whoever deployed it waits for the reason. */
+/** For an instance that refused to start and never served: its owner waits for the reason. */
 export const startBackOff: BackOff = { ...crashBackOff, firstMs: 5_000, giveUpAfter: 3 };
-/** Nothing runs yet and the downloader has tried by itself: whoever deployed should know within a minute. */
+/** For downloads: nothing runs yet and the downloader has retried itself, so report the failure within a minute. */
 export const fetchBackOff: BackOff = {
   ...crashBackOff,
   firstMs: 2_000,
   slow: { after: 4, seriesMs: 35_000, attemptMs: 15_000 },
 };
 
+/** After a crash that a request caused: spaced like any other, never the last. `all`: crashes of both kinds. */
+export function afterCrashByRequest(all: Crashes, nowMs: number, random: number, policy: BackOff): number {
+  const { next } = afterCrash(
+    [...all].sort((a, b) => a - b),
+    0,
+    nowMs,
+    random,
+    { ...policy, giveUpAfter: Number.POSITIVE_INFINITY },
+  );
+  return next.kind === "retry" ? next.atMs : nowMs + policy.capMs;
+}
+
 export interface AfterCrash {
   readonly crashes: Crashes;
   readonly next: { readonly kind: "retry"; readonly atMs: number } | { readonly kind: "give-up" };
 }
 
-/** `random` in [0, 1). `upMs`: how long it ran before. */
+/** `random` in [0, 1). `upMs`: time for which it ran. */
 export function afterCrash(before: Crashes, upMs: number, nowMs: number, random: number, policy: BackOff): AfterCrash {
   const recent = upMs >= policy.calmMs ? [] : before.filter((atMs) => nowMs - atMs < policy.windowMs);
   const crashes = [...recent, nowMs];

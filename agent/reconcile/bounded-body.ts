@@ -1,6 +1,6 @@
-// Bodies of engines and of servers that are not ours: read to a limit, and not beyond.
+// Reads bodies of engines and foreign servers up to a limit.
 
-/** Throws when the body is longer; what follows is not read. */
+/** Throws when the body is longer; the rest is not read. */
 export async function boundedText(answer: Response, limitBytes: number): Promise<string> {
   if (!answer.body) return "";
   const pieces: Uint8Array[] = [];

@@ -1,4 +1,4 @@
-// Instances of our own runtime and servers that already run side by side: one driver for each kind, one port for the loop.
+// Combines the drivers of our own runtime, of external servers and of rentals behind one port.
 import type { InstanceId } from "../../proto/ids.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "./driver.ts";
 
@@ -16,7 +16,7 @@ export function combineDrivers(
   const inTurn = async (act: (driver: ContainerDriver) => Promise<void>) => {
     for (const driver of all) await act(driver);
   };
-  /** Where the instance is; the runtime's when it is nowhere. */
+  /** Returns the driver of the instance; the runtime's if none has it. */
   async function holder(id: InstanceId, signal: AbortSignal): Promise<ContainerDriver> {
     for (const driver of apart) if ((await driver.list(signal)).some((one) => one.instanceId === id)) return driver;
     return runtime;

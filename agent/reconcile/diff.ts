@@ -1,5 +1,5 @@
-// What is to be done, decided from values alone. Nothing is removed but what a tombstone names, and the exited container
-// of a generation that was replaced; an empty, missing or older desired state removes nothing.
+// Decides the next steps. Pure. Only instances named by a tombstone and exited containers of a replaced generation are removed;
+// an empty, missing or older desired state removes nothing.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { needsFetch } from "../engines/plan-instance.ts";
@@ -16,7 +16,7 @@ export type Running = Extract<Observed, { state: "running" }>;
 export type Step =
   | { readonly kind: "fetch"; readonly id: InstanceId; readonly spec: InstanceSpec__Output }
   | { readonly kind: "start"; readonly id: InstanceId; readonly spec: InstanceSpec__Output }
-  /** Another instance has its GPU. Tried again after a back-off, as what crashes. */
+  /** Another instance has its GPU. Retried after a back-off, like a crash. */
   | { readonly kind: "refuse"; readonly id: InstanceId; readonly holder: InstanceId; readonly gpuUuid: string }
   | {
       readonly kind: "probe";
@@ -25,7 +25,7 @@ export type Step =
       readonly spec: InstanceSpec__Output | undefined;
     }
   | { readonly kind: "count-exit"; readonly id: InstanceId; readonly seen: Exited; readonly spec: InstanceSpec__Output }
-  /** Ends what is not well; it comes back after a back-off, or not at all when its start took too long. */
+  /** Stops an unhealthy instance; it starts again after a back-off, or never if its start took too long. */
   | {
       readonly kind: "restart";
       readonly id: InstanceId;
@@ -40,7 +40,7 @@ export type Step =
       readonly why: "tombstone" | "superseded" | "failed";
     }
   | { readonly kind: "remove"; readonly id: InstanceId; readonly why: "tombstone" | "superseded" }
-  /** Ends the step that runs: nobody wants its result any more. */
+  /** Ends the running step: its result is no longer needed. */
   | { readonly kind: "cancel"; readonly id: InstanceId };
 
 export function diff(view: View): readonly Step[] {
@@ -61,7 +61,7 @@ export function diff(view: View): readonly Step[] {
   });
 }
 
-/** One per instance: the running one, else the newest generation. */
+/** Returns one container per instance: the running one, otherwise the newest generation. */
 export function newestOf(observed: readonly Observed[]): ReadonlyMap<InstanceId, Observed> {
   const rank = (one: Observed) => (one.state === "exited" ? 0 : 1);
   const found = new Map<InstanceId, Observed>();
@@ -80,7 +80,7 @@ function retire(id: InstanceId, seen: Observed | undefined, facts: Facts): reado
   return [{ kind: "stop", id, seen, why: "tombstone" }];
 }
 
-/** A start beside what has its GPU becomes a refusal; beside what is told to end it waits for that. */
+/** Refuses a start while another instance has its GPU; delays it while that instance is stopping. */
 function onFreeGpus(step: Extract<Step, { kind: "start" }>, view: View, begun: Set<InstanceId>): Step | undefined {
   const holder = gpuHolder(view, step.spec, begun);
   if (!holder) {
@@ -91,7 +91,7 @@ function onFreeGpus(step: Extract<Step, { kind: "start" }>, view: View, begun: S
   return isLeaving ? undefined : { kind: "refuse", id: step.id, holder: id, gpuUuid };
 }
 
-/** Somebody else may run it by now, or nobody is to. */
+/** Cancels a fetch or start: the instance may run on another host by now, or may no longer be desired. */
 function hold(id: InstanceId, { busy }: Facts): Step | undefined {
   return busy?.kind === "fetch" || busy?.kind === "start" ? { kind: "cancel", id } : undefined;
 }
@@ -106,21 +106,21 @@ function converge(
   const generation = Number(spec.generation);
   if (facts.busy)
     return facts.busy.kind === "fetch" && facts.busy.generation < generation ? { kind: "cancel", id } : undefined;
-  // Whoever wanted it knew more than we were told since; it is left alone.
+  // Started by a newer desired state than the one we have: leave it unchanged.
   if (seen && seen.generation > generation) return undefined;
   const isCurrent = seen?.generation === generation;
   if (seen && seen.state !== "exited" && isCurrent) return tend(id, spec, seen, facts, nowMs);
   if (seen?.state === "exited" && isCurrent && facts.countedExit !== seen.identity)
     return { kind: "count-exit", id, seen, spec };
   if (facts.failure || nowMs < facts.notBeforeMs) return undefined;
-  // The old one serves on while the weights of its successor come; a successor that cannot come harms nothing.
+  // The old one serves while the weights of its successor are downloaded; a failed download does no harm.
   if (needsFetch(spec) && facts.weights.kind !== "here") return { kind: "fetch", id, spec };
   if (seen && seen.state !== "exited") return { kind: "stop", id, seen, why: "superseded" };
   if (seen && !isCurrent) return { kind: "remove", id, why: "superseded" };
   return { kind: "start", id, spec };
 }
 
-/** It runs what is wanted. */
+/** Steps for an instance that runs the desired generation. */
 function tend(id: InstanceId, spec: InstanceSpec__Output, seen: Alive, facts: Facts, nowMs: number): Step | undefined {
   if (facts.failure) return { kind: "stop", id, seen, why: "failed" };
   if (facts.life?.identity !== seen.identity) return undefined;

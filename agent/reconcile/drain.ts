@@ -1,15 +1,15 @@
-// How long what runs on an instance may take to end before the instance is stopped. The answer is asked for again while it
-// goes on: an operator may change his mind about when a host is to be empty.
+// Time that running requests have before an instance is stopped. It is read again during the drain: the operator can change the
+// deadline of a host.
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { DataPath } from "./ports.ts";
 
-/** What is left of an instance's drain that has taken `forMs`. */
+/** Remaining time of an instance's drain that has taken `forMs`. */
 export type DrainLeft = (id: InstanceId, forMs: number) => number;
 
 const askEveryMs = 1_000;
 
-/** The host's deadline where it is being emptied of that instance, else `ownMs`: what its owner ended waits for no operator. */
+/** Returns the host's deadline if the host drains that instance, otherwise `ownMs`. */
 export function drainLeftMs(
   desired: Pick<DesiredState__Output, "emptiedByMs" | "moved"> | undefined,
   id: InstanceId,
@@ -17,12 +17,12 @@ export function drainLeftMs(
   forMs: number,
   controlTimeMs: () => number,
 ): number {
-  // Absent in what an older agent kept.
+  // Absent in the state of an older agent.
   const byMs = desired?.moved?.includes(id) ? Number(desired.emptiedByMs) : 0;
   return byMs > 0 ? byMs - controlTimeMs() : ownMs - forMs;
 }
 
-/** Until nothing runs there, or for as long as there is time. */
+/** Waits until nothing runs there, or until the deadline. */
 export async function untilDrained(
   deps: {
     readonly dataPath: Pick<DataPath, "drained">;

@@ -1,8 +1,9 @@
 // The port through which the reconciler runs instances. Implemented by docker/ and process/ (and external/ for servers
-// that already run). A driver owns what carries its labels and nothing else; ids and generations are its only keys.
+// that already run). A driver owns only containers with its labels; ids and generations are its only keys.
+import type { BearerSecret } from "../../proto/bearer-secret.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 
-/** What to run: made by engines/ from an InstanceSpec, pure; the driver adds nothing of its own but isolation. */
+/** Container to run: engines/ makes it from an InstanceSpec, pure; the driver adds only isolation. */
 export interface ContainerPlan {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
@@ -11,7 +12,7 @@ export interface ContainerPlan {
   readonly kind: "runtime" | "external" | "rental";
   /** Docker only. */
   readonly image: string;
-  /** Docker only: what runs instead of the image's entry point. */
+  /** Docker only: replaces the image's entry point. */
   readonly entrypoint?: readonly string[];
   /** argv after the runtime's entry point (process) or the image's entry point (docker). */
   readonly args: readonly string[];
@@ -23,12 +24,12 @@ export interface ContainerPlan {
   readonly memoryBytes: number;
   readonly cpus: number;
   readonly gpuUuids: readonly string[];
-  /** Shares of this host that are its own, also those that are no device; written down with it. */
+  /** Resources of this host reserved for it, also those that are no device; stored with it. */
   readonly claimedGpus?: readonly string[];
   readonly shmBytes: number;
-  /** Of the memory that holds temporary files, where the driver gives one; its own choice without it. */
+  /** Limit of the memory for temporary files, if the driver provides one; default: the driver's choice. */
   readonly scratchBytes?: number;
-  /** Id of the persistent volume that must be there before the start. */
+  /** Id of the persistent volume that must exist before the start. */
   readonly volume?: string;
   /** For kind `external`: origin of the server that already runs. */
   readonly externalUrl?: string;
@@ -36,7 +37,7 @@ export interface ContainerPlan {
   readonly rental?: {
     /** Lines of an authorized_keys file. */
     readonly sshKeys: readonly string[];
-    /** Carried out once in the fresh container, as root; empty: nothing. */
+    /** Script that runs once in the new container, as root; empty: none. */
     readonly firstStart: string;
   };
 }
@@ -45,7 +46,7 @@ export type Observed = {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
   readonly generation: number;
-  /** As its plan claimed them; undefined where an earlier version wrote none down. */
+  /** As its plan claimed them; undefined if an earlier version stored none. */
   readonly claimedGpus?: readonly string[];
 } & (
   | { readonly state: "starting"; readonly identity: string }
@@ -53,16 +54,18 @@ export type Observed = {
       readonly state: "running";
       /** Origin of the engine, e.g. `http://127.0.0.1:41231`. */
       readonly origin: string;
+      /** Credentials that the engine requires for every request; undefined: none. */
+      readonly secret?: BearerSecret | undefined;
       /** pid@starttime or container id: stable over an agent restart, new after every start. */
       readonly identity: string;
       readonly startedAtMs: number;
-      /** Where customers reach its SSH server; its origin is `ssh://address:port` then. */
+      /** Address of its SSH server for customers; its origin is then `ssh://address:port`. */
       readonly ssh?: { readonly address: string; readonly port: number };
     }
   | {
       readonly state: "exited";
       readonly identity: string;
-      /** Undefined when a signal ended it or nobody could wait for it. */
+      /** Undefined when a signal ended it or its status could not be read. */
       readonly exitCode: number | undefined;
       readonly signal: string | undefined;
       readonly oomKilled: boolean;
@@ -81,7 +84,7 @@ export type DriverErrorCode =
   | "engine_away"
   | "start_failed";
 
-/** A driver call that failed for a reason worth telling; `retryable` false ends the instance as failed. */
+/** A driver call that failed with a reason for the customer; `retryable` false ends the instance as failed. */
 export class DriverError extends Error {
   readonly code: DriverErrorCode;
   readonly retryable: boolean;
@@ -101,7 +104,7 @@ export interface LogLine {
 
 export interface LogRange {
   readonly fromMs?: number;
-  /** The same to the nanosecond, as lines have it. */
+  /** Same time in nanoseconds, in the format of log lines. */
   readonly fromAt?: string;
   readonly toMs?: number;
   readonly limit: number;
@@ -109,11 +112,11 @@ export interface LogRange {
 
 export interface ContainerDriver {
   readonly name: "docker" | "process" | "external";
-  /** Everything this driver owns on this host, running or not, also what an earlier agent started. */
+  /** Returns everything this driver owns on this host, running or not, also if an earlier agent started it. */
   list(signal: AbortSignal): Promise<readonly Observed[]>;
   /**
-   * Brings the plan's image to this host; at once done where it is here, or where the driver has none. `onProgress` in bytes; the
-   * total grows while the parts become known. Throws DriverError `image_missing`, `image_forbidden`, `image_corrupt`,
+   * Pulls the plan's image; resolves at once if it is here, or if the driver uses no images. `onProgress` in bytes; the total
+   * grows while the parts become known. Throws DriverError `image_missing`, `image_forbidden`, `image_corrupt`,
    * `image_unreachable`.
    */
   pull(plan: ContainerPlan, onProgress: (done: number, total: number) => void, signal: AbortSignal): Promise<void>;
@@ -125,7 +128,7 @@ export interface ContainerDriver {
   remove(id: InstanceId, signal: AbortSignal): Promise<void>;
   /** Ascending by time; secrets redacted; the last `limit` lines unless only `fromMs` is given. */
   logs(id: InstanceId, range: LogRange, signal: AbortSignal): Promise<readonly LogLine[]>;
-  /** Calls back when something changed on its own (exit, OOM kill): a hint to look, never the only way to learn. */
+  /** Calls back when something changed by itself (exit, OOM kill): a hint to observe, not the only source. */
   watch(onChange: () => void): void;
   close(): Promise<void>;
 }

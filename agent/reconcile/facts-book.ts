@@ -1,4 +1,4 @@
-// The facts of all instances of this host: the only mutable state of the loop.
+// Facts of all instances of this host: the only mutable state of the loop.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { Observed } from "./driver.ts";
@@ -8,7 +8,7 @@ export interface FactsBook {
   readonly all: ReadonlyMap<InstanceId, Facts>;
   get(id: InstanceId): Facts;
   change(id: InstanceId, change: (facts: Facts) => Facts): void;
-  /** Brings the book in line with what is wanted and seen; forgets what is neither. Returns whom it forgot. */
+  /** Adds desired and observed instances and forgets all others. Returns the forgotten ones. */
   update(
     specs: readonly InstanceSpec__Output[],
     tombstones: readonly string[],
@@ -24,7 +24,7 @@ export function createFactsBook(): FactsBook {
     all: book,
     get,
     change(id, change) {
-      // What was forgotten stays so: a step that ends late has nobody to tell.
+      // A forgotten instance stays forgotten: ignore a step that ends late.
       const facts = book.get(id);
       if (facts) book.set(id, change(facts));
     },

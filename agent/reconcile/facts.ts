@@ -1,5 +1,5 @@
-// What this agent knows of one instance beyond what its driver shows: attempts, back-off, health. Values, replaced whole;
-// lost with the agent's life, on purpose: everything that must last is in the containers and the desired state.
+// Knowledge of this agent about one instance beyond the driver's: attempts, back-off, health. Immutable values, deliberately
+// lost at the agent's end: everything that must survive is in the containers and the desired state.
 import type { Crashes } from "./back-off.ts";
 import type { Observed } from "./driver.ts";
 import type { Failure } from "./failure.ts";
@@ -15,7 +15,7 @@ export type WeightsFact =
 export interface Life {
   readonly identity: string;
   readonly sinceMs: number;
-  /** When its start last showed progress. */
+  /** Time at which its start last showed progress. */
   readonly progressAtMs: number;
   readonly progress: string;
   readonly isReady: boolean;
@@ -23,36 +23,38 @@ export interface Life {
   /** Probes in a row that failed since it was ready. */
   readonly failures: number;
   readonly nextProbeMs: number;
-  /** What the last failed probe met. */
+  /** Problem found by the last failed probe. */
   readonly trouble: string;
-  /** It answers, and makes no tokens. */
+  /** It replies, but generates no tokens. */
   readonly isFrozen: boolean;
   readonly pulse: Pulse;
 }
 
 export interface Facts {
-  /** Of the specification that attempts and failure speak of. */
+  /** Generation of the specification to which attempts and failure refer. */
   readonly generation: number;
   readonly beganMs: number;
-  /** The step that runs now; at most one besides a probe. */
+  /** Running step; at most one besides a probe. */
   readonly busy: { readonly kind: string; readonly generation: number } | undefined;
   readonly isProbing: boolean;
   readonly weights: WeightsFact;
   readonly crashes: Crashes;
+  /** Crashes caused by a request: they delay the next starts and do not count against the limit. */
+  readonly crashesByRequest: Crashes;
   readonly restarts: number;
   readonly notBeforeMs: number;
-  /** Terminal until a newer generation comes. */
+  /** Terminal until a newer generation arrives. */
   readonly failure: Failure | undefined;
   readonly lastCrash: Failure | undefined;
-  /** Why a start that could go on does not: shown meanwhile. */
+  /** Reason for which a start waits; shown while it does. */
   readonly waitingFor: string | undefined;
   readonly life: Life | undefined;
   readonly wasStartedHere: boolean;
-  /** Ids of the faults that its GPUs had when it was started here: an end is not blamed on them. */
+  /** Ids of the faults that its GPUs had at its start: they are not the cause of its end. */
   readonly oldGpuFaults: readonly string[];
-  /** It was ready once, as far as this agent knows. */
+  /** It was ready at least once since the agent started. */
   readonly hasServed: boolean;
-  /** Identity whose end was counted, or was our own doing. */
+  /** Identity whose end was counted, or that this agent stopped. */
   readonly countedExit: string | undefined;
 }
 
@@ -64,6 +66,7 @@ export function freshFacts(generation: number, nowMs: number): Facts {
     isProbing: false,
     weights: { kind: "unknown" },
     crashes: [],
+    crashesByRequest: [],
     restarts: 0,
     notBeforeMs: 0,
     failure: undefined,
@@ -77,14 +80,14 @@ export function freshFacts(generation: number, nowMs: number): Facts {
   };
 }
 
-/** A newer specification begins anew; what runs and is known to be well stays known. */
+/** Resets the facts for a newer specification, except those of a running instance. */
 export function forGeneration(facts: Facts, generation: number, nowMs: number): Facts {
   if (generation <= facts.generation) return facts;
   const { life, busy, isProbing, restarts } = facts;
   return { ...freshFacts(generation, nowMs), life, busy, isProbing, restarts };
 }
 
-/** Notes when a new process or container was first seen. */
+/** Records the time at which a new process or container was first seen. */
 export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
   if (seen.state === "exited" || facts.life?.identity === seen.identity) return facts;
   const life: Life = {

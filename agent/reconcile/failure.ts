@@ -1,4 +1,4 @@
-// Why an instance ended, in words for whoever deployed it: what happened, why, what to do.
+// Reason for which an instance ended, for its owner: what happened, why, and what to do.
 import type { LogLine, Observed } from "./driver.ts";
 import type { GpuFault, RestartReason } from "./ports.ts";
 
@@ -10,16 +10,16 @@ export interface Failure {
 
 export interface ExitReason {
   readonly failure: Failure;
-  /** Starting again cannot help. */
+  /** A restart cannot help. */
   readonly isTerminal: boolean;
   readonly reason: RestartReason;
 }
 
 export type Exited = Extract<Observed, { state: "exited" }>;
 
-/** The runtime's own word that the model or its settings cannot be used. */
+/** Exit code of the runtime for an unusable model or settings. */
 const badModelCode = 2;
-/** Of the first process of a rented container (docker/rental-init.ts): its image lacks what every rental needs. */
+/** Exit code of the first process of a rented container (docker/rental-init.ts): its image lacks what every rental needs. */
 const badImageCode = 64;
 const tailLines = 40;
 const tailChars = 6_000;
@@ -30,7 +30,7 @@ export function reasonOfExit(
   lines: readonly LogLine[],
   { isRental = false } = {},
 ): ExitReason {
-  const said = tellingLine(lines);
+  const said = reasonLine(lines);
   const because = said === undefined ? "it left no line in its log that says why" : `its log says: ${said}`;
   if (exit.oomKilled) {
     const limit = limitBytes > 0 ? `limit ${mebibytes(limitBytes)}` : "the host ran out of memory";
@@ -63,7 +63,7 @@ export function reasonOfExit(
   return { failure: { code: "exit_unknown", message }, isTerminal: false, reason: "exit" };
 }
 
-/** The same end where a GPU failed under it: the model server's own last words are what that looks like from inside. */
+/** Replaces the reason when a GPU failed: the model server's last lines only show the consequence. */
 export function withLostGpu(why: ExitReason, fault: GpuFault | undefined): ExitReason {
   if (!fault || why.reason === "oom") return why;
   return { failure: lostGpu(fault), isTerminal: false, reason: "gpu_lost" };
@@ -74,7 +74,7 @@ export function lostGpu({ uuid, reason }: GpuFault): Failure {
   return { code: "gpu_lost", message };
 }
 
-/** The reason of the last crash, with the last lines of the log: once it failed, its log goes with it. */
+/** Returns the reason of the last crash with the last lines of the log, which is removed with the instance. */
 export function gaveUp(last: Failure, crashes: number, lines: readonly LogLine[]): Failure {
   const tail = lines
     .slice(-tailLines)
@@ -85,7 +85,7 @@ export function gaveUp(last: Failure, crashes: number, lines: readonly LogLine[]
   return { code: last.code, message: `${last.message} (ended ${crashes} times within 30 minutes)${log}` };
 }
 
-/** From something thrown by weights/ or a driver; what it says is for the customer when it carries a code. */
+/** Converts an error of weights/ or a driver; its message is for the customer if it has a code. */
 export function failureOf(error: unknown, fallback: string): Failure & { readonly isTerminal: boolean } {
   const { code, message, retryable } = error as { code?: unknown; message?: unknown; retryable?: unknown };
   const isTyped = typeof code === "string" && typeof retryable === "boolean";
@@ -94,19 +94,19 @@ export function failureOf(error: unknown, fallback: string): Failure & { readonl
   return { code, message: String(message), isTerminal: !retryable };
 }
 
-/** Its containers are there or are not; nothing can be said of any until it answers. */
-export function isEngineAway(error: unknown): boolean {
+/** True when the engine does not reply, so that the state of its containers is unknown. */
+export function isEngineUnavailable(error: unknown): boolean {
   return (error as { code?: unknown }).code === "engine_away";
 }
 
-/** The last line that reads like an error, else the last one; a structured line gives its message. */
-function tellingLine(lines: readonly LogLine[]): string | undefined {
+/** Returns the last line that looks like an error, otherwise the last one; for a structured line its message. */
+function reasonLine(lines: readonly LogLine[]): string | undefined {
   const read = lines.map(({ line }) => readLine(line)).filter(({ text }) => text !== "");
-  const telling =
+  const found =
     read.findLast(({ level }) => level !== undefined && level >= 50) ??
     read.findLast(({ level, text }) => level === undefined && /error|fatal|panic|abort|cannot|failed/i.test(text)) ??
     read.at(-1);
-  return telling?.text.slice(0, 600);
+  return found?.text.slice(0, 600);
 }
 
 const levels: Readonly<Record<string, number>> = { trace: 10, debug: 20, info: 30, warn: 40, error: 50, fatal: 60 };

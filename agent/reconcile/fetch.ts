@@ -1,4 +1,4 @@
-// What must lie on this host before an instance can start there: weights, then the image. The one it replaces serves on.
+// Fetches what an instance needs before its start: weights, then the image. The instance that it replaces continues to serve.
 import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import { draftWeights } from "../engines/draft-model.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
@@ -6,7 +6,7 @@ import type { Attempts } from "./attempts.ts";
 import { fetchBackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
 import type { ContainerPlan } from "./driver.ts";
-import { failureOf, isEngineAway } from "./failure.ts";
+import { failureOf, isEngineUnavailable } from "./failure.ts";
 import type { StepDeps } from "./step-deps.ts";
 
 type Fetch = Extract<Step, { kind: "fetch" }>;
@@ -48,7 +48,7 @@ export function createFetch(deps: StepDeps, attempts: Attempts) {
 
   return async function fetch(step: Fetch, signal: AbortSignal): Promise<void> {
     try {
-      // Gigabytes of weights for a specification that is refused afterwards help nobody.
+      // Do not download gigabytes of weights for a specification that is then refused.
       const outcome = planInstance(step.spec, needsWeights(step.spec) ? "weights" : undefined, host);
       if (!outcome.ok) return await attempts.failed(step, outcome, { isTerminal: true, backOff: fetchBackOff });
       const modelPath = needsWeights(step.spec) ? await weights(step, step.spec.weights, signal) : undefined;
@@ -59,8 +59,8 @@ export function createFetch(deps: StepDeps, attempts: Attempts) {
     } catch (error) {
       book.change(step.id, (facts) => ({ ...facts, weights: { kind: "unknown" } }));
       signal.throwIfAborted();
-      // No fault of the instance: it is tried again as soon as the engine is back, however long that takes.
-      if (isEngineAway(error)) throw error;
+      // Not a failure of the instance: retry once the engine is available, without a limit.
+      if (isEngineUnavailable(error)) throw error;
       const { isTerminal, ...why } = failureOf(error, "weights_failed");
       await attempts.failed(step, why, { isTerminal, backOff: fetchBackOff });
     }

@@ -1,6 +1,6 @@
-// Who has which GPU of this host, from values alone. The control plane gives no GPU to two; an agent that is told otherwise
-// (an older database, two control planes, a defect) starts nothing beside the one that has it. INVARIANT: of two instances that
-// may not share a GPU at most one is begun, in one look and over many.
+// Owner of each GPU of this host. Pure. The control plane assigns no GPU twice; if it does (an older database, two control planes,
+// a defect) the agent starts no second instance on it. INVARIANT: of two instances that may not share a GPU at most one is
+// started, in one pass and over many.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import type { View } from "./view.ts";
@@ -8,13 +8,13 @@ import type { View } from "./view.ts";
 export interface GpuHolder {
   readonly id: InstanceId;
   readonly gpuUuid: string;
-  /** Told to end: what wants its GPU waits for that. */
+  /** Stopping: an instance that needs its GPU waits for that. */
   readonly isLeaving: boolean;
 }
 
 type Seen = Pick<View, "desired" | "observed" | "facts" | "unsettled">;
 
-/** Another instance that has a GPU of this one; undefined where there is none. `begun`: in this very look. */
+/** Returns another instance that has a GPU of this one; undefined if there is none. `begun`: started in this pass. */
 export function gpuHolder(
   view: Seen,
   spec: InstanceSpec__Output,
@@ -36,7 +36,7 @@ export function gpuHolder(
     const gpuUuid = spec.gpuUuids.find((uuid) => held.has(uuid));
     if (gpuUuid !== undefined) found.push({ id, gpuUuid, isLeaving });
   }
-  // Whoever stays is the reason that must be told.
+  // Report the instance that stays as the reason.
   return found.find((one) => !one.isLeaving) ?? found[0];
 }
 
@@ -44,14 +44,14 @@ function hasItNow(view: Seen, id: InstanceId, begun: ReadonlySet<InstanceId>): b
   const seen = view.observed.get(id);
   const facts = view.facts.get(id);
   if ((seen && seen.state !== "exited") || facts?.busy?.kind === "start" || begun.has(id)) return true;
-  // It may have been started since it was looked at.
+  // It may have been started since it was observed.
   return view.unsettled.has(id) && !facts?.failure;
 }
 
 /**
- * What ended and is to come back keeps its GPUs meanwhile, also while a newer generation of it takes the place of an older one
- * and no container stands for it: whoever was first must not lose them to a restart. Of two the first by its id counts as
- * that where nothing else tells, or each would wait for the other until both have failed.
+ * An instance that restarts keeps its GPUs, also while a newer generation replaces an older one and there is no container: it
+ * must not lose them to a restart. If nothing else decides between two, the first by id has them; otherwise each would wait for
+ * the other until both have failed.
  */
 function keepsIt(view: Seen, id: InstanceId, own: InstanceId): boolean {
   if (view.facts.get(id)?.failure) return false;
@@ -59,13 +59,13 @@ function keepsIt(view: Seen, id: InstanceId, own: InstanceId): boolean {
   return its > 0 && (its > ours || (its === ours && id < own));
 }
 
-/** 2: it ran in this agent's life; 1: what is left of it is here; 0: it was never here, as far as anybody knows. */
+/** 2: it ran since this agent started; 1: its exited container is here; 0: it is not known to have been here. */
 function claimOf(view: Seen, id: InstanceId): number {
   if (view.facts.get(id)?.life) return 2;
   return view.observed.has(id) ? 1 : 0;
 }
 
-/** The control plane shares a GPU among instances of one account alone, and then tells each of them its part. */
+/** The control plane shares a GPU only among instances of one account, and then sends each its share. */
 function mayShare(spec: InstanceSpec__Output, other: InstanceSpec__Output | undefined, isLeaving: boolean): boolean {
   if (!hasPart(spec)) return false;
   return other ? hasPart(other) : isLeaving;

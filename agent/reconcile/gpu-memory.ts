@@ -1,5 +1,5 @@
-// The memory of a GPU is free some time after the process that held it ended, or not at all. A model that is started into
-// what is left fails in ways that say nothing of the cause, so the start waits, says for what, and gives up with the reason.
+// The memory of a GPU becomes free some time after its process ended, or never. A model that starts without enough memory fails
+// with unrelated errors, so the start waits, reports the reason, and gives up after a limit.
 export interface GpuMemory {
   readonly uuid: string;
   readonly memoryUsedBytes?: number;
@@ -7,7 +7,7 @@ export interface GpuMemory {
   readonly processes: readonly { readonly pid: number; readonly name: string }[];
 }
 
-/** Of all GPUs of this host; empty where none can be asked. */
+/** Memory of all GPUs of this host; empty if it cannot be read. */
 export type ReadGpuMemory = (signal: AbortSignal) => Promise<readonly GpuMemory[]>;
 
 export interface FreeMemory {
@@ -16,13 +16,13 @@ export interface FreeMemory {
   readonly everyMs: number;
 }
 
-/** Of a GPU that one instance has for itself; the rest is what drivers and displays hold for themselves. */
+/** Share of an exclusive GPU that must be free; drivers and displays use the rest. */
 const freeShare = 0.75;
 const gib = 1024 ** 3;
 
 /**
- * What still holds memory of these GPUs, in a sentence; undefined once they are free, or nobody can say. `sharedBytes`: of the
- * one GPU that others of the account use too; 0: nobody else may be there.
+ * Returns a sentence that names what still holds memory of these GPUs; undefined once they are free, or if it is unknown.
+ * `sharedBytes`: needed on a GPU that other instances of the account use too; 0: the GPU is exclusive.
  */
 export async function heldMemory(
   uuids: readonly string[],
@@ -30,7 +30,7 @@ export async function heldMemory(
   signal: AbortSignal,
   sharedBytes = 0,
 ): Promise<string | undefined> {
-  // A host whose tool does not answer must still start what it can: the engine itself says it then.
+  // If the tool does not reply, start anyway: the engine then reports missing memory itself.
   const found = await read(signal).catch(() => []);
   signal.throwIfAborted();
   const held = found.flatMap((gpu) => {
@@ -43,7 +43,7 @@ export async function heldMemory(
   return held.length === 0 ? undefined : held.join("; ");
 }
 
-/** Undefined once the GPUs are free; else what held them to the end. `onWait` is told before each pause. */
+/** Returns undefined once the GPUs are free, otherwise what held them at the limit. `onWait` is called before each pause. */
 export async function untilFree(
   uuids: readonly string[],
   free: FreeMemory,

@@ -1,12 +1,13 @@
-// Is the engine ready, still loading, or gone? Ready = /health says so and /v1/models lists the name; whether its tokens
-// come as well is watched in watch-progress.ts.
-import { askSsh } from "./ask-ssh.ts";
+// Probes the engine: ready, still loading, or gone. Ready = /health reports it and /v1/models lists the name; watch-progress.ts
+// checks that it generates tokens.
+
+import { connect } from "node:net";
+import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import { boundedText } from "./bounded-body.ts";
 import type { ContainerPlan } from "./driver.ts";
 import type { Life } from "./facts.ts";
 
-export interface ProbeTarget {
-  readonly origin: string;
+export interface ProbeTarget extends EngineAddress {
   readonly instanceId: string;
   readonly servedModelName: string | undefined;
   readonly isExternal: boolean;
@@ -16,14 +17,14 @@ export type Health =
   | {
       readonly kind: "ready";
       readonly contextLength: number;
-      /** Where the engine tells it: requests it works at, tokens it made so far. */
+      /** Running requests and generated tokens, if the engine reports them. */
       readonly work?: { readonly running: number; readonly tokens: number };
     }
   /** `progress` changes while the start goes on. */
   | { readonly kind: "loading"; readonly progress: string }
-  /** It answers and is on its way out. */
+  /** It replies and is shutting down. */
   | { readonly kind: "draining" }
-  /** `isFrozen`: it answers, and makes no tokens. */
+  /** `isFrozen`: it replies, but generates no tokens. */
   | { readonly kind: "bad"; readonly why: string; readonly isFrozen?: boolean };
 
 export type Probe = (target: ProbeTarget, signal: AbortSignal) => Promise<Health>;
@@ -32,13 +33,13 @@ const limitMs = 5_000;
 const bodyBytes = 1024 * 1024;
 const whileStartingMs = 500;
 const whileReadyMs = 10_000;
-/** The question it does not answer is pause enough. */
+/** Short, because the canary that timed out has already taken time. */
 const whileFrozenMs = 1_000;
 const failuresToRestart = 3;
 const startBudgetMs = 30 * 60_000;
-/** It is said to run already. */
+/** For an external server, which should already run. */
 const externalBudgetMs = 5 * 60_000;
-/** Until its SSH server answers; the image is there by then. */
+/** Time until its SSH server replies; the image is already present. */
 const rentalBudgetMs = 2 * 60_000;
 
 export function createProbe(): Probe {
@@ -54,7 +55,7 @@ export function createProbe(): Probe {
   };
 }
 
-/** What a probe's result makes of a life. */
+/** Applies a probe's result to a life. */
 export function afterProbe(life: Life, health: Health, nowMs: number): Life {
   switch (health.kind) {
     case "ready":
@@ -91,7 +92,7 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
   }
 }
 
-/** Undefined while it is well or may still become so. A server that is not ours is never restarted for its health. */
+/** Undefined while it is healthy or may still become so. A foreign server is never restarted for its health. */
 export function troubleOf(
   life: Life,
   kind: ContainerPlan["kind"],
@@ -107,10 +108,10 @@ export function troubleOf(
 const isDead = (failures: number) => failures >= failuresToRestart;
 
 async function askHealth(target: ProbeTarget, signal: AbortSignal): Promise<Health> {
-  const { status, body } = await get(`${target.origin}/health`, signal);
+  const { status, body } = await get(target, `${target.origin}/health`, signal);
   const facts = asObject(body);
   const id = facts["instance_id"];
-  // Pids and ports are reused: whoever answers must be the one that was started.
+  // Pids and ports are reused: check that the reply comes from the process that was started.
   if (typeof id === "string" && id !== target.instanceId) return { kind: "bad", why: "another instance answers there" };
   if (facts["status"] === "loading") return { kind: "loading", progress: JSON.stringify(facts["progress"] ?? "") };
   if (facts["status"] === "draining") return { kind: "draining" };
@@ -122,7 +123,7 @@ async function askHealth(target: ProbeTarget, signal: AbortSignal): Promise<Heal
 
 async function askModels(target: ProbeTarget, contextLength: number, signal: AbortSignal): Promise<Health> {
   const base = target.isExternal ? target.origin.replace(/\/v1$/, "") : target.origin;
-  const { status, body } = await get(`${base}/v1/models`, signal);
+  const { status, body } = await get(target, `${base}/v1/models`, signal);
   if (status !== 200) return { kind: "bad", why: `/v1/models answered ${status}` };
   const { data } = asObject(body);
   const names = Array.isArray(data) ? data.map((one) => asObject(one)["id"]) : [];
@@ -136,8 +137,12 @@ function workIn(facts: Record<string, unknown>) {
   return typeof running === "number" && typeof tokens === "number" ? { work: { running, tokens } } : {};
 }
 
-async function get(url: string, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
-  const answer = await fetch(url, { signal, redirect: "error" });
+async function get(
+  engine: EngineAddress,
+  url: string,
+  signal: AbortSignal,
+): Promise<{ status: number; body: unknown }> {
+  const answer = await fetch(url, { headers: authorizationFor(engine), signal, redirect: "error" });
   const text = await boundedText(answer, bodyBytes);
   try {
     return { status: answer.status, body: JSON.parse(text) };
@@ -155,4 +160,30 @@ function whyOf(error: unknown): string {
   if (error.name === "TimeoutError") return `it did not answer within ${limitMs / 1000} s`;
   const cause = error.cause as { code?: string; message?: string } | undefined;
   return cause?.code ?? cause?.message ?? error.message;
+}
+
+type SshHealth =
+  | { readonly kind: "ready"; readonly contextLength: number }
+  | { readonly kind: "loading"; readonly progress: string }
+  | { readonly kind: "bad"; readonly why: string };
+
+/** Health of an SSH server, which sends its version first. */
+function askSsh(origin: string, signal: AbortSignal): Promise<SshHealth> {
+  const { hostname, port } = new URL(origin);
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: hostname, port: Number(port), signal });
+    const end = (health: SshHealth): void => {
+      socket.destroy();
+      resolve(health);
+    };
+    socket.once("data", (version) =>
+      end(
+        version.toString("latin1").startsWith("SSH-")
+          ? { kind: "ready", contextLength: 0 }
+          : { kind: "bad", why: "the port is not an SSH server" },
+      ),
+    );
+    socket.once("end", () => end({ kind: "loading", progress: "the SSH server is not ready yet" }));
+    socket.once("error", reject);
+  });
 }

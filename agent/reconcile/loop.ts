@@ -1,6 +1,6 @@
-// Observe, diff, apply, report, wait. Level-triggered: every pass looks at everything, so a lost event costs one interval.
+// Observe, diff, apply, report, wait. Level-triggered: every pass checks everything, so a lost event costs one interval.
 // INVARIANTS: at most one step per instance runs besides a probe; a step never waits for another; a download of one
-// instance holds no other up; a failed observation changes nothing.
+// instance delays no other; a failed observation changes nothing.
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { diff, newestOf, type Step } from "./diff.ts";
@@ -12,34 +12,33 @@ import { type Reported, reportOf, servingOf, targetsOf } from "./report.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { createExecutors, execute } from "./steps.ts";
 import type { View } from "./view.ts";
-import { createWake } from "./wake.ts";
 
 export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainLeft"> {
-  /** How long running requests may take to finish before an instance is stopped, where the control plane said no other time. */
+  /** Time that running requests have before an instance is stopped, unless the control plane sends another. */
   readonly drainMs: number;
   /** Unix ms, by the control plane's clock. */
   readonly controlTimeMs: () => number;
-  /** A phase changed: tell it soon. */
+  /** Called when a phase changed: report it soon. */
   readonly onNews: () => void;
-  /** Undefined where nobody bills: a host that is told by a file. */
+  /** Undefined on a host without billing, whose desired state is a file. */
   readonly meter: GpuMeter | undefined;
 }
 
 export interface Reconciler {
-  /** The whole set; wakes the loop. */
+  /** Replaces the whole set; wakes the loop. */
   setDesired(desired: DesiredState__Output): void;
-  /** Nothing is started until it is called with false again. Wakes the loop. */
+  /** With true, nothing is started until it is called with false. Wakes the loop. */
   hold(isHeld: boolean): void;
   /** As of the last pass; undefined before the first. */
   report(): (Reported & { readonly generation: string }) | undefined;
-  /** Until aborted. Instances go on running. */
+  /** Runs until aborted. Instances continue to run. */
   run(signal: AbortSignal): Promise<void>;
   /**
-   * Runs `work` with the instances of a deployment ended and no step on them; afterwards, also when it failed, the loop
-   * brings back what is wanted. Not while another such work on the deployment runs.
+   * Runs `work` while the instances of a deployment are stopped and have no step; afterwards, also after a failure, the loop
+   * starts the desired ones again. Do not call it while other such work on the deployment runs.
    */
   whileEnded<T>(deployId: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** For a shutdown that takes the model servers along, after `run` has ended. Bounded by `graceMs` and a little. */
+  /** Stops the model servers with the agent, after `run` has ended. Takes little more than `graceMs`. */
   stopInstances(graceMs: number, signal: AbortSignal): Promise<void>;
 }
 
@@ -66,7 +65,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
   const phases = new Map<InstanceId, string>();
   let desired: DesiredState__Output | undefined;
   let last: View | undefined;
-  let isAway = false;
+  let isUnavailable = false;
   let isHeld = false;
 
   driver.watch(wake.now);
@@ -74,12 +73,12 @@ export function createReconciler(deps: LoopDeps): Reconciler {
   async function observe(signal: AbortSignal): Promise<ReadonlyMap<InstanceId, Observed> | undefined> {
     try {
       const found = await driver.list(AbortSignal.any([signal, AbortSignal.timeout(listLimitMs)]));
-      if (isAway) log.info("the driver answers again");
-      isAway = false;
+      if (isUnavailable) log.info("the driver replies again");
+      isUnavailable = false;
       return newestOf(found);
     } catch (error) {
-      if (!isAway && !signal.aborted) log.error({ err: error }, "the driver does not answer; nothing is changed");
-      isAway = true;
+      if (!isUnavailable && !signal.aborted) log.error({ err: error }, "the driver does not reply; nothing is changed");
+      isUnavailable = true;
       return undefined;
     }
   }
@@ -105,7 +104,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
     if (!isProbe) running.set(step.id, { own, work });
   }
 
-  /** Stops what runs of one instance. What we end is no crash. */
+  /** Stops an instance. A stop by this agent is not a crash. */
   async function endNow({ instanceId, identity }: Observed, signal: AbortSignal): Promise<void> {
     book.change(instanceId, (facts) => ({ ...facts, countedExit: identity }));
     await driver.stop(instanceId, volumeGraceMs, signal);
@@ -122,36 +121,38 @@ export function createReconciler(deps: LoopDeps): Reconciler {
     const facts = { step: step.kind, instance: step.id, ms: Math.round(clock() - beganMs), ...whyOf(step) };
     if (failure && signal.aborted) log.info(facts, "step ended early");
     else if (failure) {
-      log.warn({ ...facts, err: failure }, "step failed; it is tried again");
+      log.warn({ ...facts, err: failure }, "step failed; will retry");
       await wake.sleep(retryMs, signal);
     } else log[step.kind === "probe" ? "debug" : "info"](facts, "step done");
   }
 
-  function look(observed: ReadonlyMap<InstanceId, Observed>, wereBusy: readonly InstanceId[]): View {
+  function look(observed: ReadonlyMap<InstanceId, Observed>, wereBusy: readonly InstanceId[]) {
     const nowMs = clock();
     const forgotten = book.update(desired?.instances ?? [], desired?.tombstones ?? [], observed, nowMs);
-    for (const id of forgotten) {
-      phases.delete(id);
-      events.gone(id);
-    }
     const unsettled = new Set(wereBusy.filter((id) => !book.get(id).busy));
-    return { desired, observed, facts: book.all, unsettled, isHeld, nowMs };
+    const view: View = { desired, observed, facts: book.all, unsettled, isHeld, nowMs };
+    return { view, forgotten };
   }
 
-  /** Routes and reports follow what was seen and what is being done. */
-  function publish(view: View): void {
+  /** Updates routes and reports from the observed state and the running steps. */
+  function publish(view: View, forgotten: readonly InstanceId[]): void {
     last = { ...view, facts: new Map(view.facts) };
-    deps.dataPath.setTargets(targetsOf(view));
+    deps.dataPath.setTargets(targetsOf(view, deps.host));
     deps.meter?.look(servingOf(view));
     let isNews = false;
     const { instances, removed } = reportOf(view, deps.dataPath.stats);
     const now = new Map<InstanceId, string>(removed.map((id) => [id, "removed"]));
     for (const { instanceId, deployId, phase, generation, bytesDone } of instances) {
-      // Every step of a download is news: somebody looks at a progress bar.
+      // Every progress of a download is news: the console shows a progress bar.
       now.set(instanceId, `${phase}/${generation}/${bytesDone}`);
       events.phase(instanceId, deployId, phase);
     }
-    for (const id of removed) events.gone(id);
+    // After `setTargets`: the data path keeps what it removes from its set.
+    for (const id of [...forgotten, ...removed]) {
+      events.gone(id);
+      deps.dataPath.forget(id);
+    }
+    for (const id of forgotten) phases.delete(id);
     for (const [id, phase] of now) {
       isNews ||= phases.get(id) !== phase;
       phases.set(id, phase);
@@ -188,9 +189,9 @@ export function createReconciler(deps: LoopDeps): Reconciler {
           await wake.sleep(retryMs, signal);
           continue;
         }
-        const view = look(observed, wereBusy);
+        const { view, forgotten } = look(observed, wereBusy);
         for (const step of diff(view)) begin(step, signal);
-        publish(view);
+        publish(view, forgotten);
         await wake.wait(nextLookMs(view), signal);
       }
       await Promise.all(inFlight);
@@ -203,11 +204,11 @@ export function createReconciler(deps: LoopDeps): Reconciler {
       const busy = { kind: "restart", generation: Number.MAX_SAFE_INTEGER };
       try {
         for (;;) {
-          // No step begins on what is busy: each is taken in the turn in which nothing runs on it.
+          // No step starts on a busy instance: mark each as busy once nothing runs on it.
           for (const id of ids) if (!running.has(id)) book.change(id, (facts) => ({ ...facts, busy }));
           const steps = [...ids].flatMap((id) => running.get(id) ?? []);
           if (steps.length === 0) break;
-          // A download may take hours and goes on from where it was.
+          // A download may take hours; it resumes later.
           for (const id of ids) if (book.get(id).busy?.kind === "fetch") running.get(id)?.own.abort();
           await orAborted(Promise.race(steps.map(({ work }) => work)), signal);
         }
@@ -225,7 +226,7 @@ export function createReconciler(deps: LoopDeps): Reconciler {
       const results = await Promise.allSettled(alive.map((one) => driver.stop(one.instanceId, graceMs, signal)));
       for (const [index, result] of results.entries())
         if (result.status === "rejected")
-          log.error({ err: result.reason, instance: alive[index]?.instanceId }, "a model server could not be stopped");
+          log.error({ err: result.reason, instance: alive[index]?.instanceId }, "could not stop a model server");
       log.info({ stopped: alive.length }, "model servers stopped with the agent");
     },
   };
@@ -244,3 +245,40 @@ async function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void
 }
 
 const whyOf = (step: Step) => ("why" in step ? { why: step.why } : {});
+
+/** A wait that a wake ends early. A wake without a waiter ends the next wait. */
+interface Wake {
+  readonly now: () => void;
+  wait(ms: number, signal: AbortSignal): Promise<void>;
+  /** A wake does not end it. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+function createWake(): Wake {
+  let isWanted = false;
+  let notify = () => {};
+  const pause = (ms: number, signal: AbortSignal, arm: (end: () => void) => void) =>
+    new Promise<void>((resolve) => {
+      const end = () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", end);
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      signal.addEventListener("abort", end, { once: true });
+      if (signal.aborted) end();
+      arm(end);
+    });
+  return {
+    now: () => {
+      isWanted = true;
+      notify();
+    },
+    async wait(ms, signal) {
+      if (!isWanted) await pause(ms, signal, (end) => (notify = end));
+      notify = () => {};
+      isWanted = false;
+    },
+    sleep: (ms, signal) => pause(ms, signal, () => {}),
+  };
+}

@@ -1,7 +1,9 @@
-// What the loop needs from its neighbours besides a driver.
+// Ports of the loop besides the driver.
+import type { EngineAddress } from "../../proto/bearer-secret.ts";
 import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { CacheIsolation } from "../engines/prefix-cache.ts";
 
 export interface WeightsPort {
   /** Errors with a `code` and `retryable: false` end the instance as failed. */
@@ -12,17 +14,19 @@ export interface WeightsPort {
   ): Promise<{ modelPath: string }>;
 }
 
-export interface RouteTarget {
+export interface RouteTarget extends EngineAddress {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
-  readonly origin: string;
-  /** Of the process or container: another one holds nothing of what was loaded into this. */
+  /** Identity of the process or container: a new one has no loaded adapters. */
   readonly identity?: string;
   readonly maxBatchSize: number;
   readonly ready: boolean;
   readonly draining: boolean;
-  /** Origin of the dashboard of an agent instance that has one: the only address of it that a gateway may reach. */
+  /** Origin of an agent instance's dashboard: the only address of it that gateways can reach. */
   readonly dashboard?: string;
+  /** Way in which its engine receives the tenant of a request; see agent/ingress/target.ts. */
+  readonly cacheIsolation?: CacheIsolation;
+  readonly sharesPrefixCache?: boolean;
 }
 
 export interface DataPathStats {
@@ -32,40 +36,44 @@ export interface DataPathStats {
   /** Output tokens seen and requests ended so far: their change is progress. */
   readonly tokensTotal?: number;
   readonly finished?: number;
-  /** Requests for which there was no place so far. */
+  /** Number of requests refused as `busy` so far. */
   readonly turnedAway?: number;
-  /** Of the prompts in flight, estimated. */
+  /** Estimated tokens of the prompts in flight. */
   readonly promptTokens?: number;
 }
 
 /** The data path in front of the instances. */
 export interface DataPath {
-  /** The whole set, every time. */
+  /** Replaces the whole set. */
   setTargets(targets: readonly RouteTarget[]): void;
   stats(id: InstanceId): DataPathStats;
   markDraining(id: InstanceId): void;
+  /** Its process died, or is stopped because it is stuck. Returns the deaths at which a recognised request was present; 0: none. */
+  serverEnded(id: InstanceId): number;
+  /** The instance was removed from this host: `serverEnded` will not be called for it. */
+  forget(id: InstanceId): void;
   /** True once nothing is in flight; false at the deadline. */
   drained(id: InstanceId, deadlineMs: number, signal: AbortSignal): Promise<boolean>;
 }
 
-/** `operator`: another version was wanted in its place. */
+/** `operator`: replaced by another version. */
 export type RestartReason = "oom" | "exit" | "health" | "gpu_lost" | "operator";
 
 /** Something that makes a GPU unfit for work. */
 export interface GpuFault {
   readonly uuid: string;
-  /** Of this very occurrence. */
+  /** Id of this occurrence. */
   readonly id: string;
   readonly reason: string;
 }
 
-/** Of the given GPUs, looked for now; must not reject. */
+/** Checks the given GPUs now; must not reject. */
 export type GpuFaults = (uuids: readonly string[], signal: AbortSignal) => Promise<readonly GpuFault[]>;
 
 /** For metrics: must not throw or wait. */
 export interface ReconcileEvents {
   phase(id: InstanceId, deployId: DeploymentId, phase: InstancePhase): void;
-  /** How long a part of a start took. */
+  /** Records the duration of a part of a start. */
   took(part: "pull" | "download" | "create" | "load" | "ready", seconds: number): void;
   downloadFailed(code: string): void;
   restarted(deployId: DeploymentId, reason: RestartReason): void;
@@ -79,7 +87,7 @@ export interface Serving {
   readonly identity: string;
 }
 
-/** Measures GPU time. Told at every look, the whole set; must not throw or wait. */
+/** Measures GPU time. Receives the whole set at every pass; must not throw or wait. */
 export interface GpuMeter {
   look(serving: readonly Serving[]): void;
 }

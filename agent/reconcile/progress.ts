@@ -1,21 +1,21 @@
-// An engine may answer its health page for ever and make no token any more. What moves is compared from probe to probe; what
-// does not move is asked for one token, and only who does not give it is taken for frozen. Pure.
+// An engine may reply to health probes and still generate no tokens. Compares its counters from probe to probe; if they do not
+// change, it is asked for one token, and counts as frozen only without a reply. Pure.
 
-/** Of one life: when anything last moved. Monotonic ms. */
+/** Progress of one life: times of the last changes. Monotonic ms. */
 export interface Pulse {
   readonly mark: string;
   readonly movedAtMs: number;
-  /** Since when there was always work; undefined while idle. */
+  /** Start of the current work; undefined while idle. */
   readonly busySinceMs: number | undefined;
-  /** When it last gave the token it was asked for. */
+  /** Time at which it last generated a requested token. */
   readonly answeredAtMs: number | undefined;
 }
 
-/** What an engine has to do and has done. */
+/** Pending and finished work of an engine. */
 export interface Work {
   /** Requests that it should be working at. */
   readonly inFlight: number;
-  /** Tokens of their prompts: a long one is read before the first token comes. */
+  /** Tokens of their prompts: a long prompt is read before the first token. */
   readonly promptTokens: number;
   /** Changes with every token and every request that ends. */
   readonly mark: string;
@@ -25,14 +25,14 @@ export interface Work {
 export interface WatchLimits {
   /** Longest time without a token while requests are in flight. */
   readonly stallMs: number;
-  /** More of it for each token of their prompts. */
+  /** Additional time for each token of their prompts. */
   readonly perPromptTokenMs: number;
   readonly longestMs: number;
-  /** Idle so long, it is asked whether it still can. */
+  /** After this time without work it is asked for a token. */
   readonly idleMs: number;
 }
 
-// A prompt is read at 20 tokens a second or faster by anything worth running.
+// Assumes that every usable engine reads a prompt with at least 20 tokens a second.
 export const watchLimits: WatchLimits = {
   stallMs: 60_000,
   perPromptTokenMs: 50,
@@ -57,10 +57,10 @@ export function afterLook(pulse: Pulse, work: Work, nowMs: number): Pulse {
   };
 }
 
-/** Undefined: nothing to ask. Else for how long nothing moved. `pulse` as of this look. */
+/** Returns the time without progress of an engine to be asked for a token; otherwise undefined. `pulse`: as of this probe. */
 export function silenceOf(pulse: Pulse, work: Work, nowMs: number, limits: WatchLimits): number | undefined {
   const { movedAtMs, busySinceMs, answeredAtMs } = pulse;
-  // Ready means that it gave a token; one that others are using has shown it.
+  // A ready engine has generated a token; so has one with running requests.
   if (answeredAtMs === undefined && !work.hasServed && work.inFlight === 0) return 0;
   const silentMs = nowMs - Math.max(movedAtMs, busySinceMs ?? 0, answeredAtMs ?? 0);
   const patienceMs = Math.min(limits.longestMs, limits.stallMs + work.promptTokens * limits.perPromptTokenMs);

@@ -1,9 +1,11 @@
-// What the host says of each instance, from values alone.
+// Report of each instance. Pure.
 
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
+import { imageOf } from "../engines/allowed-image.ts";
+import { cacheIsolationOf } from "../engines/prefix-cache.ts";
 import type { Observed } from "./driver.ts";
 import type { Facts } from "./facts.ts";
 import type { DataPath, RouteTarget, Serving } from "./ports.ts";
@@ -14,13 +16,13 @@ export interface OneReport extends InstanceReport {
   readonly deployId: DeploymentId;
   readonly phase: InstancePhase;
   readonly bytesDone: number;
-  /** What it may use of the host's memory; 0: no limit. For this host's own metrics, not told to the control plane. */
+  /** Memory limit; 0: none. Only for this host's metrics, not sent to the control plane. */
   readonly memoryLimitBytes: number;
 }
 
 export interface Reported {
   readonly instances: readonly OneReport[];
-  /** Tombstoned and gone. */
+  /** Instances with a tombstone that were removed. */
   readonly removed: readonly InstanceId[];
 }
 
@@ -40,8 +42,8 @@ export function reportOf(view: View, stats: DataPath["stats"]): Reported {
   return { instances, removed: [...tombstones].filter(isGone) };
 }
 
-/** Every instance that runs and whose batch size is known. */
-export function targetsOf(view: View): readonly RouteTarget[] {
+/** Returns every running instance with a known batch size. `host`: chooses the image if a specification names none. */
+export function targetsOf(view: View, host: Parameters<typeof imageOf>[1]): readonly RouteTarget[] {
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
   const specs = specsOf(view);
   return [...view.observed.values()].flatMap((seen) => {
@@ -52,14 +54,16 @@ export function targetsOf(view: View): readonly RouteTarget[] {
     if (seen.state !== "running" || seen.ssh || !spec || !facts || spec.engine === "container") return [];
     const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
-    const { origin, identity } = seen;
+    const { origin, secret, identity } = seen;
     const { maxBatchSize } = spec;
     const dashboard = dashboardOf(spec, origin);
-    return [{ instanceId, deployId, origin, identity, maxBatchSize, ready, draining, ...dashboard }];
+    const cacheIsolation = cacheIsolationOf(spec.engine, imageOf(spec, host));
+    const caches = { cacheIsolation, sharesPrefixCache: spec.sharesPrefixCache };
+    return [{ instanceId, deployId, origin, secret, identity, maxBatchSize, ready, draining, ...dashboard, ...caches }];
   });
 }
 
-/** The port of its specification, at its own address. */
+/** Uses the port of its specification, at its own address. */
 function dashboardOf({ agentInstance }: InstanceSpec__Output, origin: string): Pick<RouteTarget, "dashboard"> {
   if (!agentInstance?.dashboardPort) return {};
   const at = new URL(origin);
@@ -68,8 +72,8 @@ function dashboardOf({ agentInstance }: InstanceSpec__Output, origin: string): P
 }
 
 /**
- * What is paid by the minute: ready on GPUs of this host, or an agent instance, and not told to drain. A rental from its
- * start on: the customer's first-start script has the GPUs by then, and could keep SSH from ever coming.
+ * Returns instances billed by the minute: ready on GPUs of this host, or an agent instance, and not draining. A rental counts from
+ * its start: the customer's first-start script already uses the GPUs and could prevent SSH from ever starting.
  */
 export function servingOf(view: View): readonly Serving[] {
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
@@ -90,7 +94,7 @@ export function phaseOf(
   facts: Facts,
 ): InstancePhase {
   const isAlive = seen !== undefined && seen.state !== "exited";
-  // An older generation that still serves speaks for the instance until its successor starts.
+  // An older generation that still serves represents the instance until its successor starts.
   const isOlder = isAlive && spec !== undefined && seen.generation < Number(spec.generation);
   if (facts.failure && !isOlder) return "failed";
   if (isAlive) {
@@ -115,8 +119,8 @@ function oneReport(
   stats: DataPath["stats"],
 ): OneReport {
   const isAlive = seen !== undefined && seen.state !== "exited";
-  // Of a start that is still tried again the last reason is told as well.
-  const told = facts.failure ?? (phase === "ready" ? undefined : facts.lastCrash);
+  // Also report the last reason while a start is retried.
+  const reported = facts.failure ?? (phase === "ready" ? undefined : facts.lastCrash);
   const { inFlight, waiting, tokensPerSecond, finished = 0, turnedAway = 0 } = stats(id);
   const { weights } = facts;
   return {
@@ -124,8 +128,8 @@ function oneReport(
     deployId: (spec?.deployId ?? seen?.deployId ?? "") as DeploymentId,
     generation: isAlive ? seen.generation : Number(spec?.generation ?? seen?.generation ?? 0),
     phase,
-    failCode: told?.code ?? "",
-    failMessage: told?.message ?? waitOf(phase, facts, spec?.engine === "external"),
+    failCode: reported?.code ?? "",
+    failMessage: reported?.message ?? waitOf(phase, facts, spec?.engine === "external"),
     bytesDone: weights.kind === "fetching" ? weights.done : 0,
     bytesTotal: weights.kind === "fetching" ? weights.total : 0,
     inFlight,
@@ -145,10 +149,10 @@ function oneReport(
 }
 
 function waitOf(phase: InstancePhase, facts: Facts, isExternal: boolean): string {
-  // One that we started does not answer yet, as is to be expected; one that is said to run should.
+  // An instance that we started need not reply yet; an external server should.
   if (phase === "loading" && isExternal && facts.life?.trouble)
     return `the external server does not answer as it should (${facts.life.trouble})`;
-  // Started, it answers and makes no tokens: that is no part of a start.
+  // It replies but generates no tokens: that is not part of a start.
   if (phase === "loading" && facts.life?.isFrozen) return facts.life.trouble;
   return phase === "creating" ? (facts.waitingFor ?? "") : "";
 }

@@ -1,4 +1,4 @@
-// What the executors of all steps work with.
+// Dependencies of the executors of all steps.
 import type { Logger } from "pino";
 import type { HostFacts } from "../engines/host-facts.ts";
 import type { DrainLeft } from "./drain.ts";
@@ -20,7 +20,7 @@ export interface StepDeps {
   readonly book: FactsBook;
   readonly host: HostFacts;
   readonly events: ReconcileEvents;
-  /** Bytes came: called often. */
+  /** Called often, as bytes arrive. */
   readonly progressed: () => void;
   /** Monotonic ms. */
   readonly clock: () => number;

@@ -1,4 +1,4 @@
-// One executor per step kind: a kind without one does not compile. Each is idempotent; what it learns goes into the facts.
+// One executor per step kind: a kind without one does not compile. Each is idempotent and stores its results in the facts.
 import { chmod, mkdir, rename, utimes, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -8,7 +8,7 @@ import { createAttempts } from "./attempts.ts";
 import { crashBackOff, startBackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
 import { untilDrained } from "./drain.ts";
-import { failureOf, isEngineAway, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
+import { failureOf, isEngineUnavailable, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
 import { createFetch } from "./fetch.ts";
 import { untilFree } from "./gpu-memory.ts";
 import { afterProbe } from "./health.ts";
@@ -22,7 +22,7 @@ type Executors = { readonly [Kind in Step["kind"]]: (step: Of<Kind>, signal: Abo
 const ready = { kind: "ready", contextLength: 0 } as const;
 const startLimitMs = 120_000;
 const engineLimitMs = 60_000;
-/** After the drain: what the engine itself may take to end. */
+/** Time that the engine has to end after the drain. */
 const graceMs = 10_000;
 
 export function createExecutors(deps: StepDeps): Executors {
@@ -31,7 +31,7 @@ export function createExecutors(deps: StepDeps): Executors {
   const bounded = (signal: AbortSignal, limitMs: number) => AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
 
   async function end(id: Step["id"], identity: string, mayDrain: boolean, signal: AbortSignal): Promise<void> {
-    // What we end is no crash.
+    // A stop by this agent is not a crash.
     book.change(id, (facts) => ({ ...facts, countedExit: identity }));
     dataPath.markDraining(id);
     if (mayDrain) await untilDrained(deps, id, signal);
@@ -44,21 +44,21 @@ export function createExecutors(deps: StepDeps): Executors {
     signal: AbortSignal,
   ): Promise<string | undefined> {
     if (uuids.length === 0) return undefined;
-    const tell = (waitingFor: string | undefined) => book.change(step.id, (facts) => ({ ...facts, waitingFor }));
+    const setWaiting = (waitingFor: string | undefined) => book.change(step.id, (facts) => ({ ...facts, waitingFor }));
     const onWait = (held: string): void => {
       if (book.get(step.id).waitingFor === undefined)
         deps.log.info({ instance: step.id, held }, "waiting for the memory of a GPU");
-      tell(held);
+      setWaiting(held);
       deps.progressed();
     };
     try {
       return await untilFree(uuids, deps.gpuMemory, pause, onWait, signal, Number(step.spec.gpuMemoryBytes));
     } finally {
-      tell(undefined);
+      setWaiting(undefined);
     }
   }
 
-  /** Of a GPU of this instance, since it was started here. */
+  /** Returns a fault of a GPU of this instance that is newer than its start here. */
   async function newGpuFault(
     { id, spec }: Of<"count-exit"> | Of<"restart">,
     signal: AbortSignal,
@@ -95,14 +95,14 @@ export function createExecutors(deps: StepDeps): Executors {
         events.took("create", (deps.clock() - beganMs) / 1000);
       } catch (error) {
         signal.throwIfAborted();
-        if (isEngineAway(error)) throw error;
+        if (isEngineUnavailable(error)) throw error;
         const { isTerminal, ...why } = failureOf(error, "start_failed");
         await attempts.failed(step, why, { isTerminal, backOff: crashBackOff });
       }
     },
 
     async refuse({ kind, id, holder, gpuUuid }) {
-      // Whose it is stays in the log: the reason is read by customers.
+      // Name the other instance only in the log: customers read the reason.
       deps.log.error(
         { alert: "gpu_given_twice", instance: id, holder, gpu: gpuUuid },
         "two instances are given one GPU",
@@ -118,9 +118,10 @@ export function createExecutors(deps: StepDeps): Executors {
     async probe(step, signal) {
       const { seen, spec } = step;
       const isExternal = seen.identity.startsWith("external:");
-      const target = { origin: seen.origin, instanceId: step.id, servedModelName: spec?.servedModelName, isExternal };
-      // The driver saw its port open; what else an agent instance does is its own affair. And whoever rents may stop the SSH
-      // server too: what was ready once stays so as long as it runs.
+      const { origin, secret } = seen;
+      const target = { origin, secret, instanceId: step.id, servedModelName: spec?.servedModelName, isExternal };
+      // The driver saw its port open; an agent instance is not probed further. A rental stays ready while it runs, because the
+      // customer may stop the SSH server.
       const isOpenRental = seen.ssh !== undefined && book.get(step.id).life?.isReady === true;
       const isOwn = spec?.engine === "agent_instance" || isOpenRental;
       const found = isOwn ? ready : await deps.probe(target, signal);
@@ -144,10 +145,12 @@ export function createExecutors(deps: StepDeps): Executors {
     async "count-exit"(step, signal) {
       const { seen, spec } = step;
       const facts = book.get(step.id);
+      // Before any await: the data path drops instances that no longer run.
+      const deathsByRequest = dataPath.serverEnded(step.id);
       book.change(step.id, (now) => ({ ...now, countedExit: seen.identity }));
       const life = facts.life?.identity === seen.identity ? facts.life : undefined;
       const wasWitnessed = facts.wasStartedHere || life !== undefined;
-      // Ended while no agent looked: without a sign of trouble it was stopped, not broken.
+      // Ended while no agent ran: without a sign of failure it was stopped.
       if (!wasWitnessed && !seen.oomKilled && !seen.exitCode) return;
       const isRental = spec.engine === "container";
       const reason = reasonOfExit(seen, Number(spec.memoryBytes), await attempts.tail(step), { isRental });
@@ -158,6 +161,7 @@ export function createExecutors(deps: StepDeps): Executors {
         isTerminal: why.isTerminal,
         backOff: hasRefused ? startBackOff : crashBackOff,
         upMs: life && deps.clock() - life.sinceMs,
+        deathsByRequest: why.reason === "gpu_lost" ? 0 : deathsByRequest,
       });
     },
 
@@ -166,18 +170,25 @@ export function createExecutors(deps: StepDeps): Executors {
       const { life } = book.get(step.id);
       const trouble = life?.trouble ?? "";
       const upMs = life && deps.clock() - life.sinceMs;
+      const isStuck = step.why === "health" && !isExternalSpec(spec);
+      const deathsByRequest = isStuck ? dataPath.serverEnded(step.id) : 0;
       await end(step.id, seen.identity, false, signal);
       const lost = life?.isFrozen ? "engine_frozen" : "health_lost";
       const code = step.why === "health" ? lost : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
       const fault = await newGpuFault(step, signal);
       attempts.restarted(step.id, spec.deployId, fault ? "gpu_lost" : "health");
-      const how = { isTerminal: step.why === "start_timeout", backOff: crashBackOff, upMs };
+      const how = {
+        isTerminal: step.why === "start_timeout",
+        backOff: crashBackOff,
+        upMs,
+        deathsByRequest: fault ? 0 : deathsByRequest,
+      };
       await attempts.failed(step, fault ? lostGpu(fault) : { code, message: messages[code](trouble) }, how);
     },
 
     async stop(step, signal) {
       await end(step.id, step.seen.identity, step.why !== "failed", signal);
-      // Counted, and not among the restarts that its owner is shown as trouble.
+      // Counted, but not among the restarts that its owner sees as a problem.
       if (step.why === "superseded") events.restarted(step.seen.deployId, "operator");
     },
 
@@ -185,7 +196,7 @@ export function createExecutors(deps: StepDeps): Executors {
       await driver.remove(step.id, bounded(signal, engineLimitMs));
     },
 
-    // The loop ends the running step itself.
+    // The loop itself ends the running step.
     async cancel() {},
   };
 }
@@ -207,12 +218,12 @@ const messages = {
     `the external server did not become ready within 5 minutes (${trouble}); check its address, that it runs and that it lists the model, and deploy again.`,
 } as const;
 
-/** Their age says when they were last used. */
+/** Updates the age of the files, which shows their last use. */
 async function openFolders(folders: readonly string[]): Promise<void> {
   const now = new Date();
   for (const folder of folders) {
     await mkdir(folder, { recursive: true });
-    // A container's user is another than the agent; what is above the folder keeps everybody else out.
+    // The container runs as another user; the parent folder keeps all other users out.
     await chmod(folder, 0o777);
     await utimes(folder, now, now);
   }

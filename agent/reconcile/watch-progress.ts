@@ -1,4 +1,4 @@
-// What a probe that found an engine healthy is worth: nothing where its tokens stand still.
+// Rejects a healthy probe of an engine that generates no tokens.
 import type { Canary } from "./canary.ts";
 import type { Step } from "./diff.ts";
 import type { Health } from "./health.ts";
@@ -31,14 +31,14 @@ export async function watchProgress(
   signal: AbortSignal,
 ): Promise<Watched> {
   const { spec, seen } = step;
-  // A server that is not ours is asked for nothing that its owner would pay for.
+  // A foreign server gets no request that its owner would pay for.
   const isWatched = spec?.engine === "stoker" && (spec.task === "" || spec.task === "text-generation");
   if (health.kind !== "ready" || !isWatched) return { health, pulse: before };
   const work = workOf(health, deps.dataPath.stats(step.id));
   const pulse = afterLook(before, work, deps.clock());
   const silentMs = silenceOf(pulse, work, deps.clock(), deps.progress.limits);
   if (silentMs === undefined) return { health, pulse };
-  const trouble = await deps.progress.canary(seen.origin, spec.servedModelName, signal);
+  const trouble = await deps.progress.canary(seen, spec.servedModelName, signal);
   if (trouble === undefined) return { health, pulse: { ...pulse, answeredAtMs: deps.clock() } };
   const what = work.inFlight > 0 ? ` with ${work.inFlight} requests in flight` : "";
   const since = silentMs > 0 ? ` and made no token for ${Math.round(silentMs / 1000)} s${what}` : "";

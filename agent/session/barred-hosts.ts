@@ -1,9 +1,9 @@
-// Hosts that the control plane revoked and whose certificates others would still believe: no peers of this host.
+// Hosts that the control plane revoked but whose certificates are still valid: this host refuses them as peers.
 import type { HostId } from "../../proto/ids.ts";
 
 export interface BarredHosts {
   has(host: HostId): boolean;
-  /** All of them, as last heard. */
+  /** All revoked hosts, as last received. */
   heard(hosts: readonly string[]): void;
   onChange(listener: () => void): void;
 }

@@ -1,4 +1,4 @@
-// The host's own key and what it asks a certificate for. The key is made here and never leaves.
+// The host's key and its certificate request. The key is created here and never sent.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign } from "node:crypto";
 import { Attributes, CertificationRequest, CertificationRequestInfo } from "@peculiar/asn1-csr";
 import { AsnConvert } from "@peculiar/asn1-schema";
@@ -12,7 +12,7 @@ export function makeKey(): string {
   return privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 }
 
-/** PKCS#10, DER, signed by the key. It names nobody: who the host is, the certificate says. */
+/** PKCS#10, DER, signed by the key. It contains no name: the certificate states the host. */
 export function certificateRequest(keyPem: string): Buffer {
   const key = createPrivateKey(keyPem);
   const info = new CertificationRequestInfo({

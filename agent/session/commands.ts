@@ -1,5 +1,5 @@
-// What is not state: carried out once and answered with its outcome, whatever is sent again, late, or by an older control
-// plane. A command is written down before it begins; one whose agent ended in the middle is `interrupted`, never begun anew.
+// Commands run once and report their outcome, also when they are repeated, late, or sent by an older control plane. A command
+// is stored before it starts; one that the end of the agent cut is `interrupted` and never started again.
 import type { Logger } from "pino";
 import type { Command__Output } from "../../proto/gen/stoker/fleet/v1/Command.ts";
 import type { CommandResult } from "../../proto/gen/stoker/fleet/v1/CommandResult.ts";
@@ -8,13 +8,13 @@ import type { CommandLog, KnownOutcome } from "./store.ts";
 
 export interface CommandOrder {
   readonly id: string;
-  /** Empty: the host. */
+  /** Target instance; empty: the host. */
   readonly instanceId: string;
-  /** As the control plane sent it; to be checked by whoever carries it out. */
+  /** Arguments as the control plane sent them; the executor checks them. */
   readonly arguments: unknown;
 }
 
-/** One per kind of command. What it resolves to is the result, as JSON. */
+/** Runs one kind of command. The resolved value is the result, as JSON. */
 export type CommandExecutor = (order: CommandOrder, signal: AbortSignal) => Promise<unknown>;
 
 /** The message: what happened, why, what to do. */
@@ -28,7 +28,7 @@ export class CommandFailed extends Error {
 }
 
 export interface Commands {
-  /** `epochs`: of the session it came over, and the highest this host has obeyed. `answer` may be called twice: running, then the end. */
+  /** `epochs`: of its session, and the highest that this host has accepted. `answer` may be called twice: running, then the end. */
   take(
     command: Command__Output,
     epochs: { readonly session: bigint; readonly highest: bigint },
@@ -44,19 +44,19 @@ export function createCommands(deps: {
   readonly executors: Readonly<Record<string, CommandExecutor>>;
   readonly controlTimeMs: () => number;
   readonly desired: () => DesiredState__Output | undefined;
-  /** Told of every answer; a kind that is not known here is `_unknown`. */
+  /** Called for every answer; an unknown kind is `_unknown`. */
   readonly answered?: (kind: string, result: "ok" | "rejected_epoch" | "duplicate" | "failed") => void;
   readonly logger: Logger;
 }): Commands {
-  /** Of this life of the agent. */
+  /** Commands started since the agent started. */
   const running = new Map<string, ((result: CommandResult) => void)[]>();
 
   async function carryOut(command: Command__Output, execute: CommandExecutor): Promise<KnownOutcome> {
     const startedMs = performance.now();
     const ended = await attempt(command, execute, deps.controlTimeMs());
     await deps.log.end(command.commandId, ended).catch((error) =>
-      // Sent again it is told as interrupted: rather that than carried out twice.
-      deps.logger.error({ err: error, command: command.commandId }, "the outcome of a command could not be kept"),
+      // A repeat is then reported as interrupted, which is better than running it twice.
+      deps.logger.error({ err: error, command: command.commandId }, "could not store the outcome of a command"),
     );
     const facts = { command: command.commandId, kind: command.kind, ms: Math.round(performance.now() - startedMs) };
     deps.logger.info({ ...facts, outcome: ended.outcome, errorCode: ended.errorCode }, "command");
@@ -64,30 +64,30 @@ export function createCommands(deps: {
   }
 
   return {
-    async take(command, epochs, tell) {
+    async take(command, epochs, send) {
       const id = command.commandId;
       const kind = Object.hasOwn(deps.executors, command.kind) ? command.kind : "_unknown";
       const answer = (result: CommandResult) => {
         deps.answered?.(kind, endOf(result));
-        tell(result);
+        send(result);
       };
-      const told = (outcome: KnownOutcome, duplicate = false) =>
+      const report = (outcome: KnownOutcome, duplicate = false) =>
         answer({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate, ...outcome });
       const epoch = BigInt(command.nodeEpoch);
-      if (epoch !== epochs.session || epoch < epochs.highest) return told(without("rejected_epoch"));
+      if (epoch !== epochs.session || epoch < epochs.highest) return report(without("rejected_epoch"));
       const known = deps.log.find(id);
-      if (known?.ended) return told(known.ended, true);
+      if (known?.ended) return report(known.ended, true);
       const waiting = running.get(id);
       if (waiting) {
-        // Over a newer session: the end is told there.
+        // Sent again over a newer session: report the end there.
         waiting.push((result) => answer({ ...result, nodeEpoch: command.nodeEpoch, duplicate: true }));
-        return told(without("running"), true);
+        return report(without("running"), true);
       }
-      if (known) return told(interrupted, true);
+      if (known) return report(interrupted, true);
       const execute = Object.hasOwn(deps.executors, command.kind) ? deps.executors[command.kind] : undefined;
-      if (!execute) return told(without("unknown_kind"));
-      if (Number(command.deadlineMs) <= deps.controlTimeMs()) return told(without("expired"));
-      if (isOlder(command, deps.desired())) return told(without("rejected_generation"));
+      if (!execute) return report(without("unknown_kind"));
+      if (Number(command.deadlineMs) <= deps.controlTimeMs()) return report(without("expired"));
+      if (isOlder(command, deps.desired())) return report(without("rejected_generation"));
 
       const answers = [answer];
       running.set(id, answers);
@@ -95,14 +95,14 @@ export function createCommands(deps: {
         await deps.log.begin(id);
       } catch (error) {
         running.delete(id);
-        deps.logger.error({ err: error, command: id }, "a command was not begun: it could not be written down");
-        for (const tell of answers)
-          tell({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate: false, ...without("not_begun") });
+        deps.logger.error({ err: error, command: id }, "could not store a command, so it was not started");
+        for (const each of answers)
+          each({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate: false, ...without("not_begun") });
         return;
       }
       const ended = await carryOut(command, execute);
       running.delete(id);
-      for (const tell of answers) tell({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate: false, ...ended });
+      for (const each of answers) each({ commandId: id, nodeEpoch: command.nodeEpoch, duplicate: false, ...ended });
     },
   };
 }
@@ -117,7 +117,7 @@ async function attempt(command: Command__Output, execute: CommandExecutor, nowMs
     };
     const result = JSON.stringify((await execute(order, AbortSignal.timeout(leftMs))) ?? null);
     if (result.length > maxResultLetters)
-      throw new CommandFailed("result_too_large", "the result is too large to tell");
+      throw new CommandFailed("result_too_large", "the result is too large to send");
     return { ...without("done"), result };
   } catch (error) {
     const code = error instanceof CommandFailed ? error.code : "command_failed";
@@ -129,7 +129,7 @@ async function attempt(command: Command__Output, execute: CommandExecutor, nowMs
   }
 }
 
-/** The deployment has been changed since: what was meant for its old form is not done to the new one. */
+/** The deployment has changed since: a command for its old form must not run on the new one. */
 function isOlder(command: Command__Output, desired: DesiredState__Output | undefined): boolean {
   if (command.generation === "0" || command.instanceId === "") return false;
   const instance = desired?.instances.find((one) => one.instanceId === command.instanceId);
@@ -146,6 +146,6 @@ const without = (outcome: string): KnownOutcome => ({ outcome, errorCode: "", er
 const interrupted: KnownOutcome = {
   outcome: "interrupted",
   errorCode: "interrupted",
-  errorMessage: "the agent ended while it carried this out; what it had done is cleared up, so ask for it again",
+  errorMessage: "the agent ended while this command ran; its work was undone. Send the command again",
   result: "",
 };

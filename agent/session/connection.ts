@@ -1,5 +1,5 @@
-// One stream of Fleet.Session from Hello to its end: renewals and reports on time, what comes in given to its takers.
-// Ends when either side ends it, or when nothing was heard for a lease.
+// One stream of Fleet.Session from Hello to its end: sends renewals and reports on time and passes on received messages.
+// Ends when either side ends it, or when nothing was received for the duration of a lease.
 import * as grpc from "@grpc/grpc-js";
 import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
 import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
@@ -24,10 +24,10 @@ export type ConnectionEnd = {
   readonly wasWelcomed: boolean;
 };
 
-/** What the control plane decided about this agent; anything else ended the stream alone. */
+/** Decisions of the control plane about this agent; any other reason ends only the stream. */
 const endings: Readonly<Partial<Record<grpc.status, ConnectionEnd["reason"]>>> = {
   [grpc.status.UNAUTHENTICATED]: "refused",
-  // Revoked, or another agent with this identity came later: what is served here must end.
+  // Revoked, or another agent with this identity connected later: this agent must stop serving.
   [grpc.status.PERMISSION_DENIED]: "fenced",
   [grpc.status.ALREADY_EXISTS]: "fenced",
 };
@@ -48,8 +48,8 @@ export async function connect(options: ConnectionOptions, signal: AbortSignal): 
 }
 
 /**
- * Whether there is a connection. The first failure ends the attempt: the channel would try again by pauses of its own, alike in
- * all agents, and the dice of the pauses between attempts would decide nothing.
+ * Resolves once connected. The first failure ends the attempt: otherwise the channel would retry with its own back-off, the
+ * same in all agents, and our random delays between attempts would have no effect.
  */
 function settled(client: grpc.Client, signal: AbortSignal): Promise<boolean> {
   const channel = client.getChannel();
@@ -69,7 +69,7 @@ function settled(client: grpc.Client, signal: AbortSignal): Promise<boolean> {
   });
 }
 
-/** A call over a channel without a connection fails at once, and says what the channel does not. */
+/** Makes a call over a channel without a connection: it fails at once, with the reason that the channel does not report. */
 function whyUnreachable(client: ReturnType<typeof fleetClient>): Promise<string> {
   return new Promise((resolve) => {
     const stream = client.session(new grpc.Metadata(), { deadline: Date.now() + 100 });
@@ -109,7 +109,7 @@ function talk(
       } else if (welcome) options.onMessage(message);
       heard(welcome?.leaseTtlMs || 20_000, "silent");
     });
-    // A cancelled stream still emits its error; nobody else listens then.
+    // A cancelled stream still emits its error, and no other listener is left.
     stream.on("error", (error: grpc.ServiceError) =>
       end(endings[error.code] ?? "ended", error.details || error.message),
     );

@@ -1,30 +1,40 @@
 // Control-plane time on this host's monotonic clock: a step of the wall clock here changes neither tickets nor leases.
 
 export interface ControlClock {
-  /** Unix ms; this host's own wall clock until a control plane was heard. */
+  /** Unix ms; this host's wall clock until a control plane has replied. */
   nowMs(): number;
-  /** One answer: what it said, when it was asked and when it came (monotonic ms). */
+  /** Adds one reply: its time, and when the request was sent and the reply received (monotonic ms). */
   heard(controlTimeMs: number, askedMs: number, cameMs: number): void;
+  /** Sets by how much the clocks of control planes may differ: tickets of one are signed in its own time. */
+  tolerate(ms: number): void;
+  /** Time to compare the expiry of tickets with: the control plane's, less the tolerance. */
+  ticketTimeMs(): number;
   readonly skewSeconds: number;
   readonly roundTripSeconds: number;
 }
 
 const kept = 8;
-/** What two answers may differ by beyond their times on the way: clocks drift and are slewed. */
+const maxToleranceMs = 30_000;
+/** Maximum difference of two replies beyond their round trips: clocks drift and are slewed. */
 const driftMs = 1_000;
 
 export function createControlClock(monotonicMs: () => number, wallMs: () => number): ControlClock {
   let samples: readonly { readonly offsetMs: number; readonly roundTripMs: number }[] = [];
-  // The quickest answer knows best: half of a slow one's time may lie on either way.
+  // The reply with the shortest round trip is the most exact.
   const best = () => samples.reduce((a, b) => (b.roundTripMs < a.roundTripMs ? b : a));
   const nowMs = () => Math.round(samples.length === 0 ? wallMs() : monotonicMs() + best().offsetMs);
+  let toleranceMs = 0;
   return {
     nowMs,
+    tolerate(ms) {
+      toleranceMs = Math.min(ms, maxToleranceMs);
+    },
+    ticketTimeMs: () => nowMs() - toleranceMs,
     heard(controlTimeMs, askedMs, cameMs) {
       const roundTripMs = Math.max(0, cameMs - askedMs);
       const sample = { offsetMs: controlTimeMs + roundTripMs / 2 - cameMs, roundTripMs };
-      // Further off than any way explains: the control plane's clock was stepped. What was known is of no use, and would
-      // refuse its tickets until the last quick answer of before is forgotten.
+      // The difference exceeds any round trip: the control plane's clock was stepped. Earlier samples would make this host
+      // refuse its tickets until the last fast one expires.
       const known = samples.length === 0 ? sample : best();
       const slackMs = (known.roundTripMs + roundTripMs) / 2 + driftMs;
       const isStepped = Math.abs(sample.offsetMs - known.offsetMs) > slackMs;

@@ -12,7 +12,7 @@ export interface GivenCertificate {
   readonly caPem: string;
 }
 
-/** The control plane, or the token itself, says no: the same token will not do later either. */
+/** The control plane refused the token, or it is invalid: the same token will not work later. */
 export class JoinRefused extends Error {
   readonly code = "join_refused";
 }
@@ -22,25 +22,25 @@ const refusals = new Set([grpc.status.UNAUTHENTICATED, grpc.status.PERMISSION_DE
 
 /** Rejects with a sentence for the operator. `token`: `id.secret.caHash`. */
 export async function enroll(
-  wish: { readonly address: string; readonly token: string; readonly keyPem: string; readonly hostId: string },
+  enrolment: { readonly address: string; readonly token: string; readonly keyPem: string; readonly hostId: string },
   hostname: string,
   signal: AbortSignal,
 ): Promise<GivenCertificate> {
-  const [id, secret, caHash, ...rest] = wish.token.split(".");
+  const [id, secret, caHash, ...rest] = enrolment.token.split(".");
   if (!id || !secret || !caHash || rest.length > 0)
     throw new JoinRefused(
       "the join token is malformed: `stoker node token create` prints one of three parts with dots between",
     );
-  const caPem = pem(await fetchAuthority(wish.address, caHash, signal));
-  const csr = certificateRequest(wish.keyPem);
-  const request = { joinToken: wish.token, csr, hostId: wish.hostId, hostname };
-  const to = { address: wish.address, tls: { caPem, own: undefined } };
+  const caPem = pem(await fetchAuthority(enrolment.address, caHash, signal));
+  const csr = certificateRequest(enrolment.keyPem);
+  const request = { joinToken: enrolment.token, csr, hostId: enrolment.hostId, hostname };
+  const to = { address: enrolment.address, tls: { caPem, own: undefined } };
   const given = await call(to, signal, (client, options, done) => client.enroll(request, options, done));
-  if (hashOf(given.ca) !== caHash) throw new Error("the control plane gave a certificate of another authority");
+  if (hashOf(given.ca) !== caHash) throw new Error("the control plane sent a certificate of another authority");
   return { certificatePem: pem(given.certificate), caPem };
 }
 
-/** Over the certificate in use. Rejects with a sentence. */
+/** Renews with the certificate in use. Rejects with a sentence. */
 export async function renew(
   address: string,
   tls: TlsParts,
@@ -69,7 +69,7 @@ function call(
     asked = ask(client, { deadline: Date.now() + limitMs }, (error, value) => {
       if (value) resolve(value);
       else {
-        const why = error?.details || error?.message || "no certificate came";
+        const why = error?.details || error?.message || "no certificate received";
         reject(
           error && refusals.has(error.code) ? new JoinRefused(why, { cause: error }) : new Error(why, { cause: error }),
         );

@@ -1,4 +1,4 @@
-// Which desired state may be obeyed. An older control plane, or an older message of this one, changes nothing.
+// Decides if a desired state is accepted. An older control plane, or an older message of this one, changes nothing.
 
 export interface Stamp {
   readonly nodeEpoch: bigint;
@@ -7,11 +7,11 @@ export interface Stamp {
 
 export type Verdict =
   | { readonly kind: "obey" }
-  /** Held already. */
+  /** Already current. */
   | { readonly kind: "same" }
   | { readonly kind: "refuse"; readonly why: "rejected_epoch" | "older_generation" };
 
-/** `held`: the last one obeyed, if any. */
+/** `held`: the last accepted one, if any. */
 export function judgeDesired(
   given: Stamp,
   session: { readonly nodeEpoch: bigint },

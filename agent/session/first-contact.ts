@@ -1,5 +1,5 @@
-// Before a host has a certificate it knows one thing of its control plane: the hash of the authority in its join token. This
-// finds the authority with that hash in the chain the server shows; everything after is verified against it.
+// A host without a certificate has one fact about its control plane: the hash of the authority, in its join token. This finds
+// the authority with that hash in the server's chain; everything after is verified against it.
 import { createHash } from "node:crypto";
 import { connect, type DetailedPeerCertificate } from "node:tls";
 import { serverName } from "./wire.ts";
@@ -11,12 +11,12 @@ export class OtherAuthority extends Error {
 const limitMs = 10_000;
 const maxChain = 8;
 
-/** The authority, DER. Rejects with a sentence when the server is not of the token's installation. Nothing secret is sent. */
+/** Returns the authority, DER. Rejects with a sentence for a server of another installation. Sends nothing secret. */
 export function fetchAuthority(address: string, caHash: string, signal: AbortSignal): Promise<Buffer> {
   const split = address.lastIndexOf(":");
   const host = address.slice(0, split).replace(/^\[|\]$/g, "");
   return new Promise((resolve, reject) => {
-    // What the chain is worth is decided by the hash, which no other check can replace.
+    // The hash verifies the chain; no other check can replace it.
     const socket = connect({
       host,
       port: Number(address.slice(split + 1)),

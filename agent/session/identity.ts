@@ -1,5 +1,5 @@
-// Who this host is: a key that never leaves its folder, and the newest certificate for it. Joins when there is none, renews at
-// two thirds of its life. Files in `<data>/identity`, each replaced whole and readable by the agent alone.
+// Identity of this host: a key that never leaves its folder, and the newest certificate for it. Joins if there is none, renews
+// at two thirds of its life. Files in `<data>/identity`, replaced atomically and readable only by the agent.
 import { createHash, X509Certificate } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -10,30 +10,35 @@ import { makeKey } from "./certificate-request.ts";
 import { enroll, type GivenCertificate, renew } from "./enroll.ts";
 import type { TlsParts } from "./wire.ts";
 
+/** The host has no certificate and no join token: the operator must act. */
+export class NotJoined extends Error {
+  readonly code = "not_joined";
+}
+
 export interface Identity {
-  /** To talk to this control plane with; joins through it when there is no certificate. Rejects with a sentence. */
+  /** Returns credentials for this control plane; joins through it if there is no certificate. Rejects with a sentence. */
   tls(address: string, signal: AbortSignal): Promise<TlsParts>;
-  /** Renews in time, until aborted. */
+  /** Renews the certificate in time, until aborted. */
   run(signal: AbortSignal): Promise<void>;
-  /** In use now; undefined before this host has joined. */
+  /** Certificate in use; undefined before this host has joined. */
   current(): OwnCertificate | undefined;
-  /** There is another one. */
+  /** Called when the certificate changes. */
   onCertificate(listener: () => void): void;
-  /** Seconds; negative once it has expired, undefined without one. */
+  /** Seconds until the certificate expires; negative after that, undefined without one. */
   certificateSecondsLeft(): number | undefined;
 }
 
 export interface IdentityOptions {
-  /** Made when missing. */
+  /** Created if missing. */
   readonly folder: string;
   readonly hostId: string;
   readonly hostname: string;
   readonly addresses: readonly string[];
-  /** Read when needed: the file may come later than the agent, or change. Undefined: there is none. */
+  /** Reads the token when needed: the file may appear after the agent starts, or change. Undefined: there is none. */
   readonly readToken: () => Promise<string | undefined>;
-  /** One that the operator put beside the state of this very agent: tried before the other, until it is refused. */
+  /** Reads the token that the operator placed in this agent's state folder: tried first, until it is refused. */
   readonly readOwnToken?: () => Promise<string | undefined>;
-  /** The control plane's time where it was heard. */
+  /** Time of the control plane, if known. */
   readonly nowMs: () => number;
   readonly random: () => number;
   readonly log: Logger;
@@ -41,7 +46,7 @@ export interface IdentityOptions {
 
 interface Held extends GivenCertificate {
   readonly issuedMs: number;
-  /** SHA-256 of the join token it came by. */
+  /** SHA-256 of the join token that it was issued for. */
   readonly tokenHash: string;
   readonly notAfterMs: number;
 }
@@ -56,10 +61,11 @@ export function createIdentity(options: IdentityOptions): Identity {
   const file = (name: string) => join(folder, name);
   let keyPem = read(file("key.pem"));
   let held = load();
-  /** A token that was refused is not tried again while there is a certificate to go on with. */
+  /** A refused token is not tried again while there is a valid certificate. */
   let refusedToken: string | undefined;
+  let refusal: Error | undefined;
   let joining: Promise<void> | undefined;
-  /** What `certificate.json` is to hold and does not: the disk was full. */
+  /** Content that could not be written to `certificate.json` because the disk was full. */
   let unkept: string | undefined;
   const listeners: (() => void)[] = [];
 
@@ -71,7 +77,7 @@ export function createIdentity(options: IdentityOptions): Identity {
       const certificate = new X509Certificate(kept.certificatePem);
       return { ...kept, notAfterMs: certificate.validToDate.getTime() };
     } catch (error) {
-      log.warn({ err: error }, "the host's certificate is unreadable: it joins anew");
+      log.warn({ err: error }, "could not read the host's certificate; joining again");
       return undefined;
     }
   }
@@ -84,17 +90,14 @@ export function createIdentity(options: IdentityOptions): Identity {
     for (const listener of listeners) listener();
   }
 
-  /** Used all the same where it cannot be written: without it this host would be out for want of disk space. */
+  /** Writes the certificate if possible; it is used also when the disk is full, so that the host stays connected. */
   function writeUnkept(): void {
     if (unkept === undefined) return;
     try {
       write(file("certificate.json"), unkept);
       unkept = undefined;
     } catch (error) {
-      log.error(
-        { err: error },
-        "this host's new certificate could not be written down: a restart would begin with the one before",
-      );
+      log.error({ err: error }, "could not store this host's new certificate; a restart would use the previous one");
     }
   }
 
@@ -103,13 +106,13 @@ export function createIdentity(options: IdentityOptions): Identity {
 
   async function joinBy(address: string, token: string, signal: AbortSignal): Promise<void> {
     if (keyPem === undefined) {
-      // Not before it is written down: a host that joined with a key of its memory alone could not come back.
+      // Store the key before joining: a host that loses its key could not reconnect.
       const made = makeKey();
       write(file("key.pem"), made);
       keyPem = made;
     }
-    const wish = { address, token, keyPem, hostId: options.hostId };
-    keep(await enroll(wish, options.hostname, signal), tokenHashOf(token));
+    const request = { address, token, keyPem, hostId: options.hostId };
+    keep(await enroll(request, options.hostname, signal), tokenHashOf(token));
     log.info({ control: address, notAfter: new Date(held?.notAfterMs ?? 0).toISOString() }, "this host has joined");
   }
 
@@ -119,23 +122,32 @@ export function createIdentity(options: IdentityOptions): Identity {
     const token = isOwnTried
       ? await options.readToken().catch((error: Error) => {
           if (held && held.notAfterMs > nowMs()) return undefined;
+          if (!held && (error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
           throw new Error(`the join token cannot be read: ${error.message}`, { cause: error });
         })
       : own;
     const isValid = held !== undefined && held.notAfterMs > nowMs();
     if (token === undefined) {
       if (isValid) return;
-      const what = held ? "this host's certificate has expired" : "this host has not joined";
-      throw new Error(`${what}, and there is no join token: make one with \`stoker node token create\``);
+      if (held)
+        throw new Error(
+          "this host's certificate has expired, and there is no join token: create one with `stoker node token create`",
+        );
+      throw (
+        refusal ??
+        new NotJoined("this host has no certificate and no join token: its data folder is new or was emptied")
+      );
     }
     if (isValid && (held?.tokenHash === tokenHashOf(token) || refusedToken === token)) return;
     try {
       await joinBy(address, token, signal);
     } catch (error) {
-      // What could not be asked is asked again.
-      if ((error as { code?: unknown }).code === "join_refused") refusedToken = token;
+      // Retry a request that did not reach the control plane.
+      const isRefused = (error as { code?: unknown }).code === "join_refused";
+      if (isRefused) [refusedToken, refusal] = [token, error as Error];
+      if (!held && isRefused && !isOwnTried) return ensure(address, signal);
       if (!isValid) throw error;
-      log.warn({ err: error }, "the new join token was not taken: the certificate of before stays in use");
+      log.warn({ err: error }, "the new join token was refused; the previous certificate stays in use");
     }
   }
 
@@ -153,7 +165,7 @@ export function createIdentity(options: IdentityOptions): Identity {
         return true;
       } catch (error) {
         if (signal.aborted) return false;
-        log.warn({ err: error, control: address }, "this host's certificate was not renewed; it is tried again");
+        log.warn({ err: error, control: address }, "could not renew this host's certificate; will retry");
       }
     }
     return false;
@@ -173,7 +185,7 @@ export function createIdentity(options: IdentityOptions): Identity {
         const dueInMs = held ? held.issuedMs + (life * 2) / 3 - nowMs() : lookMs;
         let pauseMs = Math.min(maxRetryMs, Math.max(minWaitMs, dueInMs));
         if (held && dueInMs <= 0 && held.notAfterMs > nowMs() && !(await renewOnce(signal)))
-          // Many tries fit into the last third, and agents do not come together.
+          // Many attempts fit into the last third, and the agents spread out.
           pauseMs = Math.max(minWaitMs, options.random() * Math.min(maxRetryMs, life / 30));
         writeUnkept();
         await wait(pauseMs, undefined, { signal }).catch(() => {});

@@ -1,5 +1,5 @@
-// Asks the control plane who else may have weights. No answer in time, or no session, is no neighbour: weights come all the
-// same, only from further away.
+// Asks the control plane for hosts that may have weights. Without a reply in time, or without a session, there are none, and
+// the weights are downloaded from the hub.
 import { randomBytes } from "node:crypto";
 import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
 import type { Neighbour__Output } from "../../proto/gen/stoker/fleet/v1/Neighbour.ts";
@@ -8,7 +8,7 @@ import type { Neighbours__Output } from "../../proto/gen/stoker/fleet/v1/Neighbo
 export interface NeighbourQuestions {
   ask(repo: string, signal: AbortSignal): Promise<readonly Neighbour__Output[]>;
   answered(answer: Neighbours__Output): void;
-  /** Over this session until the signal aborts. */
+  /** Uses this session until the signal aborts. */
   over(send: (message: AgentMessage) => void, signal: AbortSignal): void;
 }
 

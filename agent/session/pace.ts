@@ -1,4 +1,4 @@
-// Something done at least every so often, and soon after it was asked for; never twice at once.
+// Runs work at a minimum rate, and soon after each request for it; never concurrently.
 import type { Logger } from "pino";
 
 export interface Pace {
@@ -6,7 +6,7 @@ export interface Pace {
   readonly done: Promise<void>;
 }
 
-/** Runs until aborted; a failure is logged and the next turn tries again. `gatherMs`: what was asked for waits so long for company. */
+/** Runs until aborted; a failure is logged and retried with the next run. `gatherMs`: time for which requests are collected. */
 export function every(
   periodMs: number,
   gatherMs: number,
@@ -38,7 +38,7 @@ export function every(
       try {
         await work();
       } catch (error) {
-        log.warn({ err: error }, "a message to the control plane could not be made; the next turn tries again");
+        log.warn({ err: error }, "could not create a message for the control plane; will retry");
         await pause(Math.min(1_000, periodMs), false);
       }
     }

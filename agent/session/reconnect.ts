@@ -1,17 +1,17 @@
-// Full jitter: agents that lost the same control plane together must not come back together, at their first attempt either.
+// Full jitter: agents that lost the same control plane together must not reconnect together, not even at the first attempt.
 
-/** The first window where no control plane has said how large the fleet is. */
+/** First window before a control plane has sent the size of the fleet. */
 const unheardSpreadMs = 1_000;
 const capMs = 30_000;
 /**
- * The longest window of a fleet, in its first ones: few hosts are no herd, and what their absence spooled is to be told within
- * thirty seconds of the control plane's return. From forty hosts on it is the cap.
+ * Longest of the first windows, by the size of the fleet: a few hosts may reconnect soon, and must report their spooled records
+ * within thirty seconds of the control plane's return. From forty hosts on it is the cap.
  */
 const longestSpreads = 10;
 
 /**
- * `failures` in a row, 0 after a session that was welcomed; `random` in [0, 1); `spreadMs`: the first window as the control
- * plane told it by the size of the fleet, which doubles with every failure; undefined: nobody told, so it may be any fleet.
+ * `failures` in a row, 0 after a welcomed session; `random` in [0, 1); `spreadMs`: first window, which the control plane sends
+ * by the size of the fleet and which doubles with every failure; undefined: the size is unknown.
  */
 export function reconnectDelayMs(failures: number, random: number, spreadMs?: number): number {
   const first = spreadMs ?? unheardSpreadMs;

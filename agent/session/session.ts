@@ -1,5 +1,5 @@
-// The agent's end of Fleet.Session over its whole life: connects, comes back, keeps what must outlast a connection (ticket
-// keys, the control plane's clock, the epoch). While it is away everything goes on being served.
+// The agent's end of Fleet.Session: connects, reconnects, and keeps the state that outlives a connection (ticket keys, the
+// control plane's clock, the epoch). While the control plane is unavailable the agent continues to serve.
 import type { Logger } from "pino";
 import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
 import type { ControlMessage__Output } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
@@ -18,17 +18,18 @@ import { judgeDesired } from "./fence.ts";
 import type { Identity } from "./identity.ts";
 import { createNeighbourQuestions, type NeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
+import { createRestoredDatabase, type KeptUsage } from "./restored-database.ts";
 import type { SessionStore } from "./store.ts";
-import { type Told, takeTurns } from "./turns.ts";
+import { type Notices, takeTurns } from "./turns.ts";
 import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
 import type { TlsParts } from "./wire.ts";
 
 export interface SessionOptions {
-  /** host:port of every control plane; one at a time is talked to. */
+  /** host:port of every control plane; the agent is connected to one at a time. */
   readonly addresses: readonly string[];
-  /** Who this host is; joins at the first attempt. Rejects with a sentence. */
+  /** Identity of this host; joins at the first attempt. Rejects with a sentence. */
   readonly identity: Pick<Identity, "tls">;
-  /** `runId`: made anew at every start of the agent. */
+  /** `runId`: new at every start of the agent. */
   readonly introduction: {
     readonly hostname: string;
     readonly agentVersion: string;
@@ -38,18 +39,18 @@ export interface SessionOptions {
   /** Origin of the data path. */
   readonly advertise: () => string;
   readonly store: SessionStore;
-  readonly spool: PendingUsage;
+  readonly spool: PendingUsage & KeptUsage;
   readonly clock: ControlClock;
-  /** The last inventory that was read. */
+  /** Last inventory that was read. */
   readonly inventory: () => Inventory;
-  /** Undefined before the first look at the instances: nothing is reported then. */
+  /** Undefined before the first check of the instances: nothing is reported then. */
   readonly report: () => HostInstances | undefined;
-  /** Live figures of the host, as last sampled. */
+  /** Live figures of the host, from the last sample. */
   readonly figures: () => Partial<HostReport>;
   readonly onDesired: (desired: DesiredState__Output) => void;
-  /** Whether anything may be started here. */
+  /** Called with true when nothing may be started, with false when it may. */
   readonly onFenced: (isFenced: boolean) => void;
-  /** Told who was revoked. */
+  /** Called with the revoked hosts. */
   readonly barred: Pick<BarredHosts, "heard">;
   readonly commands: Commands;
   readonly monotonicMs: () => number;
@@ -61,17 +62,17 @@ export interface HostInstances {
   readonly generation: string;
   readonly instances: readonly InstanceReport[];
   readonly removed: readonly string[];
-  /** What lies in the weights cache. */
+  /** Content of the weights cache. */
   readonly weights: readonly KeptWeights[];
 }
 
 export interface SessionState {
   readonly isConnected: boolean;
-  /** Revoked, or another agent with this identity came later: nothing is served or started. Lasts over a restart. */
+  /** Revoked, or another agent with this identity connected later: nothing is served or started. Survives a restart. */
   readonly isFenced: boolean;
   /** Empty unless fenced. */
   readonly fencedWhy: string;
-  /** Tickets can be verified, so requests are admitted. */
+  /** True when tickets can be verified, so that requests are admitted. */
   readonly hasKeys: boolean;
   readonly nodeEpoch: bigint;
   readonly leaseRemainingSeconds: number;
@@ -79,13 +80,13 @@ export interface SessionState {
 }
 
 export interface Session {
-  /** Until aborted. */
+  /** Runs until aborted. */
   run(signal: AbortSignal): Promise<void>;
-  /** A phase changed. */
+  /** Called when a phase changed. */
   reportSoon(): void;
-  /** Other hosts that may have weights of a repository; none while nobody can be asked. */
+  /** Returns other hosts that may have weights of a repository; none without a session. */
   neighbours: NeighbourQuestions["ask"];
-  /** Current, then previous: tickets given just before a reconnect still verify. */
+  /** Current key, then the previous one: tickets issued just before a reconnect still verify. */
   keys(): readonly Buffer[];
   nodeEpoch(): bigint;
   state(): SessionState;
@@ -93,7 +94,7 @@ export interface Session {
 
 type Send = (message: AgentMessage) => void;
 
-/** Several changes of one moment leave as one report. */
+/** Changes within this time are sent in one report. */
 const gatherMs = 25;
 
 export function createSession(options: SessionOptions): Session {
@@ -108,8 +109,9 @@ export function createSession(options: SessionOptions): Session {
   let spreadMs: number | undefined;
   let newest: Serving | undefined;
   const questions = createNeighbourQuestions();
+  const restored = createRestoredDatabase(store, spool, log);
 
-  async function once(address: string, told: Told, signal: AbortSignal): Promise<ConnectionEnd> {
+  async function once(address: string, notices: Notices, signal: AbortSignal): Promise<ConnectionEnd> {
     let tls: TlsParts;
     try {
       tls = await options.identity.tls(address, signal);
@@ -124,21 +126,22 @@ export function createSession(options: SessionOptions): Session {
       hostId: store.hostId(),
       highestEpoch: store.highestEpoch().toString(),
       generation: store.desired()?.generation ?? "0",
+      restoreMark: store.restoreMark(),
       advertise: options.advertise(),
       inventory: options.inventory(),
     };
     const onWelcome = (welcome: Welcome__Output, askedMs: number, send: Send) => {
-      told.welcomed();
+      notices.welcomed();
       serving = serve(welcome, askedMs, send, until);
       newest = serving;
     };
     const onMessage = (message: ControlMessage__Output) => {
-      if (message.renewed) told.databaseAway(message.renewed.databaseAway);
+      if (message.renewed) notices.databaseUnavailable(message.renewed.databaseAway);
       serving?.take(message);
     };
     const end = await connect({ address, tls, hello, onWelcome, onMessage, monotonicMs }, signal);
     ending.abort();
-    // Another control plane may have taken over meanwhile: what it set stands.
+    // Another control plane may have taken over in the meantime: keep its values.
     if (newest === serving) {
       isConnected = false;
       reportNow = () => {};
@@ -163,6 +166,8 @@ export function createSession(options: SessionOptions): Session {
       leaseEndsMs = sentMs + ttlMs;
       clock.heard(Number(controlTimeMs), sentMs, monotonicMs());
     };
+    restored.heard(welcome);
+    clock.tolerate(welcome.clockToleranceMs);
     heard("", welcome.controlTimeMs);
     spreadMs = welcome.reconnectSpreadMs || undefined;
     options.barred.heard(welcome.barredHosts);
@@ -170,24 +175,26 @@ export function createSession(options: SessionOptions): Session {
     if (epoch < store.highestEpoch())
       log.error(
         { alert: "control_plane_behind", epoch: welcome.nodeEpoch, highest: store.highestEpoch().toString() },
-        "this control plane is older than one obeyed before: everything runs on and nothing is changed",
+        "this control plane is older than an earlier one; instances continue and nothing is changed",
       );
     nodeEpoch = epoch;
     isConnected = true;
     fence("");
     log.info({ epoch: welcome.nodeEpoch }, "connected to the control plane");
-    store.sawEpoch(epoch).catch((error) => log.error({ err: error }, "the epoch could not be kept"));
+    store.sawEpoch(epoch).catch((error) => log.error({ err: error }, "could not persist the epoch"));
 
-    let told = JSON.stringify(options.inventory());
+    let reported = JSON.stringify(options.inventory());
     const report = async () => {
       const state = options.report();
       if (!state) return;
-      // Without the leases a report would say that nothing holds them: rather none at all.
+      // A report without the leases would release them: send none until they are read.
       const openLeaseIds = await spool.openLeaseIds();
       if (signal.aborted) return;
+      const resend = await restored.report();
+      if (signal.aborted) return;
       const inventory = options.inventory();
-      const isNews = JSON.stringify(inventory) !== told;
-      told = JSON.stringify(inventory);
+      const isNews = JSON.stringify(inventory) !== reported;
+      reported = JSON.stringify(inventory);
       const { generation, instances, removed, weights } = state;
       send({
         body: "report",
@@ -201,6 +208,7 @@ export function createSession(options: SessionOptions): Session {
           openLeaseIds: [...openLeaseIds],
           removed: [...removed],
           weights: [...weights],
+          resend,
         },
       });
     };
@@ -225,6 +233,7 @@ export function createSession(options: SessionOptions): Session {
       take(message) {
         if (message.renewed) {
           heard(message.renewed.sequence, message.renewed.controlTimeMs);
+          restored.heard(message.renewed);
           spreadMs = message.renewed.reconnectSpreadMs || spreadMs;
           options.barred.heard(message.renewed.barredHosts);
         } else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
@@ -249,36 +258,36 @@ export function createSession(options: SessionOptions): Session {
     const verdict = judgeDesired(stamp, { nodeEpoch: epoch }, store.highestEpoch(), held && stampOf(held));
     const facts = { epoch: desired.nodeEpoch, generation: desired.generation, held: held?.generation };
     if (verdict.kind === "refuse") {
-      log.error({ alert: verdict.why, ...facts }, "a desired state was refused: it is older than what this host obeys");
+      log.error({ alert: verdict.why, ...facts }, "refused a desired state that is older than the current one");
       return;
     }
     if (verdict.kind === "same") return;
     try {
       await store.save(desired);
     } catch (error) {
-      // Obeyed all the same: the control plane says it again to the next life of this agent.
-      log.error({ err: error, ...facts }, "the desired state could not be kept");
+      // Apply it nevertheless: the control plane sends it again after a restart of the agent.
+      log.error({ err: error, ...facts }, "could not persist the desired state");
     }
     log.info({ ...facts, instances: desired.instances.length, tombstones: desired.tombstones.length }, "desired state");
     options.onDesired(desired);
   }
 
   /**
-   * Somebody else may serve as this host, or nobody: no ticket opens anything here and nothing is started until a control
-   * plane takes us again, which is told by an empty `why`.
+   * Another agent may serve as this host, or none may: refuse tickets and start nothing until a control plane accepts this
+   * agent again (empty `why`).
    */
   function fence(why: string): void {
     const wasFenced = fencedWhy !== "";
     fencedWhy = why;
-    store.sawFenced(why).catch((error) => log.error({ err: error }, "that the agent is fenced could not be kept"));
+    store.sawFenced(why).catch((error) => log.error({ err: error }, "could not persist fenced state"));
     if (why !== "") {
       keys = [];
       if (!wasFenced)
         log.error(
           { alert: "fenced", why },
-          "this agent is fenced: it serves nothing and starts nothing until it is taken again",
+          "agent fenced: it serves and starts nothing until the control plane accepts it again",
         );
-    } else if (wasFenced) log.info("the control plane takes this agent again");
+    } else if (wasFenced) log.info("control plane accepts this agent again");
     options.onFenced(why !== "");
   }
 
@@ -305,7 +314,7 @@ export function createSession(options: SessionOptions): Session {
           addresses: options.addresses,
           talk: once,
           onEnd: (end) => {
-            if (end.reason === "fenced") fence(end.detail || "the control plane does not take it");
+            if (end.reason === "fenced") fence(end.detail || "the control plane refused this agent");
             reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
           },
           spreadMs: () => spreadMs,

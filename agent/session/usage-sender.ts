@@ -1,9 +1,9 @@
-// Usage records leave here until a control plane acknowledges them: one batch in flight, sent again when no answer comes.
-// What an answer leaves out (a lost attempt still waits for its count) comes again later and holds up no other record.
+// Sends usage records until a control plane acknowledges them: one batch in flight, sent again without a reply. Records that a
+// reply leaves out (a lost attempt still waits for its count) are sent again later and delay no other record.
 import type { Logger } from "pino";
-import type { PendingRecord } from "../../proto/usage-record.ts";
+import { firstBatch, maxBatchRecords, type PendingRecord } from "../../proto/usage-record.ts";
 
-/** The part of the spool that a session needs. */
+/** Part of the spool that a session needs. */
 export interface PendingUsage {
   pending(limit: number): Promise<readonly PendingRecord[]>;
   acknowledge(spoolIds: readonly string[]): Promise<void>;
@@ -13,22 +13,21 @@ export interface PendingUsage {
 }
 
 export interface UsageSender {
-  /** A record became pending. */
+  /** Called when a record became pending. */
   wake(): void;
-  /** The answer to a batch: what of it is durable. */
+  /** Called with the reply to a batch: its durable records. */
   acknowledged(spoolIds: readonly string[]): void;
-  /** Until aborted. */
+  /** Runs until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-const batchSize = 500;
 const resendMs = 30_000;
 const retryMs = 1_000;
 const lookAgainMs = 5_000;
-/** Until a record that an answer left out is sent again. */
+/** Delay before a record that a reply left out is sent again. */
 const leftOutMs = 5_000;
-/** With this many left out the control plane settles nothing at present: nothing more is sent before they are due again. */
-const mostLeftOut = 2 * batchSize;
+/** With this many left out the control plane settles nothing now: send nothing more before they are due again. */
+const maxLeftOut = 2 * maxBatchRecords;
 
 export function createUsageSender(
   spool: PendingUsage,
@@ -57,13 +56,13 @@ export function createUsageSender(
       if (signal.aborted) end();
     });
 
-  /** What is due, at most a batch. */
+  /** Due records, at most a batch. */
   async function next(): Promise<readonly PendingRecord[]> {
     const nowMs = performance.now();
     for (const [id, dueMs] of leftOut) if (dueMs <= nowMs) leftOut.delete(id);
-    if (leftOut.size >= mostLeftOut) return [];
-    const found = await spool.pending(batchSize + leftOut.size);
-    return found.filter((record) => !leftOut.has(record.spoolId)).slice(0, batchSize);
+    if (leftOut.size >= maxLeftOut) return [];
+    const found = await spool.pending(maxBatchRecords + leftOut.size);
+    return firstBatch(found.filter((record) => !leftOut.has(record.spoolId)));
   }
 
   async function sendBatch(signal: AbortSignal): Promise<void> {
@@ -82,7 +81,8 @@ export function createUsageSender(
     if (answer === undefined) await pause(resendMs, signal);
     isInFlight = false;
     if (answer !== undefined) return keepLeftOut(records, answer);
-    if (!signal.aborted) log.warn({ records: records.length }, "usage was not acknowledged in time; it is sent again");
+    if (!signal.aborted)
+      log.warn({ records: records.length }, "usage was not acknowledged in time; will send it again");
   }
 
   async function keepLeftOut(sent: readonly PendingRecord[], durable: readonly string[]): Promise<void> {
@@ -95,7 +95,7 @@ export function createUsageSender(
   return {
     wake() {
       isWanted = true;
-      // A batch under way waits for its answer alone: records come by the hundred a second.
+      // While a batch is in flight, wait only for its reply: hundreds of records can become pending per second.
       if (!isInFlight) wakeUp();
     },
     acknowledged(spoolIds) {
@@ -107,13 +107,13 @@ export function createUsageSender(
       while (!signal.aborted) {
         try {
           if (!isWanted) {
-            // Being woken is the fast way; a look now and then is the net below it.
+            // A periodic check in case a wake-up was missed.
             await pause(spool.depth().records > 0 ? lookAgainMs : undefined, signal);
             isWanted = true;
           }
           if (!signal.aborted) await sendBatch(signal);
         } catch (error) {
-          log.warn({ err: error }, "the usage spool cannot be read; it is tried again");
+          log.warn({ err: error }, "could not read the usage spool; will retry");
           await pause(retryMs, signal);
         }
       }

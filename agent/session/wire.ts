@@ -1,4 +1,4 @@
-// The proto file as grpc-js wants it, TLS to a control plane, and desired states that were not read from a socket.
+// Loads the proto file for grpc-js, opens TLS to a control plane, and reads desired states from files.
 import { join } from "node:path";
 import { createSecureContext } from "node:tls";
 import * as grpc from "@grpc/grpc-js";
@@ -17,19 +17,19 @@ const definition = loadSync("fleet/v1/fleet.proto", {
   oneofs: true,
 });
 const Fleet = (grpc.loadPackageDefinition(definition) as unknown as ProtoGrpcType).stoker.fleet.v1.Fleet;
-/** How each message goes over the wire. */
+/** Serialisation of each message. */
 export const fleetService = Fleet.service;
 
 const maxMessageBytes = 4 * 1024 * 1024;
 
 export interface TlsParts {
-  /** The installation's authority. */
+  /** Certificate authority of the installation. */
   readonly caPem: string;
   /** Undefined before the host has one. */
   readonly own: { readonly certificatePem: string; readonly keyPem: string } | undefined;
 }
 
-/** What is asked for by name; who answers is known by the certificate's URI, as the address may be anything. */
+/** Name for TLS. The URI in the certificate identifies the server, because its address may be anything. */
 export const serverName = "control-plane.stoker.internal";
 const controlPlaneUri = "URI:spiffe://stoker/control-plane";
 
@@ -43,7 +43,7 @@ function credentials({ caPem, own }: TlsParts): grpc.ChannelCredentials {
     checkServerIdentity: (_, { subjectaltname = "" }) =>
       subjectaltname.split(", ").includes(controlPlaneUri)
         ? undefined
-        : new Error("what answers there is not a control plane of this installation"),
+        : new Error("the server is not a control plane of this installation"),
   });
 }
 
@@ -55,13 +55,13 @@ export function fleetClient(address: string, tls: TlsParts): FleetClient {
     "grpc.keepalive_time_ms": 20_000,
     "grpc.keepalive_timeout_ms": 10_000,
     "grpc.keepalive_permit_without_calls": 1,
-    // Each attempt has a channel of its own: our back-off is the only one.
+    // A separate channel for each attempt: only our back-off applies.
     "grpc.enable_retries": 0,
     "grpc.use_local_subchannel_pool": 1,
   }) as FleetClient;
 }
 
-/** A desired state from a file, or one that an older agent kept: every field it lacks reads as its zero. Throws when it is none. */
+/** Reads a desired state from a file or an older agent: missing fields read as zero. Throws for anything else. */
 export function completeDesired(value: unknown): DesiredState__Output {
   const { responseSerialize, responseDeserialize } = fleetService.Session;
   const bytes = responseSerialize({ body: "desired", desired: value } as never);

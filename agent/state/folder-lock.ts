@@ -1,5 +1,5 @@
-// One agent per data folder. SQLite's exclusive lock on a file of its own is the operating system's: it ends with the
-// process however that ends, and the model servers that outlive an agent do not inherit it.
+// One agent per data folder. SQLite's exclusive lock on a separate file belongs to the operating system: it ends with the
+// process, also after a crash, and model servers that outlive an agent do not inherit it.
 import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -15,14 +15,14 @@ export interface FolderLock {
   release(): void;
 }
 
-/** What an agent that was told to stop may still need. */
+/** Time that a stopping agent may still need. */
 const patienceMs = 5_000;
 const retryMs = 100;
 const sqliteBusy = 5;
 
 /**
- * Rejects with FolderInUse, which names who holds the folder, once that one has not let go in time. Where locks cannot be
- * had at all (a file system without them) the agent goes on and the log says so.
+ * Rejects with FolderInUse, which names the holder, if the holder has not released the folder in time. On a file system
+ * without locks the agent continues with a warning.
  */
 export async function lockFolder(folder: string, log: Logger, limitMs = patienceMs): Promise<FolderLock> {
   const path = join(folder, "agent.lock");
@@ -35,12 +35,12 @@ export async function lockFolder(folder: string, log: Logger, limitMs = patience
       try {
         writeFileSync(note, `${JSON.stringify(me)}\n`, { mode: 0o600 });
       } catch (error) {
-        log.warn({ err: error }, "who holds the data folder could not be written down");
+        log.warn({ err: error }, "could not record the holder of the data folder");
       }
       return { release: () => taken.close() };
     }
     if (taken.code !== sqliteBusy) {
-      log.warn({ reason: taken.why }, "the data folder cannot be locked: see that one agent alone runs on it");
+      log.warn({ reason: taken.why }, "could not lock the data folder; make sure that only one agent uses it");
       return { release: () => {} };
     }
     if (performance.now() >= deadline) throw new FolderInUse(sentence(folder, note));

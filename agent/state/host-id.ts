@@ -1,5 +1,5 @@
-// A host keeps its name even when the database is lost: beside it lies a small file that is only read then. Where that is
-// lost too, machine and folder give the same name again, so that what carries the name in its labels is found.
+// A host keeps its name when the database is lost: a small file beside it holds a copy. If that is lost too, the name is derived
+// from machine and folder again, so that containers labelled with it are found.
 import { createHash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
@@ -9,19 +9,19 @@ import { type HostId, randomId } from "../../proto/ids.ts";
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** The name in the database, else the one in the file beside it, else a new one; both places hold it afterwards. */
+/** Returns the name in the database, otherwise the one in the file, otherwise a new one. Afterwards both contain it. */
 export function chooseHostId(kept: string | undefined, path: string, log: Logger): HostId {
   const beside = read(path);
   const id = kept ?? beside ?? derivedId(path) ?? randomId<"host">(16);
   try {
     if (beside !== id) write(path, id);
   } catch (error) {
-    log.warn({ err: error }, "the host's name could not be copied beside the state: losing the state would lose it");
+    log.warn({ err: error }, "could not copy the host's name beside the state; it will be lost with the state");
   }
   return id as HostId;
 }
 
-/** Undefined where the machine has no identity of its own. Machines that were copied differ in their names, or are one. */
+/** Undefined on a machine without an identity. Copied machines must differ in their names. */
 function derivedId(path: string): string | undefined {
   const machine = ["/etc/machine-id", "/var/lib/dbus/machine-id"]
     .map(textOf)

@@ -1,8 +1,10 @@
-// The agent's durable state: one SQLite file in a thread of its own.
+// The agent's durable state: one SQLite file in its own thread.
 import type { Logger } from "pino";
+import { acknowledgedKeptMs } from "../../proto/usage-record.ts";
 import type { UsageSpool } from "../ingress/spool.ts";
 import type { MeterStore } from "../metering/store.ts";
 import type { CommandLog, SessionStore } from "../session/store.ts";
+import type { KeepLimits } from "./database.ts";
 import { chooseHostId } from "./host-id.ts";
 import { sqliteCommandLog } from "./sqlite-command-log.ts";
 import { sqliteMeterStore } from "./sqlite-meter-store.ts";
@@ -10,6 +12,8 @@ import { sqliteSessionStore } from "./sqlite-session-store.ts";
 import { sqliteSpool } from "./sqlite-spool.ts";
 import { startStateThread } from "./state-thread.ts";
 import { openTextSeal } from "./text-seal.ts";
+
+export const defaultKeep: KeepLimits = { maxAgeMs: acknowledgedKeptMs, maxBytes: 512 * 2 ** 20 };
 
 export interface AgentState {
   readonly spool: UsageSpool;
@@ -20,14 +24,19 @@ export interface AgentState {
 }
 
 /**
- * Opens or makes `path`; its folder must exist. A corrupt file is moved aside and a fresh one made.
- * Requests that an earlier life of the agent left unfinished are pending records of reason `lost` when this resolves.
- * Rejects with a sentence for the operator when the file cannot be opened at all.
+ * Opens or creates `path`; its folder must exist. A corrupt file is moved aside and replaced by a new one.
+ * Unfinished requests of an earlier run of the agent are pending records of reason `lost` when this resolves.
+ * Rejects with a sentence for the operator when the file cannot be opened.
  */
-export async function openState(path: string, log: Logger, nowMs: () => number = Date.now): Promise<AgentState> {
-  const thread = await startStateThread(path, log);
+export async function openState(
+  path: string,
+  log: Logger,
+  nowMs: () => number = Date.now,
+  keep: KeepLimits = defaultKeep,
+): Promise<AgentState> {
+  const thread = await startStateThread(path, log, keep);
   const host = chooseHostId(thread.meta.host_id, `${path}.host-id`, log);
-  // Not waited for: on a full disk the agent starts all the same and admits nothing.
+  // Do not wait: on a full disk the agent still starts, and admits nothing.
   if (thread.meta.host_id !== host) thread.write(["set", "host_id", host]).catch((err) => log.warn({ err }, "host id"));
   return {
     spool: sqliteSpool(thread, nowMs),

@@ -1,5 +1,5 @@
-// Commands that were begun, in the same file as the spool: one row, because there are few. A control plane sends those it
-// knows no outcome of, at most a hundred, so the newest are enough.
+// Started commands, in the same file as the spool: one row, because there are few. A control plane sends commands without a
+// known outcome, at most a hundred, so the newest are enough.
 import type { Logger } from "pino";
 import type { CommandLog, KnownOutcome } from "../session/store.ts";
 import type { StateThread } from "./state-thread.ts";
@@ -35,7 +35,7 @@ function parse(text: string | undefined, log: Logger): readonly Entry[] {
   try {
     return JSON.parse(text) as readonly Entry[];
   } catch (error) {
-    log.error({ err: error }, "the kept commands are unreadable: one that is sent again is carried out again");
+    log.error({ err: error }, "could not read the stored commands; a repeated command will run again");
     return [];
   }
 }

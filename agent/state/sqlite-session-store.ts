@@ -1,4 +1,4 @@
-// What the session keeps, in the same file as the spool. Reads come from memory: everything was loaded at open.
+// State of the session, in the same file as the spool. Reads use memory: everything is loaded at open.
 import type { Logger } from "pino";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { HostId } from "../../proto/ids.ts";
@@ -9,6 +9,7 @@ import type { TextSeal } from "./text-seal.ts";
 export function sqliteSessionStore(thread: StateThread, host: HostId, seal: TextSeal, log: Logger): SessionStore {
   let epoch = BigInt(thread.meta.highest_epoch ?? "0");
   let fenced = thread.meta.fenced ?? "";
+  let mark = thread.meta.restore_mark ?? "";
   let desired = parse(thread.meta.desired, seal, log);
   const sawEpoch = async (seen: bigint) => {
     if (seen <= epoch) return;
@@ -25,6 +26,12 @@ export function sqliteSessionStore(thread: StateThread, host: HostId, seal: Text
       await Promise.all([thread.write(["set", "desired", sealed]), sawEpoch(BigInt(next.nodeEpoch))]);
     },
     sawEpoch,
+    restoreMark: () => mark,
+    sawRestoreMark: async (seen) => {
+      if (seen === "" || seen === mark) return;
+      mark = seen;
+      await thread.write(["set", "restore_mark", seen]);
+    },
     fencedWhy: () => fenced,
     sawFenced: async (why) => {
       if (why === fenced) return;
@@ -39,7 +46,7 @@ function parse(sealed: string | undefined, seal: TextSeal, log: Logger): Desired
   try {
     return JSON.parse(seal.open(sealed)) as DesiredState__Output;
   } catch (error) {
-    log.error({ err: error }, "the kept desired state is unreadable: waiting for the control plane's");
+    log.error({ err: error }, "could not read the stored desired state; waiting for the control plane");
     return undefined;
   }
 }

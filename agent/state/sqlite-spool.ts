@@ -13,6 +13,7 @@ export function sqliteSpool(thread: StateThread, nowMs: () => number): UsageSpoo
       thread.recent.oldest(limit) ??
       (await thread.pending(limit)).map(({ spoolId, record }) => ({ spoolId, json: record })),
     acknowledge: async (spoolIds) => thread.acknowledge(spoolIds),
+    resend: (id) => thread.resend(id),
     openLeaseIds: () => thread.leaseIds(),
     depth: () => {
       const { records, bytes, oldestMs } = thread.depth;

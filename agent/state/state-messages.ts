@@ -1,5 +1,5 @@
-// What passes between the agent's main thread and the thread that owns its database. All records of a commit travel as one
-// text: one string clones much faster than objects of 27 fields, or than an array per record.
+// Messages between the agent's main thread and its database thread. All records of a commit are sent as one text: one string
+// clones much faster than objects of 27 fields or an array per record.
 
 export type Write =
   | readonly ["start", requestId: string, attempt: number, leaseIds: string, record: string]
@@ -10,11 +10,11 @@ export type Write =
 export interface End {
   readonly requestId: string;
   readonly attempt: number;
-  /** Comma between them. */
+  /** Separated by commas. */
   readonly leaseIds: string;
   /** JSON. */
   readonly record: string;
-  /** False: the start row never left the main thread, so there is none to delete. */
+  /** False: the start row was never written, so there is none to delete. */
   readonly hadStart: boolean;
 }
 
@@ -41,14 +41,25 @@ export function* readEnds(lines: string): Generator<End> {
   }
 }
 
-export type MetaKey = "host_id" | "highest_epoch" | "desired" | "metering" | "commands" | "fenced";
+export type MetaKey = "host_id" | "highest_epoch" | "desired" | "metering" | "commands" | "fenced" | "restore_mark";
 
 export type ToWorker =
   /** `through` numbers the last write of the batch; the answer `written` repeats it. */
   | { readonly kind: "write"; readonly through: number; readonly writes: readonly Write[]; readonly ends: string }
   | { readonly kind: "pending"; readonly query: number; readonly limit: number }
   | { readonly kind: "leases"; readonly query: number }
+  | { readonly kind: "resend"; readonly query: number; readonly id: string }
   | { readonly kind: "close" };
+
+/** A completed resend of kept records: `throughId` is the highest spool id of it. */
+export interface Resend {
+  readonly id: string;
+  readonly records: number;
+  readonly throughId: string;
+  /** Kept records that were dropped so far because of a limit, and when the youngest of them was acknowledged (Unix ms). */
+  readonly dropped: number;
+  readonly droppedThroughMs: number;
+}
 
 /** Unacknowledged records; `oldestMs` is Unix ms, 0 without records. */
 export interface SpoolDepth {
@@ -73,11 +84,23 @@ export type FromWorker =
   | { readonly kind: "not_opened"; readonly reason: string }
   | { readonly kind: "moved_aside"; readonly to: string; readonly reason: string }
   /** `lastId`: spool id of the last record; the records of all that became durable with it have consecutive ids. */
-  | { readonly kind: "written"; readonly through: number; readonly lastId: number; readonly depth: SpoolDepth }
+  | {
+      readonly kind: "written";
+      readonly through: number;
+      readonly lastId: number;
+      readonly depth: SpoolDepth;
+      /** The disk is full: the reserve is in use, and nothing new may be admitted. */
+      readonly isLow: boolean;
+    }
   /** Nothing is lost: the same batch is tried again until it can be written. */
   | { readonly kind: "failing"; readonly reason: string }
   | { readonly kind: "rows"; readonly query: number; readonly rows: readonly PendingRow[] }
-  /** A question that cannot be answered now: the file is being replaced. */
+  /** The query cannot be answered now: the file is being replaced. */
   | { readonly kind: "unanswered"; readonly query: number; readonly reason: string }
   | { readonly kind: "lease_ids"; readonly query: number; readonly ids: readonly string[] }
+  /** Kept records became pending again. */
+  | { readonly kind: "moved"; readonly depth: SpoolDepth }
+  /** Kept records could not be made pending; the thread retries. */
+  | { readonly kind: "not_moved"; readonly reason: string }
+  | { readonly kind: "resent"; readonly query: number; readonly resend: Resend }
   | { readonly kind: "closed" };

@@ -1,14 +1,16 @@
-// The main thread's end of the database thread. One message per commit: what is written while a commit runs waits here
-// and goes as the next batch. A start row whose end comes before it was sent is never written at all.
+// Main thread's end of the database thread. One message per commit: writes that arrive while a commit runs form the next batch.
+// A start row whose end arrives before it was sent is never written.
 import { Worker } from "node:worker_threads";
 import type { Logger } from "pino";
 import { unreachable } from "../../proto/unreachable.ts";
 import type { RecordRow } from "../ingress/spool.ts";
+import type { KeepLimits } from "./database.ts";
 import {
   endLine,
   type FromWorker,
   type MetaKey,
   type PendingRow,
+  type Resend,
   type SpoolDepth,
   type ToWorker,
   type Write,
@@ -16,21 +18,27 @@ import {
 import { Unacknowledged } from "./unacknowledged.ts";
 
 /**
- * Start rows wait this long: a request that ends sooner needs none, and one that a kill cuts has delivered little.
- * Acknowledgements wait as long when no commit takes them along: without them a restart only sends again.
+ * Delay of start rows: a request that ends sooner needs none, and one cut by a kill has delivered little. Acknowledgements wait
+ * as long if no other commit includes them: without them a restart only sends the records again.
  */
 const startDelayMs = 50;
 /**
- * Under load a commit waits at most this long for others to share it, as PostgreSQL's commit_delay does: fsync and the two
- * thread switches cost more than all else a request needs. Where nobody else runs it does not wait: alone, a record never does.
+ * Under load a commit waits at most this long for others to share it, like PostgreSQL's commit_delay: fsync and the two thread
+ * switches cost more than the rest of a request. Without other running requests it does not wait.
  */
 const shareMs = 16;
-/** Ends further apart than this share nothing worth waiting for. */
+/** Ends further apart than this do not wait to share a commit. */
 const sharedGapMs = 8;
+
+interface Start {
+  /** Cleared with its entry: see proto/slot-list.ts for what tables keep. */
+  row: RecordRow | undefined;
+  readonly atMs: number;
+}
 
 interface Waiting {
   readonly write: number;
-  /** The record, as JSON, that becomes pending with it. */
+  /** JSON of the record that becomes pending with this write. */
   readonly record: string | undefined;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -43,13 +51,18 @@ export interface StateThread {
   readonly recent: Unacknowledged;
   start(row: RecordRow): void;
   end(row: RecordRow): Promise<void>;
-  /** Not waited for: what is lost with the machine is only sent once more. */
+  /** Does not wait: an acknowledgement lost with the machine only causes a resend. */
   acknowledge(spoolIds: readonly string[]): void;
   write(write: Write): Promise<void>;
   pending(limit: number): Promise<readonly PendingRow[]>;
   leaseIds(): Promise<readonly string[]>;
+  /**
+   * Makes acknowledged records that are kept pending again, durably and once per `id`. Resolves when all are; until then
+   * other writes go on, and a restart continues it.
+   */
+  resend(id: string): Promise<Resend>;
   onPending(listener: () => void): void;
-  /** Writes what waits, then ends the thread. Writes that still fail then are rejected. */
+  /** Writes the waiting batch, then ends the thread. Writes that still fail are rejected. */
   close(): Promise<void>;
 }
 
@@ -63,12 +76,12 @@ const startWrite = (row: RecordRow): Write => [
 
 const textOf = ({ json }: RecordRow): string => (typeof json === "string" ? json : json());
 
-/** Resolves when the file is open and start rows of an earlier life are durable records. Rejects when it cannot be opened. */
-export function startStateThread(path: string, log: Logger): Promise<StateThread> {
-  const worker = new Worker(new URL("./state-worker.ts", import.meta.url), { workerData: { path } });
+/** Resolves when the file is open and start rows of an earlier run are durable records. Rejects when it cannot be opened. */
+export function startStateThread(path: string, log: Logger, keep: KeepLimits): Promise<StateThread> {
+  const worker = new Worker(new URL("./state-worker.ts", import.meta.url), { workerData: { path, keep } });
   const post = (message: ToWorker) => worker.postMessage(message);
   /** Oldest first. */
-  const starts = new Map<string, { readonly row: RecordRow; readonly atMs: number }>();
+  const starts = new Map<string, Start>();
   const recent = new Unacknowledged();
   let acks: string[] = [];
   let writes: Write[] = [];
@@ -84,10 +97,10 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
   let sharing: NodeJS.Timeout | undefined;
   let immediate: NodeJS.Immediate | undefined;
   let closed: (() => void) | undefined;
-  /** Why nothing can be written or asked any more. */
+  /** Reason why the thread accepts no more writes or queries. */
   let ended: Error | undefined;
   let lastQuery = 0;
-  /** Started and not ended: those who may soon have a record to write. */
+  /** Number of started requests that may soon have a record to write. */
   let running = 0;
   let lastEndMs = 0;
   let meanGapMs = Number.POSITIVE_INFINITY;
@@ -106,8 +119,8 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     const batch: Write[] = [];
     for (const [key, start] of starts) {
       if (!all && start.atMs > before) break;
-      starts.delete(key);
-      batch.push(startWrite(start.row));
+      batch.push(startWrite(start.row as RecordRow));
+      endStart(key, start);
     }
     for (const write of writes) batch.push(write);
     writes = [];
@@ -125,7 +138,6 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
   /** True when records became durable. */
   function written(through: number, lastId: number): boolean {
     isBusy = false;
-    isWritable = true;
     const done = waiting.findIndex((w) => w.write > through);
     const settled = waiting.splice(0, done < 0 ? waiting.length : done);
     const fresh = settled.filter((w) => w.record).length;
@@ -147,6 +159,11 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
       // Also cuts short a wait that began while others still ran.
       immediate = setImmediate(flush, false);
     }
+  }
+
+  function endStart(key: string, start: Start): void {
+    starts.delete(key);
+    start.row = undefined;
   }
 
   function sawEnd(): void {
@@ -202,7 +219,10 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     end: (row) => {
       const { requestId, attempt, leaseIds } = row;
       sawEnd();
-      const hadStart = !starts.delete(`${requestId}.${attempt}`);
+      const key = `${requestId}.${attempt}`;
+      const start = starts.get(key);
+      if (start) endStart(key, start);
+      const hadStart = start === undefined;
       const json = textOf(row);
       ends += endLine({ requestId, attempt, leaseIds: leaseIds.join(","), record: json, hadStart });
       return put(undefined, json);
@@ -214,14 +234,19 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
     },
     write: (write) => put(write),
     pending: (limit) => {
-      // The answer must not name what was just acknowledged.
+      // The reply must not contain records that were just acknowledged.
       if (acks.length > 0) flush(false);
       return ask((query) => ({ kind: "pending", query, limit }));
     },
     leaseIds: () => {
-      // The answer must name the leases of every request that runs.
+      // The reply must contain the leases of every running request.
       flush(true);
       return ask((query) => ({ kind: "leases", query }));
+    },
+    resend: (id) => {
+      // Write the acknowledgements first: their records are then among the kept ones.
+      flush(true);
+      return ask((query) => ({ kind: "resend", query, id }));
     },
     onPending: (listener) => {
       listeners.push(listener);
@@ -236,12 +261,17 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
   };
 
   return new Promise((opened, notOpened) => {
-    // The depth alone does not tell: the commit that brings a record may take more acknowledged ones away.
+    // The depth is not enough: the commit that adds a record can delete more acknowledged ones.
     const sawDepth = (now: SpoolDepth, hasFresh: boolean) => {
       const hasNews = hasFresh || now.records > depth.records;
       depth = now;
       if (now.records === 0) recent.emptied();
       if (hasNews) for (const listener of listeners) listener();
+    };
+    const sawFailure = (reason: string) => {
+      if (isWritable)
+        log.error({ reason }, "cannot write usage records; no request is admitted until they can be written");
+      isWritable = false;
     };
     const settleQuery = (query: number, value: unknown) => {
       queries.get(query)?.resolve(value as never);
@@ -252,7 +282,7 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
         case "opened":
           ({ meta, depth } = message);
           if (depth.records === 0) recent.emptied();
-          if (message.lost > 0) log.warn({ lost: message.lost }, "requests of an earlier life ended without a record");
+          if (message.lost > 0) log.warn({ lost: message.lost }, "requests of an earlier run ended without a record");
           return opened(thread);
         case "not_opened":
           return notOpened(
@@ -263,19 +293,15 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
         case "moved_aside":
           return log.error(
             { movedTo: message.to, reason: message.reason },
-            "the agent's state was corrupt and is moved aside: usage not yet acknowledged is in that file and will not be billed",
+            "the agent's state was corrupt and was moved aside; unacknowledged usage in that file will not be billed",
           );
         case "written":
-          if (!isWritable) log.info("usage records can be written again");
+          if (message.isLow) sawFailure("the disk is full, and the reserved space is in use");
+          else if (!isWritable) log.info("usage records can be written again");
+          isWritable = !message.isLow;
           return sawDepth(message.depth, written(message.through, message.lastId));
         case "failing":
-          if (isWritable)
-            log.error(
-              { reason: message.reason },
-              "cannot write usage records: nothing is admitted until this is mended",
-            );
-          isWritable = false;
-          return;
+          return sawFailure(message.reason);
         case "unanswered":
           queries.get(message.query)?.reject(new Error(message.reason));
           queries.delete(message.query);
@@ -284,6 +310,13 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
           return settleQuery(message.query, message.rows);
         case "lease_ids":
           return settleQuery(message.query, message.ids);
+        case "moved":
+          recent.incomplete();
+          return sawDepth(message.depth, true);
+        case "not_moved":
+          return log.warn({ reason: message.reason }, "could not make kept usage records pending; will retry");
+        case "resent":
+          return settleQuery(message.query, message.resend);
         case "closed":
           return closed?.();
         default:
@@ -294,7 +327,7 @@ export function startStateThread(path: string, log: Logger): Promise<StateThread
       log.fatal({ err: error }, "the state thread died");
       notOpened(error);
       fail(error instanceof Error ? error : new Error(String(error)));
-      // An agent that can record no usage admits nothing for ever: it ends, and whoever keeps it running starts it anew.
+      // An agent that cannot record usage would never admit a request: end, so that the service manager starts it again.
       throw error;
     });
     worker.on("exit", () => fail(new Error("the state thread has ended")));

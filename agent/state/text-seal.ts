@@ -1,12 +1,12 @@
-// What the desired state carries of others' secrets (hub tokens, first-start scripts) is not to be read from a copy of the
-// state file: AES-256-GCM under a key of this host alone, in a file beside it.
+// Encrypts customers' secrets in the desired state (hub tokens, first-start scripts), so that a copy of the state file does not
+// reveal them: AES-256-GCM with a key of this host, in a file beside it.
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { chmodSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import type { Logger } from "pino";
 
 export interface TextSeal {
   seal(text: string): string;
-  /** Throws when it was sealed under another key, or is damaged. */
+  /** Throws when the text was sealed with another key or is damaged. */
   open(sealed: string): string;
 }
 
@@ -14,7 +14,7 @@ const keyBytes = 32;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** The key in `path`, made when there is none, readable by the agent alone. A lost key loses what the control plane says again. */
+/** Returns the key in `path`, created if missing and readable only by the agent. The control plane resends data of a lost key. */
 export function openTextSeal(path: string, log: Logger): TextSeal {
   const key = read(path) ?? make(path, log);
   return {
@@ -58,7 +58,10 @@ function make(path: string, log: Logger): Buffer {
     }
     renameSync(`${path}.new`, path);
   } catch (error) {
-    log.warn({ err: error }, "the key of the state could not be kept: after a restart the control plane is waited for");
+    log.warn(
+      { err: error },
+      "could not store the key of the state; the agent will wait for the control plane after a restart",
+    );
   }
   return key;
 }

@@ -1,12 +1,12 @@
-// Durable records that nobody has acknowledged yet, as the texts they were: sending one again from the file would cost a
-// read and a copy between threads, and kept objects cost the collector. Bounded; beyond it, and for what an earlier life left, the file is asked.
+// Texts of durable records that are not yet acknowledged: sending one from the file would cost a read and a copy between
+// threads, and objects would cost the garbage collector. Bounded; above the bound and after a restart the file is read.
 import type { PendingRecord } from "../../proto/usage-record.ts";
 
 export class Unacknowledged {
-  /** By spool id, oldest first. */
-  readonly #records = new Map<string, string>();
+  /** Oldest first. */
+  #records: PendingRecord[] = [];
   readonly #maxRecords: number;
-  /** Every record of the file is here too. */
+  /** True while this contains every record of the file. */
   #isWhole = false;
 
   constructor(maxRecords = 10_000) {
@@ -16,31 +16,29 @@ export class Unacknowledged {
   /** `json` has just become durable. */
   add(spoolId: number, json: string): void {
     if (!this.#isWhole) return;
-    if (this.#records.size < this.#maxRecords) this.#records.set(String(spoolId), json);
-    else {
-      this.#isWhole = false;
-      this.#records.clear();
-    }
+    if (this.#records.length < this.#maxRecords) this.#records.push({ spoolId: String(spoolId), json });
+    else this.incomplete();
   }
 
   acknowledged(spoolIds: readonly string[]): void {
-    for (const id of spoolIds) this.#records.delete(id);
+    const gone = new Set(spoolIds);
+    this.#records = this.#records.filter(({ spoolId }) => !gone.has(spoolId));
+  }
+
+  /** The file holds records that are not here. */
+  incomplete(): void {
+    this.#isWhole = false;
+    this.#records = [];
   }
 
   /** The file holds no record. */
   emptied(): void {
     this.#isWhole = true;
-    this.#records.clear();
+    this.#records = [];
   }
 
-  /** Undefined: ask the file. */
+  /** Undefined: read the file. */
   oldest(limit: number): readonly PendingRecord[] | undefined {
-    if (!this.#isWhole) return undefined;
-    const records: PendingRecord[] = [];
-    for (const [spoolId, json] of this.#records) {
-      if (records.length === limit) break;
-      records.push({ spoolId, json });
-    }
-    return records;
+    return this.#isWhole ? this.#records.slice(0, limit) : undefined;
   }
 }

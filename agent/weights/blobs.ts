@@ -1,5 +1,5 @@
-// The content-addressed store: blobs/<sha256> holds verified bytes, files/<sha256>/<name> shows them under their own name,
-// because an engine goes by the extension. A marker beside the blob says that these very bytes were hashed.
+// Content-addressed store: blobs/<sha256> holds verified bytes, files/<sha256>/<name> links them under their own name, because
+// engines depend on the extension. A marker beside the blob states that these bytes were hashed.
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { link, mkdir, open, readdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
@@ -7,20 +7,20 @@ import { dirname, join, relative } from "node:path";
 import type { Verified } from "./download.ts";
 
 export interface BlobStore {
-  /** Where incomplete files live, on the same file system as the blobs. */
+  /** Folder of incomplete files, on the same file system as the blobs. */
   readonly folder: string;
   pathOf(sha256: string): string;
-  /** Makes the folders; to be called before anything is written. */
+  /** Creates the folders; call it before anything is written. */
   prepare(): Promise<void>;
-  /** The size when the blob is there and was verified. Hashes it only where no marker vouches for it. */
+  /** Returns the size of a present and verified blob. Hashes it only if the marker is missing. */
   has(sha256: string, signal: AbortSignal): Promise<number | undefined>;
-  /** Moves a verified file in. A blob that another process brought meanwhile is as good. */
+  /** Moves a verified file in. A blob that another process added in the meantime is equivalent. */
   adopt(file: Verified): Promise<void>;
-  /** Path of the blob under its own name. */
+  /** Returns the path of the blob under its own name. */
   named(sha256: string, name: string): Promise<string>;
-  /** Shows the blob at another path of the same file system. */
+  /** Links the blob at another path of the same file system. */
   show(sha256: string, path: string): Promise<void>;
-  /** What lies there: whole blobs with their age, and the bytes of everything together. */
+  /** Returns the complete blobs with their age, and the total bytes. */
   list(): Promise<{ readonly blobs: readonly StoredBlob[]; readonly bytes: number }>;
   remove(sha256: string): Promise<void>;
 }
@@ -96,7 +96,7 @@ export function createBlobStore(cacheDir: string): BlobStore {
     await mkdir(parent, { recursive: true });
     const [blob, shown] = await Promise.all([stat(pathOf(sha256)), stat(path).catch(() => undefined)]);
     if (shown?.ino === blob.ino && shown.dev === blob.dev) return;
-    // A hard link can be mounted into a container alone; not every file system has them.
+    // A hard link can be mounted into a container without its folder; not every file system supports them.
     const fresh = join(parent, `.${randomBytes(4).toString("hex")}`);
     await link(pathOf(sha256), fresh).catch(() => symlink(relative(parent, pathOf(sha256)), fresh));
     await rename(fresh, path);
@@ -110,7 +110,7 @@ export async function hashOf(path: string, signal: AbortSignal): Promise<string>
   return hash.digest("hex");
 }
 
-/** Whole or not at all, also after a power cut. */
+/** Writes atomically, also across a power failure. */
 export async function replaceFile(path: string, text: string): Promise<void> {
   const fresh = `${path}.${randomBytes(4).toString("hex")}`;
   await writeFile(fresh, text, { flush: true });

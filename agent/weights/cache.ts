@@ -1,23 +1,23 @@
-// The parts of the weights cache that belong together, and the one way a blob gets into it.
+// Combines the parts of the weights cache, and adds blobs to it.
 import { mkdir, readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { type BlobStore, createBlobStore, replaceFile } from "./blobs.ts";
 import { type Content, type DownloadSource, download, type Pace, type SourceName, type Verified } from "./download.ts";
+import { createFreeSpace } from "./free-space.ts";
 import { createHolders, type Holders } from "./holders.ts";
 import { createKeptSets, type Kept, type KeptSets } from "./kept.ts";
-import { createRoom } from "./make-room.ts";
 import { partBytes } from "./parts.ts";
 import type { Progress } from "./progress.ts";
 import { createRepoFolders, type RepoFolders } from "./repo-folder.ts";
 
 export interface CacheOptions {
   readonly cacheDir: string;
-  /** What the cache may take; by default what the disk has. */
+  /** Maximum bytes of the cache; default: the disk. */
   readonly quotaBytes?: number | undefined;
-  /** Bytes free for an unprivileged writer in a folder. */
+  /** Returns the bytes available to an unprivileged writer in a folder. */
   readonly freeBytes?: (folder: string) => Promise<number>;
-  /** Bytes that came over the network, for a counter. */
+  /** Counts bytes received over the network. */
   readonly onBytes?: (source: SourceName, bytes: number) => void;
   readonly pace?: Pace;
   readonly log: Logger;
@@ -26,9 +26,9 @@ export interface CacheOptions {
 export interface Fetch {
   readonly content: Content;
   readonly sources: readonly DownloadSource[];
-  /** For the error text: the setting that names another source. */
+  /** Setting that names another source, for the error text. */
   readonly setting: string;
-  /** As in a DownloadRequest. */
+  /** Same as in a DownloadRequest. */
   readonly isFleeting?: boolean;
   readonly onProgress: Progress;
 }
@@ -44,11 +44,11 @@ export interface Cache {
   readonly folders: RepoFolders;
   readonly holders: Holders;
   prepare(): Promise<void>;
-  /** Throws `hub_disk_full`, before the first byte, when what is missing of these does not fit. */
+  /** Throws `hub_disk_full`, before the first byte, when the missing blobs do not fit. */
   needSpace(contents: readonly Content[], extraBytes: number, signal: AbortSignal): Promise<void>;
-  /** One verified blob; at once when it is here. */
+  /** Returns a verified blob; at once if it is here. */
   bring(fetch: Fetch, signal: AbortSignal): Promise<BlobFacts>;
-  /** A verified file that is no blob; undefined when meanwhile somebody brought what it is for. */
+  /** Returns a verified file that is no blob; undefined if its result has appeared in the meantime. */
   borrow(fetch: Fetch, arrived: () => Promise<boolean>, signal: AbortSignal): Promise<Verified | undefined>;
   isWhole(set: Kept, signal: AbortSignal): Promise<boolean>;
 }
@@ -61,9 +61,9 @@ export function createCache(options: CacheOptions): Cache {
   const holders = createHolders(join(cacheDir, "leases"));
   const freeBytes = options.freeBytes ?? freeBytesOf;
   const { quotaBytes } = options;
-  const room = createRoom({ cacheDir, blobs, kept, folders, holders, quotaBytes, freeBytes, log });
+  const freeSpace = createFreeSpace({ cacheDir, blobs, kept, folders, holders, quotaBytes, freeBytes, log });
 
-  /** A file that the hub names by git's hash is known by it once it was here. */
+  /** Returns the sha256 of content; one known only by git's hash is found if it was here before. */
   const digestOf = async ({ sha256, gitSha1 }: Content): Promise<string | undefined> => {
     if (sha256 !== undefined || gitSha1 === undefined) return sha256;
     const text = await readFile(join(cacheDir, "git", gitSha1), "utf8").catch(() => "");
@@ -83,8 +83,8 @@ export function createCache(options: CacheOptions): Cache {
         folder: blobs.folder,
         arrived,
         onBytes: options.onBytes ?? (() => {}),
-        // What has a size was asked for with the rest of its set.
-        needSpace: async (left) => (content.sizeBytes === undefined ? room(left ?? 0) : undefined),
+        // Space for content of known size was requested with its set.
+        needSpace: async (left) => (content.sizeBytes === undefined ? freeSpace(left ?? 0) : undefined),
         pace: options.pace,
       },
       signal,
@@ -106,7 +106,7 @@ export function createCache(options: CacheOptions): Cache {
       for (const content of contents)
         if (!(await here(content, signal)))
           missing += Math.max(0, (content.sizeBytes ?? 0) - (await partBytes(blobs.folder, content.key)));
-      if (missing > 0) await room(missing);
+      if (missing > 0) await freeSpace(missing);
     },
     async bring(fetch, signal) {
       for (;;) {

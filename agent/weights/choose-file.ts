@@ -1,4 +1,4 @@
-// Which GGUF model of a repository the engine gets when the deployment names none, and which files make it up.
+// Chooses the GGUF model of a repository when the deployment names none, and the files that it consists of.
 import { chooseGguf, isModelFile, isPart, type RepoFile, wholeModel } from "../../proto/gguf-choice.ts";
 import { WeightsError } from "./weights-error.ts";
 
@@ -15,19 +15,19 @@ export function chooseModel<F extends RepoFile>(repo: string, files: readonly F[
   throw unsupported(usable.length > 0 ? partsMissing(repo, usable[0]?.path ?? "") : refusal(repo, files));
 }
 
-/** A model that the deployment named itself; of a split one any part may be named. */
+/** Returns the model that the deployment named; any part of a split model can be named. */
 export function partsOf<F extends RepoFile>(repo: string, path: string, files: readonly F[]): readonly F[] {
   const found = wholeModel(path, files);
   if (!found) throw unsupported(partsMissing(repo, path));
   return found;
 }
 
-/** A file the deployment named itself. */
+/** Returns the file that the deployment named. */
 export function refuseOtherFormats(repo: string, path: string): void {
   if (!/\.gguf$/i.test(path)) throw unsupported(refusal(repo, [{ path, sizeBytes: undefined }]));
 }
 
-/** One folder with one model in it, on this host. */
+/** Chooses the model in a folder of this host. */
 export function chooseFile(place: string, files: readonly RepoFile[]): string {
   return chooseModel(place, files)[0]?.path ?? "";
 }

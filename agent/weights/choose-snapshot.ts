@@ -1,5 +1,5 @@
-// Which files of a repository make up a folder that an engine reads: the weights in one format that cannot run code, and
-// the texts beside them. Everything else stays where it is.
+// Chooses the files of a repository that an engine reads as a folder: the weights in one format that cannot run code, and
+// the text files beside them. Nothing else is downloaded.
 import { chooseOnnx, isGraph } from "../../proto/onnx-choice.ts";
 import { type RepoFile, unsupported } from "./choose-file.ts";
 import type { Format } from "./source.ts";
@@ -7,13 +7,13 @@ import type { Format } from "./source.ts";
 /** Configuration and vocabulary; never Python, never a pickle. */
 const text = /(^|\/)([\w.-]+\.(json|jinja|txt|tiktoken|model|vocab)|LICENSE|NOTICE)$/;
 const pickle = /\.(bin|pt|pth|ckpt|pkl|pickle|msgpack|h5|joblib|npz)$/i;
-/** Adapters of the highest rank for the largest models stay below it; anything else would fill the disk of a host. */
-const mostLoraBytes = 8 * 1024 ** 3;
-export const mostImageLoraBytes = 2 * 1024 ** 3;
+/** Above adapters of the highest rank for the largest models; limits the disk space that an adapter can use. */
+const maxLoraBytes = 8 * 1024 ** 3;
+export const maxImageLoraBytes = 2 * 1024 ** 3;
 const imageLoraNames = ["adapter_model.safetensors", "pytorch_lora_weights.safetensors"];
 const maxTextBytes = 64 * 1024 * 1024;
 
-/** Small files first: what they say may end the download before the large ones begin. Throws why nothing fits. */
+/** Returns small files first: they can end the download before the large ones start. Throws the reason when none is usable. */
 export function chooseSnapshot<F extends RepoFile>(
   repo: string,
   format: Exclude<Format, "gguf">,
@@ -58,8 +58,8 @@ function onnxOf<F extends RepoFile>(repo: string, files: readonly F[], file: str
 function loraOf<F extends RepoFile>(repo: string, files: readonly F[]): readonly F[] {
   const adapter = files.find(({ path }) => path === "adapter_model.safetensors");
   const config = files.find(({ path }) => path === "adapter_config.json");
-  if ((adapter?.sizeBytes ?? 0) > mostLoraBytes)
-    throw unsupported(`${repo} has an adapter of ${adapter?.sizeBytes} bytes: the most is ${mostLoraBytes}.`);
+  if ((adapter?.sizeBytes ?? 0) > maxLoraBytes)
+    throw unsupported(`${repo} has an adapter of ${adapter?.sizeBytes} bytes: the most is ${maxLoraBytes}.`);
   if (adapter && config) return [config, adapter];
   if (files.some(({ path }) => path === "adapter_model.bin"))
     throw unsupported(
@@ -70,7 +70,7 @@ function loraOf<F extends RepoFile>(repo: string, files: readonly F[]): readonly
   );
 }
 
-/** What is said of the adapter first, then its one file. Images are changed by files of many tools, which name them as they like. */
+/** Returns the adapter's description first, then its file. Many tools write image adapters, under any name. */
 function imageLoraOf<F extends RepoFile>(repo: string, files: readonly F[], named: string | undefined): readonly F[] {
   const all = files.filter(({ path }) => /\.safetensors$/i.test(path));
   const top = all.filter(({ path }) => !path.includes("/"));
@@ -82,8 +82,8 @@ function imageLoraOf<F extends RepoFile>(repo: string, files: readonly F[], name
     const names = all.map(({ path }) => path).join(", ");
     throw unsupported(`${repo} has no ${named ?? "one adapter that stands out"}: name one of its files: ${names}.`);
   }
-  if ((weights.sizeBytes ?? 0) > mostImageLoraBytes)
-    throw unsupported(`${repo} has an adapter of ${weights.sizeBytes} bytes: the most is ${mostImageLoraBytes}.`);
+  if ((weights.sizeBytes ?? 0) > maxImageLoraBytes)
+    throw unsupported(`${repo} has an adapter of ${weights.sizeBytes} bytes: the most is ${maxImageLoraBytes}.`);
   const folder = weights.path.split("/").slice(0, -1);
   const config = files.find(({ path }) => path === [...folder, "adapter_config.json"].join("/"));
   return config ? [config, weights] : [weights];

@@ -1,4 +1,4 @@
-// Streams one file to disk: resumes what is there, goes on after a cut, and answers only for bytes whose hash was checked.
+// Streams one file to disk: resumes a partial file, continues after a cut, and returns only verified bytes.
 import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openPartFile, type PartFile } from "./part-file.ts";
@@ -10,10 +10,10 @@ export interface Content {
   /** Names the bytes, in hexadecimal: equal keys are equal content. */
   readonly key: string;
   readonly sha256: string | undefined;
-  /** Git's hash of the file as a blob, where the hub tells no sha256; `sizeBytes` is known then. */
+  /** Git's hash of the file as a blob, if the hub sends no sha256; `sizeBytes` is then known. */
   readonly gitSha1: string | undefined;
   readonly sizeBytes: number | undefined;
-  /** Nobody said what the bytes are: those that come decide. */
+  /** The content is unknown: accept the received bytes. */
   readonly isUnannounced?: boolean;
 }
 
@@ -21,38 +21,38 @@ export type SourceName = "hub" | "registry" | "peer" | "url";
 
 export interface DownloadSource {
   readonly name: SourceName;
-  /** Answers 200, 206 or 416; throws WeightsError for the rest. `tag`: ETag of this source's last answer. */
+  /** Resolves for 200, 206 or 416; throws WeightsError otherwise. `tag`: ETag of this source's last reply. */
   open(from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
 }
 
 export interface DownloadRequest {
   readonly folder: string;
   readonly content: Content;
-  /** At least one, in order of preference. Only the last one's troubles are told: the others are asked because they may be nearer. */
+  /** At least one source, in order of preference. Only failures of the last one are reported: the others are optional. */
   readonly sources: readonly DownloadSource[];
-  /** For the error text: the setting that names another source. */
+  /** Setting that names another source, for the error text. */
   readonly setting: string;
-  /** Throws when that much does not fit; `left` is what is still to come, undefined while unknown. */
+  /** Throws when the remaining bytes do not fit; `left` is undefined while unknown. */
   needSpace(left: number | undefined): Promise<void>;
-  /** Whether another download brought this content meanwhile. */
+  /** Returns true if another download added this content in the meantime. */
   arrived(): Promise<boolean>;
   /** `total` is 0 while it is unknown. */
   onProgress(done: number, total: number): void;
-  /** Bytes that came over the network. */
+  /** Counts bytes received over the network. */
   onBytes(source: SourceName, bytes: number): void;
   readonly pace?: Pace | undefined;
-  /** Nothing is kept of a download that fails, whyever: its sender is a stranger, who must not fill the disk bit by bit. */
+  /** Deletes the partial file of any failed download: an untrusted sender must not fill the disk with parts. */
   readonly isFleeting?: boolean | undefined;
 }
 
-/** A source that sends less is as good as silent. */
+/** A source that sends fewer bytes counts as stalled. */
 export interface Pace {
   readonly bytes: number;
   readonly perMs: number;
 }
 
 export interface Verified {
-  /** Still an incomplete file's name: the caller moves it. */
+  /** Path of the incomplete file: the caller moves it. */
   readonly path: string;
   readonly sha256: string;
   readonly sizeBytes: number;
@@ -61,17 +61,17 @@ export interface Verified {
 const retryDelaysMs = [500, 1000, 2000, 4000];
 const lookEveryMs = 250;
 const defaultPace: Pace = { bytes: 64 * 1024, perMs: 15_000 };
-/** Where nobody says how long a file is: an endless one must end. */
+/** Limit for a file of unknown length. */
 const unknownLimitBytes = 50e9;
 
-/** Undefined when another download of the same content, here or in another process, brought it. */
+/** Returns undefined when another download, here or in another process, added the content. */
 export async function download(request: DownloadRequest, signal: AbortSignal): Promise<Verified | undefined> {
   const { content, folder } = request;
   for (;;) {
     const claim = await claimPart(folder, content.key);
     if (claim.isMine) {
       if (!(await request.arrived())) return write(request, claim.path, signal);
-      // It came between the last look and the claim.
+      // It was added between the last check and the claim.
       await rm(claim.path, { force: true });
       return undefined;
     }
@@ -91,8 +91,8 @@ async function write(request: DownloadRequest, path: string, signal: AbortSignal
     part = await openPartFile(path, gitSize, signal);
     await request.needSpace(content.sizeBytes === undefined ? undefined : content.sizeBytes - part.bytes());
     const feed = { at: 0, tag: undefined };
-    // A part of an earlier run may have been damaged on disk, and a neighbour's copy on its: then one download from the
-    // start, by the source that is meant to have it, decides.
+    // A part of an earlier run or a neighbour's copy may be damaged: decide by one download from the start, from the
+    // original source.
     for (let isTrusted = part.bytes() === 0 && request.sources.length === 1; ; isTrusted = true) {
       await fill(request, feed, part, signal);
       const sha256 = verify(content, part);
@@ -119,12 +119,12 @@ async function write(request: DownloadRequest, path: string, signal: AbortSignal
 }
 
 interface Feed {
-  /** Index of the source that is read. */
+  /** Index of the current source. */
   at: number;
   tag: string | undefined;
 }
 
-/** Reads until the file is whole; gives up after several attempts in a row that brought next to nothing. */
+/** Reads until the file is complete; gives up after several consecutive attempts with almost no progress. */
 async function fill(request: DownloadRequest, feed: Feed, part: PartFile, signal: AbortSignal): Promise<void> {
   const last = request.sources.length - 1;
   const pace = request.pace ?? defaultPace;
@@ -156,7 +156,7 @@ async function fill(request: DownloadRequest, feed: Feed, part: PartFile, signal
   }
 }
 
-/** True when the file is whole. */
+/** Returns true when the file is complete. */
 async function receive(
   request: DownloadRequest,
   source: DownloadSource,
@@ -170,7 +170,7 @@ async function receive(
     await part.rewind();
     return false;
   }
-  // A 200 sends the file from its start, whatever was asked.
+  // A 200 sends the file from its start, whatever range was requested.
   if (part.bytes() > 0 && !(answer.status === 206 && Number(start) === part.bytes())) await part.rewind();
   const length = Number(answer.header("content-length") ?? Number.NaN);
   const total = request.content.sizeBytes ?? (Number.isSafeInteger(length) ? part.bytes() + length : undefined);
@@ -196,7 +196,7 @@ async function receive(
   return total === undefined || part.bytes() === total;
 }
 
-/** What `If-Range` may carry. */
+/** Value for `If-Range`. */
 function strongTag(answer: WebAnswer): string | undefined {
   const tag = answer.header("etag");
   return tag !== undefined && /^"[\x21\x23-\x7e]*"$/.test(tag) ? tag : undefined;

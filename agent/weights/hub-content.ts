@@ -1,4 +1,4 @@
-// What the hub says a file's bytes are: in the list of a repository, or in the headers of the file itself.
+// Reads the hash and size that the hub states for a file: in the list of a repository, or in the headers of the file.
 import type { RepoFile } from "./choose-file.ts";
 import type { Content } from "./download.ts";
 import type { HubClient } from "./hub-client.ts";
@@ -7,9 +7,9 @@ import type { WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 
 export interface HubEntry extends RepoFile {
-  /** The sha256 of a large file. */
+  /** Sha256 of a large file. */
   readonly sha256: string | undefined;
-  /** Git's hash of a small one. */
+  /** Git's hash of a small file. */
   readonly gitSha1: string | undefined;
 }
 
@@ -23,7 +23,7 @@ interface TreeLine {
 
 const maxPages = 20;
 
-/** Every file whose name can be put into a folder as it is; follows the list's pages on the hub's own host only. */
+/** Returns every file whose name is a safe path; follows the list's pages only on the hub's own host. */
 export async function readTree(hub: HubClient, commit: string, signal: AbortSignal): Promise<HubEntry[]> {
   const files: HubEntry[] = [];
   let next: string | undefined = hub.treeUrl(commit);
@@ -47,12 +47,12 @@ function entryOf(line: TreeLine): HubEntry | undefined {
     path: line.path,
     sizeBytes: sizeIn(lfs?.size) ?? sizeIn(line.size),
     sha256: hexIn(lfs?.oid, 64),
-    // Of a large file this is the hash of its pointer.
+    // For a large file this is the hash of its pointer.
     gitSha1: lfs ? undefined : hexIn(line.oid, 40),
   };
 }
 
-/** Undefined where the list does not name the bytes: then the file's own headers do. */
+/** Undefined if the list has no hash: then the file's own headers have it. */
 export function contentOf(entry: HubEntry): Content | undefined {
   const { sha256, gitSha1, sizeBytes } = entry;
   if (sha256 !== undefined) return { key: sha256, sha256, gitSha1: undefined, sizeBytes };

@@ -1,13 +1,13 @@
-// What is asked of a hub, and how it is reached.
+// Options of requests to a hub.
 import type { Source } from "./source.ts";
 
 export type HubSource = Extract<Source, { kind: "hub" }>;
 
 export interface HubOptions {
   readonly endpoint: string;
-  /** Used where the deployment brings no token of its own. */
+  /** Used if the deployment has no token of its own. */
   readonly token: string | undefined;
-  /** Nothing is asked of the hub at all. */
+  /** Never connect to the hub. */
   readonly isOffline?: boolean;
   readonly metadataMs?: number;
 }

@@ -8,14 +8,14 @@ export interface Asked {
   readonly hasToken: boolean;
 }
 
-/** The wait that an answer asks for; undefined when it asks for none. */
+/** Returns the delay that a reply requests; undefined without one. */
 export function retryAfterMs(answer: Pick<WebAnswer, "status" | "header">): number | undefined {
   const wait = answer.header("retry-after");
   const isAsked = answer.status === 429 || answer.status === 408 || answer.status === 503;
   return isAsked && wait !== undefined && /^\d{1,5}$/.test(wait) ? Number(wait) * 1000 : undefined;
 }
 
-/** What a hub's refusal means for the deployment; `X-Error-Code` is more exact than the status, where it is sent. */
+/** Converts a hub's refusal to an error for the deployment; `X-Error-Code`, if present, is more exact than the status. */
 export function hubRefusal(answer: Pick<WebAnswer, "status" | "header" | "url">, asked: Asked): WeightsError {
   const { status } = answer;
   const code = answer.header("x-error-code") ?? "";

@@ -11,19 +11,19 @@ import { WeightsError } from "./weights-error.ts";
 export interface HubFile {
   readonly path: string;
   readonly content: Content;
-  /** `tag`: the ETag of an earlier answer, so that a range of another file is never taken for the rest of this one. */
+  /** `tag`: ETag of an earlier reply, so that a range of another file is never used as the rest of this one. */
   open(from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
 }
 
 export interface HubFound {
   readonly commit: string;
-  /** In the order they are to be fetched in. */
+  /** In download order. */
   readonly files: readonly HubFile[];
-  /** The file that the engine is given; undefined: the folder. */
+  /** File that the engine opens; undefined: the folder. */
   readonly entry: string | undefined;
 }
 
-/** Asks the hub what to download; downloads nothing. */
+/** Resolves the files to download; downloads nothing. */
 export async function resolveHub(
   web: Web,
   source: HubSource,
@@ -58,7 +58,7 @@ function entryOf(format: HubSource["format"], chosen: readonly HubEntry[]): stri
   return format === "image_lora" ? chosen.at(-1)?.path : undefined;
 }
 
-/** What the list does not tell is asked of each file; of the largest always, for only that shows who may read the repository. */
+/** Requests missing content of each file; always of the largest one, because only that reply shows who may read the repository. */
 async function withContents(
   hub: HubClient,
   commit: string,
@@ -85,7 +85,7 @@ export function commitIn(value: unknown): string | undefined {
   return typeof value === "string" && /^[0-9a-f]{40}$/.test(value) ? value : undefined;
 }
 
-/** A retryable absence: what is here already may be used instead. */
-export function isAway(error: unknown): boolean {
+/** True if the hub is unavailable for now: a set that is already here may be used instead. */
+export function isHubUnavailable(error: unknown): boolean {
   return error instanceof WeightsError && error.retryable;
 }

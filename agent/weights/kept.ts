@@ -1,6 +1,5 @@
-// What lies in the cache, as sets of files that belong together: one JSON file per set under known/. It is what the hub said
-// once (a commit never changes, and a branch's last answer serves while the hub is away), what is evicted as a whole, and
-// what a neighbour is told.
+// Sets of files in the cache: one JSON file per set under known/. A set is the hub's list of files (a commit never changes, and a
+// branch's last reply is used while the hub is unavailable), the unit of eviction, and the reply to neighbours.
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,25 +17,25 @@ export interface Kept {
   readonly repo: string;
   readonly revision: string;
   readonly commit: string;
-  /** The file that the engine is given; empty: the folder. */
+  /** File that the engine opens; empty: the folder. */
   readonly entry: string;
   readonly files: readonly KeptFile[];
-  /** A neighbour said so while the hub was away: the hub is asked again, and nobody is told. */
+  /** From a neighbour while the hub was unavailable: ask the hub again, and do not send it to others. */
   readonly isUnconfirmed?: true;
 }
 
 export interface KeptSet extends Kept {
   readonly key: string;
   readonly usedAtMs: number;
-  /** Another commit took its place under the same key. */
+  /** Replaced by another commit under the same key. */
   readonly isOld: boolean;
 }
 
 export interface KeptSets {
   recall(key: string): Promise<Kept | undefined>;
-  /** A set of another commit stays under a name of its own until it is evicted. */
+  /** Stores a set; one of another commit stays under its own name until it is evicted. */
   remember(key: string, kept: Kept): Promise<void>;
-  /** It was asked for now. */
+  /** Records that the set was used now. */
   touch(key: string): Promise<void>;
   list(): Promise<readonly KeptSet[]>;
   forget(set: KeptSet): Promise<void>;
@@ -47,7 +46,7 @@ const fileName = /^([0-9a-f]{64})(?:\.([0-9a-f]{16}))?\.json$/;
 export function createKeptSets(cacheDir: string): KeptSets {
   const folder = join(cacheDir, "known");
   const pathOf = (key: string): string => join(folder, `${key}.json`);
-  // By its hash: a commit's name may be a path (`refs/pr/1`) where the hub named none.
+  // Named by a hash: a commit's name may be a path (`refs/pr/1`) if the hub sent no commit.
   const oldPath = (key: string, commit: string): string =>
     join(folder, `${key}.${createHash("sha256").update(commit).digest("hex").slice(0, 16)}.json`);
   const read = async (path: string): Promise<Kept | undefined> =>
@@ -79,7 +78,7 @@ export function createKeptSets(cacheDir: string): KeptSets {
   };
 }
 
-/** Undefined for anything that is no such set: it may come from a neighbour. */
+/** Undefined for anything that is not a valid set: it may come from a neighbour. */
 export function readKept(text: string): Kept | undefined {
   try {
     const { repo, revision, commit, entry, files, isUnconfirmed } = JSON.parse(text) as Partial<Kept>;
@@ -106,7 +105,7 @@ function isKeptFile(file: Partial<KeptFile> | null): file is KeptFile {
   );
 }
 
-/** The token is part of it: what one tenant was allowed to read is no answer for another. */
+/** The token is part of the key: the access of one tenant does not apply to another. */
 export function keyOf(source: Exclude<Source, { kind: "local" }>, endpoint: string, token: string | undefined): string {
   return createHash("sha256")
     .update(JSON.stringify(keyParts(source, endpoint, token)))

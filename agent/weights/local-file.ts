@@ -20,7 +20,7 @@ export async function findLocalFile(source: LocalSource, signal: AbortSignal): P
     throw unusable(source.path, cause.code === "EACCES" ? "the agent may not read it" : "it is not there");
   });
   try {
-    // Checked by content, or a deployment could have any file of this host mounted into its container.
+    // Check the content; otherwise a deployment could mount any file of this host into its container.
     const { buffer } = await file.read(Buffer.alloc(4), 0, 4, 0);
     if (buffer.toString("latin1") !== "GGUF") throw unusable(source.path, "it is no GGUF file");
   } finally {
@@ -33,7 +33,7 @@ export async function findLocalFile(source: LocalSource, signal: AbortSignal): P
   return path;
 }
 
-/** As the hub lays it out: its configuration, and a graph beside it or under onnx/. */
+/** Layout of the hub: a configuration, and a graph beside it or under onnx/. */
 async function isOnnxFolder(path: string): Promise<boolean> {
   const names = await readdir(path).catch((): string[] => []);
   if (!names.includes("config.json") && !names.includes("model_index.json")) return false;

@@ -1,32 +1,32 @@
-// Connections to neighbours: past the operator's proxy, each host's apart from another's, by TLS where the neighbour speaks it.
+// Connections to neighbours: without the operator's proxy, one pool per host, over TLS if the neighbour supports it.
 import { buildConnector, type Dispatcher, Pool } from "undici";
 import type { PeerOptions } from "../../proto/peer-tls.ts";
 
 export interface NeighbourAddress {
   /** Origin of its data path. */
   readonly origin: string;
-  /** Empty where an earlier control plane did not say it. */
+  /** Empty if sent by an earlier control plane. */
   readonly hostId: string;
 }
 
-/** What to open a connection with. Throws when it is no peer of this host. */
+/** Returns the options of a connection. Throws for a host that is no peer. */
 export type DialNeighbour = (to: NeighbourAddress) => PeerOptions;
 
 export interface NeighbourWays {
   to(neighbour: NeighbourAddress): Dispatcher;
-  /** Cuts what is open. */
+  /** Cuts open connections. */
   close(): Promise<void>;
 }
 
 const connectMs = 10_000;
-const mostKept = 32;
+const maxKept = 32;
 
 export function createNeighbourWays(dial: DialNeighbour): NeighbourWays {
   const pools = new Map<string, Pool>();
 
   const make = (to: NeighbourAddress): Pool =>
     new Pool(to.origin, {
-      // Each connection shows the certificate of its time.
+      // Each connection uses the certificate current at its start.
       connect(options, done) {
         try {
           buildConnector({ ...dial(to), timeout: connectMs, maxCachedSessions: 0 })(options, done);
@@ -40,13 +40,13 @@ export function createNeighbourWays(dial: DialNeighbour): NeighbourWays {
     to({ origin, hostId }) {
       const key = `${origin} ${hostId}`;
       const pool = pools.get(key) ?? make({ origin, hostId });
-      // The one that was asked for last stands last.
+      // Move the most recently used one to the end.
       pools.delete(key);
       pools.set(key, pool);
       const [oldest] = pools;
-      if (oldest && pools.size > mostKept) {
+      if (oldest && pools.size > maxKept) {
         pools.delete(oldest[0]);
-        // What runs on it ends first.
+        // Running transfers end first.
         void oldest[1].close();
       }
       return pool;

@@ -1,6 +1,6 @@
-// Other hosts of the installation, asked before the hub: they are near, and there when the hub is not. A blob is checked by
-// its digest like any other. What a set is made of comes from the hub; only while the hub is away a neighbour's word for it
-// is taken, for the same revision, and asked of the hub again once it answers.
+// Other hosts of the installation, tried before the hub: they are near, and available when the hub is not. A blob is verified by
+// its digest. The list of files comes from the hub; only while the hub is unavailable a neighbour's list is used, for the same
+// revision, and the hub is asked again later.
 import type { DownloadSource } from "./download.ts";
 import { type Kept, readKept } from "./kept.ts";
 import type { NeighbourAddress, NeighbourWays } from "./neighbour-ways.ts";
@@ -12,13 +12,13 @@ export interface Neighbour extends NeighbourAddress {
   readonly ticket: string;
 }
 
-/** Who may have files of this repository, the most likely ones first; none while the control plane is away. */
+/** Hosts that may have files of this repository, the most likely ones first; none while the control plane is unavailable. */
 export type AskNeighbours = (repo: string, signal: AbortSignal) => Promise<readonly Neighbour[]>;
 
 export interface Neighbourhood {
-  /** What a neighbour knows of this very set: the key holds the token it was read with. */
+  /** Returns a neighbour's list of this set; the key includes the token that it was read with. */
   recall(key: string, asked: Pick<Kept, "repo" | "revision">, signal: AbortSignal): Promise<Kept | undefined>;
-  /** The neighbours that have a blob. */
+  /** Returns the neighbours that have a blob. */
   holders(sha256: string, repo: string, signal: AbortSignal): Promise<readonly BlobHolder[]>;
 }
 
@@ -47,7 +47,7 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
     return web.open({ ...asked, direct: ways.to(one) }, signal);
   };
 
-  /** In the order they were named in; whoever does not answer in time has nothing. */
+  /** In the given order, without neighbours that do not reply in time. */
   async function ask<T>(
     repo: string,
     path: string,

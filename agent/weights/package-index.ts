@@ -1,4 +1,4 @@
-// The simple index of Python packages, in its JSON form and its older HTML form (mirrors often have only that).
+// Reads the simple index of Python packages, in its JSON form and its older HTML form (mirrors often have only that).
 
 export interface IndexFile {
   readonly name: string;
@@ -14,7 +14,7 @@ export function readIndexPage(contentType: string, body: string, base: URL): Ind
   return contentType.includes("json") ? fromJson(body, base) : fromHtml(body, base);
 }
 
-/** The wheel of this version that runs anywhere; other wheels of a package hold the same data or machine code. */
+/** Returns the platform-independent wheel of this version; other wheels of a package hold the same data or machine code. */
 export function chooseWheel(files: readonly IndexFile[], name: string, version: string): IndexFile | undefined {
   return files.find(({ name: file }) => {
     const [dist, found, ...tags] = file.replace(/\.whl$/i, "").split("-");

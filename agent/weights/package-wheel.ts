@@ -36,10 +36,10 @@ export async function findWheel(web: Web, source: PackageSource, index: string, 
     content: { key, sha256: wheel.sha256, gitSha1: undefined, sizeBytes: wheel.sizeBytes },
     async open(from, inner) {
       const headers: Record<string, string> = from > 0 ? { range: `bytes=${from}-` } : {};
-      // The index's password belongs to the index: files may lie at another host.
+      // Send the index's password only to the index: files may be on another host.
       const isSame = wheel.url.origin === page.origin;
       const got = await web.open(
-        { ...ask, url: wheel.url, authorization: isSame ? authorization : undefined, headers },
+        { ...ask, url: wheel.url, namedBy: answer.url, authorization: isSame ? authorization : undefined, headers },
         inner,
       );
       if (got.status < 300 || got.status === 416) return got;

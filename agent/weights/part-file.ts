@@ -1,19 +1,19 @@
 import { createHash, type Hash } from "node:crypto";
 import { open } from "node:fs/promises";
 
-/** A file that grows at its end and knows the hash of what it holds. */
+/** An append-only file with the hash of its content. */
 export interface PartFile {
   readonly path: string;
   bytes(): number;
   append(chunk: Buffer): Promise<void>;
   rewind(): Promise<void>;
-  /** Of all bytes so far. `git` is meaningful only once `gitSize` bytes are there. */
+  /** Hashes of all bytes so far. `git` is valid only once `gitSize` bytes are present. */
   digests(): { readonly sha256: string; readonly git: string };
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Reads what is there once, so that a resumed download is checked from its first byte. */
+/** Reads existing bytes once, so that a resumed download is verified from its first byte. */
 export async function openPartFile(path: string, gitSize: number | undefined, signal: AbortSignal): Promise<PartFile> {
   const file = await open(path, "r+");
   let bytes = 0;

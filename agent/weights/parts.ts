@@ -1,5 +1,5 @@
-// Incomplete downloads: `<content key>.<process namespace>-<pid>.<random>.incomplete`. Whoever writes one holds a lease on it:
-// by writing, by saying so while nothing comes, and by being alive. Taking over is a rename, which one process wins. Parts of
+// Incomplete downloads: `<content key>.<process namespace>-<pid>.<random>.incomplete`. The writer holds a lease on its file: by
+// writing, by touching it while nothing arrives, and by being alive. A takeover is a rename, which one process wins. Parts of
 // one key hold the same bytes, so a late writer can only repeat them.
 import { randomBytes } from "node:crypto";
 import { readlinkSync } from "node:fs";
@@ -13,7 +13,7 @@ const space = processSpace();
 
 export type Claim =
   | { readonly isMine: true; readonly path: string }
-  /** Somebody alive downloads this; so many bytes are there. */
+  /** A live process downloads this; number of bytes present. */
   | { readonly isMine: false; readonly bytes: number };
 
 interface Part {
@@ -22,14 +22,14 @@ interface Part {
   readonly isHeld: boolean;
 }
 
-/** A file of ours to go on with: an earlier part of the same content that nobody writes, or an empty one. */
+/** Returns a file to continue: an earlier part of the same content without a writer, or an empty one. */
 export async function claimPart(folder: string, key: string): Promise<Claim> {
   const mine = join(folder, `${key}.${space}-${process.pid}.${randomBytes(4).toString("hex")}.incomplete`);
   const parts = await partsOf(folder, key);
   const held = parts.find(({ isHeld }) => isHeld);
   if (held) return { isMine: false, bytes: held.bytes };
   if (!(await takeOver(parts, mine))) await (await open(mine, "wx")).close();
-  // Of two that came at the same moment the one with the smaller name stays.
+  // If two were created at the same time, the one with the smaller name stays.
   const rival = (await partsOf(folder, key)).find(({ path, isHeld }) => isHeld && path < mine);
   if (!rival) return { isMine: true, path: mine };
   if ((await stat(mine)).size > 0) await releasePart(mine);
@@ -37,12 +37,12 @@ export async function claimPart(folder: string, key: string): Promise<Claim> {
   return { isMine: false, bytes: rival.bytes };
 }
 
-/** Bytes of a content that an earlier download left. */
+/** Returns the bytes of a content that an earlier download left. */
 export async function partBytes(folder: string, key: string): Promise<number> {
   return (await partsOf(folder, key))[0]?.bytes ?? 0;
 }
 
-/** The longest of them; the others, which hold nothing that it does not, are removed. */
+/** Returns the longest part and removes the others, which hold a prefix of it. */
 async function takeOver(free: readonly Part[], mine: string): Promise<boolean> {
   for (const [index, part] of free.entries()) {
     const isTaken = await rename(part.path, mine).then(
@@ -57,18 +57,18 @@ async function takeOver(free: readonly Part[], mine: string): Promise<boolean> {
   return false;
 }
 
-/** While nothing comes that could be written. */
+/** Renews the lease while nothing arrives to be written. */
 export async function renewPart(path: string): Promise<void> {
   const now = new Date();
   await utimes(path, now, now).catch(() => {});
 }
 
-/** Gives the lease up at once: the next download of this content goes on from here. */
+/** Releases the lease at once: the next download of this content continues from here. */
 export async function releasePart(path: string): Promise<void> {
   await utimes(path, 0, 0).catch(() => {});
 }
 
-/** Longest first. Also removes what nobody came back for. */
+/** Returns parts, longest first. Also removes abandoned ones. */
 async function partsOf(folder: string, key: string): Promise<Part[]> {
   const parts: Part[] = [];
   for (const name of await readdir(folder)) {
@@ -77,7 +77,7 @@ async function partsOf(folder: string, key: string): Promise<Part[]> {
     const path = join(folder, name);
     const seen = await stat(path).catch(() => undefined);
     if (!seen) continue;
-    // A process of another container cannot be asked whether it lives: its lease alone counts.
+    // A process of another container cannot be checked: only its lease counts.
     const isHeld = Date.now() - seen.mtimeMs < partLeaseMs && (where !== space || isAlive(Number(pid)));
     if (found === key) parts.push({ path, bytes: seen.size, isHeld });
     else if (!isHeld && Date.now() - seen.ctimeMs > abandonedMs) await rm(path, { force: true });

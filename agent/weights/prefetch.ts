@@ -1,4 +1,4 @@
-// Weights the operator wants on this host before anybody asks: fetched one after the other, tried again while that can help.
+// Prefetches weights that the operator listed for this host: one after the other, with retries while they can help.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Prefetch__Output } from "../../proto/gen/stoker/fleet/v1/Prefetch.ts";
@@ -13,13 +13,13 @@ export interface PrefetchState {
   readonly pinned: boolean;
   readonly done: number;
   readonly total: number;
-  /** Both empty while nothing is wrong. */
+  /** Both empty without a failure. */
   readonly failCode: string;
   readonly failMessage: string;
 }
 
 export interface Prefetcher {
-  /** The whole list, every time. What is no longer on it is no longer fetched; what it brought stays until it is evicted. */
+  /** Replaces the whole list. Removed entries are no longer fetched; their weights stay until they are evicted. */
   want(list: readonly Prefetch__Output[]): void;
   state(): readonly PrefetchState[];
   close(): Promise<void>;
@@ -32,7 +32,7 @@ export function createPrefetcher(deps: {
   readonly store: Pick<WeightsStore, "ensure" | "keyOf">;
   readonly failed: (code: string) => void;
   readonly log: Logger;
-  /** First pause after a failure that may pass. */
+  /** First delay after a retryable failure. */
   readonly delayMs?: number;
 }): Prefetcher {
   const running = new Map<string, { readonly wanted: string; readonly stop: AbortController }>();
@@ -40,7 +40,7 @@ export function createPrefetcher(deps: {
   const ended = new Set<Promise<void>>();
   let turn: Promise<void> = Promise.resolve();
 
-  /** One download at a time: instances that somebody waits for have the rest of the network. */
+  /** One download at a time: starting instances have the rest of the network. */
   function inTurn(work: () => Promise<unknown>): Promise<void> {
     const mine = turn.then(async () => void (await work()));
     turn = mine.catch(() => {});
@@ -66,7 +66,7 @@ export function createPrefetcher(deps: {
             : { code: "weights_failed", message: (error as Error).message, retryable: true };
         change({ failCode: code, failMessage: message });
         deps.failed(code);
-        deps.log.warn({ prefetch: id, repo: weights?.repo, code, why: message }, "weights were not fetched ahead");
+        deps.log.warn({ prefetch: id, repo: weights?.repo, code, why: message }, "could not prefetch weights");
         if (!retryable) return;
         await wait(delayMs, undefined, { signal }).catch(() => {});
       }
@@ -75,9 +75,9 @@ export function createPrefetcher(deps: {
 
   return {
     want(list) {
-      const told = new Map(list.map((one) => [one.id, JSON.stringify(one.weights)]));
+      const desired = new Map(list.map((one) => [one.id, JSON.stringify(one.weights)]));
       for (const [id, { wanted, stop }] of running) {
-        if (told.get(id) === wanted) continue;
+        if (desired.get(id) === wanted) continue;
         stop.abort();
         running.delete(id);
         states.delete(id);
@@ -91,7 +91,7 @@ export function createPrefetcher(deps: {
         const { repo, revision } = weights;
         const fresh = { id, repo, revision, pinned, done: 0, total: 0, failCode: "", failMessage: "" };
         states.set(id, { ...fresh, key: deps.store.keyOf(weights) });
-        running.set(id, { wanted: told.get(id) ?? "", stop });
+        running.set(id, { wanted: desired.get(id) ?? "", stop });
         const work = fetch(one, stop.signal).finally(() => ended.delete(work));
         ended.add(work);
       }

@@ -3,11 +3,11 @@ export type Progress = (done: number, total: number) => void;
 
 const everyMs = 100;
 
-/** A callback per chunk would cost more than the download. The latest figures always come, also before a stall. */
+/** Limits the rate of callbacks: one per chunk would cost more than the download. The latest figures are always reported. */
 export async function withFewerCalls<T>(onProgress: Progress, work: (report: Progress) => Promise<T>): Promise<T> {
   let latest: [number, number] | undefined;
   let timer: NodeJS.Timeout | undefined;
-  const tell = (): void => {
+  const report = (): void => {
     if (latest) onProgress(...latest);
     latest = undefined;
   };
@@ -16,11 +16,11 @@ export async function withFewerCalls<T>(onProgress: Progress, work: (report: Pro
       latest = [done, total];
       timer ??= setTimeout(() => {
         timer = undefined;
-        tell();
+        report();
       }, everyMs);
     });
   } finally {
     clearTimeout(timer);
-    tell();
+    report();
   }
 }

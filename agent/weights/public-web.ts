@@ -1,15 +1,15 @@
-// HTTP to an address that a customer chose: encrypted, to public addresses alone at every hop, past the operator's proxy, which
-// may reach where a customer must not. The address that was checked is the one that is connected to, and it is looked at once
-// more on the open socket.
+// HTTP to a customer's URL: encrypted, only to public addresses at every hop, and never through the operator's proxy, which may
+// reach private addresses. The checked address is the one that is connected to, and the open socket's remote address is
+// checked again.
 import { lookup } from "node:dns";
 import { isIP } from "node:net";
 import { Agent, buildConnector, request } from "undici";
-import { type AddressRules, isAddressAllowed } from "./public-address.ts";
+import { type AddressRules, addressTest, bareHost } from "../../proto/address-rules.ts";
 import type { WebAnswer } from "./web.ts";
 import { unreachableHost, WeightsError } from "./weights-error.ts";
 
 export interface PublicWeb {
-  /** Follows redirects under the same rules; `authorization` goes to the first origin alone. Throws WeightsError. */
+  /** Follows redirects under the same rules; `authorization` is sent only to the first origin. Throws WeightsError. */
   open(
     url: URL,
     headers: Readonly<Record<string, string>>,
@@ -19,41 +19,42 @@ export interface PublicWeb {
   close(): Promise<void>;
 }
 
-/** `allowsPrivate`: also any port and plain http: for installations without an outside, and tests. */
+/** `allowsPrivate`: also allows any port and plain http, for installations without internet access and for tests. */
 export interface PublicWebOptions extends AddressRules {
   readonly silenceMs?: number;
 }
 
 const connectMs = 10_000;
 const usualSilenceMs = 10_000;
-const mostRedirects = 5;
+const maxRedirects = 5;
 const ports = new Set(["", "443", "8443"]);
-const mostCharacters = 4096;
+const maxCharacters = 4096;
 
-/** Throws WeightsError for a URL that is not fetched from, whatever its host resolves to. */
+/** Throws WeightsError for a URL that is refused, whatever its host resolves to. */
 export function readPublicUrl(text: string, rules: AddressRules): URL {
   const { allowsPrivate } = rules;
-  if (text.length > mostCharacters) throw refused(`it has more than ${mostCharacters} characters`);
+  if (text.length > maxCharacters) throw refused(`it has more than ${maxCharacters} characters`);
   const url = URL.parse(text);
   if (!url || url.hostname === "") throw refused("it is no URL");
   if (url.protocol !== "https:" && !(url.protocol === "http:" && allowsPrivate))
     throw refused("it must begin with https://");
   if (!allowsPrivate && !ports.has(url.port)) throw refused("its port must be 443 or 8443");
   if (url.username !== "" || url.password !== "") throw refused("it holds a user or a password");
-  const host = bare(url.hostname);
-  if (isIP(host) && !isAddressAllowed(host, rules)) throw notPublic();
+  const host = bareHost(url.hostname);
+  if (isIP(host) && !addressTest(rules)(host)) throw notPublic();
   return url;
 }
 
 export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: PublicWebOptions): PublicWeb {
+  const isAllowed = addressTest(rules);
   const connect = buildConnector({
     timeout: connectMs,
-    // Node asks nothing about an address that is written as such: readPublicUrl has looked at that.
+    // Node does not resolve a literal address: readPublicUrl has checked it.
     lookup: (hostname, options, done) =>
       lookup(hostname, { ...options, all: true }, (error, found) => {
         if (error) return done(error, []);
-        // One bad address is enough: which of them a name answers with is its owner's choice, at every look.
-        if (!found.every(({ address }) => isAddressAllowed(address, rules))) return done(notPublic(), []);
+        // One private address is enough: the owner of the name chooses the order at every lookup.
+        if (!found.every(({ address }) => isAllowed(address))) return done(notPublic(), []);
         const [first] = found;
         if (options.all || !first) return done(null, found);
         return done(null, first.address, first.family);
@@ -63,7 +64,7 @@ export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: Public
     connect: (options, done) =>
       connect(options, (...answer) => {
         const [error, socket] = answer;
-        if (error || !socket || isAddressAllowed(socket.remoteAddress ?? "", rules)) return done(...answer);
+        if (error || !socket || isAllowed(socket.remoteAddress ?? "")) return done(...answer);
         socket.destroy();
         return done(notPublic(), null);
       }),
@@ -95,7 +96,7 @@ export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: Public
         const location = answer.status >= 300 && answer.status < 400 ? answer.header("location") : undefined;
         if (location === undefined) return answer;
         answer.body.on("error", () => {}).destroy();
-        if (hops >= mostRedirects) throw refused("it redirects again and again");
+        if (hops >= maxRedirects) throw refused("it redirects again and again");
         if (!URL.canParse(location, url)) throw refused("it redirects to what is no URL");
         url = readPublicUrl(new URL(location, url).href, rules);
       }
@@ -104,9 +105,7 @@ export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: Public
   };
 }
 
-const bare = (hostname: string) => hostname.replace(/^\[|\]$/g, "");
-
-/** Of one attempt, or of the first of several. */
+/** Error code of one attempt, or of the first of several. */
 function refusalIn(error: unknown): WeightsError | undefined {
   if (error instanceof WeightsError) return error;
   const { cause, errors } = (error ?? {}) as { cause?: unknown; errors?: unknown };

@@ -1,4 +1,4 @@
-// What a repository's small files say about the rest of it, looked at before the large ones come.
+// Checks a repository's small files before the large ones are downloaded.
 import { unsupported } from "./choose-file.ts";
 
 /** Files whose `auto_map` makes a loader import Python from the repository. */
@@ -6,7 +6,7 @@ const loaders = /(^|\/)(config|tokenizer_config|generation_config|processor_conf
 
 const adapterConfig = /(^|\/)adapter_config\.json$/;
 
-/** Throws when the file asks for code to be run, or is not what its name says. */
+/** Throws when the file requires running code, or is not of the type that its name states. */
 export function judgeText(repo: string, path: string, text: string): void {
   if (loaders.test(path)) {
     const value = objectIn(repo, path, text);
@@ -24,7 +24,7 @@ export function judgeText(repo: string, path: string, text: string): void {
   }
 }
 
-/** Whether a file of this name is judged. */
+/** Returns true if a file of this name is checked. */
 export const isJudged = (path: string): boolean => loaders.test(path) || adapterConfig.test(path);
 
 function objectIn(repo: string, path: string, text: string): Record<string, unknown> {

@@ -1,14 +1,14 @@
-// The cache as every hub tool lays it out: models--org--name/{blobs/<etag>, refs/<branch>, snapshots/<commit>/<path>}. The
-// names in it are second names of the verified blobs.
+// Cache in the layout of the hub tools: models--org--name/{blobs/<etag>, refs/<branch>, snapshots/<commit>/<path>}. Its files
+// are links to the verified blobs.
 import { mkdir, readdir, rm, rmdir } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
 import { type BlobStore, replaceFile } from "./blobs.ts";
 import type { Kept } from "./kept.ts";
 
 export interface RepoFolders {
-  /** Shows a set whose blobs are all there; answers with what the engine is given. */
+  /** Links a set whose blobs are all present; returns the path for the engine. */
   place(kept: Kept): Promise<string>;
-  /** Takes the names of a set away, but for those that `others` show as well. */
+  /** Removes the links of a set, except those that `others` use too. */
   remove(kept: Kept, others: readonly Kept[]): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
-// What this host shows its neighbours on the data path: a set by its key, and a verified blob by its digest. Whoever asks
-// brings a ticket (checked by the ingress); a key cannot be guessed where a token is part of it.
+// Serves weights to neighbours on the data path: a set by its key, and a verified blob by its digest. Callers have a ticket
+// (checked by the ingress); a key that includes a token cannot be guessed.
 import { createReadStream } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
@@ -9,10 +9,10 @@ import type { KeptSets } from "./kept.ts";
 export type ServeWeights = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 const form = /^\/weights\/(known|blobs)\/([0-9a-f]{64})$/;
-/** Serving must not take the network from inference. */
+/** Limits concurrent transfers, so that inference keeps enough of the network. */
 const maxAtOnce = 4;
 const retrySeconds = 2;
-/** Whoever takes nothing for so long holds a place that others wait for. */
+/** Maximum time without progress: a stalled transfer blocks others. */
 const stalledMs = 30_000;
 
 export function createServeWeights(
@@ -47,7 +47,7 @@ export function createServeWeights(
     try {
       await pipeline(createReadStream(blobs.pathOf(name), { start: from, highWaterMark: 256 * 1024 }), response);
     } catch {
-      // Whoever asked went away, or sees that the answer is short.
+      // The caller disconnected, or sees that the reply is incomplete.
       response.destroy();
     } finally {
       running -= 1;

@@ -7,8 +7,8 @@ interface Job<T> {
 }
 
 /**
- * Runs the same work once for all who ask for it at the same time. Who leaves (signal) harms nobody; when the last one
- * left, the work is aborted, and whoever comes next waits until it has cleaned up and starts it anew.
+ * Runs the same work once for all concurrent callers. A caller that aborts (signal) does not affect the others; when the last one
+ * aborts, the work is aborted, and the next caller waits for its cleanup and starts it again.
  */
 export function createSharedWork<T>(): (
   key: string,
@@ -51,7 +51,7 @@ export function createSharedWork<T>(): (
     const promise = work((done, total) => {
       for (const listener of listeners) listener(done, total);
     }, controller.signal).finally(() => running.delete(key));
-    // Everyone may have left by the time it fails.
+    // All callers may have aborted by the time it fails.
     promise.catch(() => {});
     const job = { promise, controller, listeners };
     running.set(key, job);

@@ -1,13 +1,13 @@
 import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import { WeightsError } from "./weights-error.ts";
 
-/** What a file's bytes must be; absent where the deployment pins nothing. */
+/** Required content of a file; absent if the deployment pins none. */
 export interface Pinned {
   readonly sha256: string | undefined;
   readonly sizeBytes: number | undefined;
 }
 
-/** What the engine reads: one GGUF model, or the files of one format as a folder. */
+/** Input of the engine: one GGUF model, or the files of one format as a folder. */
 export type Format = (typeof formats)[number];
 const formats = ["gguf", "safetensors", "onnx", "lora", "image_lora"] as const;
 
@@ -40,7 +40,7 @@ const pathForm = /^[\w.][\w. +@/=,()-]{0,511}$/;
 const packageForm = /^[A-Za-z0-9]([\w.-]{0,98}[A-Za-z0-9])?$/;
 const versionForm = /^[\w.!+-]{1,64}$/;
 
-/** Checks every field again: what the control plane sent is not trusted with paths or URLs. */
+/** Checks every field again: paths and URLs of the control plane are not trusted. */
 export function sourceOf(weights: Weights): Source {
   const pinned = { sha256: sha256Of(weights.sha256), sizeBytes: sizeOf(weights.sizeBytes) };
   if (weights.localPath) {
@@ -74,7 +74,7 @@ export function sourceOf(weights: Weights): Source {
   };
 }
 
-/** A path inside a repository that can be put into a folder as it is, and stays there. */
+/** True for a path inside a repository that stays inside its folder. */
 export function isPlainPath(path: string): boolean {
   return pathForm.test(path) && !path.split("/").some((part) => part === "" || part === "." || part === "..");
 }

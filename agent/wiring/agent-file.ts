@@ -4,7 +4,7 @@ import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Logger } from "pino";
-import { isLoopback } from "../networks.ts";
+import { isLoopbackHost } from "../../proto/address-rules.ts";
 
 export interface AgentFile {
   readonly pid: number;
@@ -12,6 +12,8 @@ export interface AgentFile {
   readonly metrics_host: string;
   readonly metrics_port: number;
   readonly host_id: string;
+  /** File with the token of the pages; absent: none is required. */
+  readonly metrics_token_file?: string;
 }
 
 /** An agent whose disk is full serves on what it has: whoever looks for it finds the address of its last life. */
@@ -34,12 +36,12 @@ export function metricsAddress(
   const reached = (advertise && URL.parse(advertise)?.hostname) || "127.0.0.1";
   if (port === 0) return "";
   // A page for this machine alone is of use to others where the data path is for this machine alone, too.
-  if (isLoopback(host)) return isLoopback(reached) ? `127.0.0.1:${port}` : "";
+  if (isLoopbackHost(host)) return isLoopbackHost(reached) ? `127.0.0.1:${port}` : "";
   if (!/^(0\.0\.0\.0|::)$/.test(host)) return `${host.includes(":") ? `[${host}]` : host}:${port}`;
-  return `${isLoopback(reached) ? config.nodeName : reached}:${port}`;
+  return `${isLoopbackHost(reached) ? config.nodeName : reached}:${port}`;
 }
 
-/** Where gateways reach the data path. The scheme is what it speaks: theirs who wrote the setting may be of an earlier version. */
+/** Address at which gateways reach the data path. The scheme is that of the server: the setting may be of an earlier version. */
 export function announcedOrigin(
   config: { readonly ingressHost: string; readonly advertise: string | undefined; readonly ingressTls: boolean },
   port: number,

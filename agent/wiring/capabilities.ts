@@ -1,4 +1,4 @@
-// What the kernel lets this process do as root: in a container it may have been left with little of it.
+// Capabilities of this process as root: in a container it may have only a few.
 import { readFileSync } from "node:fs";
 
 /** Bits of capabilities(7). */

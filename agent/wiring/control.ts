@@ -1,6 +1,6 @@
-// Who tells this host what to run: a control plane over its session, or a file.
-import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+// Source of the desired state: a control plane over its session, or a file.
+import { randomBytes, randomUUID } from "node:crypto";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
@@ -18,15 +18,14 @@ import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
 import { bootId } from "./boot-id.ts";
 import { createDataPathTls, type DataPathTls } from "./data-path-tls.ts";
-import { tellAndExit } from "./defects.ts";
-import { localTicketKey } from "./local-key.ts";
+import { reportAndExit } from "./defects.ts";
 import type { Samples } from "./samples.ts";
 
 export interface Control extends Pick<Session, "run" | "reportSoon" | "neighbours" | "keys" | "nodeEpoch" | "state"> {
   readonly clock: ControlClock;
-  /** Undefined without a control plane: nobody signs anything. */
+  /** Undefined without a control plane: there are no signed tickets. */
   readonly tls: DataPathTls | undefined;
-  /** Of this host's certificate; undefined without one. */
+  /** Expiry of this host's certificate; undefined without one. */
   readonly certificateSecondsLeft: Identity["certificateSecondsLeft"];
 }
 
@@ -38,14 +37,14 @@ export interface ControlParts {
   readonly advertise: () => string;
   /** Set before `run`. */
   readonly reconciler: () => Pick<Reconciler, "report" | "setDesired" | "hold">;
-  /** What lies in the weights cache. */
+  /** Content of the weights cache. */
   readonly weights: () => readonly KeptWeights[];
-  /** What an instance holds beside its model. */
+  /** Adapters of an instance. */
   readonly adapters: (instanceId: string) => readonly AdapterReport[];
   /** By kind: what a control plane may have done once (session/commands.ts). */
   readonly executors: Readonly<Record<string, CommandExecutor>>;
   readonly answered: (kind: string, result: "ok" | "rejected_epoch" | "duplicate" | "failed") => void;
-  /** What is sampled of the host and its instances. */
+  /** Samples of the host and its instances. */
   readonly samples: () => Pick<Samples, "figures" | "withUsage">;
   readonly isStopping: () => boolean;
   readonly log: Logger;
@@ -69,7 +68,9 @@ export function createControl(parts: ControlParts): Control {
     log,
   });
   const barred = createBarredHosts();
-  const identity = config.endsWhenRefused ? endingWhenRefused(own) : own;
+  const identity = endingWhenNotJoined(own, (error) =>
+    reportAndExit(new JoinNeeded(error, { hostId: state.session.hostId(), dataDir: config.dataDir, addresses })),
+  );
   const session = createSession({
     addresses,
     identity,
@@ -112,11 +113,11 @@ export function createControl(parts: ControlParts): Control {
   const run = async (signal: AbortSignal) => {
     await Promise.all([session.run(signal), identity.run(signal)]);
   };
-  const tls = createDataPathTls(identity, barred);
+  const tls = createDataPathTls(identity, barred, config.isPlain);
   return { ...session, run, clock, tls, certificateSecondsLeft: identity.certificateSecondsLeft };
 }
 
-/** What to reconcile before anybody was heard: the file's set, or the last one that was obeyed. */
+/** Desired state before a control plane has replied: the file's, or the last accepted one. */
 export function firstDesired(config: AgentConfig, state: AgentState, log: Logger) {
   if (config.localDesired) return completeDesired(JSON.parse(readFileSync(config.localDesired, "utf8")));
   const kept = state.session.desired();
@@ -153,13 +154,14 @@ function localControl(config: AgentConfig, clock: ControlClock): Control {
   };
 }
 
-/** Somebody waits for it at a terminal: a token that is refused will not do later either. */
-function endingWhenRefused(identity: Identity): Identity {
+/** Without a certificate, no token and a refused token fail the same way at every attempt. */
+function endingWhenNotJoined(identity: Identity, end: (error: Error) => void): Identity {
   return {
     ...identity,
     tls: (address, signal) =>
       identity.tls(address, signal).catch((error: Error & { code?: unknown }) => {
-        if (error.code === "join_refused" && identity.certificateSecondsLeft() === undefined) tellAndExit(error);
+        const isFinal = error.code === "not_joined" || error.code === "join_refused";
+        if (isFinal && identity.certificateSecondsLeft() === undefined) end(error);
         throw error;
       }),
   };
@@ -181,4 +183,51 @@ function reportOf(parts: ControlParts) {
 async function readToken(file: string | undefined): Promise<string | undefined> {
   if (file === undefined) return undefined;
   return (await readFile(file, "utf8")).trim();
+}
+
+interface HostToJoin {
+  readonly hostId: string;
+  readonly dataDir: string;
+  readonly addresses: readonly string[];
+}
+
+/** The host cannot join. The message names the cause and the commands that join it. */
+class JoinNeeded extends Error {
+  constructor(cause: Error, { hostId, dataDir, addresses }: HostToJoin) {
+    super(
+      `${cause.message} (folder ${dataDir}, host ${hostId}). ` +
+        "Create a join token on the control plane: `stoker node token create`, or " +
+        `\`stoker node token create --node ${hostId}\` if \`stoker node list\` shows this host. ` +
+        `Then join on this host: \`stoker node join --token-file - --control ${addresses.join(",")} --data ${quoted(dataDir)}\`, ` +
+        "with the same --advertise as before, or write the token into " +
+        `${quoted(`${dataDir}/join.token`)} and start the agent again.`,
+      { cause },
+    );
+    this.name = "JoinNeeded";
+  }
+}
+
+const quoted = (text: string): string => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+
+// Ticket key of a host without a control plane: every reader of this file can sign tickets.
+const keyBytes = 32;
+
+/** 32 bytes, created once, stored as base64 in `<data>/local-ticket.key`. A truncated file is replaced. */
+function localTicketKey(dataDir: string): Buffer {
+  const path = join(dataDir, "local-ticket.key");
+  const kept = read(path);
+  if (kept?.length === keyBytes) return kept;
+  const key = randomBytes(keyBytes);
+  writeFileSync(`${path}.new`, `${key.toString("base64")}\n`, { mode: 0o600, flush: true });
+  renameSync(`${path}.new`, path);
+  return key;
+}
+
+function read(path: string): Buffer | undefined {
+  try {
+    return Buffer.from(readFileSync(path, "utf8").trim(), "base64");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
 }

@@ -1,5 +1,6 @@
-// TLS of this host's data path, both ends of it: what it shows to whoever comes, and with what it goes to neighbours.
+// TLS at both ends of this host's data path: the certificate it shows to clients, and the one it shows to neighbours.
 import type { SecureContext } from "node:tls";
+import { isLoopbackHost } from "../../proto/address-rules.ts";
 import type { HostId } from "../../proto/ids.ts";
 import { dialOptions, PeerRefused, peerContext } from "../../proto/peer-tls.ts";
 import type { IngressTls } from "../ingress/door.ts";
@@ -15,6 +16,8 @@ export interface DataPathTls {
 export function createDataPathTls(
   identity: Pick<Identity, "current" | "onCertificate">,
   barred: Pick<BarredHosts, "has" | "onChange">,
+  /** The operator of this host allows plain HTTP to other machines. */
+  isPlainAllowed: boolean,
 ): DataPathTls {
   let context: SecureContext | undefined;
   identity.onCertificate(() => {
@@ -30,7 +33,10 @@ export function createDataPathTls(
     },
     dial({ origin, hostId }) {
       if (barred.has(hostId as HostId)) throw new PeerRefused(`is revoked: host ${hostId}`);
-      if (!origin.startsWith("https:")) return {};
+      if (!origin.startsWith("https:")) {
+        if (isPlainAllowed || isLoopbackHost(URL.parse(origin)?.hostname ?? "")) return {};
+        throw new PeerRefused("speaks no TLS, which this host requires (STOKER_INGRESS_TLS)");
+      }
       const own = identity.current();
       if (!own) throw new PeerRefused("asks for a certificate, and this host has none yet");
       if (hostId === "") throw new PeerRefused("is not named by the control plane, which is of an earlier version");

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 
-/** An exception nobody caught ends the process: its state is unknown, a supervisor starts a new one, and model servers run on. */
+/** Ends the process on an uncaught exception: its state is unknown, a supervisor starts a new one, and model servers continue. */
 export function dieOnDefect(log: Logger): void {
   const die = (error: unknown) => {
     log.fatal({ err: error }, "uncaught exception; the agent ends, its model servers run on");
@@ -12,10 +12,15 @@ export function dieOnDefect(log: Logger): void {
   process.on("unhandledRejection", die);
 }
 
+const forPeople = new Set(["ConfigError", "JoinNeeded"]);
+
+/** EX_CONFIG of sysexits.h: another start fails the same way until a person acts. */
+const configurationExit = 78;
+
 /** A start that failed: one clear sentence where the cause is known, everything otherwise. */
-export function tellAndExit(error: unknown): void {
-  const isKnown = error instanceof Error && (error.name === "ConfigError" || "code" in error);
+export function reportAndExit(error: unknown): void {
+  const isKnown = error instanceof Error && (forPeople.has(error.name) || "code" in error);
   const text = isKnown ? error.message : error instanceof Error ? (error.stack ?? error.message) : String(error);
   process.stderr.write(`agent: ${text}\n`);
-  process.exit(1);
+  process.exit(error instanceof Error && error.name === "JoinNeeded" ? configurationExit : 1);
 }

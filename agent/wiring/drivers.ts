@@ -1,4 +1,4 @@
-// Which driver runs the model servers of this host. `auto` is docker only where an engine answers and an image is named:
+// Chooses the driver of the model servers of this host. `auto` is docker only if an engine replies and an image is named:
 // an engine alone says nothing about what it could run.
 import { join } from "node:path";
 import type { Logger } from "pino";
@@ -25,7 +25,7 @@ export function engineNames(config: Pick<AgentConfig, "driver" | "engineImages">
   return (["vllm", "sglang"] as const).filter((name) => config.engineImages[name] !== undefined);
 }
 
-/** As the control plane is told, so that it places nothing here that would be refused. */
+/** As reported to the control plane, so that it places nothing here that would be refused. */
 export function containerRules(config: AgentConfig, dockerVersion: string): NonNullable<Inventory["containers"]> {
   const driver = chooseDriver(config, dockerVersion);
   const { own, allowed } = imageRules(config);
@@ -47,7 +47,7 @@ export async function createDrivers(
   return combineDrivers(await runtimeDriver(name, config, hostId, log), createExternalDriver(), rentals);
 }
 
-/** Why containers of models reach this host, in a sentence; undefined where they do not, or are none. */
+/** Returns the reason for which models' containers are not isolated from this host; undefined if they are, or without Docker. */
 export async function isolationTrouble(
   config: AgentConfig,
   dockerVersion: string,

@@ -1,4 +1,4 @@
-// What `stoker inspect` shows: this host as its agent sees it, also while no control plane can be reached.
+// Data of `stoker inspect`: state of this host from its agent, also while no control plane can be reached.
 
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { HostId } from "../../proto/ids.ts";
@@ -7,6 +7,10 @@ import type { AgentState } from "../state/open-state.ts";
 import type { Control } from "./control.ts";
 import type { Samples } from "./samples.ts";
 
+/** Also the log line of each start. */
+export const plainWarning =
+  "data_path_plain: prompts, answers and weights to and from this host are not encrypted (STOKER_INGRESS_TLS=off)";
+
 export interface InspectionParts {
   readonly hostId: HostId;
   readonly node: string;
@@ -14,6 +18,7 @@ export interface InspectionParts {
   readonly driver: string;
   readonly addresses: readonly string[];
   readonly advertise: () => string;
+  readonly isPlain: boolean;
   readonly inventory: () => Inventory;
   readonly control: Pick<Control, "state" | "clock">;
   readonly spool: Pick<AgentState["spool"], "depth">;
@@ -50,7 +55,11 @@ export function inspection(parts: InspectionParts) {
     docker_version: inventory.dockerVersion ?? "",
     nvidia_driver_version: inventory.nvidiaDriverVersion ?? "",
     cuda_version: inventory.cudaVersion ?? "",
-    warnings: [inventory.recordsUnavailable ?? "", ...(inventory.warnings ?? [])].filter((text) => text !== ""),
+    warnings: [
+      parts.isPlain ? plainWarning : "",
+      inventory.recordsUnavailable ?? "",
+      ...(inventory.warnings ?? []),
+    ].filter((text) => text !== ""),
     load: load
       ? {
           cpu_ratio: load.cpuRatio,
@@ -63,7 +72,7 @@ export function inspection(parts: InspectionParts) {
     gpu_sample_age_seconds: loads.length > 0 ? Number(gpuSampleAgeMs ?? 0) / 1000 : null,
     gpus: (inventory.gpus ?? []).map((gpu) => {
       const now = loads.find(({ uuid }) => uuid === (gpu.parentUuid || gpu.uuid));
-      const told = (value: unknown) => (value === undefined ? null : Number(value));
+      const numberOf = (value: unknown) => (value === undefined ? null : Number(value));
       return {
         uuid: gpu.uuid,
         index: gpu.index,
@@ -73,10 +82,10 @@ export function inspection(parts: InspectionParts) {
         is_healthy: gpu.healthy,
         unhealthy_reason: gpu.unhealthyReason,
         deploy_id: report?.instances.find((one) => one.gpuUuids?.includes(gpu.uuid ?? ""))?.deployId ?? null,
-        utilization_ratio: told(now?.utilizationRatio),
-        memory_used_bytes: told(now?.memoryUsedBytes),
-        temperature_celsius: told(now?.temperatureCelsius),
-        power_watts: told(now?.powerWatts),
+        utilization_ratio: numberOf(now?.utilizationRatio),
+        memory_used_bytes: numberOf(now?.memoryUsedBytes),
+        temperature_celsius: numberOf(now?.temperatureCelsius),
+        power_watts: numberOf(now?.powerWatts),
         processes: (now?.processes ?? []).map((one) => ({
           pid: one.pid,
           name: one.name,

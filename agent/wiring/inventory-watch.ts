@@ -11,7 +11,7 @@ import type { GpuFaults } from "../reconcile/ports.ts";
 import { bootId } from "./boot-id.ts";
 
 const everyMs = 60_000;
-/** While a reading left something open that another one may tell. */
+/** Interval while a reading is incomplete and a later one may complete it. */
 const unclearEveryMs = 5_000;
 const faultLimitMs = 2_000;
 const faultsEveryMs = 2_000;
@@ -102,7 +102,7 @@ export function gpuFaults(
   };
 }
 
-/** By the GPUs' own word; none where nobody answers, since a tool that broke tells nothing of one GPU. */
+/** Faults that the GPUs report; none if the tool does not reply, because its failure says nothing about one GPU. */
 function faultNow(samples: readonly GpuSample[], uuid: string, boot: string): Fault | undefined {
   if (samples.length === 0) return undefined;
   const found = samples.find((one) => one.uuid === uuid);

@@ -1,4 +1,4 @@
-// A driver whose calls are timed: the metrics page tells how quick and how sound the engine below is.
+// Measures a driver's calls: the metrics page shows the latency and failures of the engine.
 import { Counter, Histogram, type Registry } from "prom-client";
 import { type ContainerDriver, DriverError } from "../reconcile/driver.ts";
 

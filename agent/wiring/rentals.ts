@@ -33,21 +33,21 @@ export async function createRentals(config: AgentConfig, hostId: HostId, log: Lo
       "STOKER_RENTAL_DEVICES=none: rented containers get NO GPU. This is for tests; customers would pay for nothing.",
     );
 
-  let told: string | undefined;
-  const tell = (reason: string): void => {
-    if (told !== reason) log.warn({ reason }, "this host offers no rentals");
-    told = reason;
+  let reported: string | undefined;
+  const report = (reason: string): void => {
+    if (reported !== reason) log.warn({ reason }, "this host offers no rentals");
+    reported = reason;
   };
-  let isSafeRootTold = false;
+  let isSafeRootReported = false;
   return {
     driver,
     async offer() {
       const why = (await firewall.whyNot()) ?? (await engineTrouble());
       if (why !== undefined) {
-        tell(why);
+        report(why);
         return { rentalImages: [], rentalsUnavailable: why };
       }
-      told = undefined;
+      reported = undefined;
       return { rentalImages: [...rentals.images.keys()].sort(), rentalsUnavailable: "" };
     },
   };
@@ -55,11 +55,11 @@ export async function createRentals(config: AgentConfig, hostId: HostId, log: Lo
   async function engineTrouble(): Promise<string | undefined> {
     try {
       const root = await rootOf(AbortSignal.timeout(5_000));
-      if (root === "host" && !isSafeRootTold)
+      if (root === "host" && !isSafeRootReported)
         log.warn(
           "root in a rented container is the host's root with few capabilities: give the Docker engine userns-remap to make it nobody there",
         );
-      isSafeRootTold = true;
+      isSafeRootReported = true;
       return undefined;
     } catch (error) {
       return (error as Error).message;

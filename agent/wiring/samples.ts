@@ -1,4 +1,4 @@
-// What the host, its GPUs and its instances do now, looked at every few seconds and kept: the metrics page, the host report and
+// Samples of the host, its GPUs and its instances, taken every few seconds and stored: the metrics page, the host report and
 // `stoker inspect` read what is here and wait for nothing.
 import { connect } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
@@ -20,7 +20,7 @@ export interface SamplesParts {
   readonly node: string;
   readonly dataDir: string;
   readonly image: string;
-  /** Whether the DCGM exporter is to be looked for. */
+  /** True to look for the DCGM exporter. */
   readonly looksForDcgm: boolean;
   readonly inventory: { current(): Inventory; lookSoon(): void };
   readonly xids: () => readonly Xid[];
@@ -35,7 +35,7 @@ export interface Samples {
   readonly host: LastSample<HostUsage>;
   gpuFacts(): GpuFacts;
   used(): readonly UsedInstance[];
-  /** Of the host report: load and GPUs. */
+  /** Part of the host report: load and GPUs. */
   figures(): Pick<HostReport, "load" | "gpus" | "gpuSampleAgeMs">;
   /** An instance's report with what was sampled of it. */
   withUsage(report: InstanceReport): InstanceReport;
@@ -54,10 +54,10 @@ const dcgmPort = 9400;
 export function createSamples(parts: SamplesParts): Samples {
   const { inventory, engines, log } = parts;
   const clock = () => performance.now();
-  let wasTold = false;
+  let wasReported = false;
   const gpus = lastSample<readonly GpuSample[]>(gpuLoadProbe().read, clock, (error) => {
-    if (!wasTold) log.warn({ err: error }, "the GPUs could not be sampled; the last figures stay and grow old");
-    wasTold = true;
+    if (!wasReported) log.warn({ err: error }, "the GPUs could not be sampled; the last figures stay and grow old");
+    wasReported = true;
     inventory.lookSoon();
   });
   const readHost = hostUsage(parts.dataDir);
@@ -107,14 +107,14 @@ export function createSamples(parts: SamplesParts): Samples {
 
   async function lookAtGpus(signal: AbortSignal): Promise<void> {
     if (!(await gpus.look(signal))) return;
-    wasTold = false;
+    wasReported = false;
     // A GPU that came, went or met memory errors is not left to the next inventory.
     const key = (list: readonly (readonly [string, number])[]) => JSON.stringify([...new Map(list)].sort());
     const known = (inventory.current().gpus ?? []).filter((gpu) => gpu.pciBusId && !gpu.faultId?.startsWith("gone:"));
-    const told = known.map((gpu) => [gpu.parentUuid || gpu.uuid || "", Number(gpu.eccUncorrected ?? 0)] as const);
+    const reported = known.map((gpu) => [gpu.parentUuid || gpu.uuid || "", Number(gpu.eccUncorrected ?? 0)] as const);
     const whole = (gpus.value ?? []).filter((gpu) => gpu.parentUuid === undefined);
     const seen = whole.map((gpu) => [gpu.uuid, gpu.eccUncorrected ?? 0] as const);
-    if (key(told) !== key(seen)) inventory.lookSoon();
+    if (key(reported) !== key(seen)) inventory.lookSoon();
   }
 
   return {

@@ -26,7 +26,7 @@ export interface HostVolumes {
   readonly folder: string;
   /** The same driver; a volume is there before the container that wants it starts, and a look wakes what a backup left asleep. */
   withVolumes(driver: ContainerDriver): ContainerDriver;
-  /** `done`: told of each backup and restore that succeeded. */
+  /** `done`: called after each successful backup and restore. */
   backups(reconciler: () => Pick<Reconciler, "whileEnded">, done: BackupDone): Promise<Backups>;
 }
 
@@ -103,7 +103,7 @@ async function blobStore(config: AgentConfig, hostId: HostId): Promise<BlobStore
   });
 }
 
-/** What a control plane may have done to volumes. Without them: nothing, and it is told so. */
+/** Executors of the control plane's commands for volumes. Without volumes every command is refused with the reason. */
 export function volumeExecutors(backups: Backups | undefined): Readonly<Record<string, CommandExecutor>> {
   if (!backups) return {};
   const commands = Object.entries(volumeCommands(backups));

@@ -1,4 +1,4 @@
-// The weights cache with what tells it what to keep: the desired state of this host.
+// Connects the weights cache to the desired state of this host, which decides what it keeps.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
@@ -14,7 +14,7 @@ import { createPrefetcher, type PrefetchState } from "../weights/prefetch.ts";
 export interface HostWeights extends Pick<WeightsStore, "ensure" | "serve" | "close"> {
   /** Keeps what it needs, fetches what it asks for ahead. */
   setDesired(desired: DesiredState__Output): void;
-  /** What lies here and what is on its way, as of the last look at the disk. */
+  /** Cached sets and current downloads, as of the last check of the disk. */
   report(): readonly KeptWeights[];
 }
 

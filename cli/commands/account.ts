@@ -1,39 +1,19 @@
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { openTerminal } from "../terminal.ts";
 import { dayDimensions, showUsageDays } from "./usage-log.ts";
 
-interface Account {
-  readonly uid: string;
-  readonly email: string | null;
-  readonly display_name: string;
-  readonly is_admin: boolean;
-}
+type Account = Responses["GET /v1/me"];
 
-interface Usage {
-  readonly months: readonly {
-    readonly period: string;
-    /** Cents. */
-    readonly total_cost: number;
-    readonly items: readonly {
-      readonly model: { readonly model_name: string };
-      readonly pricing_type: string;
-      readonly units: number;
-      readonly cost: number;
-    }[];
-  }[];
-}
+type Usage = Responses["GET /payment/usage/{api_token}"];
 
-interface Checklist {
-  /** USD; negative is funds ready to spend. */
-  readonly payments_balance: number;
-  readonly recent: number;
-}
+type Checklist = Responses["GET /payment/checklist"];
 
 export function addAccountCommands(program: Command): void {
   program
     .command("me")
-    .description("the account behind the key")
+    .description("show the account of the API key")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(
@@ -44,15 +24,19 @@ export function addAccountCommands(program: Command): void {
     });
   program
     .command("usage")
-    .description("what this key used, by model and month, in USD; or what the account used each day")
+    .description("usage of this key by model and month, or usage of the account by day, in USD")
     .option(
       "--by <what>",
-      "model, by month; or of the whole account by day: day (by model), key, jwt with a limit",
+      "model (by month), or for the whole account by day: day (by model), key, jwt (tokens with a limit)",
       "model",
     )
-    .option("--from <month>", "YYYY.MM, current, or current-1; of days YYYY-MM-DD, by default the last 30", "current")
-    .option("--to <month>", "the same")
-    .option("--csv", "for a spreadsheet")
+    .option(
+      "--from <month>",
+      "YYYY.MM, current or current-1; with daily usage YYYY-MM-DD (default: the last 30 days)",
+      "current",
+    )
+    .option("--to <month>", "end, in the same format")
+    .option("--csv", "print CSV")
     .action(async (flags: { by: string; from: string; to?: string; csv?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       const by = dayDimensions[flags.by];
@@ -61,7 +45,7 @@ export function addAccountCommands(program: Command): void {
         return showUsageDays(terminal, by, { ...flags, from });
       }
       if (flags.by !== "model" && flags.by !== "month")
-        throw new CliError("Give --by model, day, key or jwt.", exitCode.wrongUsage);
+        throw new CliError("--by must be model, day, key or jwt.", exitCode.wrongUsage);
       const query = new URLSearchParams(
         flags.to === undefined ? { from: flags.from } : { from: flags.from, to: flags.to },
       );
@@ -79,7 +63,7 @@ export function addAccountCommands(program: Command): void {
     });
   program
     .command("balance")
-    .description("what is left to spend, in USD")
+    .description("remaining funds in USD")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call<Checklist>("GET", "/payment/checklist"), (checklist) =>

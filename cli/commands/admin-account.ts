@@ -1,54 +1,39 @@
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { accountsPath, uidOf } from "../account-uid.ts";
-import { adminGroup } from "../admin-group.ts";
 import type { Api } from "../api.ts";
+import { adminGroup } from "../command-groups.ts";
 import { between, money } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
+import { isoTime, openTerminal } from "../terminal.ts";
 
-interface Summary {
-  readonly uid: string;
-  readonly email: string;
-  readonly display_name: string;
-  readonly is_admin: boolean;
-  readonly suspend_reason: string | null;
-  /** Null: no limit. */
-  readonly funds_usd: number | null;
-  readonly spent_usd: number;
-}
+type Summary = Responses["GET /v1/admin/accounts"]["accounts"][number];
 
-interface Account extends Summary {
-  /** Unix seconds. */
-  readonly deleted_at: number | null;
-  readonly credited_usd: number | null;
-  readonly keys: number;
-  readonly deployments: number;
-  readonly suspensions: readonly { readonly reason: string; readonly since: number; readonly note: string }[];
-}
+type Account = Responses["GET /v1/admin/accounts/{uid}"];
 
 const root = accountsPath;
 
 export function addAdminAccount(program: Command): void {
-  const account = adminGroup(program).command("account").description("accounts, their funds and standing");
+  const account = adminGroup(program).command("account").description("accounts, funds and suspensions");
 
   account
     .command("create")
-    .description("make an account; prints its first key, once")
+    .description("create an account and print its first API key once")
     .requiredOption("--email <address>")
     .requiredOption("--name <display-name>", "letters, digits and single hyphens")
-    .option("--credit <usd>", "what it may spend", money, 0)
+    .option("--credit <usd>", "initial credit", money, 0)
     .action(async (flags: { email: string; name: string; credit: number }, command: Command) => {
       const terminal = openTerminal(command);
       const body = { email: flags.email, display_name: flags.name, credit_usd: flags.credit };
-      const made = await terminal.api.call<{ uid: string; api_key: string }>("POST", root, body);
-      if (!terminal.json) terminal.progress(`Account ${made.uid}; its key, shown once:`);
-      terminal.show(made, ({ api_key: key }) => key);
+      const created = await terminal.api.call<{ uid: string; api_key: string }>("POST", root, body);
+      if (!terminal.json) terminal.progress(`Created account ${created.uid}. Its API key, shown only once:`);
+      terminal.show(created, ({ api_key: key }) => key);
     });
 
   account
     .command("list")
-    .description("accounts, newest first")
+    .description("list accounts, newest first")
     .option("--search <text>", "part of an e-mail address, a display name or a uid", "")
-    .option("--limit <n>", "at most", between(1, 200), 50)
+    .option("--limit <n>", "maximum number of accounts", between(1, 200), 50)
     .action(async (flags: { search: string; limit: number }, command: Command) => {
       const terminal = openTerminal(command);
       const query = new URLSearchParams({ query: flags.search, limit: String(flags.limit) });
@@ -56,20 +41,20 @@ export function addAdminAccount(program: Command): void {
         accounts: Summary[];
         next_cursor: string | null;
       }>("GET", `${root}?${query}`);
-      terminal.rows(accounts, ["UID", "NAME", "EMAIL", "FUNDS", "SPENT", "STANDING"], (one) => [
+      terminal.rows(accounts, ["UID", "NAME", "EMAIL", "FUNDS", "SPENT", "STATUS"], (one) => [
         one.uid,
         one.display_name,
         one.email,
         usd(one.funds_usd),
         usd(one.spent_usd),
-        standing(one),
+        statusOf(one),
       ]);
-      if (more !== null) terminal.progress("There are more: narrow them with --search.");
+      if (more !== null) terminal.progress("More accounts match. Use --search to narrow the list.");
     });
 
   account
     .command("show <account>")
-    .description("one account; of a deleted one, by its uid, what its records keep")
+    .description("show an account; a deleted account by its uid")
     .action(async (name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call<Account>("GET", await pathOf(terminal.api, name)), described);
@@ -77,10 +62,10 @@ export function addAdminAccount(program: Command): void {
 
   account
     .command("credit <account> <usd>")
-    .description("grant credit; a negative amount, after --, is a correction")
-    .requiredOption("--note <text>", "why; kept in the audit log")
-    .option("--reference <text>", "your own name of this grant: the same again counts once")
-    .option("--below-zero", "a correction may take more than is left")
+    .description("grant credit; a negative amount (after --) is a correction")
+    .requiredOption("--note <text>", "reason, recorded in the audit log")
+    .option("--reference <text>", "idempotency key: the same reference is credited once")
+    .option("--below-zero", "allow the correction to make the funds negative")
     .action(
       async (
         name: string,
@@ -98,9 +83,9 @@ export function addAdminAccount(program: Command): void {
 
   account
     .command("suspend <account>")
-    .description("keep an account from spending")
+    .description("suspend an account")
     .option("--reason <reason>", "admin, balance, limit-reached, payment-method, overdue-invoices or bad-cc", "admin")
-    .requiredOption("--note <text>", "why; kept in the audit log")
+    .requiredOption("--note <text>", "reason, recorded in the audit log")
     .action(async (name: string, { reason, note }: { reason: string; note: string }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `${await pathOf(terminal.api, name)}/suspend`;
@@ -110,8 +95,8 @@ export function addAdminAccount(program: Command): void {
   account
     .command("lift <account>")
     .description("end a suspension")
-    .option("--reason <reason>", "this one alone; without it all")
-    .requiredOption("--note <text>", "why; kept in the audit log")
+    .option("--reason <reason>", "end only this suspension (default: all)")
+    .requiredOption("--note <text>", "reason, recorded in the audit log")
     .action(async (name: string, { reason, note }: { reason?: string; note: string }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `${await pathOf(terminal.api, name)}/lift`;
@@ -120,12 +105,12 @@ export function addAdminAccount(program: Command): void {
 
   account
     .command("set <account>")
-    .description("make it an operator's or a team's account, or an ordinary one")
-    .option("--admin", "may administer")
-    .option("--no-admin", "may not")
-    .option("--team", "has a team name")
-    .option("--no-team", "has none")
-    .option("--note <text>", "why; kept in the audit log")
+    .description("change the roles of an account")
+    .option("--admin", "make it an operator")
+    .option("--no-admin", "remove the operator role")
+    .option("--team", "make it a team account")
+    .option("--no-team", "make it a personal account")
+    .option("--note <text>", "reason, recorded in the audit log")
     .action(async (name: string, flags: { admin?: boolean; team?: boolean; note?: string }, command: Command) => {
       const terminal = openTerminal(command);
       const body = { is_admin: flags.admin ?? null, is_team_account: flags.team ?? null, note: flags.note ?? null };
@@ -137,18 +122,17 @@ export function addAdminAccount(program: Command): void {
 const pathOf = async (api: Api, name: string): Promise<string> => `${root}/${await uidOf(api, name)}`;
 
 const usd = (amount: number | null): string => (amount === null ? "no limit" : amount.toFixed(2));
-const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
-const standing = (one: Summary): string => one.suspend_reason ?? (one.is_admin ? "operator" : "good");
+const statusOf = (one: Summary): string => one.suspend_reason ?? (one.is_admin ? "operator" : "active");
 
 function described(one: Account): string {
   if (one.deleted_at != null)
     return [
-      `${one.uid} was deleted at ${time(one.deleted_at)}; its records stay`,
-      `credited USD ${usd(one.credited_usd)}, spent USD ${usd(one.spent_usd)}, left USD ${usd(one.funds_usd)}`,
+      `${one.uid} was deleted at ${isoTime(one.deleted_at)}; its billing records are kept`,
+      `credited USD ${usd(one.credited_usd)}, spent USD ${usd(one.spent_usd)}, remaining USD ${usd(one.funds_usd)}`,
     ].join("\n");
   return [
     `${one.display_name} (${one.uid}) ${one.email}${one.is_admin ? ", operator" : ""}`,
     `funds USD ${usd(one.funds_usd)}, spent USD ${usd(one.spent_usd)}; ${one.keys} keys, ${one.deployments} deployments`,
-    ...one.suspensions.map(({ reason, since, note }) => `suspended: ${reason} since ${time(since)} (${note})`),
+    ...one.suspensions.map(({ reason, since, note }) => `suspended: ${reason} since ${isoTime(since)} (${note})`),
   ].join("\n");
 }

@@ -1,15 +1,10 @@
 import type { Command } from "commander";
-import { adminGroup } from "../admin-group.ts";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { adminGroup } from "../command-groups.ts";
 import { money } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
-interface Application {
-  readonly id: string;
-  readonly email: string;
-  readonly company: string;
-  readonly funding: string;
-  readonly status: string;
-}
+type Application = Responses["POST /v1/admin/program-applications/{id}/approve"];
 
 const root = "/v1/admin/program-applications";
 const line = (one: Application) => `${one.id} ${one.company} (${one.email}): ${one.status}`;
@@ -19,7 +14,7 @@ export function addAdminApplication(program: Command): void {
 
   group
     .command("list")
-    .description("newest first")
+    .description("list applications, newest first")
     .option("--status <status>", "pending, approved or rejected")
     .action(async (flags: { status?: string }, command: Command) => {
       const terminal = openTerminal(command);
@@ -36,9 +31,9 @@ export function addAdminApplication(program: Command): void {
 
   group
     .command("approve <id>")
-    .description("approve one, with credit where it is given")
-    .requiredOption("--note <text>", "why; the applicant reads it")
-    .option("--credit <usd>", "granted with it", money, 0)
+    .description("approve an application")
+    .requiredOption("--note <text>", "reason, shown to the applicant")
+    .option("--credit <usd>", "credit to grant", money, 0)
     .action(async (id: string, flags: { note: string; credit: number }, command: Command) => {
       const terminal = openTerminal(command);
       const body = { note: flags.note, credit_usd: flags.credit };
@@ -48,8 +43,8 @@ export function addAdminApplication(program: Command): void {
 
   group
     .command("reject <id>")
-    .description("reject one")
-    .requiredOption("--note <text>", "why; the applicant reads it")
+    .description("reject an application")
+    .requiredOption("--note <text>", "reason, shown to the applicant")
     .action(async (id: string, { note }: { note: string }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `${root}/${encodeURIComponent(id)}/reject`;

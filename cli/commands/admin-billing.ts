@@ -1,22 +1,13 @@
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { accountsPath, uidOf } from "../account-uid.ts";
-import { adminGroup } from "../admin-group.ts";
+import { adminGroup } from "../command-groups.ts";
 import { atLeast, money } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
+import { isoTime, openTerminal } from "../terminal.ts";
 
-interface Terms {
-  readonly credit_line_usd: number;
-  readonly due_days: number;
-  readonly needs_payment_method: boolean;
-}
+type Terms = Responses["GET /v1/admin/accounts/{uid}/terms"];
 
-interface TopupRequest {
-  readonly id: string;
-  readonly uid: string;
-  readonly amount_usd: number;
-  readonly state: string;
-  readonly created_at: number;
-}
+type TopupRequest = Responses["GET /v1/admin/topup-requests"]["requests"][number];
 
 interface TermsFlags {
   readonly creditLine?: number;
@@ -28,11 +19,11 @@ interface TermsFlags {
 const requestsPath = "/v1/admin/topup-requests";
 
 export function addAdminBilling(program: Command): void {
-  const terms = adminGroup(program).command("terms").description("what an account may owe, and for how long");
+  const terms = adminGroup(program).command("terms").description("billing terms of accounts");
 
   terms
     .command("show <account>")
-    .description("terms of an account (uid, e-mail address or display name)")
+    .description("show the terms of an account (uid, e-mail address or display name)")
     .action(async (name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const path = termsPath(await uidOf(terminal.api, name));
@@ -40,12 +31,12 @@ export function addAdminBilling(program: Command): void {
     });
   terms
     .command("set <account>")
-    .description("change terms; what is left out stays")
-    .option("--credit-line <usd>", "what it may owe; 0: prepaid", money)
+    .description("change terms; omitted options stay unchanged")
+    .option("--credit-line <usd>", "maximum debt; 0: prepaid", money)
     .option("--due-days <n>", "days until an invoice is overdue", atLeast(0))
-    .option("--payment-method", "it needs a payment method on file")
-    .option("--no-payment-method", "it needs none")
-    .requiredOption("--note <text>", "why; kept in the audit log")
+    .option("--payment-method", "require a payment method")
+    .option("--no-payment-method", "require no payment method")
+    .requiredOption("--note <text>", "reason, recorded in the audit log")
     .action(async (name: string, flags: TermsFlags, command: Command) => {
       const terminal = openTerminal(command);
       const body = {
@@ -58,10 +49,12 @@ export function addAdminBilling(program: Command): void {
       terminal.show(await terminal.api.call<Terms>("POST", path, body), termsText);
     });
 
-  const topup = adminGroup(program).command("topup").description("top-ups that wait for you (no payment provider)");
+  const topup = adminGroup(program)
+    .command("topup")
+    .description("pending top-up requests (without a payment provider)");
   topup
     .command("list")
-    .description("what accounts asked for, oldest first")
+    .description("list pending requests, oldest first")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const { requests } = await terminal.api.call<{ requests: TopupRequest[] }>("GET", requestsPath);
@@ -69,14 +62,14 @@ export function addAdminBilling(program: Command): void {
         one.id,
         one.uid,
         one.amount_usd.toFixed(2),
-        new Date(one.created_at * 1000).toISOString().slice(0, 16),
+        isoTime(one.created_at).slice(0, 16),
       ]);
     });
   for (const verb of ["fulfil", "reject"] as const) {
     topup
       .command(`${verb} <request>`)
-      .description(verb === "fulfil" ? "credit one that was paid" : "refuse one: it counts as failed")
-      .requiredOption("--note <text>", "why; kept in the audit log")
+      .description(verb === "fulfil" ? "credit a paid request" : "reject a request and mark it as failed")
+      .requiredOption("--note <text>", "reason, recorded in the audit log")
       .action(async (id: string, { note }: { note: string }, command: Command) => {
         const terminal = openTerminal(command);
         const path = `${requestsPath}/${encodeURIComponent(id)}/${verb}`;

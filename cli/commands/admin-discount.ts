@@ -1,18 +1,10 @@
 import { type Command, InvalidArgumentError } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { uidOf } from "../account-uid.ts";
-import { adminGroup } from "../admin-group.ts";
+import { adminGroup } from "../command-groups.ts";
 import { openTerminal } from "../terminal.ts";
 
-interface Discount {
-  readonly id: string;
-  readonly name: string;
-  readonly percent: number;
-  readonly uid: string | null;
-  readonly model: string | null;
-  readonly surface: string | null;
-  readonly effective_from: string;
-  readonly effective_to: string | null;
-}
+type Discount = Responses["POST /v1/admin/discounts"];
 
 interface GiveFlags {
   readonly name: string;
@@ -28,11 +20,11 @@ interface GiveFlags {
 const path = "/v1/admin/discounts";
 
 export function addAdminDiscount(program: Command): void {
-  const discount = adminGroup(program).command("discount").description("so many per cent off, shown on bills");
+  const discount = adminGroup(program).command("discount").description("percentage discounts, shown on invoices");
 
   discount
     .command("list")
-    .description("discounts, newest first, ended ones included")
+    .description("list all discounts, newest first")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const { discounts } = await terminal.api.call<{ discounts: Discount[] }>("GET", path);
@@ -48,22 +40,28 @@ export function addAdminDiscount(program: Command): void {
 
   discount
     .command("give <percent>")
-    .description("give one; without account, model and surface it is everybody's for everything")
-    .requiredOption("--name <name>", "shown on bills")
-    .option("--text <text>", "shown on bills")
+    .description("create a discount; without --account, --model and --surface it applies to everything")
+    .requiredOption("--name <name>", "shown on invoices")
+    .option("--text <text>", "shown on invoices")
     .option("--account <account>", "uid, e-mail address or display name")
     .option("--model <name>", "public name of one model")
-    .option("--surface <surface>", "such as chat, text_completion, or gpu for the time of deployments")
-    .option("--from <time>", "unix seconds, or ISO 8601; without it now")
-    .option("--to <time>", "the same; without it, it is open")
-    .option("--note <text>", "why; kept in the audit log")
+    .option("--surface <surface>", "such as chat, text_completion, or gpu for deployment hours")
+    .option("--from <time>", "start, Unix seconds or ISO 8601 (default: now)")
+    .option("--to <time>", "end, Unix seconds or ISO 8601 (default: none)")
+    .option("--note <text>", "reason, recorded in the audit log")
     .action(async (percent: string, flags: GiveFlags, command: Command) => {
       const terminal = openTerminal(command);
       const { name, text, account, model, surface, from, to, note } = flags;
       const body = {
-        ...{ percent: percentOf(percent), name, text, model, surface, note },
-        ...(account === undefined ? {} : { uid: await uidOf(terminal.api, account) }),
-        ...{ effective_from: from, effective_to: to },
+        percent: percentOf(percent),
+        name,
+        text,
+        model,
+        surface,
+        note,
+        uid: account === undefined ? undefined : await uidOf(terminal.api, account),
+        effective_from: from,
+        effective_to: to,
       };
       terminal.show(
         await terminal.api.call<Discount>("POST", path, body),
@@ -73,18 +71,18 @@ export function addAdminDiscount(program: Command): void {
 
   discount
     .command("end <id>")
-    .description("end one now; what was billed with it stays")
+    .description("end a discount now; billed amounts stay unchanged")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       await terminal.api.call("DELETE", `${path}/${encodeURIComponent(id)}`);
-      terminal.show({ id }, () => `${id} has ended`);
+      terminal.show({ id }, () => `${id} ended`);
     });
 }
 
 function percentOf(text: string): number {
-  if (!/^\d+(\.\d{1,2})?$/.test(text)) throw new InvalidArgumentError("Give per cent, such as 10 or 12.5.");
+  if (!/^\d+(\.\d{1,2})?$/.test(text)) throw new InvalidArgumentError("Must be a percentage, such as 10 or 12.5.");
   return Number(text);
 }
 
 const forText = ({ uid, model, surface }: Discount): string =>
-  [uid ?? "everybody", model ?? "every model", surface ?? "every surface"].join(", ");
+  [uid ?? "all accounts", model ?? "all models", surface ?? "all surfaces"].join(", ");

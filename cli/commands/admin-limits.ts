@@ -1,5 +1,5 @@
-// `stoker admin limits`: what an operator sets and decides.
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { accountsPath, uidOf } from "../account-uid.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { countOrDefault, countsOrDefault, orNull } from "../option-values.ts";
@@ -7,12 +7,7 @@ import { openTerminal } from "../terminal.ts";
 
 type Counts = Readonly<Record<string, number>>;
 
-interface Limits {
-  readonly rate_limit: number;
-  readonly tpm_rate_limit: number;
-  readonly gpu_max: Counts;
-  readonly gpu_min: Counts;
-}
+type Limits = Responses["GET /v1/admin/accounts/{uid}/limits"];
 
 interface Listed {
   readonly id: string;
@@ -40,19 +35,19 @@ export function addAdminLimits(admin: Command): void {
   const limits = admin.command("limits").description("rate limits and GPU limits of accounts");
   limits
     .command("show <account>")
-    .description("the limits of an account (uid, e-mail address or display name)")
+    .description("show the limits of an account (uid, e-mail address or display name)")
     .action(async (name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call<Limits>("GET", pathOf(await uidOf(terminal.api, name))), limitsText);
     });
   limits
     .command("set <account>")
-    .description("set limits; what is left out stays, `default` takes the installation's")
-    .option("--requests <n>", "requests at once, per model", countOrDefault)
-    .option("--tokens <n>", "tokens per minute, per model", countOrDefault)
-    .option("--max <gpu=n>", "most GPUs of a type (repeatable)", countsOrDefault)
-    .option("--min <gpu=n>", "guaranteed GPUs of a type (repeatable)", countsOrDefault)
-    .option("--note <text>", "for the audit log")
+    .description("set limits; omitted options stay unchanged, `default` uses the installation's default")
+    .option("--requests <n>", "concurrent requests per model", countOrDefault)
+    .option("--tokens <n>", "tokens per minute per model", countOrDefault)
+    .option("--max <gpu=n>", "maximum number of GPUs of a type (repeatable)", countsOrDefault)
+    .option("--min <gpu=n>", "guaranteed number of GPUs of a type (repeatable)", countsOrDefault)
+    .option("--note <text>", "reason, recorded in the audit log")
     .action(async (name: string, { requests, tokens, max, min, note }: SetFlags, command: Command) => {
       const terminal = openTerminal(command);
       const body = {
@@ -66,31 +61,32 @@ export function addAdminLimits(admin: Command): void {
     });
   limits
     .command("requests")
-    .description("what accounts ask for, open requests first")
-    .option("--all", "decided and withdrawn ones too")
+    .description("list open requests for higher limits")
+    .option("--all", "include decided and withdrawn requests")
     .action(async ({ all = false }: { all?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       const pages = await Promise.all(
         folders.map((folder) => terminal.api.call<{ requests: readonly Listed[] }>("GET", `/v1/admin/${folder}`)),
       );
       const found = pages.flatMap(({ requests }) => requests).filter((one) => all || one.status === "open");
-      terminal.rows(found, ["ID", "ACCOUNT", "STATUS", "ASKS FOR", "REASON"], (one) => [
+      terminal.rows(found, ["ID", "ACCOUNT", "STATUS", "REQUESTED", "REASON"], (one) => [
         one.id,
         `${one.display_name} (${one.uid})`,
         one.status,
-        wishText(one),
+        requestText(one),
         one.reason,
       ]);
     });
   for (const verb of ["approve", "reject"] as const) {
     limits
       .command(`${verb} <request>`)
-      .description(verb === "approve" ? "grant what a request asks for" : "turn a request down")
-      .requiredOption("--note <text>", "shown to the account, and kept in the audit log")
+      .description(verb === "approve" ? "approve a request" : "reject a request")
+      .requiredOption("--note <text>", "reason, shown to the account and recorded in the audit log")
       .action(async (id: string, { note }: { note: string }, command: Command) => {
         const terminal = openTerminal(command);
         const folder = id.startsWith("gpr_") ? folders[0] : id.startsWith("rlr_") ? folders[1] : undefined;
-        if (!folder) throw new CliError(`${id} is no request; ids begin with gpr_ or rlr_.`, exitCode.wrongUsage);
+        if (!folder)
+          throw new CliError(`Invalid request id ${id}. It must start with gpr_ or rlr_.`, exitCode.wrongUsage);
         await terminal.api.call("POST", `/v1/admin/${folder}/${encodeURIComponent(id)}/${verb}`, { note });
         terminal.show({ id, decision: verb }, () => `${id}: ${verb === "approve" ? "approved" : "rejected"}`);
       });
@@ -100,14 +96,14 @@ export function addAdminLimits(admin: Command): void {
 const pathOf = (uid: string) => `${accountsPath}/${uid}/limits`;
 
 function limitsText({ rate_limit: requests, tpm_rate_limit: tokens, gpu_max: max, gpu_min: min }: Limits): string {
-  const rates = `${requests} requests at once, ${tokens} tokens per minute, for each model`;
+  const rates = `${requests} concurrent requests and ${tokens} tokens per minute for each model`;
   return [rates, ...Object.entries(max).map(([gpu, count]) => `${gpu}: ${min[gpu] ?? 0} to ${count}`)].join("\n");
 }
 
-function wishText(one: Listed): string {
+function requestText(one: Listed): string {
   if (one.rate_limit !== undefined) {
-    return `${one.rate_limit} requests${one.tpm_rate_limit ? `, ${one.tpm_rate_limit} tokens per minute` : ""}`;
+    return `${one.rate_limit} concurrent requests${one.tpm_rate_limit ? `, ${one.tpm_rate_limit} tokens per minute` : ""}`;
   }
-  const of = (what: string, wanted: Counts = {}) => Object.entries(wanted).map(([gpu, n]) => `${what} ${n} ${gpu}`);
+  const of = (bound: string, counts: Counts = {}) => Object.entries(counts).map(([gpu, n]) => `${bound} ${n} ${gpu}`);
   return [...of("max", one.requested_max), ...of("min", one.requested_min)].join(", ");
 }

@@ -1,17 +1,12 @@
 import type { Command } from "commander";
-import { adminGroup } from "../admin-group.ts";
-import { money } from "../option-values.ts";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { adminGroup } from "../command-groups.ts";
+import { price as priceOption } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 type Rates = Readonly<Record<string, number>>;
 
-interface Price {
-  readonly kind: string;
-  readonly subject: string;
-  readonly rates: Rates;
-  readonly effective_from: string;
-  readonly current: boolean;
-}
+type Price = Responses["POST /v1/admin/prices"];
 
 const path = "/v1/admin/prices";
 const rateText = (rates: Rates): string =>
@@ -25,9 +20,9 @@ export function addAdminPrice(program: Command): void {
 
   price
     .command("list")
-    .description("every version, in USD (tokens and characters by the million, audio by 1000 s)")
+    .description("list all price versions in USD (per million tokens or characters, per 1000 seconds of audio)")
     .option("--kind <kind>", "model, gpu or container")
-    .option("--subject <name>", "one model, GPU type or plan")
+    .option("--subject <name>", "only this model, GPU type or plan")
     .action(async (flags: Record<string, string>, command: Command) => {
       const terminal = openTerminal(command);
       const { prices } = await terminal.api.call<{ prices: Price[] }>("GET", `${path}?${new URLSearchParams(flags)}`);
@@ -42,16 +37,16 @@ export function addAdminPrice(program: Command): void {
 
   price
     .command("set <kind> <subject>")
-    .description("a new version, for a model, gpu or container; rates that are left out are 0")
-    .option("--input <usd>", "per million tokens", money)
-    .option("--cached-input <usd>", "per million tokens; without it as --input", money)
-    .option("--output <usd>", "per million tokens", money)
-    .option("--characters <usd>", "per million", money)
-    .option("--audio <usd>", "per 1000 seconds", money)
-    .option("--image <usd>", "per image", money)
-    .option("--hour <usd>", "of one GPU or container", money)
-    .option("--from <time>", "unix seconds, or ISO 8601; without it now")
-    .option("--note <text>", "why; kept in the audit log")
+    .description("create a price version for a model, gpu or container; omitted rates are 0")
+    .option("--input <usd>", "per million tokens", priceOption(1e6))
+    .option("--cached-input <usd>", "per million tokens (default: as --input)", priceOption(1e6))
+    .option("--output <usd>", "per million tokens", priceOption(1e6))
+    .option("--characters <usd>", "per million characters", priceOption(1e6))
+    .option("--audio <usd>", "per 1000 seconds", priceOption(1e6))
+    .option("--image <usd>", "per image", priceOption(1e3))
+    .option("--hour <usd>", "per hour of a GPU or container", priceOption(1e6))
+    .option("--from <time>", "start, Unix seconds or ISO 8601 (default: now)")
+    .option("--note <text>", "reason, recorded in the audit log")
     .action(
       async (
         kind: string,
@@ -63,9 +58,9 @@ export function addAdminPrice(program: Command): void {
         const body = {
           kind,
           subject,
-          rates: { ...rates, ...(cachedInput === undefined ? {} : { cached_input: cachedInput }) },
+          rates: { ...rates, cached_input: cachedInput },
           effective_from: from ?? null,
-          ...(note === undefined ? {} : { note }),
+          note,
         };
         terminal.show(
           await terminal.api.call<Price>("POST", path, body),

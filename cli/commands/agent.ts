@@ -1,52 +1,27 @@
 // `stoker agent`: long-lived containers with a volume. `stoker backup`: copies of such a volume.
+
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { meantBy } from "../meant-by.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
 
-interface Agent {
-  readonly id: string;
-  readonly name: string;
-  readonly state: string;
-  readonly agent_type: string;
-  readonly plan_id: string;
-  readonly version: string;
-  readonly price_per_hour: number;
-  readonly fail_reason: string | null;
-  readonly operation: string | null;
-}
-interface Type {
-  readonly pretty_name: string;
-  readonly version: string;
-  readonly plans: readonly {
-    readonly id: string;
-    readonly vcpu: number;
-    readonly ram_gb: number;
-    readonly price_per_hour: number;
-  }[];
-}
-interface Backup {
-  readonly snapshot_name: string;
-  readonly size_in_gb: number;
-  readonly state: string;
-  readonly created_at_unix: number;
-  readonly fail_reason: string | null;
-}
+type Agent = Responses["GET /v1/agent/{instance_id}"];
+type Type = Responses["GET /v1/agent/catalog"][string];
+type Backup = Responses["GET /v1/agent/{instance_id}/backups"][number];
 
-const catalogueUpdate =
-  "give one the version that the catalogue has now; it is restarted if it runs, and its volume stays";
+const catalogueUpdate = "update to the current catalogue version; restarts a running instance and keeps its volume";
 const noCatalogue =
-  "The operator offers no agents here: STOKER_AGENT_CATALOG of the control plane names the file of types and plans " +
-  "(docs/operations.md, Agent instances).";
-const lookEveryMs = 1_000;
+  "No agent types available. Operators configure them with STOKER_AGENT_CATALOG (docs/operations.md, Agent instances).";
+const pollIntervalMs = 1_000;
 const of = (id: string) => `/v1/agent/${encodeURIComponent(id)}`;
 
 export function addAgent(program: Command): void {
   const agent = program.command("agent").description("agent instances: long-lived containers with a volume");
   agent
     .command("catalog")
-    .description("types and plans that can be created")
+    .description("list types and plans")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const types = await terminal.api.call<Record<string, Type>>("GET", "/v1/agent/catalog");
@@ -58,9 +33,9 @@ export function addAgent(program: Command): void {
     });
   agent
     .command("create <name>")
-    .description("create one")
-    .requiredOption("--type <id>", "as `stoker agent catalog` lists it")
-    .option("--plan <id>", "its size", "standard")
+    .description("create an agent instance")
+    .requiredOption("--type <id>", "type; `stoker agent catalog` lists them")
+    .option("--plan <id>", "size", "standard")
     .action(async (name: string, flags: { type: string; plan: string }, command: Command) => {
       const terminal = openTerminal(command);
       const body = { name, agent_type_id: flags.type, plan_id: flags.plan };
@@ -69,7 +44,7 @@ export function addAgent(program: Command): void {
     });
   agent
     .command("list")
-    .description("agent instances")
+    .description("list agent instances")
     .option("--state <which>", "active, inactive or all", "active")
     .action(async (flags: { state: string }, command: Command) => {
       const terminal = openTerminal(command);
@@ -84,21 +59,21 @@ export function addAgent(program: Command): void {
     });
   agent
     .command("info <id>")
-    .description("one of them")
+    .description("show an agent instance")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call<Agent>("GET", of(id)), described);
     });
   agent
     .command("rename <id> <name>")
-    .description("give it another name")
+    .description("rename an agent instance")
     .action(async (id: string, name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} is ${name} now`);
+      terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} renamed to ${name}`);
     });
   agent
     .command("open <agent>")
-    .description("print the address that opens its dashboard, once and within a minute; by name or id")
+    .description("print a dashboard URL, valid once and for one minute; by name or id")
     .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const all = await terminal.api.call<Agent[]>("GET", "/v1/agent");
@@ -109,18 +84,24 @@ export function addAgent(program: Command): void {
       const made = await terminal.api.call<{ dashboard_url: string }>("POST", `${of(id)}/launch_token`);
       terminal.show(made, ({ dashboard_url: url }) => url);
     });
-  for (const [verb, method, suffix, said, told] of [
-    ["stop", "POST", "/stop", "stopping; its volume stays", "stop one; its volume stays, and start brings it back"],
-    ["start", "POST", "/start", "starting", "start one that was stopped, with its volume"],
-    ["update", "POST", "/update", "restarting with the catalogue's version", catalogueUpdate],
-    ["delete", "DELETE", "", "deleted with its volume and backups", "delete one, its volume and its backups for good"],
+  for (const [verb, method, suffix, result, description] of [
+    ["stop", "POST", "/stop", "is stopping; its volume is kept", "stop an agent instance and keep its volume"],
+    ["start", "POST", "/start", "is starting", "start a stopped agent instance"],
+    ["update", "POST", "/update", "is restarting with the catalogue version", catalogueUpdate],
+    [
+      "delete",
+      "DELETE",
+      "",
+      "deleted with its volume and backups",
+      "delete an agent instance, its volume and its backups",
+    ],
   ] as const)
     agent
       .command(`${verb} <id>`)
-      .description(told)
+      .description(description)
       .action(async (id: string, _flags: object, command: Command) => {
         const terminal = openTerminal(command);
-        terminal.show(await terminal.api.call(method, `${of(id)}${suffix}`), () => `${id} ${said}`);
+        terminal.show(await terminal.api.call(method, `${of(id)}${suffix}`), () => `${id} ${result}`);
       });
 }
 
@@ -128,23 +109,23 @@ export function addBackup(program: Command): void {
   const backup = program.command("backup").description("backups of an agent instance's volume");
   backup
     .command("create <agent>")
-    .description("make one and wait for it")
-    .option("--no-wait", "return once it has begun")
+    .description("create a backup and wait for it")
+    .option("--no-wait", "return immediately")
     .action(async (id: string, flags: { wait: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       const made = await terminal.api.call<{ snapshot_name: string }>("POST", `${of(id)}/backup`);
-      if (flags.wait) await ended(terminal, id);
+      if (flags.wait) await waitUntilDone(terminal, id);
       terminal.show(made, ({ snapshot_name: name }) => name);
     });
   backup
     .command("list <agent>")
-    .description("its backups, the newest first")
+    .description("list backups, newest first")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const found = await terminal.api.call<Backup[]>("GET", `${of(id)}/backups`);
-      terminal.rows(found, ["BACKUP", "MADE", "GB", "STATE"], (one) => [
+      terminal.rows(found, ["BACKUP", "CREATED", "GB", "STATE"], (one) => [
         one.snapshot_name,
-        new Date(one.created_at_unix * 1000).toISOString(),
+        isoTime(one.created_at_unix),
         one.size_in_gb.toFixed(3),
         one.fail_reason ?? one.state,
       ]);
@@ -154,43 +135,41 @@ export function addBackup(program: Command): void {
     .description("delete a backup")
     .action(async (id: string, name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      const gone = await terminal.api.call("DELETE", `${of(id)}/backups/${encodeURIComponent(name)}`);
-      terminal.show(gone, () => `${name} is deleted`);
+      const deleted = await terminal.api.call("DELETE", `${of(id)}/backups/${encodeURIComponent(name)}`);
+      terminal.show(deleted, () => `${name} deleted`);
     });
-  for (const [verb, path, said] of [
-    ["restore", "restore", "restored"],
-    ["verify", "verify", "can be restored"],
+  for (const [verb, result, description] of [
+    ["restore", "restored", "replace the volume by a backup and wait for it"],
+    ["verify", "can be restored", "check that a backup can be restored"],
   ] as const)
     backup
       .command(`${verb} <agent> <backup>`)
-      .description(
-        verb === "restore" ? "replace the volume by a backup and wait for it" : "check that it could be restored",
-      )
-      .option("--no-wait", "return once it has begun")
+      .description(description)
+      .option("--no-wait", "return immediately")
       .action(async (id: string, name: string, flags: { wait: boolean }, command: Command) => {
         const terminal = openTerminal(command);
-        const begun = await terminal.api.call("POST", `${of(id)}/backups/${encodeURIComponent(name)}/${path}`);
-        if (flags.wait) await ended(terminal, id);
-        terminal.show(begun, () =>
-          flags.wait ? `${name} ${said}` : `begun; \`stoker agent info ${id}\` shows its end`,
+        const started = await terminal.api.call("POST", `${of(id)}/backups/${encodeURIComponent(name)}/${verb}`);
+        if (flags.wait) await waitUntilDone(terminal, id);
+        terminal.show(started, () =>
+          flags.wait ? `${name} ${result}` : `Started. \`stoker agent info ${id}\` shows its progress.`,
         );
       });
 }
 
-/** Throws when the operation failed. */
-async function ended(terminal: Terminal, id: string): Promise<void> {
+/** Waits for the current operation. Throws CliError if it fails. */
+async function waitUntilDone(terminal: Terminal, id: string): Promise<void> {
   for (;;) {
-    const { operation, fail_reason: why } = await terminal.api.call<Agent>("GET", of(id));
-    if (operation === null && why) throw new CliError(why, exitCode.failed);
+    const { operation, fail_reason: reason } = await terminal.api.call<Agent>("GET", of(id));
+    if (operation === null && reason) throw new CliError(reason, exitCode.failed);
     if (operation === null) return;
-    await sleep(lookEveryMs);
+    await sleep(pollIntervalMs);
   }
 }
 
 function described(one: Agent): string {
   const lines = [
     `${one.id}  ${one.name}`,
-    `state    ${one.state}${one.operation ? ` (${one.operation} runs)` : ""}`,
+    `state    ${one.state}${one.operation ? ` (${one.operation} in progress)` : ""}`,
     `type     ${one.agent_type} ${one.version}, plan ${one.plan_id}, USD ${one.price_per_hour} per hour`,
     ...(one.fail_reason ? [`reason   ${one.fail_reason}`] : []),
   ];

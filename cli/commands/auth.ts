@@ -1,24 +1,28 @@
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { readLocalFile } from "../local-file.ts";
+import { meantBy } from "../meant-by.ts";
 import { profilePath, writeProfile } from "../profile.ts";
-import { openTerminal } from "../terminal.ts";
+import { isoTime, openTerminal } from "../terminal.ts";
+
+type FactorList = Responses["GET /v1/me/factors"];
 
 export function addAuth(program: Command): void {
   const auth = program
     .command("auth")
-    .description("which server and key this machine uses, and the account's password");
+    .description("API key of this machine, password and second factors of the account");
   auth
     .command("set-token [file]")
-    .description("store a key, read from a file or from stdin, for this server; it is tried first")
+    .description("check and store an API key for this server, from a file or stdin")
     .action(async (file: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       if (file === undefined && process.stdin.isTTY) terminal.progress("Paste the key, then press Enter and Ctrl-D.");
       const key = readLocalFile(file ?? "-")
         .toString()
         .trim();
-      if (!/^[\x21-\x7e]{8,}$/.test(key)) throw new CliError("That is no API key.", exitCode.wrongUsage);
+      if (!/^[\x21-\x7e]{8,}$/.test(key)) throw new CliError("Invalid API key format.", exitCode.wrongUsage);
       const { host, others = [] } = terminal.connection;
       const me = await openApi({ host, others, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
       const path = profilePath(process.env);
@@ -28,16 +32,58 @@ export function addAuth(program: Command): void {
     });
   auth
     .command("set-password [file]")
-    .description("set the password for the sign-in page, read from a file or from stdin; ends every browser session")
+    .description(
+      "set the sign-in password from a file or stdin and end all browser sessions; accounts with a second factor change it " +
+        "in the console",
+    )
     .action(async (file: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       if (file === undefined && process.stdin.isTTY)
-        terminal.progress("Type the new password, at least 8 characters, then press Enter and Ctrl-D.");
+        terminal.progress("Type the new password, at least 12 characters, then press Enter and Ctrl-D.");
       const password = readLocalFile(file ?? "-")
         .toString()
         .replace(/\r?\n$/, "");
       const { email } = await terminal.api.call<{ email: string }>("GET", "/v1/me");
       await terminal.api.call("POST", "/v1/me/password", { password });
-      terminal.progress(`Set. Sign in as ${email} at ${terminal.connection.host}/login.`);
+      terminal.progress(`Password set. Sign in as ${email} at ${terminal.connection.host}/login.`);
+    });
+  auth
+    .command("factors")
+    .description("list second factors; add and remove them in the console")
+    .action(async (_flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const list = await terminal.api.call<FactorList>("GET", factorsPath);
+      if (terminal.json) return terminal.show(list, String);
+      terminal.rows(list.factors, ["ID", "KIND", "NAME", "ADDED", "LAST USED"], (one) => [
+        one.id,
+        one.kind,
+        one.name,
+        isoTime(one.created_at),
+        one.last_used_at === null ? "never" : isoTime(one.last_used_at),
+      ]);
+      terminal.progress(
+        list.factors.length > 0
+          ? `${list.recovery_codes_left} recovery codes left.`
+          : `Set up a second factor at ${terminal.connection.host}/console/security.`,
+      );
+    });
+  auth
+    .command("rename-factor <factor> <name>")
+    .description("rename a passkey or authenticator app, given by id, name or prefix of either")
+    .action(async (given: string, name: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const { factors } = await terminal.api.call<FactorList>("GET", factorsPath);
+      const id = meantBy(
+        given,
+        factors.map((one) => ({ key: one.id, names: [one.name] })),
+      );
+      const renamed = await terminal.api.call<Responses["PATCH /v1/me/factors/{id}"]>(
+        "PATCH",
+        `${factorsPath}/${encodeURIComponent(id)}`,
+        { name },
+      );
+      terminal.show(renamed, (one) => `${one.id} renamed to ${one.name}.`);
     });
 }
+
+const factorsPath = "/v1/me/factors";

@@ -1,21 +1,12 @@
-// `stoker batch`: many requests of a file, run in the background.
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, Option } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { atLeast, seconds } from "../option-values.ts";
+import { poll } from "../poll.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 import { downloadFile, uploadFile } from "./file.ts";
 
-interface Batch {
-  readonly id: string;
-  readonly status: string;
-  readonly endpoint: string;
-  readonly model: string | null;
-  readonly request_counts: { readonly total: number; readonly completed: number; readonly failed: number };
-  readonly output_file_id: string | null;
-  readonly error_file_id: string | null;
-  readonly errors: { readonly data: readonly { readonly line: number | null; readonly message: string }[] } | null;
-}
+type Batch = Responses["GET /v1/batches/{batch_id}"];
 
 interface WaitFlags {
   readonly wait?: boolean;
@@ -23,51 +14,55 @@ interface WaitFlags {
   readonly timeout: number;
 }
 
-const lookEveryMs = 1_000;
-/** The window of a batch, and time to write its files. */
-const usualTimeout = 25 * 3600;
-const mostOfPage = 100;
-const ends: ReadonlySet<string> = new Set(["completed", "failed", "expired", "cancelled"]);
+const pollIntervalMs = 1_000;
+/** The completion window of a batch, plus time to write its files. */
+const defaultTimeoutSeconds = 25 * 3600;
+const maxPageSize = 100;
+const finalStatuses: ReadonlySet<string> = new Set(["completed", "failed", "expired", "cancelled"]);
 const of = (id: string) => `/v1/batches/${encodeURIComponent(id)}`;
 
 export function addBatch(program: Command): void {
-  const batch = program.command("batch").description("many requests of a file, run in the background");
+  const batch = program.command("batch").description("run the requests of a file in the background");
   batch
     .command("create <path>")
-    .description("upload a file of requests and run them; a file's id works as well")
-    .option("--endpoint <path>", "what the requests are for", "/v1/chat/completions")
-    .option("--wait", "until it has ended")
+    .description("create a batch from a local file or a file id")
+    .option("--endpoint <path>", "endpoint of the requests", "/v1/chat/completions")
+    .option("--wait", "wait until it ends")
     .addOption(
-      new Option("--timeout <time>", "wait no longer, e.g. 30m").argParser(seconds).default(usualTimeout, "25h"),
+      new Option("--timeout <time>", "maximum time to wait, such as 30m")
+        .argParser(seconds)
+        .default(defaultTimeoutSeconds, "25h"),
     )
     .action(async (path: string, flags: WaitFlags & { endpoint: string }, command: Command) => {
       const { endpoint, wait, timeout } = flags;
       const terminal = openTerminal(command);
       const input = /^file_\w+$/.test(path) ? path : (await uploadFile(terminal, path)).id;
-      const wish = { input_file_id: input, endpoint, completion_window: "24h" };
-      const made = await terminal.api.call<Batch>("POST", "/v1/batches", wish);
-      terminal.show(wait ? await untilEnded(terminal, made, timeout) : made, (one) => one.id);
+      const body = { input_file_id: input, endpoint, completion_window: "24h" };
+      const created = await terminal.api.call<Batch>("POST", "/v1/batches", body);
+      terminal.show(wait ? await waitUntilEnded(terminal, created, timeout) : created, (one) => one.id);
     });
   batch
     .command("get <id>")
     .alias("status")
-    .description("how far a batch is")
-    .option("--wait", "until it has ended")
+    .description("show the progress of a batch")
+    .option("--wait", "wait until it ends")
     .addOption(
-      new Option("--timeout <time>", "wait no longer, e.g. 30m").argParser(seconds).default(usualTimeout, "25h"),
+      new Option("--timeout <time>", "maximum time to wait, such as 30m")
+        .argParser(seconds)
+        .default(defaultTimeoutSeconds, "25h"),
     )
     .action(async (id: string, { wait, timeout }: WaitFlags, command: Command) => {
       const terminal = openTerminal(command);
       const found = await terminal.api.call<Batch>("GET", of(id));
-      terminal.show(wait ? await untilEnded(terminal, found, timeout) : found, told);
+      terminal.show(wait ? await waitUntilEnded(terminal, found, timeout) : found, statusText);
     });
   batch
     .command("list")
-    .description("batches, newest first")
-    .option("--limit <n>", "at most", atLeast(1), 20)
+    .description("list batches, newest first")
+    .option("--limit <n>", "maximum number of batches", atLeast(1), 20)
     .action(async ({ limit }: { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.rows(await newest(terminal, limit), ["ID", "STATUS", "MODEL", "DONE", "FAILED", "OF"], (one) => [
+      terminal.rows(await newest(terminal, limit), ["ID", "STATUS", "MODEL", "DONE", "FAILED", "TOTAL"], (one) => [
         one.id,
         one.status,
         one.model ?? "",
@@ -76,35 +71,39 @@ export function addBatch(program: Command): void {
     });
   batch
     .command("cancel <id>")
-    .description("begin no more of its requests; what was done is kept")
+    .description("cancel the remaining requests; finished results are kept")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.show(await terminal.api.call<Batch>("POST", `${of(id)}/cancel`), told);
+      terminal.show(await terminal.api.call<Batch>("POST", `${of(id)}/cancel`), statusText);
     });
   batch
     .command("results <id>")
-    .description("print the answers of a batch that has ended, one JSON object per line, or write them")
-    .option("-o, --output <path>", "where to")
-    .option("--errors", "those that failed instead")
+    .description("print or save the results of a finished batch, one JSON object per line")
+    .option("-o, --output <path>", "file to write (default: stdout)")
+    .option("--errors", "failed requests instead")
     .action(async (id: string, flags: { output?: string; errors?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       const found = await terminal.api.call<Batch>("GET", of(id));
       const file = flags.errors ? found.error_file_id : found.output_file_id;
       if (file === null) {
-        if (found.status === "failed") throw new CliError(told(found), exitCode.failed);
-        const why = ends.has(found.status) ? "has no such results" : `is ${found.status}: results come at its end`;
-        throw new CliError(`The batch ${why}.`, exitCode.failed);
+        if (found.status === "failed") throw new CliError(statusText(found), exitCode.failed);
+        throw new CliError(
+          finalStatuses.has(found.status)
+            ? `The batch has no ${flags.errors ? "failed requests" : "results"}.`
+            : `The batch is ${found.status}. Results are available when it ends.`,
+          exitCode.failed,
+        );
       }
       await downloadFile(terminal, file, flags.output);
     });
 }
 
-/** As many pages as it takes. */
+/** Reads as many pages as needed. */
 async function newest(terminal: Terminal, limit: number): Promise<readonly Batch[]> {
   const found: Batch[] = [];
   for (let after = ""; found.length < limit; ) {
     const query = new URLSearchParams({
-      limit: String(Math.min(limit - found.length, mostOfPage)),
+      limit: String(Math.min(limit - found.length, maxPageSize)),
       ...(after && { after }),
     });
     const page = await terminal.api.call<{ data: Batch[]; has_more: boolean }>("GET", `/v1/batches?${query}`);
@@ -116,26 +115,22 @@ async function newest(terminal: Terminal, limit: number): Promise<readonly Batch
   return found;
 }
 
-async function untilEnded(terminal: Terminal, batch: Batch, limitSeconds: number): Promise<Batch> {
-  const deadline = performance.now() + limitSeconds * 1000;
-  let seen = batch;
-  let said = "";
-  while (!ends.has(seen.status)) {
-    const line = told(seen);
-    if (line !== said) terminal.progress(line);
-    said = line;
-    if (performance.now() > deadline) {
-      const more = `stoker batch get ${batch.id} --wait`;
-      throw new CliError(`${line}, after ${limitSeconds} s; it goes on: ${more}`, exitCode.timedOut);
-    }
-    await sleep(lookEveryMs);
-    seen = await terminal.api.call<Batch>("GET", of(batch.id));
-  }
-  if (seen.status === "failed") throw new CliError(told(seen), exitCode.failed);
-  return seen;
+async function waitUntilEnded(terminal: Terminal, batch: Batch, limitSeconds: number): Promise<Batch> {
+  const last = await poll(terminal, {
+    first: batch,
+    read: () => terminal.api.call<Batch>("GET", of(batch.id)),
+    isDone: ({ status }) => finalStatuses.has(status),
+    text: statusText,
+    pauseMs: pollIntervalMs,
+    limitSeconds,
+    timeoutText: (one) =>
+      `${statusText(one)}, after ${limitSeconds} s. It continues in the background: stoker batch get ${batch.id} --wait`,
+  });
+  if (last.status === "failed") throw new CliError(statusText(last), exitCode.failed);
+  return last;
 }
 
-function told({ id, status, request_counts: { total, completed, failed }, errors }: Batch): string {
+function statusText({ id, status, request_counts: { total, completed, failed }, errors }: Batch): string {
   const first = errors?.data[0];
   const why = first ? `: ${first.line === null ? "" : `line ${first.line}: `}${first.message}` : "";
   return `${id} is ${status}${why || `: ${completed} of ${total} done, ${failed} failed`}`;

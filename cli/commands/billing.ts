@@ -1,31 +1,18 @@
 import { type Command, InvalidArgumentError } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { openTerminal } from "../terminal.ts";
 
-interface Invoice {
-  readonly id: string;
-  readonly status: string;
-  readonly period: string;
-  /** Cents. */
-  readonly total: number;
-  readonly amount_due: number;
-  readonly hosted_invoice_url: string;
-}
+type Invoice = Responses["GET /payment/invoices"]["invoices"][number];
 
-interface KeyLimit {
-  readonly token_id: string;
-  readonly name: string;
-  /** USD per month; null: none. */
-  readonly limit: number | null;
-  readonly spend: number;
-}
+type KeyLimit = Responses["GET /payment/key-limits"][number];
 
 export function addBillingCommands(program: Command): void {
   const billing = program.command("billing").description("invoices, limits and top-ups of your account");
 
   billing
     .command("invoices")
-    .description("invoices of closed months, newest first")
-    .option("--limit <count>", "how many, up to 50", "12")
+    .description("list invoices, newest first")
+    .option("--limit <count>", "maximum number of invoices, up to 50", "12")
     .action(async (flags: { limit: string }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `/payment/invoices?${new URLSearchParams({ limit: flags.limit })}`;
@@ -42,7 +29,7 @@ export function addBillingCommands(program: Command): void {
 
   billing
     .command("limit [usd]")
-    .description("show or set what the account may spend per month (none: no limit)")
+    .description("show or set the monthly spending limit (none: no limit)")
     .action(async (given: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const config =
@@ -54,26 +41,24 @@ export function addBillingCommands(program: Command): void {
 
   billing
     .command("funds <usd>")
-    .description("add funds: prints the page to pay on, or that the operator was asked to credit them")
+    .description("add funds: prints the payment page, or asks the operator to credit the amount")
     .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const amount = Math.round(usd(given) * 100);
-      if (amount < leastFunds || amount > mostFunds)
-        throw new InvalidArgumentError(
-          `Give an amount from USD ${leastFunds / 100} to USD ${mostFunds / 100}: no less and no more is paid in at once.`,
-        );
+      if (amount < minFundsCents || amount > maxFundsCents)
+        throw new InvalidArgumentError(`Must be from USD ${minFundsCents / 100} to USD ${maxFundsCents / 100}.`);
       terminal.show(
         await terminal.api.call<{ checkout_url: string | null }>("POST", "/payment/funds", { amount }),
-        ({ checkout_url: page }) => page ?? `the operator was asked to credit USD ${(amount / 100).toFixed(2)}`,
+        ({ checkout_url: page }) => page ?? `Asked the operator to credit USD ${(amount / 100).toFixed(2)}.`,
       );
     });
 
   billing
     .command("topup")
-    .description("add an amount by itself whenever the funds fall below a threshold")
-    .option("--amount <usd>", "what is added", usdAtMost)
-    .option("--threshold <usd>", "when the funds are below this", usdAtMost)
-    .option("--off", "no more top-ups")
+    .description("add an amount automatically when the funds fall below a threshold")
+    .option("--amount <usd>", "amount to add", usdAtMost)
+    .option("--threshold <usd>", "funds that trigger a top-up", usdAtMost)
+    .option("--off", "disable automatic top-ups")
     .action(async (flags: { amount?: number; threshold?: number; off?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       const body = {
@@ -87,10 +72,11 @@ export function addBillingCommands(program: Command): void {
 
   billing
     .command("key-limits [token_id] [usd]")
-    .description("show what each key may spend per month, or set one (none: no limit, 0: blocked)")
+    .description("show the monthly limits of API keys, or set one (none: no limit, 0: blocked)")
     .action(async (key: string | undefined, given: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      if (key !== undefined && given === undefined) throw new InvalidArgumentError("Give the limit in USD, or none.");
+      if (key !== undefined && given === undefined)
+        throw new InvalidArgumentError("Limit missing: an amount in USD, or none.");
       const limits =
         key === undefined
           ? await terminal.api.call<KeyLimit[]>("GET", "/payment/key-limits")
@@ -108,22 +94,22 @@ export function addBillingCommands(program: Command): void {
     });
 }
 
-/** Cents: the bounds of the API, which would tell them in cents. */
-const leastFunds = 100;
-const mostFunds = 100_000_000;
+/** Bounds of the API, in cents. Checked here to report them in USD. */
+const minFundsCents = 100;
+const maxFundsCents = 100_000_000;
 
-/** Cents, and what is below them: a limit of a thousandth is not one of nothing. */
+/** At least two decimals, more if the amount has them. */
 const exact = (amount: number): string => amount.toFixed(9).replace(/(\.\d\d\d*?)0+$/, "$1");
 
 function usdAtMost(text: string): number {
   const value = usd(text);
-  if (value * 100 > mostFunds) throw new InvalidArgumentError(`Give at most USD ${mostFunds / 100}.`);
+  if (value * 100 > maxFundsCents) throw new InvalidArgumentError(`Must be at most USD ${maxFundsCents / 100}.`);
   return value;
 }
 
 function usd(text: string): number {
   const value = Number(text);
-  if (!Number.isFinite(value) || value < 0) throw new InvalidArgumentError("Give an amount in USD, such as 25.");
+  if (!Number.isFinite(value) || value < 0) throw new InvalidArgumentError("Must be an amount in USD, such as 25.");
   return value;
 }
 

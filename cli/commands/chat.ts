@@ -15,10 +15,10 @@ interface Chunk {
 export function addChat(program: Command): void {
   program
     .command("chat <model> [message...]")
-    .description("one answer to a message (or to stdin), or a conversation in the terminal")
-    .option("--system <text>", "what the model is told first")
-    .option("--max-tokens <n>", "longest answer", Number)
-    .option("--temperature <t>", "0 for the likeliest answer, up to 2", Number)
+    .description("answer a message or stdin, or start a conversation in the terminal")
+    .option("--system <text>", "system message")
+    .option("--max-tokens <n>", "maximum number of tokens of the answer", Number)
+    .option("--temperature <t>", "0 (deterministic) to 2", Number)
     .action(
       async (
         model: string,
@@ -29,7 +29,7 @@ export function addChat(program: Command): void {
         const terminal = openTerminal(command);
         const before: Message[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
         const answer = (messages: readonly Message[]): Promise<string> =>
-          speak(terminal, { model, messages, max_tokens: flags.maxTokens, temperature: flags.temperature });
+          streamAnswer(terminal, { model, messages, max_tokens: flags.maxTokens, temperature: flags.temperature });
         if (words.length > 0) await answer([...before, { role: "user", content: words.join(" ") }]);
         else if (process.stdin.isTTY) await converse(before, answer);
         else await answer([...before, { role: "user", content: await readStdin() }]);
@@ -52,8 +52,8 @@ async function converse(before: Message[], answer: (messages: readonly Message[]
   prompt.close();
 }
 
-/** Streams one answer to stdout; says tokens per second and cost on stderr. */
-async function speak(terminal: Terminal, body: object): Promise<string> {
+/** Streams an answer to stdout and prints tokens per second and cost to stderr. */
+async function streamAnswer(terminal: Terminal, body: object): Promise<string> {
   let text = "";
   let firstMs: number | undefined;
   let usage: Chunk["usage"];

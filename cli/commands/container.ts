@@ -1,25 +1,11 @@
-// Rented GPUs in containers: `stoker container`.
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { readLocalFile } from "../local-file.ts";
 import { openTerminal } from "../terminal.ts";
 
-interface Container {
-  readonly id: string;
-  readonly name: string;
-  readonly state: string;
-  readonly ip: string | null;
-  readonly ssh_port: number | null;
-  readonly gpu_config: string;
-  readonly price_per_hour: number;
-  readonly container_image: string;
-  readonly fail_reason: string | null;
-}
+type Container = Responses["GET /v1/containers/{container_id}"];
 
-interface GpuOffer {
-  readonly gpu_config: string;
-  readonly usd_per_hour: number;
-  readonly available: boolean;
-}
+type GpuOffer = Responses["GET /v1/containers/gpu_availability"]["gpus"][number];
 
 const path = (id: string) => `/v1/containers/${encodeURIComponent(id)}`;
 const noUserData = "#cloud-config\n";
@@ -28,8 +14,8 @@ export function addContainer(program: Command): void {
   const container = program.command("container").description("rented GPUs in containers with SSH");
   container
     .command("list")
-    .description("containers of this account")
-    .option("--inactive", "failed and deleted ones")
+    .description("list containers")
+    .option("--inactive", "list failed and deleted containers instead")
     .action(async ({ inactive }: { inactive?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       const state = inactive ? "inactive" : "active";
@@ -45,10 +31,10 @@ export function addContainer(program: Command): void {
     });
   container
     .command("create <name>")
-    .description("rent GPUs; log in with a key of `POST /v1/ssh_keys`")
-    .requiredOption("--gpus <config>", "how many of which, such as 1xH100-80GB; see `stoker container offers`")
-    .requiredOption("--image <image>", "what it runs; see `stoker container offers`")
-    .option("--user-data <file>", "a #! script or a #cloud-config for its first start")
+    .description("create a container with GPUs; log in with an SSH key added in the console")
+    .requiredOption("--gpus <config>", "count and type, such as 1xH100-80GB; see `stoker container offers`")
+    .requiredOption("--image <image>", "container image; see `stoker container offers`")
+    .option("--user-data <file>", "#! script or #cloud-config for the first start")
     .action(async (name: string, flags: { gpus: string; image: string; userData?: string }, command: Command) => {
       const terminal = openTerminal(command);
       const body = {
@@ -57,15 +43,15 @@ export function addContainer(program: Command): void {
         container_image: flags.image,
         cloud_init_user_data: flags.userData === undefined ? noUserData : readLocalFile(flags.userData).toString(),
       };
-      const made = await terminal.api.call<{ container_id: string }>("POST", "/v1/containers", body);
-      terminal.show(made, ({ container_id }) => container_id);
+      const created = await terminal.api.call<{ container_id: string }>("POST", "/v1/containers", body);
+      terminal.show(created, ({ container_id }) => container_id);
       terminal.progress(
-        "It starts; `stoker container get` shows how to log in. What is in it is lost when it is deleted.",
+        "The container is starting. `stoker container get` shows the login command. Deleting it deletes its data.",
       );
     });
   container
     .command("get <id>")
-    .description("one container, and how to log in")
+    .description("show a container and its login command")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const one = await terminal.api.call<Container>("GET", path(id));
@@ -74,22 +60,22 @@ export function addContainer(program: Command): void {
     });
   container
     .command("rename <id> <name>")
-    .description("give it another name")
+    .description("rename a container")
     .action(async (id: string, name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const one = await terminal.api.call<Container>("PATCH", path(id), { name });
-      terminal.show(one, () => `${one.id} is named ${one.name}`);
+      terminal.show(one, () => `${one.id} renamed to ${one.name}`);
     });
   container
     .command("delete <id>")
-    .description("end it; its data is lost")
+    .description("delete a container and its data")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.show(await terminal.api.call<object>("DELETE", path(id)), () => `${id} is ended`);
+      terminal.show(await terminal.api.call<object>("DELETE", path(id)), () => `${id} deleted`);
     });
   container
     .command("offers")
-    .description("images and GPUs that can be rented now")
+    .description("list images and available GPUs")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const { gpus } = await terminal.api.call<{ gpus: GpuOffer[] }>("GET", "/v1/containers/gpu_availability");
@@ -103,7 +89,7 @@ export function addContainer(program: Command): void {
         String(one.usd_per_hour),
         one.available ? "yes" : "no",
       ]);
-      terminal.progress(`Images: ${container_images.join(", ") || "none; no host offers containers"}`);
+      terminal.progress(`Images: ${container_images.join(", ") || "none, because no host offers containers"}`);
     });
 }
 

@@ -1,11 +1,11 @@
 import { type Command, Option } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { type Deployment, statusText, waitUntilDeployed } from "../deployment.ts";
 import { readLocalFile } from "../local-file.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
-import { addDeployUpdate } from "./deploy-update.ts";
 
 interface CreateFlags {
   readonly gpu?: string;
@@ -17,70 +17,61 @@ interface CreateFlags {
   readonly min?: number;
   readonly max?: number;
   readonly arg?: string[];
-  /** Of `create`. */
+  /** `create` only. */
   readonly task?: string;
-  /** Of `create-llm`. */
+  /** `create-llm` only. */
   readonly dryRun?: boolean;
   readonly wait: boolean;
   readonly timeout: number;
 }
 
-interface Stats {
-  readonly requests: number;
-  readonly errors: number;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly total_amount: number;
-  readonly avg_time: number;
-  readonly avg95_time: number;
+interface UpdateFlags {
+  readonly min?: number;
+  readonly max?: number;
+  readonly inactiveShutdown?: number;
+  readonly concurrency?: number;
+  readonly arg?: readonly string[];
+  readonly wait: boolean;
+  readonly timeout: number;
 }
 
-interface GpuOffer {
-  readonly gpu_config: string;
-  readonly usd_per_hour: number;
-  readonly available: boolean;
-  readonly recommended: boolean;
-}
+type Stats = Responses["GET /deploy/{deploy_id}/stats"];
 
-interface DryRun {
-  readonly fits: boolean;
-  readonly engine: string;
-  readonly memory_bytes: number;
-  readonly usd_per_hour: number;
-  readonly refused: readonly { readonly host: string; readonly why: string }[];
-}
+type GpuOffer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
+
+type DryRun = Responses["POST /deploy/llm/placement"];
 
 export function addDeploy(program: Command): void {
   const deploy = program.command("deploy").description("dedicated deployments");
-  deploy.addHelpText("after", "\nWhat the instances of a deployment write: stoker log <id>");
-  const create = "deploy a hub model with sensible defaults and wait for it";
+  deploy.addHelpText("after", "\nLogs of a deployment: stoker log <id>");
+  const create = "deploy a hub model with default settings and wait for it";
   addCreate(deploy.command("create <model>").description(create)).option(
     "--task <task>",
-    "what it does, e.g. embeddings; default: a language model",
+    "task, such as embeddings (default: language model)",
   );
   addCreate(deploy.command("create-llm <model>").description("deploy a language model on chosen GPUs")).option(
     "--dry-run",
-    "only say whether it fits, where not and why, and what it would cost",
+    "show whether it fits, the reasons if not, and the price; deploys nothing",
   );
   deploy
     .command("list")
-    .description("deployments, the newest first")
+    .description("list deployments, newest first")
     .option("--state <status>", "active (the default), inactive, pending, any, or a status")
-    .option("--model <name>", "only this model")
+    .option("--model <name>", "only deployments of this model")
     .action(async (flags: { state?: string; model?: string }, command: Command) => list(openTerminal(command), flags));
   deploy
     .command("info <id>")
-    .description("one deployment")
+    .description("show a deployment")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(await terminal.api.call<Deployment>("GET", `/deploy/${encodeURIComponent(id)}`), describe);
     });
-  addDeployUpdate(deploy);
+  addUpdate(deploy);
   deploy
     .command("stats <id>")
-    .description("what requests on a deployment came to")
-    .option("--from <time>", "unix seconds, or now-5h (s, m, h, d, w, M)", "now-5h")
-    .option("--to <time>", "unix seconds or now", "now")
+    .description("show requests, tokens and cost of a deployment")
+    .option("--from <time>", "start, Unix seconds or relative such as now-5h (s, m, h, d, w, M)", "now-5h")
+    .option("--to <time>", "end, Unix seconds or now", "now")
     .action(async (id: string, flags: { from: string; to: string }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `/deploy/${encodeURIComponent(id)}/stats?${new URLSearchParams({ from: flags.from, to: flags.to })}`;
@@ -88,10 +79,10 @@ export function addDeploy(program: Command): void {
     });
   const verbs = [
     ["delete", "DELETE", "", "deleted"],
-    ["stop", "POST", "/stop", "stopping"],
-    ["start", "POST", "/start", "starting"],
+    ["stop", "POST", "/stop", "is stopping"],
+    ["start", "POST", "/start", "is starting"],
   ] as const;
-  for (const [verb, method, suffix, said] of verbs) {
+  for (const [verb, method, suffix, result] of verbs) {
     deploy
       .command(`${verb} <id>`)
       .description(`${verb} a deployment`)
@@ -99,7 +90,7 @@ export function addDeploy(program: Command): void {
         const terminal = openTerminal(command);
         terminal.show(
           await terminal.api.call(method, `/deploy/${encodeURIComponent(id)}${suffix}`),
-          () => `${id} ${said}`,
+          () => `${id} ${result}`,
         );
       });
   }
@@ -108,33 +99,35 @@ export function addDeploy(program: Command): void {
 function addCreate(command: Command): Command {
   const waits = command.name() === "create";
   return command
-    .option("--gpu <type>", "GPU type; default: the cheapest that is free and holds it")
+    .option("--gpu <type>", "GPU type (default: the cheapest available type with enough memory)")
     .option("--num-gpus <n>", "GPUs per instance", atLeast(1))
-    .option("--max-batch-size <n>", "most requests at once per instance", atLeast(1))
-    .option("--hf-repo <repo>", "weights repository; default: the model's own name")
+    .option("--max-batch-size <n>", "maximum number of concurrent requests per instance", atLeast(1))
+    .option("--hf-repo <repo>", "weights repository (default: the model name)")
     .option("--hf-revision <revision>", "branch, tag or commit")
-    .option("--hf-token-file <file>", "file with the hub token")
-    .option("--min <n>", "least number of instances", atLeast(0))
-    .option("--max <n>", "most instances", atLeast(1))
-    .option("--arg <argument>", "extra engine argument (repeatable)", collect)
-    .option("--wait", "print each change until it is deployed or failed", waits)
-    .option("--no-wait", "return as soon as it is accepted")
+    .option("--hf-token-file <file>", "file with a hub token")
+    .option("--min <n>", "minimum number of instances", atLeast(0))
+    .option("--max <n>", "maximum number of instances", atLeast(1))
+    .option("--arg <argument>", "engine argument (repeatable)", collect)
+    .option("--wait", "wait and print each status change", waits)
+    .option("--no-wait", "return immediately")
     .addOption(
-      new Option("--timeout <time>", "how long to wait, e.g. 90s or 30m").argParser(seconds).default(1800, "30m"),
+      new Option("--timeout <time>", "maximum time to wait, such as 90s or 30m")
+        .argParser(seconds)
+        .default(1800, "30m"),
     )
     .action(async (model: string, flags: CreateFlags, self: Command) => create(openTerminal(self), model, flags));
 }
 
 async function create(terminal: Terminal, model: string, flags: CreateFlags): Promise<void> {
   const token = flags.hfTokenFile === undefined ? undefined : readLocalFile(flags.hfTokenFile).toString().trim();
-  const place = {
+  const placement = {
     num_gpus: flags.numGpus,
     max_batch_size: flags.maxBatchSize,
     settings: { min_instances: flags.min, max_instances: flags.max },
   };
   if (flags.task !== undefined && (flags.arg !== undefined || flags.hfRepo !== undefined))
     throw new CliError(
-      "--task goes with neither --arg nor --hf-repo: the model is its repository",
+      "--task cannot be combined with --arg or --hf-repo. The model name is the repository.",
       exitCode.wrongUsage,
     );
   const [path, body] =
@@ -142,13 +135,11 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
       ? ([
           "/deploy/llm",
           {
-            ...{
-              model_name: model,
-              gpu: flags.gpu ?? (await freeGpu(terminal.api, flags.hfRepo ?? model)),
-              ...place,
-              extra_args: flags.arg,
-            },
-            // Without any of them the name says it, which may be a model whose files are known; one without an owner is refused at once.
+            model_name: model,
+            gpu: flags.gpu ?? (await availableGpu(terminal.api, flags.hfRepo ?? model)),
+            ...placement,
+            extra_args: flags.arg,
+            // Without these flags the server resolves the name. A name without owner is sent, so that it is rejected at once.
             ...(((flags.hfRepo ?? flags.hfRevision ?? token) !== undefined || !model.includes("/")) && {
               hf: { repo: flags.hfRepo ?? model, revision: flags.hfRevision, token },
             }),
@@ -156,7 +147,7 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
         ] as const)
       : ([
           "/deploy/hf/",
-          { model_name: model, task: flags.task, revision: flags.hfRevision, token, gpu: flags.gpu, ...place },
+          { model_name: model, task: flags.task, revision: flags.hfRevision, token, gpu: flags.gpu, ...placement },
         ] as const);
   if (flags.dryRun) {
     const found = await terminal.api.call<DryRun>("POST", `${path}/placement`, body);
@@ -165,11 +156,68 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
   const created = await terminal.api.call<Deployment>("POST", path, body);
   const last = flags.wait ? await waitUntilDeployed(terminal, created, flags.timeout) : created;
   terminal.show(last, describe);
-  if (!flags.wait) terminal.progress(`It starts without you: stoker deploy info ${last.deploy_id} says how far it is.`);
+  if (!flags.wait)
+    terminal.progress(`The deployment is starting. Check its status with: stoker deploy info ${last.deploy_id}`);
 }
 
-/** The cheapest that is free, one that is known to hold the weights before others. */
-async function freeGpu(api: Api, source: string): Promise<string> {
+function addUpdate(deploy: Command): void {
+  deploy
+    .command("update <id>")
+    .description("change scale or arguments; instances are replaced one by one")
+    .option("--min <n>", "minimum number of instances; 0 scales to zero while idle", atLeast(0))
+    .option("--max <n>", "maximum number of instances", atLeast(1))
+    .option(
+      "--inactive-shutdown <time>",
+      "scale to zero after this time without requests; requires --min 0; 0: default",
+      seconds,
+    )
+    .option(
+      "--concurrency <n>",
+      "maximum number of concurrent requests per instance; raising it restarts instances",
+      atLeast(1),
+    )
+    .option("--arg <argument>", "engine argument; replaces all existing ones (repeatable)", collect)
+    .option("--no-wait", "return immediately")
+    .addOption(
+      new Option("--timeout <time>", "maximum time to wait, such as 90s or 30m")
+        .argParser(seconds)
+        .default(1800, "30m"),
+    )
+    .action((id: string, flags: UpdateFlags, self: Command) => update(openTerminal(self), id, flags));
+}
+
+async function update(terminal: Terminal, id: string, flags: UpdateFlags): Promise<void> {
+  const path = `/deploy/${encodeURIComponent(id)}`;
+  const settings = {
+    min_instances: flags.min,
+    max_instances: flags.max,
+    inactive_shutdown: flags.inactiveShutdown === 0 ? null : flags.inactiveShutdown,
+  };
+  const isScaled = Object.values(settings).some((value) => value !== undefined);
+  const { concurrency } = flags;
+  if (!isScaled && flags.arg === undefined && concurrency === undefined)
+    throw new CliError(
+      "Nothing to change. Give --min, --max, --inactive-shutdown, --concurrency or --arg.",
+      exitCode.wrongUsage,
+    );
+  // PUT replaces the whole object, so send the other arguments unchanged.
+  const standardArgs = concurrency && {
+    ...(await terminal.api.call<Deployment>("GET", path)).standard_args,
+    max_concurrent_requests: concurrency,
+  };
+  await terminal.api.call("PUT", path, {
+    ...(isScaled ? { settings } : {}),
+    ...(standardArgs ? { standard_args: standardArgs } : {}),
+    extra_args: flags.arg,
+  });
+  const now = await terminal.api.call<Deployment>("GET", path);
+  const last = flags.wait ? await waitUntilDeployed(terminal, now, flags.timeout) : now;
+  if (flags.wait && last.update_error) throw new CliError(`Update rolled back: ${last.update_error}`, exitCode.failed);
+  terminal.show(last, () => `${id} ${statusText(last)}`);
+}
+
+/** Cheapest available GPU type, preferring types known to hold the weights. */
+async function availableGpu(api: Api, source: string): Promise<string> {
   const { gpus } = await api
     .call<{ gpus: readonly GpuOffer[] }>("GET", `/deploy/llm/gpu_availability?${new URLSearchParams({ source })}`)
     .catch((error: unknown) => {
@@ -188,9 +236,9 @@ const states: Readonly<Record<string, readonly string[]>> = {
 };
 
 async function list(terminal: Terminal, flags: { state?: string; model?: string }): Promise<void> {
-  // Without a wish all are asked for, so that what is left out can be told.
-  const asked = flags.state === undefined || flags.state === "any" ? undefined : flags.state;
-  const status = asked && `?status=${encodeURIComponent(states[asked]?.join(",") ?? asked)}`;
+  // Without --state read all, to report how many are hidden.
+  const requested = flags.state === undefined || flags.state === "any" ? undefined : flags.state;
+  const status = requested && `?status=${encodeURIComponent(states[requested]?.join(",") ?? requested)}`;
   const all = await terminal.api.call<Deployment[]>("GET", `/deploy/list${status ?? ""}`);
   const ofModel = flags.model === undefined ? all : all.filter((one) => one.model_name === flags.model);
   const shown = flags.state ? ofModel : ofModel.filter((one) => states["active"]?.includes(one.status));
@@ -201,7 +249,7 @@ async function list(terminal: Terminal, flags: { state?: string; model?: string 
     one.config ? `${one.config.num_gpus}x${one.config.gpu}` : "",
   ]);
   const hidden = ofModel.filter((one) => !shown.includes(one));
-  if (hidden.length > 0) terminal.progress(`Not shown: ${counted(hidden)}; --state any or inactive lists them.`);
+  if (hidden.length > 0) terminal.progress(`Not shown: ${counted(hidden)}. Use --state any or inactive to list them.`);
 }
 
 /** `2 failed, 5 deleted` */
@@ -215,14 +263,16 @@ function describe(one: Deployment): string {
     ["id", one.deploy_id],
     ["model", one.model_name],
     ["status", statusText(one)],
-    ["why", one.fail_reason],
-    ["trouble", one.progress?.trouble ?? ""],
-    ["update", one.update_error ? `taken back: ${one.update_error}` : ""],
+    ["reason", one.fail_reason],
+    ["warning", one.progress?.trouble ?? ""],
+    ["update", one.update_error ? `rolled back: ${one.update_error}` : ""],
     ["rollout", rolloutText(one)],
-    ...(one.pending_reasons ?? []).map(({ host, why }) => ["waits", `${host}: ${why}`] as const),
+    ...(one.pending_reasons ?? []).map(({ host, why }) => ["pending", `${host}: ${why}`] as const),
     [
       "gpu",
-      one.config ? `${one.config.num_gpus}x${one.config.gpu}, ${mostAtOnce(one, one.config.max_batch_size)}` : "",
+      one.config
+        ? `${one.config.num_gpus}x${one.config.gpu}, ${maxConcurrencyText(one, one.config.max_batch_size)}`
+        : "",
     ],
     ["weights", one.config?.weights?.repo ?? ""],
     ["scale", scaleText(one)],
@@ -236,20 +286,20 @@ function describe(one: Deployment): string {
     .join("\n");
 }
 
-/** What an instance takes, whichever of the two fields says it. */
-const mostAtOnce = ({ standard_args: set }: Deployment, batch: number): string =>
-  `at most ${set?.[concurrency] ?? batch} requests at once per instance`;
+/** Concurrency limit of an instance, from either of the two fields. */
+const maxConcurrencyText = ({ standard_args: set }: Deployment, batch: number): string =>
+  `at most ${set?.[concurrency] ?? batch} concurrent requests per instance`;
 
 function scaleText({ settings }: Deployment): string {
   if (!settings) return "";
   const { min_instances: min, max_instances: max, inactive_shutdown: idle } = settings;
-  const sleeps = idle == null ? "" : `, asleep after ${idle} s without requests`;
+  const sleeps = idle == null ? "" : `, scales to zero after ${idle} s without requests`;
   return `${min} to ${max} instances${sleeps}`;
 }
 
 const concurrency = "max_concurrent_requests";
 
-/** The other settings that were given, by their names in the API. */
+/** Other standard arguments, by their API names. */
 const settingsText = ({ standard_args: set = {} }: Deployment): string =>
   Object.entries(set)
     .filter(([name, value]) => name !== concurrency && value !== null)
@@ -259,7 +309,7 @@ const settingsText = ({ standard_args: set = {} }: Deployment): string =>
 function dryRunText({ fits, engine, memory_bytes: bytes, usd_per_hour: usd, refused }: DryRun): string {
   const memory = bytes > 0 ? `about ${(bytes / 1024 ** 3).toFixed(1)} GiB per instance` : "memory unknown";
   return [
-    `${fits ? "It fits" : "It does not fit now"}: ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour. Nothing was deployed.`,
+    `${fits ? "Fits" : "Does not fit now"}: ${engine}, ${memory}, ${usd.toFixed(2)} USD per hour. Nothing was deployed.`,
     ...refused.map(({ host, why }) => `  ${host}: ${why}`),
   ].join("\n");
 }
@@ -268,15 +318,15 @@ function statsText(stats: Stats): string {
   return [
     ["requests", `${stats.requests}, ${stats.errors} failed`],
     ["tokens", `${stats.input_tokens} in, ${stats.output_tokens} out`],
-    ["time", `${Math.round(stats.avg_time)} ms on average, ${Math.round(stats.avg95_time)} ms for 95 %`],
+    ["time", `${Math.round(stats.avg_time)} ms average, ${Math.round(stats.avg95_time)} ms p95`],
     ["cost", `${(stats.total_amount / 100).toFixed(4)} USD`],
   ]
     .map(([name, value]) => `${name?.padEnd(8)} ${value}`)
     .join("\n");
 }
 
-/** Empty when all that serve serve what is wanted. */
+/** Empty if all instances are up to date. */
 function rolloutText({ rollout }: Deployment): string {
   if (!rollout || rollout.outdated === 0) return "";
-  return `${rollout.up_to_date} up to date, ${rollout.outdated} still as before, ${rollout.booting} starting`;
+  return `${rollout.up_to_date} up to date, ${rollout.outdated} outdated, ${rollout.booting} starting`;
 }

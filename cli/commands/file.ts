@@ -1,37 +1,29 @@
-// `stoker file`: files of the account, which batches read and write.
 import { basename } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { localBlob, streamToLocalFile } from "../local-file.ts";
 import { atLeast } from "../option-values.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
 
-interface StoredFile {
-  readonly id: string;
-  readonly filename: string;
-  readonly purpose: string;
-  readonly bytes: number;
-  /** Unix seconds. */
-  readonly created_at: number;
-  readonly expires_at: number;
-}
+type StoredFile = Responses["POST /v1/files"];
 
 export function addFile(program: Command): void {
-  const file = program.command("file").description("files of this account, for batches");
+  const file = program.command("file").description("input and output files of batches");
   file
     .command("upload <path>")
     .alias("put")
-    .description("store a file of requests, one JSON object per line")
-    .option("--expires <days>", "kept so long (default: 30)", atLeast(1))
+    .description("upload a file of requests, one JSON object per line")
+    .option("--expires <days>", "days to keep it (default: 30)", atLeast(1))
     .action(async (path: string, { expires }: { expires?: number }, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(await uploadFile(terminal, path, expires), (made) => made.id);
     });
   file
     .command("list")
-    .description("files, newest first")
-    .option("--limit <n>", "at most", atLeast(1), 50)
+    .description("list files, newest first")
+    .option("--limit <n>", "maximum number of files", atLeast(1), 50)
     .action(async ({ limit }: { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
       const { data } = await terminal.api.call<{ data: StoredFile[] }>("GET", `/v1/files?limit=${limit}`);
@@ -40,14 +32,14 @@ export function addFile(program: Command): void {
         one.filename,
         one.purpose,
         String(one.bytes),
-        new Date(one.expires_at * 1000).toISOString().slice(0, 10),
+        isoTime(one.expires_at).slice(0, 10),
       ]);
     });
   file
     .command("download <id>")
     .alias("get")
-    .description("print a file, or write it")
-    .option("-o, --output <path>", "where to")
+    .description("print or save a file")
+    .option("-o, --output <path>", "file to write (default: stdout)")
     .action(async (id: string, { output }: { output?: string }, command: Command) =>
       downloadFile(openTerminal(command), id, output),
     );
@@ -57,10 +49,7 @@ export function addFile(program: Command): void {
     .description("delete a file")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.show(
-        await terminal.api.call("DELETE", `/v1/files/${encodeURIComponent(id)}`),
-        () => `${id} is deleted.`,
-      );
+      terminal.show(await terminal.api.call("DELETE", `/v1/files/${encodeURIComponent(id)}`), () => `${id} deleted`);
     });
 }
 
@@ -79,6 +68,6 @@ export async function downloadFile(terminal: Terminal, id: string, output: strin
   const bytes = await terminal.api.download(`/v1/files/${encodeURIComponent(id)}/content`);
   const from = Readable.fromWeb(bytes as Parameters<typeof Readable.fromWeb>[0]);
   if (output !== undefined) await streamToLocalFile(output, from);
-  // As bytes: a piece may end inside of a character.
+  // Written as bytes: a chunk may end inside a character.
   else await pipeline(from, process.stdout, { end: false });
 }

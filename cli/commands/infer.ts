@@ -1,14 +1,13 @@
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { collect, inputs } from "../option-values.ts";
 import { readable, saveOutputs } from "../outputs.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
-interface Completion {
-  readonly choices: readonly { readonly text: string }[];
-}
+type Completion = Responses["POST /v1/completions"];
 
-/** Of native inference. */
+/** Event of native inference. */
 interface TokenEvent {
   readonly token?: { readonly text: string };
   readonly error_message?: string;
@@ -26,17 +25,25 @@ interface Flags {
 export function addInfer(program: Command): void {
   program
     .command("infer")
-    .description("ask a model in the fields of its task; text goes to stdout")
+    .description("run inference with the input fields of a model's task; text goes to stdout")
     .option("-m, --model <name>", "model to call")
     .option("-d, --deployment <id>", "deployment to call")
-    .requiredOption("-i, --input <name=value>", "a field, e.g. -i input=Hi -i audio=@said.wav (@- is stdin)", inputs)
-    .option("-o, --output <name=path>", "save a field, e.g. -o audio=a.wav -o images=dir/{IDX}.{EXT}", collect)
-    .option("--stream", "print the text as it comes")
-    .option("--webhook <url>", "answer at once, and call this address when it is done")
+    .requiredOption(
+      "-i, --input <name=value>",
+      "input field, such as -i input=Hi -i audio=@speech.wav (@- is stdin)",
+      inputs,
+    )
+    .option(
+      "-o, --output <name=path>",
+      "save an output field, such as -o audio=a.wav -o images=dir/{IDX}.{EXT}",
+      collect,
+    )
+    .option("--stream", "stream the text")
+    .option("--webhook <url>", "return immediately and send the result to this URL")
     .action(async (flags: Flags, command: Command) => {
       const terminal = openTerminal(command);
       const model = flags.model ?? (flags.deployment === undefined ? undefined : `deploy_id:${flags.deployment}`);
-      if (model === undefined) throw new CliError("Name a model with -m or a deployment with -d.", exitCode.wrongUsage);
+      if (model === undefined) throw new CliError("Give a model with -m or a deployment with -d.", exitCode.wrongUsage);
       if (flags.webhook !== undefined) await queue(terminal, pathOf(flags), flags);
       else if (await isCompletion(terminal, model, flags.input))
         await complete(terminal, { ...flags.input, model }, flags);
@@ -49,14 +56,14 @@ const pathOf = ({ model = "", deployment }: Flags): string =>
     ? `/v1/inference/${model.split("/").map(encodeURIComponent).join("/")}`
     : `/v1/inference/deploy/${encodeURIComponent(deployment)}`;
 
-/** A `prompt` is of completions, unless the model paints. */
+/** True if `prompt` is a field of completions, not of an image model. */
 async function isCompletion({ api }: Terminal, model: string, input: Flags["input"]): Promise<boolean> {
   if (!("prompt" in input)) return false;
   try {
     const { type } = await api.call<{ type?: string }>("GET", `/models/${encodeURIComponent(model)}`);
     return type !== "text-to-image";
   } catch {
-    // Whatever is wrong, the request itself will say.
+    // The request itself reports the failure.
     return true;
   }
 }
@@ -74,13 +81,13 @@ async function complete(terminal: Terminal, body: object, { stream }: Flags): Pr
   );
 }
 
-/** Native inference alone has webhooks. */
+/** Webhooks work with native inference only. */
 async function queue(terminal: Terminal, path: string, { input, webhook, stream, output }: Flags): Promise<void> {
   if (stream || output !== undefined)
-    throw new CliError("With --webhook the answer goes there: leave out --stream and -o.", exitCode.wrongUsage);
+    throw new CliError("--webhook cannot be combined with --stream or --output.", exitCode.wrongUsage);
   const answer = await terminal.api.call<{ readonly request_id: string }>("POST", path, { ...input, webhook });
   terminal.show(answer, ({ request_id: id }) => id);
-  terminal.progress("It is queued. `stoker webhook list` shows the call that answers it.");
+  terminal.progress("Queued. `stoker webhook list` shows the delivery of the result.");
 }
 
 async function infer(terminal: Terminal, path: string, { input, output, stream }: Flags): Promise<void> {
@@ -92,7 +99,7 @@ async function infer(terminal: Terminal, path: string, { input, output, stream }
     });
   }
   const answer = await terminal.api.call<Record<string, unknown>>("POST", path, input);
-  for (const file of saveOutputs(answer, output ?? [])) terminal.progress(`wrote ${file}`);
+  for (const file of saveOutputs(answer, output ?? [])) terminal.progress(`Wrote ${file}`);
   terminal.show(answer, readable);
 }
 

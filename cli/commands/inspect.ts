@@ -1,4 +1,4 @@
-// The host it runs on, as the local agent tells it: no control plane, no key.
+// Reads the state of this host from the local agent, without a control plane or an API key.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
@@ -25,7 +25,7 @@ interface Inspection {
   readonly control: {
     readonly addresses: readonly string[];
     readonly connected: boolean;
-    /** Not told by agents of an earlier version, as the next one. */
+    /** Agents of earlier versions omit this field and the next one. */
     readonly fenced_why?: string;
     readonly admits_requests?: boolean;
     readonly epoch: number;
@@ -49,8 +49,11 @@ const limitMs = 5_000;
 export function addInspect(program: Command): void {
   program
     .command("inspect")
-    .description("the host this runs on, from its own agent; works while the control plane is down")
-    .option("--data <folder>", "the agent's data folder (default: STOKER_AGENT_DATA, or those under STOKER_DATA)")
+    .description("show this host from its local agent; works while the control plane is down")
+    .option(
+      "--data <folder>",
+      "data folder of the agent (default: STOKER_AGENT_DATA, or the folders under STOKER_DATA)",
+    )
     .action(async (flags: { data?: string }, command: Command) => {
       const terminal = openTerminal(command);
       const folders = agentFolders(flags.data, process.env, process.cwd());
@@ -60,7 +63,7 @@ export function addInspect(program: Command): void {
     });
 }
 
-/** Folders with an agent's own note of where it listens. Throws CliError where there is none. */
+/** Data folders that contain agent.json, which names the agent's port. Throws CliError if there is none. */
 function agentFolders(flag: string | undefined, env: NodeJS.ProcessEnv, cwd: string): readonly string[] {
   const named = flag ?? env["STOKER_AGENT_DATA"];
   const roots = [env["STOKER_DATA"] ?? ".stoker", resolve(import.meta.dirname, "../../.stoker")];
@@ -68,11 +71,11 @@ function agentFolders(flag: string | undefined, env: NodeJS.ProcessEnv, cwd: str
   const folders = (named === undefined ? likely : [named, ...agentsUnder(named)]).map((folder) => resolve(cwd, folder));
   const found = [...new Set(folders)].filter((folder) => existsSync(join(folder, "agent.json")));
   if (found.length > 0) return found;
-  const where = named === undefined ? "in the usual places" : `at ${named}`;
-  throw new CliError(`No agent was found ${where}; name its data folder with --data.`, exitCode.notFound);
+  const where = named === undefined ? "in the default folders" : `at ${named}`;
+  throw new CliError(`No agent found ${where}. Set its data folder with --data.`, exitCode.notFound);
 }
 
-/** `up` keeps one folder per agent below its own. */
+/** Agent folders in the data folder of `up`. */
 function agentsUnder(root: string): readonly string[] {
   if (!existsSync(root)) return [];
   return readdirSync(root, { withFileTypes: true })
@@ -86,17 +89,26 @@ function agentsUnder(root: string): readonly string[] {
 async function inspect(folder: string): Promise<Inspection> {
   let origin = "";
   try {
-    const { metrics_host: host = "127.0.0.1", metrics_port: port } = JSON.parse(
-      readFileSync(join(folder, "agent.json"), "utf8"),
-    ) as { metrics_host?: string; metrics_port: number };
+    const {
+      metrics_host: host = "127.0.0.1",
+      metrics_port: port,
+      metrics_token_file: tokenFile,
+    } = JSON.parse(readFileSync(join(folder, "agent.json"), "utf8")) as {
+      metrics_host?: string;
+      metrics_port: number;
+      metrics_token_file?: string;
+    };
     const reached = /^(0\.0\.0\.0|::)$/.test(host) ? "127.0.0.1" : host;
     origin = `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
-    const answer = await fetch(`${origin}/inspect`, { signal: AbortSignal.timeout(limitMs) });
-    if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+    const answer = await fetch(`${origin}/inspect`, {
+      headers: tokenFile === undefined ? {} : { authorization: `Bearer ${readFileSync(tokenFile, "utf8").trim()}` },
+      signal: AbortSignal.timeout(limitMs),
+    });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
     return (await answer.json()) as Inspection;
   } catch (cause) {
     throw new CliError(
-      `The agent of ${folder} does not answer${origin && ` at ${origin}`}: is it running? (${(cause as Error).message})`,
+      `Could not reach the agent of ${folder}${origin && ` at ${origin}`}: ${(cause as Error).message}. Check that it is running.`,
       exitCode.unavailable,
       { cause },
     );
@@ -109,9 +121,9 @@ function describe(host: Inspection): string {
   const facts = [
     ["id", host.node_id],
     ["agent", `${host.agent_version}, driver ${host.driver}`],
-    ["control", `${control.addresses.join(", ") || "none: obeys a file"} (${sessionOf(control)})`],
+    ["control", `${control.addresses.join(", ") || "none (uses a file)"} (${sessionOf(control)})`],
     ["data path", host.advertise],
-    ["spool", `${spool.records} records, ${spool.bytes} bytes, the oldest ${Math.round(spool.oldest_age_seconds)} s`],
+    ["spool", `${spool.records} records, ${spool.bytes} bytes, oldest ${Math.round(spool.oldest_age_seconds)} s`],
     ["system", host.os],
     ["docker", host.docker_version],
     ["nvidia", host.nvidia_driver_version && `${host.nvidia_driver_version}, CUDA ${host.cuda_version || "unknown"}`],
@@ -133,10 +145,10 @@ function describe(host: Inspection): string {
 }
 
 function sessionOf(control: Inspection["control"]): string {
-  if (control.fenced_why) return `FENCED: nothing is served and nothing is started here, because ${control.fenced_why}`;
+  if (control.fenced_why) return `FENCED, serves and starts nothing: ${control.fenced_why}`;
   if (control.connected)
     return `connected, epoch ${control.epoch}, lease ${Math.round(control.lease_remaining_seconds)} s`;
   if (control.admits_requests === false)
-    return "NOT connected since this agent started: instances run on, requests wait for the control plane";
-  return "NOT connected; everything goes on being served, usage is kept";
+    return "NOT connected since the agent started; instances keep running, requests wait for the control plane";
+  return "NOT connected; requests are still served, usage is kept";
 }

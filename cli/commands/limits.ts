@@ -1,27 +1,18 @@
-// What an account does about its own limits: `stoker rate-limit` and `stoker gpu-pool`.
+// `stoker rate-limit` and `stoker gpu-pool`: limits of the caller's account.
+
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { atLeast, counts } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
-interface RateLimit {
-  readonly rate_limit: number;
-  readonly tpm_rate_limit: number;
-}
+type RateLimit = Responses["GET /v1/me/rate_limit"];
 
 type Counts = Readonly<Record<string, number>>;
 
-interface GpuRequest {
-  readonly id: string;
-  readonly requested_max: Counts;
-}
+type GpuRequest = Responses["POST /v1/me/gpu_pool/request"];
 
-interface GpuPool {
-  readonly max_limits: Counts;
-  readonly min_limits: Counts;
-  readonly pending_request: GpuRequest | null;
-  readonly last_rejection: { readonly id: string; readonly resolution_reason: string | null } | null;
-}
+type GpuPool = Responses["GET /v1/me/gpu_pool"];
 
 interface GpuFlags {
   readonly max?: Counts;
@@ -30,48 +21,46 @@ interface GpuFlags {
 }
 
 export function addLimits(program: Command): void {
-  const rate = program
-    .command("rate-limit")
-    .alias("limit")
-    .description("requests at once and tokens per minute, per model");
+  const rate = program.command("rate-limit").alias("limit").description("rate limits per model");
   rate
     .command("show")
-    .description("the limits of this account")
+    .description("show the rate limits")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       terminal.show(
         await terminal.api.call<RateLimit>("GET", "/v1/me/rate_limit"),
-        (limit) => `${limit.rate_limit} requests at once, ${limit.tpm_rate_limit} tokens per minute, for each model`,
+        (limit) =>
+          `${limit.rate_limit} concurrent requests and ${limit.tpm_rate_limit} tokens per minute for each model`,
       );
     });
   rate
     .command("request")
-    .description("ask the operator for more")
-    .requiredOption("--requests <n>", "requests at once", atLeast(1))
-    .option("--tokens <n>", "tokens per minute (default: as it is)", atLeast(1))
+    .description("request higher rate limits")
+    .requiredOption("--requests <n>", "concurrent requests", atLeast(1))
+    .option("--tokens <n>", "tokens per minute (default: unchanged)", atLeast(1))
     .requiredOption("--reason <text>", "shown to the operator")
     .action(async (flags: { requests: number; tokens?: number; reason: string }, command: Command) => {
       const terminal = openTerminal(command);
       const body = { rate_limit: flags.requests, tpm_rate_limit: flags.tokens ?? null, reason: flags.reason };
       await terminal.api.call("POST", "/v1/me/rate_limit/request", body);
-      terminal.progress("The request is open until your operator decides it.");
+      terminal.progress("The request is pending until your operator decides.");
     });
 
-  const gpu = program.command("gpu-pool").alias("pool").description("GPUs that this account may use");
+  const gpu = program.command("gpu-pool").alias("pool").description("GPU limits of this account");
   gpu
     .command("show")
-    .description("limits by type, and what is asked for")
+    .description("show limits and the open request")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const pool = await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool");
       if (terminal.json) return terminal.show(pool, String);
-      const wanted = pool.pending_request?.requested_max ?? {};
-      const types = [...new Set([...Object.keys(pool.max_limits), ...Object.keys(wanted)])];
+      const requested = pool.pending_request?.requested_max ?? {};
+      const types = [...new Set([...Object.keys(pool.max_limits), ...Object.keys(requested)])];
       terminal.rows(types, ["GPU", "MIN", "MAX", "REQUESTED"], (type) => [
         type,
         String(pool.min_limits[type] ?? 0),
         String(pool.max_limits[type] ?? 0),
-        String(wanted[type] ?? ""),
+        String(requested[type] ?? ""),
       ]);
       if (pool.pending_request) terminal.progress(`Request ${pool.pending_request.id} is open.`);
       if (pool.last_rejection) {
@@ -80,9 +69,9 @@ export function addLimits(program: Command): void {
     });
   gpu
     .command("request")
-    .description("ask the operator for another pool; replaces what an open request asks for")
-    .option("--max <gpu=n>", "most GPUs of a type (repeatable)", counts)
-    .option("--min <gpu=n>", "guaranteed GPUs of a type (repeatable)", counts)
+    .description("request other GPU limits; replaces an open request")
+    .option("--max <gpu=n>", "maximum number of GPUs of a type (repeatable)", counts)
+    .option("--min <gpu=n>", "guaranteed number of GPUs of a type (repeatable)", counts)
     .requiredOption("--reason <text>", "shown to the operator")
     .action(async ({ max, min, reason }: GpuFlags, command: Command) => {
       const terminal = openTerminal(command);
@@ -97,12 +86,12 @@ export function addLimits(program: Command): void {
     });
   gpu
     .command("withdraw [id]")
-    .description("withdraw the open request, or the one of this id")
+    .description("withdraw the open request, or the given one")
     .action(async (given: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const id = given ?? (await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool")).pending_request?.id;
-      if (id === undefined) throw new CliError("No GPU request is open.", exitCode.notFound);
+      if (id === undefined) throw new CliError("No open GPU request.", exitCode.notFound);
       await terminal.api.call("DELETE", `/v1/me/gpu_pool/request/${encodeURIComponent(id)}`);
-      terminal.show({ id }, () => `${id} is withdrawn`);
+      terminal.show({ id }, () => `${id} withdrawn`);
     });
 }

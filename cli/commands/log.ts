@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import type { Api } from "../api.ts";
-import { isAway } from "../deployment.ts";
-import { type Entry, LogCursor, mostLines } from "../log-cursor.ts";
+import { type Entry, LogCursor, maxLines } from "../log-cursor.ts";
 import { atLeast } from "../option-values.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import { isUnavailable } from "../poll.ts";
+import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
 
 const followPauseMs = 2000;
 
@@ -19,17 +19,17 @@ interface LogFlags {
 export function addLog(program: Command): void {
   program
     .command("log <id>")
-    .description("log lines of a deployment")
-    .option("--from <time>", "unix seconds")
-    .option("--to <time>", "unix seconds")
-    .option("--limit <n>", "how many lines", atLeast(1), 100)
-    .option("--instance <id>", "one instance alone")
-    .option("-f, --follow", "go on with new lines")
+    .description("print the log of a deployment")
+    .option("--from <time>", "start, Unix seconds")
+    .option("--to <time>", "end, Unix seconds")
+    .option("--limit <n>", "maximum number of lines", atLeast(1), 100)
+    .option("--instance <id>", "only this instance")
+    .option("-f, --follow", "print new lines as they appear")
     .action(async (id: string, flags: LogFlags, command: Command) => {
       const terminal = openTerminal(command);
       const print = ([at, line]: Entry): void => {
         if (terminal.json) terminal.write(`${JSON.stringify({ at, line })}\n`);
-        else terminal.write(`${new Date(Number(at) * 1000).toISOString()} ${line}\n`);
+        else terminal.write(`${isoTime(Number(at))} ${line}\n`);
       };
       const cursor = new LogCursor(flags.from);
       let found = await read(terminal.api, id, flags, cursor.from);
@@ -37,20 +37,20 @@ export function addLog(program: Command): void {
         cursor.take(found).forEach(print);
         if (!flags.follow) return;
         if (cursor.isAtEnd) await sleep(followPauseMs);
-        // What is asked for is how much of the past; of what is new nothing may be left behind.
-        found = await readOnceBack(terminal, id, { ...flags, limit: mostLines }, cursor.from);
+        // --limit applies to past lines only; new lines are printed completely.
+        found = await readWithRetry(terminal, id, { ...flags, limit: maxLines }, cursor.from);
       }
     });
 }
 
-/** A server that is away for a moment ends no following: said once, and gone on when it is back. */
-async function readOnceBack(terminal: Terminal, id: string, flags: LogFlags, from: string | undefined) {
-  for (let isSaid = false; ; isSaid = true) {
+/** Retries while the server is unavailable and reports that once. */
+async function readWithRetry(terminal: Terminal, id: string, flags: LogFlags, from: string | undefined) {
+  for (let isReported = false; ; isReported = true) {
     try {
       return await read(terminal.api, id, flags, from);
     } catch (error) {
-      if (!isAway(error)) throw error;
-      if (!isSaid) terminal.progress(`${error.message} Still following.`);
+      if (!isUnavailable(error)) throw error;
+      if (!isReported) terminal.progress(`${error.message} Still following.`);
       await sleep(followPauseMs);
     }
   }

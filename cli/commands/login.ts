@@ -1,4 +1,4 @@
-// `stoker login`: a key through a browser. The terminal waits under a random id, the browser says yes to it.
+// `stoker login`: waits for a key with a random login id that the user approves in a browser.
 import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Command } from "commander";
@@ -8,8 +8,8 @@ import { hostsIn } from "../connection.ts";
 import { profilePath, readProfile, removeProfile, writeProfile } from "../profile.ts";
 import { openTerminal } from "../terminal.ts";
 
-/** As long as the server keeps a yes. */
-const patienceMs = 600_000;
+/** The server keeps an approval for this time. */
+const loginLimitMs = 600_000;
 
 export function addLogin(program: Command): void {
   program
@@ -25,12 +25,12 @@ export function addLogin(program: Command): void {
       const me = await openApi({ ...connection, key: () => key }).call<{ display_name: string }>("GET", "/v1/me");
       const path = profilePath(process.env);
       writeProfile(path, [host, ...others].join(","), key);
-      progress(`Signed in as ${me.display_name} at ${host}; the key is in ${path}.`);
+      progress(`Signed in as ${me.display_name} at ${host}. The API key is stored in ${path}.`);
     });
 
   program
     .command("logout")
-    .description("end the key that `stoker login` got, and forget it")
+    .description("revoke the key from `stoker login` and delete it from this machine")
     .action(async (_flags: object, command: Command) => {
       const { progress } = openTerminal(command);
       const path = profilePath(process.env);
@@ -40,23 +40,23 @@ export function addLogin(program: Command): void {
         progress("No key is stored on this machine.");
         return;
       }
-      const ended = await endKey(openApi({ host, others, key: () => key }), key);
+      const result = await revokeKey(openApi({ host, others, key: () => key }), key);
       removeProfile(path);
-      progress(`${ended} ${path} is removed.`);
+      progress(`${result} Removed ${path}.`);
     });
 }
 
-/** The same on the page. */
+/** The sign-in page shows the same code. */
 const codeOf = (loginId: string): string => `${loginId.slice(0, 4)}-${loginId.slice(4, 8)}`.toUpperCase();
 
 async function awaitKey(api: Api, loginId: string): Promise<string> {
-  const endMs = performance.now() + patienceMs;
+  const endMs = performance.now() + loginLimitMs;
   for (;;) {
     try {
       const path = `/github/cli/login?login_id=${loginId}`;
       return (await api.call<{ access_token: string }>("GET", path)).access_token;
     } catch (error) {
-      // Used up or malformed is final; a wait that ran out, a proxy that cut it or a server that restarts is not.
+      // A used or malformed id is final. Timeouts, cut connections and restarts are retried.
       const isFinal = error instanceof CliError && finals.has(error.exitCode);
       if (isFinal || performance.now() > endMs) throw error;
     }
@@ -66,17 +66,17 @@ async function awaitKey(api: Api, loginId: string): Promise<string> {
 
 const finals: ReadonlySet<number> = new Set([exitCode.notFound, exitCode.wrongUsage, exitCode.notAuthenticated]);
 
-/** What became of the key, in words. A key that somebody made by hand is only forgotten. */
-async function endKey(api: Api, key: string): Promise<string> {
+/** Revokes the key if `stoker login` created it. Returns a message. */
+async function revokeKey(api: Api, key: string): Promise<string> {
   try {
     const { name } = await api.call<{ name: string }>("GET", `/v1/api-tokens/${key}`);
-    if (!name.startsWith("cli-")) return `The key ${name} was made by hand and stays alive.`;
+    if (!name.startsWith("cli-")) return `The key ${name} was not created by stoker login and stays valid.`;
     await api.call("DELETE", `/v1/api-tokens/${key}`);
-    return `The key ${name} is ended.`;
+    return `Revoked the key ${name}.`;
   } catch (error) {
     if (!(error instanceof CliError)) throw error;
     return error.exitCode === exitCode.notAuthenticated
-      ? "The key had ended already."
-      : `The key could not be ended (${error.message}); end it in your account.`;
+      ? "The key was already revoked."
+      : `Could not revoke the key (${error.message}). Revoke it in the console.`;
   }
 }

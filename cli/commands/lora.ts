@@ -1,17 +1,11 @@
-// `stoker lora`: adapters of the account, loaded beside a base model that runs.
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { readLocalFile } from "../local-file.ts";
 import { calledInFull, meantBy } from "../meant-by.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
-interface LoraStatus {
-  readonly lora_name: string;
-  readonly base_model: string;
-  readonly deploy_id: string;
-  readonly status: string;
-  readonly fail_reason: string;
-}
+type LoraStatus = Responses["GET /v1/lora/{lora_name}"];
 
 interface AddFlags {
   readonly repo?: string;
@@ -23,15 +17,15 @@ interface AddFlags {
 }
 
 export function addLora(program: Command): void {
-  const lora = program.command("lora").description("adapters that change what a model answers");
+  const lora = program.command("lora").description("LoRA adapters");
   lora
     .command("add <name>")
-    .description("serve an adapter (owner/name) on a base model that is served here")
-    .requiredOption("--base <model>", "the model that it adapts")
+    .description("add an adapter (owner/name) to a served base model")
+    .requiredOption("--base <model>", "base model")
     .option("--repo <repo>", "hub repository of the adapter")
-    .option("--url <url>", "or its .safetensors file, for a model that paints")
+    .option("--url <url>", "URL of a .safetensors file, for image models")
     .option("--revision <revision>", "branch, tag or commit")
-    .option("--hf-token-file <file>", "file with the token of the hub, or of the URL's host")
+    .option("--hf-token-file <file>", "file with a token for the hub or the URL")
     .option("--description <text>", "shown in lists")
     .action(async (name: string, flags: AddFlags, command: Command) => {
       const terminal = openTerminal(command);
@@ -39,18 +33,18 @@ export function addLora(program: Command): void {
       if ((repo === undefined) === (url === undefined))
         throw new CliError("Give --repo or --url.", exitCode.wrongUsage);
       const token = hfTokenFile === undefined ? undefined : readLocalFile(hfTokenFile).toString().trim();
-      const made = await terminal.api.call<{ deploy_id: string }>("POST", "/v1/lora/create", {
+      const created = await terminal.api.call<{ deploy_id: string }>("POST", "/v1/lora/create", {
         base_model: base,
         lora_name: name,
         source: url === undefined ? { type: "huggingface", repo, revision, token } : { type: "url", url, token },
         description,
       });
-      terminal.show(made, ({ deploy_id }) => deploy_id);
-      terminal.progress(`It is loaded when the first request for ${name} comes: stoker lora status ${name}`);
+      terminal.show(created, ({ deploy_id }) => deploy_id);
+      terminal.progress(`The first request for ${name} loads the adapter. Check it with: stoker lora status ${name}`);
     });
   lora
     .command("list")
-    .description("your adapters")
+    .description("list your adapters")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const all = await terminal.api.call<LoraStatus[]>("GET", "/v1/user/loras");
@@ -63,7 +57,7 @@ export function addLora(program: Command): void {
     });
   lora
     .command("status <name>")
-    .description("where an adapter is, and why it is not further; of the name what tells it from your others will do")
+    .description("show the status of an adapter; a unique prefix of the name is enough")
     .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const name = await nameOf(terminal, given);
@@ -73,15 +67,15 @@ export function addLora(program: Command): void {
     });
   lora
     .command("delete <name>")
-    .description("unload an adapter and forget it; its name in full, with its owner or without")
+    .description("delete an adapter, given by its full name with or without owner")
     .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const name = await nameOf(terminal, given, calledInFull);
-      terminal.show(await terminal.api.call("DELETE", pathOf(name)), () => `${name} is deleted.`);
+      terminal.show(await terminal.api.call("DELETE", pathOf(name)), () => `${name} deleted`);
     });
 }
 
-/** Without its owner, or (but for `calledInFull`) its beginning, where no other of the account's adapters is called so. */
+/** Full name of an adapter given without owner or, unless `find` is `calledInFull`, by a unique prefix. */
 async function nameOf({ api }: Terminal, given: string, find = meantBy): Promise<string> {
   const all = await api.call<LoraStatus[]>("GET", "/v1/user/loras");
   return find(
@@ -90,5 +84,5 @@ async function nameOf({ api }: Terminal, given: string, find = meantBy): Promise
   );
 }
 
-/** The slash between owner and name stands in the path as it is. */
+/** The slash between owner and name is not encoded. */
 const pathOf = (name: string) => `/v1/lora/${name.split("/").map(encodeURIComponent).join("/")}`;

@@ -1,21 +1,15 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Command, Option } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import { isAway } from "../deployment.ts";
-import { nodeGroup } from "../node-group.ts";
+import { nodeGroup } from "../command-groups.ts";
 import { hostName, seconds } from "../option-values.ts";
+import { poll } from "../poll.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
 const pauseMs = 2_000;
 
-interface Progress {
-  readonly node_id: string;
-  readonly total: number;
-  readonly left: number;
-  readonly fixed: number;
-  readonly in_flight: number;
-}
+type Progress = Responses["GET /v1/admin/nodes/{id}/drain"];
 
 interface DrainFlags {
   readonly deadline: number;
@@ -24,20 +18,7 @@ interface DrainFlags {
   readonly wait: boolean;
 }
 
-interface Proposal {
-  readonly gpu: string;
-  readonly node_id: string;
-  readonly largest_now: number;
-  readonly largest_after: number;
-  readonly moves: readonly {
-    readonly instance_id: string;
-    readonly model_name: string;
-    readonly from: string;
-    readonly to: string;
-    readonly gpus: number;
-    readonly gap_seconds: number;
-  }[];
-}
+type Proposal = NonNullable<Responses["GET /v1/admin/nodes/rebalance"]["proposal"]>;
 
 export function addNodeOperations(program: Command): void {
   const node = nodeGroup(program);
@@ -45,72 +26,75 @@ export function addNodeOperations(program: Command): void {
 
   node
     .command("cordon")
-    .description("place nothing new on a host; what is there stays")
+    .description("stop placing instances on a host; running instances stay")
     .argument("<node>", "id or name", hostName)
-    .option("--note <text>", "why; shown beside the host", "")
+    .option("--note <text>", "reason, shown with the host", "")
     .action(async (id: string, flags: { note: string }, command: Command) => {
       const terminal = openTerminal(command);
       const answer = await terminal.api.call<{ node_id: string }>("POST", `${of(id)}/cordon`, flags);
-      terminal.show(answer, ({ node_id }) => `Host ${node_id} gets nothing new. \`stoker node uncordon\` ends that.`);
+      terminal.show(
+        answer,
+        ({ node_id }) => `Host ${node_id} cordoned. \`stoker node uncordon\` puts it back into use.`,
+      );
     });
 
   node
     .command("drain")
-    .description("empty a host: each instance is replaced elsewhere before it goes")
+    .description("drain a host: start a replacement of each instance elsewhere before stopping it")
     .argument("<node>", "id or name", hostName)
     .addOption(
-      new Option("--deadline <time>", "empty by then; requests that still run are cut")
+      new Option("--deadline <time>", "time until running requests are cancelled")
         .argParser(seconds)
         .default(600, "10m"),
     )
-    .option("--force", "empty at once: nothing is replaced first, requests are cut")
-    .option("--note <text>", "why; shown beside the host", "")
-    .option("--no-wait", "return as soon as it has begun")
+    .option("--force", "stop instances at once, without replacement, and cancel requests")
+    .option("--note <text>", "reason, shown with the host", "")
+    .option("--no-wait", "return immediately")
     .action(async (id: string, flags: DrainFlags, command: Command) => {
       const terminal = openTerminal(command);
       const body = { deadline_seconds: flags.force ? 0 : flags.deadline, note: flags.note };
-      const begun = await terminal.api.call<Progress>("POST", `${of(id)}/drain`, body);
-      const last = flags.wait ? await untilEmpty(terminal, begun) : begun;
+      const started = await terminal.api.call<Progress>("POST", `${of(id)}/drain`, body);
+      const last = flags.wait ? await waitUntilEmpty(terminal, started) : started;
       terminal.show(last, progressText);
     });
 
   node
     .command("remove")
-    .description("forget a host that is away and empty")
+    .description("remove a host that is unavailable and empty")
     .argument("<node>", "id or name", hostName)
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const answer = await terminal.api.call<{ node_id: string }>("DELETE", of(id));
-      terminal.show(answer, ({ node_id }) => `Host ${node_id} is forgotten.`);
+      terminal.show(answer, ({ node_id }) => `Host ${node_id} removed.`);
     });
 
   node
     .command("end-unknown")
-    .description("end what runs on a host and no deployment knows")
+    .description("stop instances on a host that belong to no deployment")
     .argument("<node>", "id or name", hostName)
-    .argument("[instance...]", "these alone")
-    .option("--note <text>", "why, for the audit log", "")
+    .argument("[instance...]", "only these instances")
+    .option("--note <text>", "reason, recorded in the audit log", "")
     .action(async (id: string, instances: string[], flags: { note: string }, command: Command) => {
       const terminal = openTerminal(command);
-      const body = { ...(instances.length > 0 ? { instance_ids: instances } : {}), note: flags.note };
+      const body = { instance_ids: instances.length > 0 ? instances : undefined, note: flags.note };
       const path = `${of(id)}/end-unknown`;
       const answer = await terminal.api.call<{ node_id: string; instance_ids: string[] }>("POST", path, body);
-      terminal.show(answer, ({ node_id, instance_ids: ended }) =>
-        ended.length > 0
-          ? `Host ${node_id} ends ${ended.join(", ")}.`
-          : `Nothing of that runs on host ${node_id} without a deployment that knows it.`,
+      terminal.show(answer, ({ node_id, instance_ids: stopped }) =>
+        stopped.length > 0
+          ? `Host ${node_id} stops ${stopped.join(", ")}.`
+          : `No unknown instances on host ${node_id}.`,
       );
     });
 
   node
     .command("rebalance")
-    .description("which moves would open the largest hole")
-    .option("--dry-run", "only show them: nothing moves by itself")
+    .description("propose moves that free the most GPUs on one host")
+    .option("--dry-run", "show the moves; required, because moves are not automatic")
     .action(async (flags: { dryRun?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       if (!flags.dryRun)
         throw new CliError(
-          "Nothing moves by itself. See the moves with --dry-run, and make them with `stoker node drain` or by restarting a deployment.",
+          "Moves are not automatic. Show them with --dry-run, then use `stoker node drain` or restart a deployment.",
           exitCode.wrongUsage,
         );
       const { proposal } = await terminal.api.call<{ proposal: Proposal | null }>("GET", `${root}/rebalance`);
@@ -118,40 +102,28 @@ export function addNodeOperations(program: Command): void {
     });
 }
 
-async function untilEmpty(terminal: Terminal, begun: Progress): Promise<Progress> {
-  let last = begun;
-  let told = "";
-  let isAwaySaid = false;
-  for (;;) {
-    // What stays on its host is its owner's to end: waiting for it helps nobody.
-    if (last.left <= last.fixed) return last;
-    const text = progressText(last);
-    if (text !== told) terminal.progress(text);
-    told = text;
-    await sleep(pauseMs);
-    try {
-      last = await terminal.api.call<Progress>("GET", `${root}/${encodeURIComponent(begun.node_id)}/drain`);
-      isAwaySaid = false;
-    } catch (error) {
-      if (!isAway(error)) throw error;
-      if (!isAwaySaid) terminal.progress(`${error.message} Still waiting.`);
-      isAwaySaid = true;
-    }
-  }
-}
+/** Does not wait for instances that stay until their owners stop them. */
+const waitUntilEmpty = (terminal: Terminal, first: Progress): Promise<Progress> =>
+  poll(terminal, {
+    first,
+    read: () => terminal.api.call<Progress>("GET", `${root}/${encodeURIComponent(first.node_id)}/drain`),
+    isDone: ({ left, fixed }) => left <= fixed,
+    text: progressText,
+    pauseMs,
+  });
 
 function progressText({ node_id: id, total, left, fixed, in_flight: requests }: Progress): string {
-  const rest = fixed > 0 ? `; ${fixed} stay until their owners end them` : "";
-  const busy = requests > 0 ? `; ${requests} requests run there` : "";
-  const after = left === 0 ? " It is empty: `stoker node uncordon` puts it back into use." : "";
-  return `Host ${id}: ${total - left}/${total} instances moved away${busy}${rest}.${after}`;
+  const rest = fixed > 0 ? `; ${fixed} stay until their owners stop them` : "";
+  const busy = requests > 0 ? `; ${requests} running requests` : "";
+  const after = left === 0 ? " Drained: `stoker node uncordon` puts it back into use." : "";
+  return `Host ${id}: ${total - left}/${total} instances moved${busy}${rest}.${after}`;
 }
 
 function proposalText(proposal: Proposal | null): string {
-  if (!proposal) return "No moves would open a larger hole.";
+  if (!proposal) return "No moves would free more GPUs on one host.";
   const { gpu, node_id: id, largest_now: now, largest_after: after, moves } = proposal;
   return [
-    `${after} free ${gpu} on ${id} instead of ${now} at most, by ${moves.length} moves:`,
+    `${moves.length} moves would free ${after} ${gpu} on ${id} (largest free block now: ${now}):`,
     ...moves.map(
       (move) =>
         `  ${move.model_name} (${move.instance_id}, ${move.gpus} GPUs) ${move.from} -> ${move.to}, gap ${move.gap_seconds} s`,

@@ -1,22 +1,10 @@
-// `stoker node prefetch` and its siblings: weights on a host before anybody asks for them.
 import type { Command } from "commander";
-import { nodeGroup } from "../node-group.ts";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { nodeGroup } from "../command-groups.ts";
 import { hostName } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
-interface Prefetch {
-  readonly prefetch_id: string;
-  readonly repo: string;
-  readonly revision: string;
-  readonly file: string;
-  readonly format: string;
-  readonly pinned: boolean;
-  readonly state: string;
-  readonly bytes: number;
-  readonly bytes_total: number;
-  readonly fail_code: string;
-  readonly fail_message: string;
-}
+type Prefetch = Responses["POST /v1/admin/nodes/{node_id}/weights"];
 
 interface Flags {
   readonly revision?: string;
@@ -33,10 +21,10 @@ export function addNodeWeights(program: Command): void {
   node
     .command("prefetch")
     .argument("<node>", "id or name", hostName)
-    .argument("<repo>", "of the hub, owner/name")
-    .description("fetch the weights of a hub repository to a host ahead of any deployment")
+    .argument("<repo>", "hub repository, owner/name")
+    .description("download the weights of a hub repository to a host in advance")
     .option("--revision <name>", "branch, tag or commit")
-    .option("--file <path>", "the one file wanted")
+    .option("--file <path>", "only this file")
     .option("--format <name>", "gguf, safetensors, onnx or lora")
     .option("--pin", "never evict them")
     .action(async (name: string, repo: string, flags: Flags, command: Command) => {
@@ -47,7 +35,7 @@ export function addNodeWeights(program: Command): void {
   node
     .command("weights")
     .argument("<node>", "id or name", hostName)
-    .description("what a host was asked to fetch ahead, and how far it is")
+    .description("list prefetched weights of a host with their progress")
     .action(async (name: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const { weights } = await terminal.api.call<{ weights: Prefetch[] }>("GET", path(name));
@@ -64,10 +52,10 @@ export function addNodeWeights(program: Command): void {
     .command("unfetch")
     .argument("<node>", "id or name", hostName)
     .argument("<prefetch_id>")
-    .description("no longer fetch or pin these weights; what is there goes when its room is needed")
+    .description("cancel a prefetch and unpin its weights; the files are evicted when space is needed")
     .action(async (name: string, id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       await terminal.api.call("DELETE", path(name, id));
-      terminal.progress(`${id} is no longer wanted on ${name}`);
+      terminal.progress(`${id} cancelled on ${name}`);
     });
 }

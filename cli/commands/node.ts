@@ -1,24 +1,26 @@
 import type { Command } from "commander";
+import { nodeGroup } from "../command-groups.ts";
 import { gibText, gpuLine, instanceLine, loadLine, type Node, percent, troubles } from "../node.ts";
-import { nodeGroup } from "../node-group.ts";
 import { hostName } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
+
+const isPlainDataPath = (warning: string): boolean => warning.startsWith("data_path_plain: ");
 
 export function addNode(program: Command): void {
   const node = nodeGroup(program);
 
   node
     .command("list")
-    .description("hosts, those that need attention first")
-    .option("--pool <label>", "those that joined with a token of this pool")
+    .description("list hosts, those with issues first")
+    .option("--pool <label>", "only hosts of this pool")
     .action(async (flags: { pool?: string }, command: Command) => {
       const terminal = openTerminal(command);
       const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", root);
       const chosen = nodes.filter(({ pool }) => flags.pool === undefined || pool === flags.pool);
       const sorted = chosen.sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
-      terminal.rows(sorted, ["NAME", "STATE", "GPUS", "FREE", "CPU", "MEMORY", "INST", "HEARD", "ID"], (one) => [
+      terminal.rows(sorted, ["NAME", "STATE", "GPUS", "FREE", "CPU", "MEMORY", "INST", "SEEN", "ID"], (one) => [
         one.name,
         one.state,
         gpuCounts(one),
@@ -32,13 +34,14 @@ export function addNode(program: Command): void {
       if (terminal.json) return;
       for (const one of sorted) {
         if (one.condition !== "") terminal.progress(`${one.name}: ${one.condition}`);
+        for (const warning of one.warnings.filter(isPlainDataPath)) terminal.progress(`${one.name}: ${warning}`);
         for (const trouble of troubles(one.gpus)) terminal.progress(`${one.name}: ${trouble}`);
       }
     });
 
   node
     .command("info")
-    .description("one host: versions, GPUs, instances and what they do now")
+    .description("show a host with versions, GPUs and instances")
     .argument("<node>", "id or name", hostName)
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
@@ -47,10 +50,10 @@ export function addNode(program: Command): void {
 
   node
     .command("uncordon")
-    .description("put a host, or GPUs that were taken out of use for a fault, back into use")
+    .description("put a cordoned host or faulty GPUs back into use")
     .argument("<node>", "id or name", hostName)
-    .option("--gpu <uuid>", "this one alone")
-    .option("--note <text>", "why it is sound; kept in the audit log")
+    .option("--gpu <uuid>", "only this GPU")
+    .option("--note <text>", "reason, recorded in the audit log")
     .action(async (id: string, flags: { gpu?: string; note?: string }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `${root}/${encodeURIComponent(id)}/uncordon`;
@@ -74,15 +77,15 @@ function describe(node: Node): string {
     ["pool", node.pool ?? ""],
     ["state", node.state],
     ["condition", node.condition],
-    ["heard", `${Math.round(node.silent_seconds)} s ago`],
+    ["last seen", `${Math.round(node.silent_seconds)} s ago`],
     ["data path", node.advertise],
     ["agent", node.agent_version],
     ["system", node.os],
     ["processor", `${node.cpu_cores} x ${node.cpu_model}`],
     ["docker", node.docker_version],
     ["driver", node.nvidia_driver_version && `${node.nvidia_driver_version}, CUDA ${node.cuda_version || "unknown"}`],
-    ["clock", skew === null ? "" : `${skew.toFixed(3)} s from ours`],
-    ["spool", spool ? `${spool.records} records, the oldest ${Math.round(spool.oldest_age_seconds)} s` : ""],
+    ["clock", skew === null ? "" : `${skew.toFixed(3)} s offset from the control plane`],
+    ["spool", spool ? `${spool.records} records, oldest ${Math.round(spool.oldest_age_seconds)} s` : ""],
     ["load", node.load ? loadLine(node.load) : ""],
     ["figures", age === null ? "none yet" : `${Math.round(age)} s old`],
     ...node.warnings.map((warning) => ["warning", warning] as const),

@@ -10,32 +10,31 @@ interface TopFlags {
   readonly every: number;
 }
 
-/** Screen cleared, cursor home: everything else is plain text, so that it reads the same without a terminal. */
-const clear = "\u001B[2J\u001B[H";
-
 export function addTop(program: Command): void {
   program
     .command("top")
-    .description("the fleet as it works now; goes on until Ctrl-C, and is printed once where no terminal is")
-    .option("--nodes", "GPUs by host (as without flags)")
+    .description("live view of the fleet until Ctrl-C; prints once if stdout is not a terminal")
+    .option("--nodes", "GPUs by host (default)")
     .option("--deployments", "instances by deployment")
-    .option("--every <seconds>", "between two looks", atLeast(1), 2)
+    .option("--every <seconds>", "refresh interval", atLeast(1), 2)
     .action(async (flags: TopFlags, command: Command) => {
       const terminal = openTerminal(command);
       const isLive = Boolean(process.stdout.isTTY) && !terminal.json;
       for (;;) {
         const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", "/v1/admin/nodes");
         const text = flags.deployments ? byDeployment(nodes) : byNode(nodes);
-        if (isLive) terminal.write(`${clear}${fitting(text)}\n`);
-        else terminal.show(nodes, () => text);
+        if (isLive) {
+          terminal.clear();
+          terminal.write(`${cutToScreen(text)}\n`);
+        } else terminal.show(nodes, () => text);
         if (!isLive) return;
         await wait(flags.every * 1_000);
       }
     });
 }
 
-/** What does not fit on the screen would push the top away. */
-function fitting(text: string): string {
+/** Cuts the text to the screen. */
+function cutToScreen(text: string): string {
   const { rows = 24, columns = 80 } = process.stdout;
   return text
     .split("\n")
@@ -47,10 +46,10 @@ function fitting(text: string): string {
 function byNode(nodes: readonly Node[]): string {
   const gpus = nodes.flatMap((node) => node.gpus);
   const free = gpus.filter((gpu) => gpu.is_healthy && !gpu.is_claimed).length;
-  const ill = gpus.filter((gpu) => !gpu.is_healthy).length;
+  const faulty = gpus.filter((gpu) => !gpu.is_healthy).length;
   const tokens = sum(nodes, (node) => sum(node.instances, (one) => one.tokens_per_second));
   const flying = sum(nodes, (node) => sum(node.instances, (one) => one.in_flight));
-  const head = `${nodes.length} nodes  ${gpus.length} GPUs, ${free} free, ${ill} ill  ${flying} requests  ${tokens.toFixed(1)} tok/s`;
+  const head = `${nodes.length} nodes  ${gpus.length} GPUs, ${free} free, ${faulty} faulty  ${flying} requests  ${tokens.toFixed(1)} tok/s`;
   return [head, ...nodes.flatMap(nodeLines)].join("\n");
 }
 

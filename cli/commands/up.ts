@@ -1,8 +1,8 @@
-import { spawn } from "node:child_process";
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { runChild } from "../child-process.ts";
 
-/** Hands everything to scripts/up, which knows its own flags. */
+/** Passes all arguments to scripts/up. */
 export function addUp(program: Command): void {
   program
     .command("up")
@@ -11,18 +11,5 @@ export function addUp(program: Command): void {
     .allowUnknownOption()
     .allowExcessArguments()
     .argument("[flags...]")
-    .action(
-      (flags: string[]) =>
-        new Promise<void>((done, fail) => {
-          const child = spawn(resolve(import.meta.dirname, "../../scripts/up"), flags, { stdio: "inherit" });
-          // Ctrl-C reaches the child as well; this process only waits for its end.
-          process.on("SIGINT", () => {});
-          process.on("SIGTERM", () => child.kill("SIGTERM"));
-          child.once("error", fail);
-          child.once("exit", (code) => {
-            process.exitCode = code ?? 1;
-            done();
-          });
-        }),
-    );
+    .action((flags: string[]) => runChild(resolve(import.meta.dirname, "../../scripts/up"), flags));
 }

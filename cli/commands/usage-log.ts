@@ -1,41 +1,17 @@
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { uidOf } from "../account-uid.ts";
 import { between } from "../option-values.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
 
-interface Days {
-  readonly days: readonly {
-    readonly day: string;
-    readonly items: readonly {
-      readonly id: string;
-      readonly name: string;
-      readonly requests: number;
-      readonly input_tokens: number;
-      readonly output_tokens: number;
-      /** Cents. */
-      readonly cost: number;
-    }[];
-  }[];
-}
+type Days = Responses["GET /v1/usage/days"];
 
-interface LoggedRequest {
-  readonly request_id: string;
-  readonly attempt: number;
-  readonly model: string;
-  readonly end_reason: string;
-  readonly created_at: number;
-  readonly queue_ms: number;
-  readonly first_byte_ms: number;
-  readonly total_ms: number;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly cost: number;
-}
+type LoggedRequest = Responses["GET /v1/requests"]["requests"][number];
 
-const mostListed = 200;
+const maxListed = 200;
 const usd = (cents: number): string => (cents / 100).toFixed(6);
 
-/** By `--by`: of what the use of each day is told. */
+/** Dimension of the API by value of `--by`. */
 export const dayDimensions: Readonly<Record<string, "model" | "key" | "token">> = {
   day: "model",
   key: "key",
@@ -44,19 +20,23 @@ export const dayDimensions: Readonly<Record<string, "model" | "key" | "token">> 
   "day-token": "token",
 };
 
-interface DaysWish {
+interface DaysQuery {
   /** YYYY-MM-DD; by default the last 30 days. */
   readonly from: string | undefined;
   readonly to?: string;
   readonly csv?: boolean;
-  /** An id: of no other. */
+  /** Only the usage of this id. */
   readonly only?: string;
 }
 
-export async function showUsageDays(terminal: Terminal, by: "model" | "key" | "token", wish: DaysWish): Promise<void> {
-  const { from, to, csv, only } = wish;
+export async function showUsageDays(
+  terminal: Terminal,
+  by: "model" | "key" | "token",
+  query: DaysQuery,
+): Promise<void> {
+  const { from, to, csv, only } = query;
   const found = await terminal.api.call<Days>("GET", `/v1/usage/days?${queryOf({ by, from, to })}`);
-  // Without the sums of days, which are of all.
+  // Omits the sums per day, because they include other ids.
   const ofOne = ({ day, items }: Days["days"][number]) => ({ day, items: items.filter(({ id }) => id === only) });
   const days = only === undefined ? found.days : found.days.map(ofOne);
   if (only !== undefined && days.every(({ items }) => items.length === 0)) await requireKey(terminal, only);
@@ -71,22 +51,22 @@ export async function showUsageDays(terminal: Terminal, by: "model" | "key" | "t
   ]);
 }
 
-/** No use of a key that is not there is no answer: a live key or 404. Keys that were ended have their days still. */
+/** Fails with 404 if the key does not exist, instead of showing no usage. Revoked keys keep their usage. */
 async function requireKey(terminal: Terminal, id: string): Promise<void> {
   await terminal.api.call("GET", `/v1/api-tokens/id/${encodeURIComponent(id)}`);
 }
 
 export function addRequest(program: Command): void {
-  const request = program.command("request").description("what became of requests that have ended");
+  const request = program.command("request").description("log of finished requests");
   request
     .command("list")
-    .description("the account's requests, newest first")
-    .option("--failed", "only those that did not end as asked")
-    .option("--model <model>", "only of this one")
-    .option("--from <time>", "unix seconds, or now-7d, which is the default")
-    .option("--limit <n>", "at most", between(1, mostListed), 50)
-    .option("--after <id>", "go on after this one, the last of a list")
-    .option("--account <account>", "somebody else's, for operators (uid, e-mail address or display name)")
+    .description("list requests of the account, newest first")
+    .option("--failed", "only failed requests")
+    .option("--model <model>", "only requests to this model")
+    .option("--from <time>", "start, Unix seconds or relative such as now-7d (default)")
+    .option("--limit <n>", "maximum number of requests", between(1, maxListed), 50)
+    .option("--after <id>", "list requests after this one (next page)")
+    .option("--account <account>", "requests of another account, for operators (uid, e-mail address or display name)")
     .action(async (flags: Readonly<Record<string, string>> & { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
       const { limit, account, ...filter } = flags;
@@ -100,13 +80,13 @@ export function addRequest(program: Command): void {
       terminal.rows(requests, ["REQUEST", "AT (UTC)", "MODEL", "END", "MS", "USD"], listed);
       if (isMore)
         terminal.progress(
-          `There are more: --limit lists up to ${mostListed} at once, --after ${requests.at(-1)?.request_id} goes on from here.`,
+          `More requests: use --limit (up to ${maxListed}), or --after ${requests.at(-1)?.request_id} for the next page.`,
         );
     });
   request
     .command("show <id>")
-    .description("each attempt of one, by the x-request-id of its answer")
-    .option("--anybody", "whoever's it is, for operators")
+    .description("show the attempts of a request, by the x-request-id of its response")
+    .option("--anybody", "requests of all accounts, for operators")
     .action(async (id: string, { anybody }: { anybody?: boolean }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `/v1/${anybody ? "admin/" : ""}requests/${encodeURIComponent(id)}`;
@@ -115,10 +95,10 @@ export function addRequest(program: Command): void {
     });
 }
 
-/** One line of a width that a terminal has. */
+/** Row of the list, narrow enough for a terminal. */
 const listed = (one: LoggedRequest): string[] => [
   one.request_id,
-  new Date(one.created_at * 1000).toISOString().slice(5, 16).replace("T", " "),
+  isoTime(one.created_at).slice(5, 16).replace("T", " "),
   one.model,
   one.end_reason,
   String(one.total_ms),
@@ -129,9 +109,9 @@ const described = (one: LoggedRequest): string =>
   [
     `${one.request_id}${one.attempt === 1 ? "" : `, attempt ${one.attempt}`}`,
     `model    ${one.model}`,
-    `made     ${new Date(one.created_at * 1000).toISOString()}`,
+    `created  ${isoTime(one.created_at)}`,
     `ended    ${one.end_reason}`,
-    `time     ${one.queue_ms} ms waited, first byte after ${one.first_byte_ms} ms, ${one.total_ms} ms in all`,
+    `time     ${one.queue_ms} ms queued, first byte after ${one.first_byte_ms} ms, ${one.total_ms} ms total`,
     `tokens   ${one.input_tokens} in, ${one.output_tokens} out`,
     `cost     USD ${usd(one.cost)}`,
   ].join("\n");

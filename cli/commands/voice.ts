@@ -1,22 +1,17 @@
-// `stoker voice`: voices of the account, made from recordings, beside those that the served models come with.
 import { basename } from "node:path";
 import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { localBlob } from "../local-file.ts";
 import { calledInFull, meantBy } from "../meant-by.ts";
 import { openTerminal, type Terminal } from "../terminal.ts";
 
-interface Voice {
-  readonly voice_id: string;
-  readonly name: string;
-  readonly description: string;
-  readonly kind?: string;
-}
+type Voice = Responses["GET /v1/voices/{voice_id}"];
 
 export function addVoice(program: Command): void {
   const voice = program.command("voice").description("voices for text to speech");
   voice
     .command("list")
-    .description("your own voices and those that the served models come with")
+    .description("list your voices and the presets of served models")
     .action(async (_flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const { voices } = await terminal.api.call<{ voices: Voice[] }>("GET", "/v1/voices");
@@ -29,7 +24,7 @@ export function addVoice(program: Command): void {
     });
   voice
     .command("add <name> <recordings...>")
-    .description("mix a voice from recordings of one speaker (wav, mp3, flac, ogg, m4a, webm); no clone")
+    .description("create a mixed voice from recordings of one speaker (wav, mp3, flac, ogg, m4a, webm); not a clone")
     .option("--description <text>", "shown in lists")
     .action(async (name: string, recordings: string[], { description }: { description?: string }, command: Command) => {
       const terminal = openTerminal(command);
@@ -41,9 +36,9 @@ export function addVoice(program: Command): void {
     });
   voice
     .command("edit <voice>")
-    .description("rename a voice: by its id, its name, or the beginning of either")
-    .requiredOption("--name <name>", "its name from now on")
-    .option("--description <text>", "shown in lists; none without this")
+    .description("rename a voice, given by id, name or prefix of either")
+    .requiredOption("--name <name>", "new name")
+    .option("--description <text>", "shown in lists; removed if omitted")
     .action(async (given: string, { name, description }: { name: string; description?: string }, command: Command) => {
       const terminal = openTerminal(command);
       const id = await idOf(terminal, given);
@@ -51,20 +46,20 @@ export function addVoice(program: Command): void {
       form.set("name", name);
       if (description !== undefined) form.set("description", description);
       const edited = await terminal.api.upload<Voice>(`/v1/voices/${encodeURIComponent(id)}/edit`, form);
-      terminal.show(edited, (one) => `${one.voice_id} is called ${one.name}`);
+      terminal.show(edited, (one) => `${one.voice_id} renamed to ${one.name}`);
     });
   voice
     .command("delete <voice>")
-    .description("delete a voice of your own: by its id or its name, in full")
+    .description("delete one of your voices, given by its full id or name")
     .action(async (given: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const id = await idOf(terminal, given, calledInFull);
-      const ended = await terminal.api.call("DELETE", `/v1/voices/${encodeURIComponent(id)}`);
-      terminal.show(ended, () => `${id} is deleted.`);
+      const deleted = await terminal.api.call("DELETE", `/v1/voices/${encodeURIComponent(id)}`);
+      terminal.show(deleted, () => `${id} deleted`);
     });
 }
 
-/** Presets are left to the server: it says that they cannot be changed. */
+/** Omits presets: the server reports that they cannot be changed. */
 async function idOf({ api }: Terminal, given: string, find = meantBy): Promise<string> {
   const { voices } = await api.call<{ voices: Voice[] }>("GET", "/v1/voices");
   const own = voices.filter(({ kind }) => kind !== "preset");

@@ -1,41 +1,21 @@
-// Webhooks of native inference: the secret that signs them, the log of calls, and whether a call is genuine.
+// Webhooks of native inference: signing secret, log of deliveries, verification and test.
+
+import { randomBytes } from "node:crypto";
 import { buffer } from "node:stream/consumers";
 import { Argument, type Command } from "commander";
 import { Webhook } from "standardwebhooks";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { unixSeconds } from "../../proto/unix-seconds.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import { readLocalFile } from "../local-file.ts";
 import { between } from "../option-values.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
-import { addWebhookTest } from "./webhook-test.ts";
+import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
 
-interface Secret {
-  readonly secret: string;
-  /** Unix seconds. */
-  readonly previous_secret_expires_at: number | null;
-}
+type Secret = Responses["GET /v1/webhooks/secret"];
 
-interface Delivery {
-  readonly id: string;
-  readonly request_id: string;
-  readonly url: string;
-  readonly state: string;
-  readonly error_message: string | null;
-  readonly attempts: number;
-  readonly last_status: number | null;
-  readonly last_outcome: string | null;
-  /** Unix seconds. */
-  readonly created_at: number;
-}
+type Delivery = Responses["GET /v1/webhooks/deliveries"]["deliveries"][number];
 
-interface DeliveryWithHistory extends Delivery {
-  readonly history: readonly {
-    readonly at: number;
-    readonly duration_ms: number;
-    readonly outcome: string;
-    readonly status: number | null;
-    readonly answer: string;
-  }[];
-}
+type DeliveryWithHistory = Responses["GET /v1/webhooks/deliveries/{webhook_id}"];
 
 interface VerifyFlags {
   readonly id: string;
@@ -45,11 +25,11 @@ interface VerifyFlags {
 }
 
 export function addWebhook(program: Command): void {
-  const webhook = program.command("webhook").description("calls that answer requests sent with `webhook`");
+  const webhook = program.command("webhook").description("deliveries of requests sent with `webhook`");
   webhook
     .command("secret")
     .description("print the secret that signs the account's webhooks")
-    .addArgument(new Argument("[act]", "rotate: replace it first").choices(["rotate"]))
+    .addArgument(new Argument("[act]", "rotate: replace the secret first").choices(["rotate"]))
     .action(async (act: string | undefined, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       if (act === "rotate") await rotate(terminal);
@@ -57,18 +37,18 @@ export function addWebhook(program: Command): void {
     });
   webhook
     .command("rotate")
-    .description("replace the secret; the one before signs as well for 24 hours")
+    .description("replace the secret; the old secret stays valid for 24 hours")
     .action((_flags: object, command: Command) => rotate(openTerminal(command)));
   webhook
     .command("list")
     .alias("log")
-    .description("calls of the last 7 days, newest first")
-    .option("--limit <n>", "how many (default: 20)", between(1, 100), 20)
+    .description("list deliveries of the last 7 days, newest first")
+    .option("--limit <n>", "maximum number of deliveries", between(1, 100), 20)
     .action(async ({ limit }: { limit: number }, command: Command) => {
       const terminal = openTerminal(command);
       const path = `/v1/webhooks/deliveries?limit=${limit}`;
       const { deliveries } = await terminal.api.call<{ deliveries: Delivery[] }>("GET", path);
-      terminal.rows(deliveries, ["ID", "STATE", "TRIES", "LAST", "MADE"], (one) => [
+      terminal.rows(deliveries, ["ID", "STATE", "ATTEMPTS", "LAST", "CREATED"], (one) => [
         one.id,
         one.state,
         String(one.attempts),
@@ -78,40 +58,40 @@ export function addWebhook(program: Command): void {
     });
   webhook
     .command("info <id>")
-    .description("one call with its attempts; its id is the header `webhook-id`")
+    .description("show a delivery and its attempts; the id is the header `webhook-id`")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
-      terminal.show(await terminal.api.call<DeliveryWithHistory>("GET", pathOf(id)), told);
+      terminal.show(await terminal.api.call<DeliveryWithHistory>("GET", pathOf(id)), deliveryText);
     });
   webhook
     .command("replay <id>")
-    .description("make a call that has ended again, with the same id and body")
+    .description("send a finished delivery again, with the same id and body")
     .action(async (id: string, _flags: object, command: Command) => {
       const terminal = openTerminal(command);
       const one = await terminal.api.call<DeliveryWithHistory>("POST", `${pathOf(id)}/replay`);
-      terminal.show(one, ({ url }) => `${id} is on its way again to ${url}`);
+      terminal.show(one, ({ url }) => `Sending ${id} to ${url} again`);
     });
   webhook
     .command("verify [file]")
     .description(
-      "is a call genuine? Takes its body as it came, from a file or standard input, and three of its headers",
+      "verify the signature of a delivery, from its unchanged body (file or standard input) and three headers",
     )
     .requiredOption("--id <text>", "header `webhook-id`")
     .requiredOption("--timestamp <text>", "header `webhook-timestamp`")
     .requiredOption("--signature <text>", "header `webhook-signature`")
     .option(
       "--secret-file <path>",
-      "holds the secret (default: STOKER_WEBHOOK_SECRET, else the server is asked for it)",
+      "file with the secret (default: STOKER_WEBHOOK_SECRET, otherwise read from the server)",
     )
     .action(verify);
-  addWebhookTest(webhook, secretOf);
+  addTest(webhook);
 }
 
 async function rotate(terminal: Terminal): Promise<void> {
   const made = await terminal.api.call<Secret>("POST", "/v1/webhooks/secret/rotate");
   terminal.show(made, ({ secret }) => secret);
   if (made.previous_secret_expires_at !== null)
-    terminal.progress(`The secret before it signs as well until ${moment(made.previous_secret_expires_at)}.`);
+    terminal.progress(`The old secret stays valid until ${moment(made.previous_secret_expires_at)}.`);
 }
 
 async function verify(file: string | undefined, flags: VerifyFlags, command: Command): Promise<void> {
@@ -122,23 +102,23 @@ async function verify(file: string | undefined, flags: VerifyFlags, command: Com
     secretFile === undefined ? process.env["STOKER_WEBHOOK_SECRET"] : readLocalFile(secretFile).toString().trim();
   const secret = given || (await secretOf(terminal)).secret;
   try {
-    // Compares in constant time, and refuses what is more than five minutes old or ahead.
+    // Compares in constant time and rejects timestamps more than five minutes off.
     new Webhook(secret).verify(body, {
       "webhook-id": id,
       "webhook-timestamp": timestamp,
       "webhook-signature": signature,
     });
   } catch (error) {
-    const why = error instanceof Error ? error.message : "the signature does not fit";
-    throw new CliError(`The call is not genuine, or too old: ${why}.`, exitCode.failed, { cause: error });
+    const why = error instanceof Error ? error.message : "the signature does not match";
+    throw new CliError(`Verification failed: ${why}.`, exitCode.failed, { cause: error });
   }
-  terminal.show({ id, genuine: true }, () => `${id} is genuine. Take each id once: a call may come again.`);
+  terminal.show({ id, genuine: true }, () => `${id} is genuine. Process each id once: a delivery may be repeated.`);
 }
 
 const secretOf = (terminal: Terminal): Promise<Secret> => terminal.api.call<Secret>("GET", "/v1/webhooks/secret");
 const pathOf = (id: string): string => `/v1/webhooks/deliveries/${encodeURIComponent(id)}`;
 
-function told(one: DeliveryWithHistory): string {
+function deliveryText(one: DeliveryWithHistory): string {
   const attempts = one.history.map(
     ({ at, duration_ms, outcome, status, answer }) =>
       `${moment(at)}  ${status ?? outcome}  ${duration_ms} ms  ${answer.replaceAll(/\s+/g, " ").slice(0, 200)}`,
@@ -147,4 +127,62 @@ function told(one: DeliveryWithHistory): string {
   return [`${one.id} of request ${one.request_id} to ${one.url}: ${one.state}`, ...why, ...attempts].join("\n");
 }
 
-const moment = (unixSeconds: number): string => `${new Date(unixSeconds * 1000).toISOString().slice(0, 19)}Z`;
+const moment = (seconds: number): string => `${isoTime(seconds).slice(0, 19)}Z`;
+
+/** Same limit as on the server. */
+const testLimitMs = 20_000;
+
+const example = {
+  request_id: "R7X9fdlIaF5GlVisBAi5xR3E",
+  inference_status: { status: "succeeded", runtime_ms: 228, cost: 0.000114 },
+  results: { results: [{ generated_text: "This is a test." }], num_tokens: 5, num_input_tokens: 4 },
+};
+
+function addTest(webhook: Command): void {
+  webhook
+    .command("test <url>")
+    .description("send a signed example delivery to a receiver from this machine; not recorded in the log")
+    .action(async (url: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      if (!URL.canParse(url)) throw new CliError(`Invalid URL ${url}.`, exitCode.wrongUsage);
+      const { secret } = await secretOf(terminal);
+      const startMs = performance.now();
+      const { id, status } = await call(url, secret);
+      const ms = Math.round(performance.now() - startMs);
+      if (status >= 300 && status < 400)
+        throw new CliError(
+          `${url} returned ${status}. Redirects are not followed; use the final URL.`,
+          exitCode.failed,
+        );
+      if (status < 200 || status >= 300)
+        throw new CliError(`${url} returned ${status}. The server would retry; return 2xx.`, exitCode.failed);
+      terminal.show({ id, status, duration_ms: ms }, () => `${url} accepted ${id}: ${status} in ${ms} ms`);
+    });
+}
+
+async function call(url: string, secret: string): Promise<{ readonly id: string; readonly status: number }> {
+  const id = `msg_test${randomBytes(8).toString("hex")}`;
+  const body = JSON.stringify(example);
+  const at = new Date();
+  try {
+    const { status, body: answer } = await fetch(url, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "user-agent": "stoker-webhooks/1",
+        "webhook-id": id,
+        "webhook-timestamp": String(unixSeconds(at.getTime())),
+        "webhook-signature": new Webhook(secret).sign(id, at, body),
+      },
+      body,
+      redirect: "manual",
+      signal: AbortSignal.timeout(testLimitMs),
+    });
+    await answer?.cancel();
+    return { id, status };
+  } catch (cause) {
+    const isLate = cause instanceof DOMException && cause.name === "TimeoutError";
+    const message = isLate ? `No response from ${url} within ${testLimitMs / 1000} s.` : `Could not reach ${url}.`;
+    throw new CliError(message, isLate ? exitCode.timedOut : exitCode.unavailable, { cause });
+  }
+}

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -7,30 +8,17 @@ import { Ago } from "../parts/ago.ts";
 import { Field, Form } from "../parts/form.ts";
 import { type Column, Table } from "../parts/table.ts";
 
-interface Account {
-  readonly uid: string;
-  readonly email: string;
-  readonly display_name: string;
-  readonly is_admin: boolean;
-  readonly suspended: boolean;
-  readonly suspend_reason: string | null;
-  readonly funds_usd: number | null;
-  readonly spent_usd: number;
-  readonly created_at: number;
-}
+type Account = Page["accounts"][number];
 
-interface Page {
-  readonly accounts: readonly Account[];
-  readonly next_cursor: string | null;
-}
+type Page = Responses["GET /v1/admin/accounts"];
 
 export function Accounts(): View {
   const api = useApi();
   const [chosen, setChosen] = useState("");
-  // One per act: a click too many credits nothing twice.
+  // Idempotency key of the credit, so that a repeated click credits once.
   const [reference, setReference] = useState(newReference);
   const [credit, setCredit] = useState("0");
-  // As many as a person looks through; a search on the server finds the others.
+  // The newest 200. The CLI searches all accounts on the server.
   const accounts = useLoaded(() => api.call<Page>("GET", "/v1/admin/accounts?limit=200"), [api], 30_000);
   const act = async ({ uid = "", what, note, amount, reference }: Readonly<Record<string, string>>) => {
     const path = `/v1/admin/accounts/${encodeURIComponent(uid)}`;
@@ -41,9 +29,10 @@ export function Accounts(): View {
         { amount_usd: Number(amount), note },
         { "idempotency-key": reference ?? "" },
       );
+    else if (what === "factors") await api.call("DELETE", `${path}/factors`);
     else await api.call("POST", `${path}/${what}`, { note });
     setReference(newReference());
-    // Whoever presses once more gives nothing once more.
+    // Reset, so that a second click grants nothing.
     setCredit("0");
     await accounts.reload();
   };
@@ -61,33 +50,62 @@ export function Accounts(): View {
     },
     { name: "Spent", value: (one) => one.spent_usd, show: (one) => usd(one.spent_usd) },
     {
-      name: "Standing",
-      value: (one) => (one.suspended ? `suspended: ${one.suspend_reason}` : "good"),
-      show: (one) => (one.suspended ? `▲ suspended: ${one.suspend_reason}` : "● good"),
+      name: "Status",
+      value: (one) => (one.suspended ? `suspended: ${one.suspend_reason}` : "active"),
+      show: (one) => (one.suspended ? `▲ suspended: ${one.suspend_reason}` : "● active"),
     },
-    { name: "Made", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
+    { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
     {
       name: "",
       value: () => null,
       show: (one) =>
-        html`<button type="button" class="second small" onClick=${() => setChosen(one.uid)}>Choose</button>`,
+        html`<button type="button" class="second small" onClick=${() => setChosen(one.uid)}>Select</button>`,
     },
   ];
   return shown(
     accounts,
     ({ accounts: rows, next_cursor: more }) => html`
-    <${Table} name="accounts" rows=${rows} columns=${columns} keyOf=${(one: Account) => one.uid} empty="No account." />
-    ${more && html`<p class="quiet">The newest 200. <code>stoker admin account list --search TEXT</code> finds the others.</p>`}
-    <h2>Act on an account</h2>
-    <${Form} act="Do it" done="Done." onSend=${act}>
+    <${Table} name="accounts" rows=${rows} columns=${columns} keyOf=${(one: Account) => one.uid} empty="No accounts." />
+    ${more && html`<p class="quiet">Only the newest 200 accounts are shown. Search all accounts with <code>stoker admin account list --search TEXT</code>.</p>`}
+    <h2>Change an account</h2>
+    <${Form} act="Apply" done="Applied." onSend=${act}>
       <${Field} label="Account" name="uid" value=${chosen} onValue=${setChosen} required />
-      <label>What<select name="what"><option value="credit">give credit</option><option value="suspend">suspend</option><option value="lift">lift every suspension</option></select></label>
-      <${Field} label="Credit, USD" name="amount" type="number" step="0.01" value=${credit} onValue=${setCredit} required hint="Negative takes back." />
-      <${Field} label="Reference of the credit" name="reference" hint="It is given once per reference, however often it is sent." value=${reference}
+      <label>Action<select name="what"><option value="credit">Grant credit</option><option value="suspend">Suspend</option><option value="lift">Lift all suspensions</option>
+        <option value="factors">Remove second factors</option></select></label>
+      <${Field} label="Credit (USD)" name="amount" type="number" step="0.01" value=${credit} onValue=${setCredit} required hint="A negative amount is a correction." />
+      <${Field} label="Reference" name="reference" hint="Each reference is credited once." value=${reference}
         onValue=${setReference} />
-      <${Field} label="Note, for the audit trail" name="note" maxlength="1000" required />
-    <//>`,
+      <${Field} label="Note for the audit log" name="note" maxlength="1000" required />
+    <//>
+    <${SignInPolicy} />`,
   );
 }
 
 const newReference = (): string => `console-${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
+
+type Policy = Responses["GET /v1/admin/sign-in-policy"];
+
+const policyPath = "/v1/admin/sign-in-policy";
+const choices = [
+  ["none", "no accounts"],
+  ["operators", "operator accounts"],
+  ["all", "all accounts"],
+] as const;
+
+/** Policy for second factors. */
+function SignInPolicy(): View {
+  const api = useApi();
+  const policy = useLoaded(() => api.call<Policy>("GET", policyPath), [api]);
+  const set = async ({ required }: Readonly<Record<string, string>>) => {
+    await api.call("PUT", policyPath, { second_factor: required });
+    await policy.reload();
+  };
+  return html`<h2>Sign-in</h2>${shown(
+    policy,
+    ({ second_factor: required }) => html`<${Form} act="Save policy" done="Saved." onSend=${set}>
+      <label>Require a second factor for<select name="required">${choices.map(
+        ([value, text]) => html`<option value=${value} selected=${value === required}>${text}</option>`,
+      )}</select><small>Accounts without one can then only set one up. API keys keep working.</small></label>
+    <//>`,
+  )}`;
+}

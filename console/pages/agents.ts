@@ -11,8 +11,8 @@ import { type Column, Table } from "../parts/table.ts";
 import { go, useFilter } from "../place.ts";
 
 const states = [
-  ["", "those not deleted"],
-  ["inactive", "failed and deleted ones"],
+  ["", "not deleted"],
+  ["inactive", "failed and deleted"],
 ] as const;
 
 export function Agents(): View {
@@ -27,16 +27,16 @@ export function Agents(): View {
   const create = async ({ name, what = "" }: Readonly<Record<string, string>>) => {
     const [type, plan] = JSON.parse(what) as [string, string];
     const body = { name, agent_type_id: type, plan_id: plan };
-    const made = await api.call<{ readonly instance_id: string }>("POST", "/v1/agent", body);
-    go(`/agents/${encodeURIComponent(made.instance_id)}`);
+    const created = await api.call<{ readonly instance_id: string }>("POST", "/v1/agent", body);
+    go(`/agents/${encodeURIComponent(created.instance_id)}`);
   };
   return html`<div class="bar"><${Choice} label="Show" value=${state} options=${states} onChoice=${setState} /></div>
     ${shown(
       agents,
       (rows) => html`<${Table} name="agents" rows=${rows} columns=${columns} keyOf=${(one: AgentInstance) => one.id}
-        empty="None. An agent instance is a program that goes on running, with a volume that is backed up: create one below." />`,
+        empty="No agents. An agent instance is a long-running container with a backed-up volume." />`,
     )}
-    <h2>Create one</h2>
+    <h2>Create an agent</h2>
     ${shown(catalog, (types) => {
       const choices = Object.entries(types).flatMap(([type, { pretty_name: name, plans }]) =>
         plans.map((plan) => ({
@@ -45,10 +45,10 @@ export function Agents(): View {
         })),
       );
       return choices.length === 0
-        ? html`<p>This installation offers none: its operator has put no type into the catalogue.</p>`
-        : html`<${Form} act="Create it" onSend=${create}>
-          <${Field} label="Name of the agent" name="name" maxlength="64" required />
-          <label>What it is<select name="what">${choices.map((one) => html`<option value=${one.value}>${one.text}</option>`)}</select></label>
+        ? html`<p>No agent types are available. The operator configures them in the catalogue.</p>`
+        : html`<${Form} act="Create" onSend=${create}>
+          <${Field} label="Agent name" name="name" maxlength="64" required />
+          <label>Type<select name="what">${choices.map((one) => html`<option value=${one.value}>${one.text}</option>`)}</select></label>
         <//>`;
     })}`;
 }
@@ -60,13 +60,13 @@ const columns: readonly Column<AgentInstance>[] = [
     show: (one) => html`<a href=${`/console/agents/${encodeURIComponent(one.id)}`}>${one.name}</a>`,
   },
   {
-    name: "State",
+    name: "Status",
     value: (one) => one.state,
     show: (one) =>
-      html`<${Status} of=${one.state} />${one.operation && html`<br /><small>${one.operation} runs</small>`}`,
+      html`<${Status} of=${one.state} />${one.operation && html`<br /><small>${one.operation} in progress</small>`}`,
   },
   { name: "Type", value: (one) => `${one.agent_type} ${one.version}` },
   { name: "Per hour", value: (one) => one.price_per_hour, show: (one) => usd(one.price_per_hour) },
   { name: "Last backup", value: (one) => one.last_backup_ts, show: (one) => html`<${Ago} at=${one.last_backup_ts} />` },
-  { name: "Why", value: (one) => one.fail_reason ?? "" },
+  { name: "Reason", value: (one) => one.fail_reason ?? "" },
 ];

@@ -1,4 +1,5 @@
-// Batches: how far each is, why it failed, and where its results are. One is made with a key, which a browser has not.
+// Batches with progress and results. Creating one requires an API key, which the browser does not have.
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { count } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -11,18 +12,7 @@ import { type Column, Table } from "../parts/table.ts";
 import { serverUrl } from "../visitor.ts";
 import { contentOf, type FilePage, type StoredFile } from "./files.ts";
 
-interface Batch {
-  readonly id: string;
-  readonly endpoint: string;
-  readonly model: string | null;
-  readonly status: string;
-  readonly errors: { readonly data: readonly { readonly line: number | null; readonly message: string }[] } | null;
-  readonly output_file_id: string | null;
-  readonly error_file_id: string | null;
-  readonly created_at: number;
-  readonly expires_at: number;
-  readonly request_counts: { readonly total: number; readonly completed: number; readonly failed: number };
-}
+type Batch = Responses["GET /v1/batches/{batch_id}"];
 
 const running = ["validating", "in_progress", "finalizing"];
 
@@ -39,30 +29,30 @@ export function Batches(): View {
       value: (one) => one.id,
       show: (one) => html`<code>${one.id}</code><br /><span class="quiet">${one.model ?? ""} ${one.endpoint}</span>`,
     },
-    { name: "State", value: (one) => one.status, show: (one) => html`<${Status} of=${one.status} />` },
+    { name: "Status", value: (one) => one.status, show: (one) => html`<${Status} of=${one.status} />` },
     {
-      name: "Lines done",
+      name: "Completed",
       value: (one) => one.request_counts.completed,
       show: ({ request_counts: lines }) =>
         html`${count(lines.completed)} of ${count(lines.total)}${lines.failed > 0 && html`, ✕ ${count(lines.failed)} failed`}`,
     },
-    { name: "Why", value: whyOf },
+    { name: "Reason", value: reasonOf },
     {
       name: "Results",
       value: (one) => one.output_file_id ?? "",
       show: (
         one,
-      ) => html`${one.output_file_id && html`<a href=${contentOf(one.output_file_id)} download=${`${one.id}.jsonl`}>answers</a> `}
+      ) => html`${one.output_file_id && html`<a href=${contentOf(one.output_file_id)} download=${`${one.id}.jsonl`}>results</a> `}
         ${one.error_file_id && html`<a href=${contentOf(one.error_file_id)} download=${`${one.id}-errors.jsonl`}>failures</a>`}`,
     },
-    { name: "Made", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
+    { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
     {
       name: "",
       value: () => null,
       show: (one) =>
         running.includes(one.status) &&
         html`<${Act} label="Cancel" command=${`stoker batch cancel ${one.id}`}
-          sure="Cancel it? No further line is begun; what was answered is kept, and billed."
+          sure="Cancel this batch? Completed requests are kept and billed."
           onAct=${async () => {
             await api.call("POST", `/v1/batches/${encodeURIComponent(one.id)}/cancel`);
             await batches.reload();
@@ -72,22 +62,22 @@ export function Batches(): View {
   return html`${shown(
     batches,
     (rows) => html`<${Table} name="batches" rows=${rows} columns=${columns} keyOf=${(one: Batch) => one.id}
-      empty=${html`No batch yet. It answers the requests of a <a href="/console/files">file</a> in the background within 24 hours, cheaper than one by one.`} />`,
-  )}<${Beginning} />`;
+      empty=${html`No batches. A batch runs the requests of a <a href="/console/files">file</a> in the background within 24 hours, at a lower price.`} />`,
+  )}<${CreateCommands} />`;
 }
 
-function whyOf({ errors }: Batch): string {
+function reasonOf({ errors }: Batch): string {
   const [first, ...others] = errors?.data ?? [];
   if (!first) return "";
   const line = first.line === null ? "" : `Line ${first.line}: `;
   return `${line}${first.message}${others.length > 0 ? ` (and ${others.length} more)` : ""}`;
 }
 
-function Beginning(): View {
+function CreateCommands(): View {
   const api = useApi();
   const files = useLoaded(async () => (await api.call<FilePage>("GET", "/v1/files?purpose=batch&limit=1")).data, [api]);
-  return html`<h2>Begin one</h2>
-    <p>Its lines are billed to the key that begins it, so a program or the command line does:</p>
+  return html`<h2>Create a batch</h2>
+    <p>A batch is billed to the API key that creates it. Use the command line or the API:</p>
     ${shown(files, ([newest]) => html`<${Code} text=${"stoker batch create requests.jsonl --wait"} /><${Code} text=${curlOf(newest)} />`)}`;
 }
 

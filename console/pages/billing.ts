@@ -1,5 +1,5 @@
-// Money of the account: what is left, what limits it, how it is filled up, and the invoices.
-import type { SuspendReason } from "../../proto/suspend-reason.ts";
+// Funds, limit, top-up and invoices of the account.
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { usd, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -9,30 +9,11 @@ import { Ago } from "../parts/ago.ts";
 import { Field, Form } from "../parts/form.ts";
 import { Status } from "../parts/status.ts";
 import { type Column, Table } from "../parts/table.ts";
-import { suspensionInWords } from "../words.ts";
+import { suspensionOf } from "../words.ts";
 
-interface Checklist {
-  readonly payments_balance: number;
-  readonly recent: number;
-  readonly limit: number | null;
-  readonly suspend_reason: SuspendReason | null;
-  readonly payment_method: boolean;
-  readonly topup: boolean;
-  readonly topup_amount: number;
-  readonly topup_threshold: number;
-  readonly topup_failed: boolean;
-}
+type Checklist = Responses["GET /payment/checklist"];
 
-interface Invoice {
-  readonly id: string;
-  readonly status: string;
-  readonly total: number;
-  readonly amount_due: number;
-  readonly created: number;
-  readonly due_date: number;
-  readonly period: string;
-  readonly hosted_invoice_url: string;
-}
+type Invoice = Responses["GET /payment/invoices"]["invoices"][number];
 
 export function Billing(): View {
   const api = useApi();
@@ -47,28 +28,28 @@ export function Billing(): View {
     ${shown(
       invoices,
       (rows) => html`<${Table} name="invoices" rows=${rows} columns=${invoiceColumns} keyOf=${(one: Invoice) => one.id}
-        empty="No month has been closed yet. An invoice is made when a month (UTC) ends." />`,
+        empty="No invoices. An invoice is created at the end of each month (UTC)." />`,
     )}`;
 }
 
 function Funds({ list }: { list: Checklist }): View {
-  // What the server writes as a balance has the sign of a debt.
+  // The API returns the balance as a debt.
   const funds = -list.payments_balance - list.recent;
-  const reason = list.suspend_reason && suspensionInWords(list.suspend_reason);
-  return html`<p class="large" id="funds"><strong>${usd(funds)}</strong> ${funds < 0 ? "owed" : "left to spend"}</p>
+  const reason = list.suspend_reason && suspensionOf(list.suspend_reason);
+  return html`<p class="large" id="funds"><strong>${usd(funds)}</strong> ${funds < 0 ? "owed" : "available"}</p>
     <dl>
       <dt>Used since the last invoice</dt><dd>${usd(list.recent)}</dd>
-      <dt>Monthly limit</dt><dd>${list.limit === null ? "none" : `${usd(list.limit)}, of which ${usd(Math.max(0, list.limit - list.recent))} are left`}</dd>
-      <dt>Top-up</dt><dd>${topupInWords(list)}</dd>
-      <dt>Means of payment</dt><dd>${list.payment_method ? "on file" : "none on file"}</dd>
-      <dt>Standing</dt><dd>${reason ? `▲ ${reason.why} ${reason.act}.` : "● in good standing"}</dd>
+      <dt>Monthly limit</dt><dd>${list.limit === null ? "none" : `${usd(list.limit)}, ${usd(Math.max(0, list.limit - list.recent))} left`}</dd>
+      <dt>Automatic top-up</dt><dd>${topupText(list)}</dd>
+      <dt>Payment method</dt><dd>${list.payment_method ? "on file" : "none on file"}</dd>
+      <dt>Status</dt><dd>${reason ? `▲ ${reason.why} ${reason.act}.` : "● active"}</dd>
     </dl>`;
 }
 
-function topupInWords({ topup, topup_amount, topup_threshold, topup_failed }: Checklist): string {
+function topupText({ topup, topup_amount, topup_threshold, topup_failed }: Checklist): string {
   if (!topup) return "off";
-  const rule = `${usdOfCents(topup_amount)} whenever less than ${usdOfCents(topup_threshold)} is left`;
-  return topup_failed ? `▲ ${rule}; the last one failed, so none is tried until it is set anew` : rule;
+  const rule = `${usdOfCents(topup_amount)} when funds fall below ${usdOfCents(topup_threshold)}`;
+  return topup_failed ? `▲ ${rule}; disabled because the last one failed. Save it again to enable it.` : rule;
 }
 
 const cents = (text = ""): number => Math.round(Number(text) * 100);
@@ -101,28 +82,28 @@ function Acts({ checklist, list }: { checklist: Loaded<Checklist>; list: Checkli
       `/payment/billing-portal?${new URLSearchParams({ return_url: back })}`,
     );
     if (new URL(url).pathname === location.pathname)
-      throw new Error("There is no portal: the operator of this server credits payments by hand.");
+      throw new Error("No billing portal. The operator of this server credits payments manually.");
     location.assign(url);
   };
 
   return html`<div class="cards">
     <section><h2>Add funds</h2>
-      <${Form} act="Add funds" done="Asked for. The operator credits it once it is paid." onSend=${addFunds}>
-        <${Field} label="USD" name="amount" type="number" min="1" max="1000000" step="0.01" required />
+      <${Form} act="Add funds" done="Requested. The operator credits it after payment." onSend=${addFunds}>
+        <${Field} label="Amount (USD)" name="amount" type="number" min="1" max="1000000" step="0.01" required />
       <//>
       <${Act} label="Card and address" onAct=${openPortal} />
     </section>
     <section><h2>Monthly limit</h2>
-      <${Form} act="Set the limit" done="Set." onSend=${setLimit}>
+      <${Form} act="Save limit" done="Saved." onSend=${setLimit}>
         <${Field} label="USD per month (UTC)" name="limit" type="number" min="0" step="0.01" placeholder="no limit"
-          value=${list.limit ?? ""} hint="Requests are refused once it is reached." />
+          value=${list.limit ?? ""} hint="Requests are rejected at the limit." />
       <//>
     </section>
-    <section><h2>Top-up</h2>
-      <${Form} act="Set the top-up" done="Set." onSend=${setTopup}>
-        <label class="check"><input type="checkbox" name="enabled" defaultChecked=${list.topup} /> On</label>
-        <${Field} label="Charge, USD" name="amount" type="number" min="0" step="0.01" value=${list.topup_amount / 100} />
-        <${Field} label="when less is left than, USD" name="threshold" type="number" min="0" step="0.01"
+    <section><h2>Automatic top-up</h2>
+      <${Form} act="Save top-up" done="Saved." onSend=${setTopup}>
+        <label class="check"><input type="checkbox" name="enabled" defaultChecked=${list.topup} /> Enabled</label>
+        <${Field} label="Amount (USD)" name="amount" type="number" min="0" step="0.01" value=${list.topup_amount / 100} />
+        <${Field} label="Threshold (USD)" name="threshold" type="number" min="0" step="0.01"
           value=${list.topup_threshold / 100} />
       <//>
     </section>
@@ -137,6 +118,6 @@ const invoiceColumns: readonly Column<Invoice>[] = [
   },
   { name: "Status", value: (one) => one.status, show: (one) => html`<${Status} of=${one.status} />` },
   { name: "Total", value: (one) => one.total / 100, show: (one) => usdOfCents(one.total) },
-  { name: "Still due", value: (one) => one.amount_due / 100, show: (one) => usdOfCents(one.amount_due) },
-  { name: "Due", value: (one) => one.due_date, show: (one) => html`<${Ago} at=${one.due_date} />` },
+  { name: "Amount due", value: (one) => one.amount_due / 100, show: (one) => usdOfCents(one.amount_due) },
+  { name: "Due date", value: (one) => one.due_date, show: (one) => html`<${Ago} at=${one.due_date} />` },
 ];

@@ -1,6 +1,7 @@
-// One deployment: what it does, why it does not, what it costs, and what can be done about it.
+// Page of a deployment: status, cost, scale, latency and log.
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
-import { type Deployment, gpusInWords, instancesInWords, progressInWords } from "../deployment.ts";
+import { type Deployment, gpusText, instancesText, progressText } from "../deployment.ts";
 import { count, usd, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
@@ -8,23 +9,11 @@ import { Act } from "../parts/act.ts";
 import { Ago } from "../parts/ago.ts";
 import { DeploymentSeries } from "../parts/deployment-series.ts";
 import { Field, Form } from "../parts/form.ts";
-import { Log } from "../parts/log.ts";
 import { Status } from "../parts/status.ts";
 
-interface Use {
-  readonly requests: number;
-  /** Cents. */
-  readonly total_amount: number;
-  readonly errors: number;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly avg95_time: number;
-}
+type Use = Responses["GET /deploy/{deploy_id}/stats"];
 
-interface Offer {
-  readonly gpu_config: string;
-  readonly usd_per_hour: number;
-}
+type Offer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
 
 export function DeploymentPage({ id }: { id: string }): View {
   const api = useApi();
@@ -50,18 +39,18 @@ export function DeploymentPage({ id }: { id: string }): View {
     const isStopped = one.status === "stopped" || one.status === "failed";
     const isGone = one.status === "deleted";
     return html`<h2>${one.model_name}</h2>
-      <p class="large"><${Status} of=${one.status} /> <span class="quiet">${instancesInWords(one)}</span></p>
+      <p class="large"><${Status} of=${one.status} /> <span class="quiet">${instancesText(one)}</span></p>
       ${
-        progressInWords(one) &&
-        html`<p>${progressInWords(one)}
+        progressText(one) &&
+        html`<p>${progressText(one)}
         <meter min="0" max=${one.progress?.total_bytes || 1} value=${one.progress?.done_bytes ?? 0}></meter></p>`
       }
       ${one.progress?.trouble && html`<p>${one.progress.trouble}</p>`}
-      ${one.fail_reason && html`<section aria-label="Why it failed"><h2>Why it failed</h2><pre class="log">${one.fail_reason}</pre></section>`}
-      ${one.update_error && html`<section><h2>Why the update was taken back</h2><pre class="log">${one.update_error}</pre></section>`}
+      ${one.fail_reason && html`<section aria-label="Failure"><h2>Failure</h2><pre class="log">${one.fail_reason}</pre></section>`}
+      ${one.update_error && html`<section><h2>Update rolled back</h2><pre class="log">${one.update_error}</pre></section>`}
       ${
         one.pending_reasons.length > 0 &&
-        html`<h2>Why it is pending</h2><ul>${one.pending_reasons.map(({ host, why }) => html`<li><b>${host || "Every host"}</b>: ${why}</li>`)}</ul>`
+        html`<h2>Pending</h2><ul>${one.pending_reasons.map(({ host, why }) => html`<li><b>${host || "All hosts"}</b>: ${why}</li>`)}</ul>`
       }
       ${
         !isGone &&
@@ -69,30 +58,30 @@ export function DeploymentPage({ id }: { id: string }): View {
           isStopped
             ? html`<${Act} label="Start" command=${`stoker deploy start ${id}`} onAct=${() => then(api.call("POST", `${path}/start`))} />`
             : html`<${Act} label="Stop" command=${`stoker deploy stop ${id}`} onAct=${() => then(api.call("POST", `${path}/stop`))}
-                sure="Stop it? Its instances end once their requests have, and the cost with them; Start brings it back." />`
+                sure="Stop this deployment? Running requests finish first. Its cost then stops." />`
         } <${Act} label="Delete" command=${`stoker deploy delete ${id}`} onAct=${() => then(api.call("DELETE", path))}
-          sure=${`Delete ${one.model_name} for good? The cost stops when its last instance has ended.`} /></p>`
+          sure=${`Delete ${one.model_name}? This cannot be undone. Its cost stops when its last instance stops.`} /></p>`
       }
       <dl>
         <dt>Id</dt><dd><code>${one.deploy_id}</code></dd>
         <dt>Task</dt><dd>${one.task}</dd>
         ${
           one.config &&
-          html`<dt>GPUs of an instance</dt><dd>${gpusInWords(one)}, ${one.config.max_batch_size} requests at once</dd>
+          html`<dt>GPUs per instance</dt><dd>${gpusText(one)}, ${one.config.max_batch_size} concurrent requests</dd>
           <dt>Weights</dt><dd>${one.config.weights.repo || "–"} ${one.config.weights.revision}</dd>`
         }
-        <dt>Made</dt><dd><${Ago} at=${one.created_at} /></dd>
-        <dt>Last change</dt><dd><${Ago} at=${one.updated_at} /></dd>
+        <dt>Created</dt><dd><${Ago} at=${one.created_at} /></dd>
+        <dt>Updated</dt><dd><${Ago} at=${one.updated_at} /></dd>
         <dt>Rollout</dt><dd>${one.rollout.up_to_date} up to date, ${one.rollout.outdated} outdated, ${one.rollout.booting} starting</dd>
       </dl>
-      <h2>Use and cost this month</h2>
+      <h2>Usage and cost this month</h2>
       ${shown(
         money,
         ({ use, offers }) => html`<dl>
-        <dt>Requests</dt><dd>${count(use.requests)}, of which ${count(use.errors)} failed</dd>
+        <dt>Requests</dt><dd>${count(use.requests)}, ${count(use.errors)} failed</dd>
         <dt>Tokens</dt><dd>${count(use.input_tokens)} in, ${count(use.output_tokens)} out</dd>
         <dt>Billed</dt><dd>${usdOfCents(use.total_amount)}</dd>
-        <dt>Costs now</dt><dd>${hourly(one, offers)}</dd>
+        <dt>Current cost</dt><dd>${hourly(one, offers)}</dd>
       </dl>`,
       )}
       ${!isGone && html`<h2>Scale</h2><${Scale} one=${one} onSet=${(body: object) => then(api.call("PUT", path, body))} />`}
@@ -101,7 +90,7 @@ export function DeploymentPage({ id }: { id: string }): View {
   });
 }
 
-/** Of the UTC month, in unix seconds. */
+/** Start of the UTC month, in Unix seconds. */
 function monthStart(): number {
   const now = new Date();
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth()) / 1000;
@@ -111,7 +100,7 @@ function hourly({ config, instances }: Deployment, offers: readonly Offer[]): st
   const offer = config && offers.find((one) => one.gpu_config === `${config.num_gpus}x${config.gpu}`);
   return offer
     ? `${usd(offer.usd_per_hour * instances.running)} per hour (${instances.running} × ${usd(offer.usd_per_hour)})`
-    : "nothing by the hour";
+    : "no hourly price";
 }
 
 function Scale({ one: { settings }, onSet }: { one: Deployment; onSet: (body: object) => Promise<void> }): View {
@@ -123,10 +112,27 @@ function Scale({ one: { settings }, onSet }: { one: Deployment; onSet: (body: ob
         inactive_shutdown: idle === "" ? null : Number(idle),
       },
     });
-  return html`<${Form} act="Set the scale" done="Set." onSend=${send}>
-    <${Field} label="At least, instances" name="min" type="number" min="0" max="1000" value=${settings.min_instances} required />
-    <${Field} label="At most, instances" name="max" type="number" min="1" max="1000" value=${settings.max_instances} required />
-    <${Field} label="Seconds without a request until the last one ends" name="idle" type="number" min="60"
-      value=${settings.inactive_shutdown ?? ""} placeholder="never" hint="Only where the least number of instances is 0." />
+  return html`<${Form} act="Save scale" done="Saved." onSend=${send}>
+    <${Field} label="Minimum instances" name="min" type="number" min="0" max="1000" value=${settings.min_instances} required />
+    <${Field} label="Maximum instances" name="max" type="number" min="1" max="1000" value=${settings.max_instances} required />
+    <${Field} label="Scale to zero after (seconds without requests)" name="idle" type="number" min="60"
+      value=${settings.inactive_shutdown ?? ""} placeholder="never" hint="Requires a minimum of 0." />
   <//>`;
+}
+
+/** Newest log lines of a deployment, refreshed. */
+function Log({ id }: { id: string }): View {
+  const api = useApi();
+  const query = new URLSearchParams({ deploy_id: id, limit: "200" });
+  const log = useLoaded(
+    async () =>
+      (await api.call<{ readonly entries: readonly (readonly string[])[] }>("GET", `/v1/logs/query?${query}`)).entries,
+    [api, id],
+    3000,
+  );
+  return shown(log, (entries) =>
+    entries.length === 0
+      ? html`<p class="quiet">No log lines.</p>`
+      : html`<pre class="log" tabindex="0">${entries.map((entry) => entry.at(-1)).join("\n")}</pre>`,
+  );
 }

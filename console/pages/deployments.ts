@@ -1,12 +1,18 @@
 import { useApi } from "../api.ts";
-import { type Deployment, gpusInWords, instancesInWords, progressInWords } from "../deployment.ts";
+import { type Deployment, gpusText, instancesText, progressText } from "../deployment.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { Ago } from "../parts/ago.ts";
+import { Choice } from "../parts/choice.ts";
 import { Status } from "../parts/status.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { useFilter } from "../place.ts";
 
+const states = [
+  ["", "not deleted"],
+  ["live", "active"],
+  ["all", "all"],
+] as const;
 const ended = ["deleted", "failed", "stopped"];
 
 export function Deployments(): View {
@@ -14,15 +20,13 @@ export function Deployments(): View {
   const [which, setWhich] = useFilter("state");
   const list = useLoaded(() => api.call<readonly Deployment[]>("GET", "/deploy/list"), [api], 5000);
   return html`<p><a href="/console/deployments/new">Deploy a model</a></p>
-    <label>Show <select value=${which} onChange=${(event: { currentTarget: HTMLSelectElement }) => setWhich(event.currentTarget.value)}>
-      <option value="">those not deleted</option><option value="live">those that run or start</option><option value="all">all</option>
-    </select></label>
+    <${Choice} label="Show" value=${which} options=${states} onChoice=${setWhich} />
     ${shown(list, (all) => {
       const rows = all.filter(
         ({ status }) => which === "all" || (which === "live" ? !ended.includes(status) : status !== "deleted"),
       );
       return html`<${Table} name="deployments" rows=${rows} columns=${columns} keyOf=${(one: Deployment) => one.deploy_id}
-        empty="No deployment yet. A model of your own gets GPUs of its own, billed by the minute." />`;
+        empty="No deployments. A deployment runs a model on its own GPUs, billed by the minute." />`;
     })}`;
 }
 
@@ -33,16 +37,16 @@ const columns: readonly Column<Deployment>[] = [
     show: (one) => html`<a href=${`/console/deployments/${one.deploy_id}`}>${one.model_name}</a>`,
   },
   {
-    name: "State",
+    name: "Status",
     value: (one) => one.status,
     show: (one) =>
-      html`<${Status} of=${one.status} />${progressInWords(one) && html`<br /><small>${progressInWords(one)}</small>`}`,
+      html`<${Status} of=${one.status} />${progressText(one) && html`<br /><small>${progressText(one)}</small>`}`,
   },
-  { name: "Instances", value: instancesInWords },
-  { name: "GPUs", value: gpusInWords },
+  { name: "Instances", value: instancesText },
+  { name: "GPUs", value: gpusText },
   {
-    name: "Why",
+    name: "Reason",
     value: (one) => one.fail_reason || one.pending_reasons[0]?.why || one.progress?.trouble || one.update_error,
   },
-  { name: "Made", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
+  { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
 ];

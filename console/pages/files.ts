@@ -1,3 +1,4 @@
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { bytes } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -7,18 +8,9 @@ import { Ago } from "../parts/ago.ts";
 import { Form } from "../parts/form.ts";
 import { type Column, Table } from "../parts/table.ts";
 
-export interface StoredFile {
-  readonly id: string;
-  readonly bytes: number;
-  readonly created_at: number;
-  readonly expires_at: number;
-  readonly filename: string;
-  readonly purpose: string;
-}
+export type StoredFile = FilePage["data"][number];
 
-export interface FilePage {
-  readonly data: readonly StoredFile[];
-}
+export type FilePage = Responses["GET /v1/files"];
 
 export const contentOf = (id: string): string => `/v1/files/${encodeURIComponent(id)}/content`;
 
@@ -38,18 +30,18 @@ export function Files(): View {
         html`<a href=${contentOf(one.id)} download=${one.filename}>${one.filename}</a><br /><code>${one.id}</code>`,
     },
     {
-      name: "For",
+      name: "Purpose",
       value: (one) => one.purpose,
-      show: (one) => (one.purpose === "batch" ? "a batch to read" : "results of a batch"),
+      show: (one) => (one.purpose === "batch" ? "batch input" : "batch results"),
     },
     { name: "Size", value: (one) => one.bytes, show: (one) => bytes(one.bytes) },
-    { name: "Stored", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
+    { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
     { name: "Expires", value: (one) => one.expires_at, show: (one) => html`<${Ago} at=${one.expires_at} />` },
     {
       name: "",
       value: () => null,
       show: (one) => html`<${Act} label="Delete" command=${`stoker file delete ${one.id}`}
-        sure=${`Delete ${one.filename} for good? While a batch reads it, it is refused.`}
+        sure=${`Delete ${one.filename}? This cannot be undone. A file in use by a batch cannot be deleted.`}
         onAct=${async () => {
           await api.call("DELETE", `/v1/files/${encodeURIComponent(one.id)}`);
           await files.reload();
@@ -59,11 +51,11 @@ export function Files(): View {
   return html`${shown(
     files,
     (rows) => html`<${Table} name="files" rows=${rows} columns=${columns} keyOf=${(one: StoredFile) => one.id}
-      empty=${html`No file yet. Store one below: a <a href="/console/batches">batch</a> reads its requests from it, one a line.`} />`,
+      empty=${html`No files. Upload a file of requests for a <a href="/console/batches">batch</a>.`} />`,
   )}
-    <h2>Store a file</h2>
-    <${Form} act="Store it" done="Stored." onSend=${upload}>
-      <label>Requests of a batch, one JSON object a line<input type="file" name="file" accept=".jsonl,.json,.txt" required />
+    <h2>Upload a file</h2>
+    <${Form} act="Upload" done="Uploaded." onSend=${upload}>
+      <label>Batch requests, one JSON object per line<input type="file" name="file" accept=".jsonl,.json,.txt" required />
         <small>Up to 200 MB, kept for 30 days. <code class="command">stoker file upload requests.jsonl</code></small></label>
     <//>`;
 }

@@ -1,9 +1,10 @@
-// Every GPU of every host; what needs somebody stands on top.
+// All hosts and GPUs, issues first.
 import { useApi } from "../api.ts";
-import { attentionOf, capacityOf, type Gpu, healthOf, type Node } from "../fleet.ts";
+import { capacityOf, type Gpu, healthOf, issuesOf, type Node } from "../fleet.ts";
 import { bytes } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
+import { Choice } from "../parts/choice.ts";
 import { GpuTile } from "../parts/gpu-tile.ts";
 import { Status } from "../parts/status.ts";
 import { type Column, Table } from "../parts/table.ts";
@@ -18,32 +19,40 @@ export function Fleet(): View {
   );
   return shown(
     fleet,
-    (nodes) => html`<${Attention} nodes=${nodes} />
+    (nodes) => html`<${Issues} nodes=${nodes} />
     <h2>Free GPUs</h2>
-    ${capacityOf(nodes).length === 0 && html`<p class="quiet">No host has a GPU.</p>`}
+    ${capacityOf(nodes).length === 0 && html`<p class="quiet">No GPUs.</p>`}
     <dl>${capacityOf(nodes).map(({ type, free, all }) => html`<dt>${type}</dt><dd>${free} of ${all}</dd>`)}</dl>
     <${Grid} nodes=${nodes} />
     <h2>Hosts</h2>
     <${Table} name="hosts" rows=${nodes} columns=${columns} keyOf=${(node: Node) => node.node_id}
-      empty=${html`No host has joined. On this server: <code>stoker node token create</code>; on the host: <code>stoker node join TOKEN --control HOST:PORT</code>.`} />`,
+      empty=${html`No hosts. On this server: <code>stoker node token create</code>; on the host: <code>stoker node join TOKEN --control HOST:PORT</code>.`} />`,
   );
 }
 
-function Attention({ nodes }: { nodes: readonly Node[] }): View {
-  const sick = nodes.map((node) => ({ node, reasons: attentionOf(node) })).filter(({ reasons }) => reasons.length > 0);
-  if (sick.length === 0) return html`<p>● No host needs you.</p>`;
-  return html`<section class="banner" aria-label="Hosts that need you"><h2>Hosts that need you</h2><ul>${sick.map(
-    ({ node, reasons }) =>
-      html`<li><a href=${`/console/nodes/${node.node_id}`}>${node.name}</a>: ${reasons.join("; ")}</li>`,
+function Issues({ nodes }: { nodes: readonly Node[] }): View {
+  const affected = nodes.map((node) => ({ node, issues: issuesOf(node) })).filter(({ issues }) => issues.length > 0);
+  if (affected.length === 0) return html`<p>● All hosts healthy.</p>`;
+  return html`<section class="banner" aria-label="Issues"><h2>Issues</h2><ul>${affected.map(
+    ({ node, issues }) =>
+      html`<li><a href=${`/console/nodes/${node.node_id}`}>${node.name}</a>: ${issues.join("; ")}</li>`,
   )}</ul></section>`;
 }
 
 const filters: Readonly<Record<string, (gpu: Gpu) => boolean>> = {
   "": () => true,
-  free: (gpu) => !gpu.is_claimed && !healthOf(gpu).isSick,
+  free: (gpu) => !gpu.is_claimed && !healthOf(gpu).isFaulty,
   used: (gpu) => gpu.is_claimed,
-  sick: (gpu) => healthOf(gpu).isSick,
+  sick: (gpu) => healthOf(gpu).isFaulty,
 };
+
+const states = [
+  ["", "all"],
+  ["free", "free"],
+  ["used", "in use"],
+  ["sick", "faulty or cordoned"],
+] as const;
+const withAll = (values: readonly string[]) => [["", "all"], ...values.map((value) => [value, value])];
 
 function Grid({ nodes }: { nodes: readonly Node[] }): View {
   const [type, setType] = useFilter("type");
@@ -60,16 +69,12 @@ function Grid({ nodes }: { nodes: readonly Node[] }): View {
   );
   return html`<h2>GPUs</h2>
     <div class="bar">
-      <label>Type <select value=${type} onChange=${(event: { currentTarget: HTMLSelectElement }) => setType(event.currentTarget.value)}>
-        <option value="">all</option>${capacityOf(nodes).map((one) => html`<option>${one.type}</option>`)}</select></label>
+      <${Choice} label="Type" value=${type} options=${withAll(capacityOf(nodes).map((one) => one.type))} onChoice=${setType} />
       ${
         (pools.length > 0 || pool !== "") &&
-        html`<label>Pool <select value=${pool} onChange=${(event: { currentTarget: HTMLSelectElement }) => setPool(event.currentTarget.value)}>
-        <option value="">all</option>${pools.map((one) => html`<option>${one}</option>`)}</select></label>`
+        html`<${Choice} label="Pool" value=${pool} options=${withAll(pools)} onChoice=${setPool} />`
       }
-      <label>State <select value=${state} onChange=${(event: { currentTarget: HTMLSelectElement }) => setState(event.currentTarget.value)}>
-        <option value="">all</option><option value="free">free</option><option value="used">in use</option><option value="sick">at fault or cordoned</option>
-      </select></label>
+      <${Choice} label="Status" value=${state} options=${states} onChoice=${setState} />
       <span class="quiet">${seen.length} of ${all.length}</span>
     </div>
     <div class="tiles">${seen.map(({ gpu, host }) => html`<${GpuTile} key=${gpu.uuid} gpu=${gpu} host=${host} />`)}</div>`;
@@ -81,11 +86,11 @@ const columns: readonly Column<Node>[] = [
     value: (node) => node.name,
     show: (node) => html`<a href=${`/console/nodes/${node.node_id}`}>${node.name}</a>`,
   },
-  { name: "State", value: (node) => node.state, show: (node) => html`<${Status} of=${node.state} />` },
-  { name: "Speaks against it", value: (node) => node.condition },
+  { name: "Status", value: (node) => node.state, show: (node) => html`<${Status} of=${node.state} />` },
+  { name: "Issues", value: (node) => node.condition },
   { name: "GPUs", value: (node) => node.gpus.length },
   { name: "Instances", value: (node) => node.instances.length },
-  { name: "In flight", value: (node) => node.instances.reduce((sum, one) => sum + one.in_flight, 0) },
+  { name: "Requests", value: (node) => node.instances.reduce((sum, one) => sum + one.in_flight, 0) },
   {
     name: "Disk free",
     value: (node) => node.load?.disk_free_bytes ?? 0,

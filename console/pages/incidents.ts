@@ -1,4 +1,5 @@
-// What needs an operator now, and what was done before it began.
+// Current incidents and recent changes.
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import type { Node } from "../fleet.ts";
 import { html, type View } from "../html.ts";
@@ -6,24 +7,18 @@ import { incidentsOf } from "../incidents.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { Ago } from "../parts/ago.ts";
 
-interface Change {
-  readonly id: string;
-  readonly at: string;
-  readonly actor: string;
-  readonly action: string;
-  readonly subject: string;
-  readonly note: string;
-}
+type Change = Responses["GET /v1/admin/audit"]["entries"][number];
 
 export function Incidents(): View {
   const api = useApi();
   const now = useLoaded(
     async () => {
-      const [money, { nodes }] = await Promise.all([
+      const [money, { nodes }, { restores }] = await Promise.all([
         api.call<Parameters<typeof incidentsOf>[0]>("GET", "/v1/admin/money"),
         api.call<{ readonly nodes: readonly Node[] }>("GET", "/v1/admin/nodes"),
+        api.call<{ readonly restores: Parameters<typeof incidentsOf>[2] }>("GET", "/v1/admin/restores"),
       ]);
-      return incidentsOf(money, nodes);
+      return incidentsOf(money, nodes, restores, Date.now());
     },
     [api],
     5000,
@@ -35,18 +30,19 @@ export function Incidents(): View {
   );
   return html`${shown(now, (incidents) =>
     incidents.length === 0
-      ? html`<p class="large">● Nothing needs you.</p>`
-      : html`<ul class="banner" aria-label="What needs you">${incidents.map(
-          ({ what, advice, page }) => html`<li><strong>${what}</strong> ${advice} <a href=${page}>Look</a></li>`,
+      ? html`<p class="large">● No incidents.</p>`
+      : html`<ul class="banner" aria-label="Incidents">${incidents.map(
+          ({ problem, advice, page }) =>
+            html`<li><strong>${problem}</strong> ${advice} <a href=${page}>Details</a></li>`,
         )}</ul>`,
   )}
-    <h2>The last changes</h2>
+    <h2>Recent changes</h2>
     ${shown(changes, (entries) =>
       entries.length === 0
-        ? html`<p class="quiet">Nothing was changed yet.</p>`
+        ? html`<p class="quiet">No changes.</p>`
         : html`<ol class="changes">${entries.map(
             (one) =>
               html`<li key=${one.id}><${Ago} at=${one.at} />: <b>${one.action}</b> <code>${one.subject}</code> by <code>${one.actor}</code> ${one.note && html`<span class="quiet">${one.note}</span>`}</li>`,
-          )}</ol><p><a href="/console/audit">All of them</a></p>`,
+          )}</ol><p><a href="/console/audit">All changes</a></p>`,
     )}`;
 }

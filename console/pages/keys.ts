@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -10,21 +11,9 @@ import { Field, Form } from "../parts/form.ts";
 import { ScopedTokens } from "../parts/scoped-tokens.ts";
 import { type Column, Table } from "../parts/table.ts";
 
-interface Key {
-  readonly token_id: string;
-  readonly name: string;
-  readonly fragment: string;
-  readonly created_at: number;
-  readonly last_used_at: number | null;
-  /** Null: anywhere. */
-  readonly allowed_ips: readonly string[] | null;
-}
+type Key = Responses["GET /v1/api-tokens"][number];
 
-interface KeyLimit {
-  readonly token_id: string;
-  readonly limit: number | null;
-  readonly spend: number;
-}
+type KeyLimit = Responses["GET /payment/key-limits"][number];
 
 type Row = Key & Pick<KeyLimit, "limit" | "spend">;
 
@@ -59,12 +48,12 @@ export function Keys(): View {
   const columns: readonly Column<Row>[] = [
     { name: "Name", value: (key) => key.name },
     { name: "Key", value: (key) => key.fragment, show: (key) => html`<code>${key.fragment}</code>` },
-    { name: "Made", value: (key) => key.created_at, show: (key) => html`<${Ago} at=${key.created_at} />` },
+    { name: "Created", value: (key) => key.created_at, show: (key) => html`<${Ago} at=${key.created_at} />` },
     { name: "Last used", value: (key) => key.last_used_at, show: (key) => html`<${Ago} at=${key.last_used_at} />` },
     { name: "Spent this month", value: (key) => key.spend, show: (key) => usd(key.spend) },
     { name: "Monthly limit", value: (key) => key.limit, show: (key) => (key.limit === null ? "none" : usd(key.limit)) },
     {
-      name: "Only from",
+      name: "Allowed addresses",
       value: (key) => key.allowed_ips?.join(" ") ?? "",
       show: (key) => key.allowed_ips?.join(", ") || "anywhere",
     },
@@ -72,7 +61,7 @@ export function Keys(): View {
       name: "",
       value: () => null,
       show: (key) => html`<${Act} label="Revoke" command=${`stoker token delete ${key.token_id}`}
-        sure=${`Revoke “${key.name}”? Programs that use it are refused within seconds, and it never comes back.`}
+        sure=${`Revoke “${key.name}”? Requests with it are refused within seconds. This cannot be undone.`}
         onAct=${async () => {
           await api.call("DELETE", `/v1/api-tokens/id/${encodeURIComponent(key.token_id)}`);
           await keys.reload();
@@ -83,22 +72,22 @@ export function Keys(): View {
   return html`${
     made &&
     html`<section class="key" aria-label="The new key">
-      <p><strong>The new key.</strong> It is shown this once: keep it now.</p><${Code} text=${made} />
+      <p><strong>The new key.</strong> It is shown only once. Copy it now.</p><${Code} text=${made} />
     </section>`
   }
     ${shown(
       keys,
       (rows) => html`<${Table} name="keys" rows=${rows} columns=${columns} keyOf=${(key: Row) => key.token_id}
-          empty="No key yet: make the first one below." />
-        <h2>Make a key</h2>
-        <${Form} act="Make the key" onSend=${create}>
+          empty="No keys. Create the first one below." />
+        <h2>Create a key</h2>
+        <${Form} act="Create key" onSend=${create}>
           <${Field} label="Name" name="name" maxlength="128" required />
-          <${Field} label="Only from these addresses" name="ips" placeholder="anywhere" hint="Addresses or networks, 192.0.2.0/24." />
+          <${Field} label="Allowed addresses" name="ips" placeholder="anywhere" hint="IP addresses or networks, such as 192.0.2.0/24." />
         <//>
         ${
           rows.length > 0 &&
           html`<h2>Monthly limit of a key</h2>
-          <${Form} act="Set the limit" done="Set." onSend=${setLimit}>
+          <${Form} act="Save limit" done="Saved." onSend=${setLimit}>
             <label>Key<select name="key">${rows.map((key) => html`<option value=${key.token_id}>${key.name}</option>`)}</select></label>
             <${Field} label="USD per month" name="limit" type="number" min="0" step="0.01" placeholder="no limit"
               hint="0 blocks the key." />

@@ -14,7 +14,7 @@ export function Models(): View {
     (
       rows,
     ) => html`<${Table} name="models" rows=${rows} columns=${columns} keyOf=${(model: ModelSummary) => model.model_name}
-      empty=${html`No model is served yet. <a href="/console/deployments/new">Deploy one</a>.`} />`,
+      empty=${html`No models. <a href="/console/deployments/new">Deploy one</a>.`} />`,
   );
 }
 
@@ -29,25 +29,25 @@ const columns: readonly Column<ModelSummary>[] = [
   { name: "Price", value: (model) => model.pricing.short },
   {
     name: "Context",
-    value: (model) => model.max_tokens ?? 0,
-    show: (model) => (model.max_tokens === null ? "–" : `${count(model.max_tokens)} tokens`),
+    value: (model) => model.max_tokens,
+    show: (model) => (model.max_tokens === 0 ? "–" : `${count(model.max_tokens)} tokens`),
   },
-  { name: "Seen by", value: (model) => (model.private ? "this account" : "everybody") },
+  { name: "Visible to", value: (model) => (model.private ? "this account" : "everyone") },
   {
-    name: "Standing",
-    value: (model) => (model.deprecated === null ? "offered" : `deprecated, ${model.replaced_by ?? ""}`),
-    show: (model) => standing(model),
+    name: "Status",
+    value: (model) => (model.deprecated === 0 ? "available" : `deprecated, ${model.replaced_by}`),
+    show: (model) => statusText(model),
   },
 ];
 
 export const modelPage = (name: string): string => `/console/models/${encodeURIComponent(name)}`;
 
 interface Deprecable {
-  readonly deprecated: number | null;
-  readonly replaced_by: string | null;
+  readonly deprecated: number;
+  readonly replaced_by: string;
 }
 
-export function standing({ deprecated, replaced_by: other }: Deprecable): View {
-  if (deprecated === null) return "● offered";
+export function statusText({ deprecated, replaced_by: other }: Deprecable): View {
+  if (deprecated === 0) return "● available";
   return html`▲ deprecated <${Ago} at=${deprecated} />${other && html`, replaced by <a href=${modelPage(other)}>${other}</a>`}`;
 }

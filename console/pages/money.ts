@@ -1,27 +1,14 @@
-// What an operator must never have to wonder about: that the books balance, what is held, what was lost, who spends.
+// Ledger balance, holds, losses and top spenders.
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { count, usd } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { type Column, Table } from "../parts/table.ts";
 
-interface Spender {
-  readonly uid: string;
-  readonly display_name: string;
-  readonly email: string;
-  readonly spent_usd: number;
-  readonly requests: number;
-}
+type Spender = Overview["top_spenders"][number];
 
-interface Overview {
-  readonly month: string;
-  readonly imbalance_usd: number;
-  readonly leased_usd: number;
-  readonly open_leases: number;
-  readonly loss_last_hour_usd: number;
-  readonly suspended: readonly { readonly reason: string; readonly accounts: number }[];
-  readonly top_spenders: readonly Spender[];
-}
+type Overview = Responses["GET /v1/admin/money"];
 
 export function Money(): View {
   const api = useApi();
@@ -30,21 +17,21 @@ export function Money(): View {
     overview,
     (money) => html`<p class="large">${
       money.imbalance_usd === 0
-        ? "● The ledger balances."
-        : html`<span class="refused" role="alert">✕ The ledger is out of balance by ${usd(money.imbalance_usd)}: a defect. Keep the logs and report it.</span>`
+        ? "● The ledger is balanced."
+        : html`<span class="refused" role="alert">✕ The ledger is out of balance by ${usd(money.imbalance_usd)}. This is a defect: keep the logs and report it.</span>`
     }</p>
       <dl>
         <dt>Held for requests</dt><dd>${usd(money.leased_usd)} in ${count(money.open_leases)} leases</dd>
-        <dt>Lost in the last hour</dt><dd>${money.loss_last_hour_usd === 0 ? "nothing" : `▲ ${usd(money.loss_last_hour_usd)} of work that nobody could be charged for`}</dd>
+        <dt>Lost in the last hour</dt><dd>${money.loss_last_hour_usd === 0 ? "nothing" : `▲ ${usd(money.loss_last_hour_usd)} of usage was not charged`}</dd>
         <dt>Suspended accounts</dt><dd>${
           money.suspended.length === 0
             ? "none"
             : money.suspended.map(({ reason, accounts }) => `${reason}: ${count(accounts)}`).join(", ")
         }</dd>
       </dl>
-      <h2>Who spends most in ${money.month}</h2>
+      <h2>Top spenders in ${money.month}</h2>
       <${Table} name="spenders" rows=${money.top_spenders} columns=${columns} keyOf=${(one: Spender) => one.uid}
-        empty="Nobody has spent anything this month." />`,
+        empty="No spending this month." />`,
   );
 }
 

@@ -1,5 +1,7 @@
-// Which model on which GPUs: what fits and what it costs is said before anything is paid.
+// Form for a deployment, with a check of fit and price.
+
 import { useState } from "preact/hooks";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import type { Deployment } from "../deployment.ts";
 import { bytes, usd } from "../format.ts";
@@ -8,25 +10,14 @@ import { shown, useLoaded } from "../loaded.ts";
 import { Field, Form } from "../parts/form.ts";
 import { go } from "../place.ts";
 
-interface Offer {
-  readonly gpu_config: string;
-  readonly usd_per_hour: number;
-  readonly available: boolean;
-  readonly recommended: boolean;
-}
+type Offer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
 
-interface Fit {
-  readonly fits: boolean;
-  readonly refused: readonly { readonly host: string; readonly why: string }[];
-  readonly engine: string;
-  readonly memory_bytes: number;
-  readonly usd_per_hour: number;
-}
+type Fit = Responses["POST /deploy/llm/placement"];
 
 export function NewDeployment(): View {
   const api = useApi();
   const [repo, setRepo] = useState("");
-  // Kept here, because the list is drawn anew for other weights.
+  // Kept here, because the list reloads when the weights change.
   const [chosen, setChosen] = useState<string | undefined>(undefined);
   const [fit, setFit] = useState<Fit | undefined>(undefined);
   const offers = useLoaded(async () => {
@@ -48,9 +39,9 @@ export function NewDeployment(): View {
       args = "",
       check,
     } = fields;
-    if (config === "") throw new Error("The GPUs are still being listed: choose one of them, then send it again.");
+    if (config === "") throw new Error("The GPU list is still loading. Choose a GPU, then try again.");
     const [numGpus = "1", gpu] = config.split(/x(.*)/s);
-    const wish = {
+    const request = {
       model_name: name,
       gpu,
       num_gpus: Number(numGpus),
@@ -65,58 +56,58 @@ export function NewDeployment(): View {
     };
     setFit(undefined);
     if (check === "on") {
-      setFit(await api.call<Fit>("POST", "/deploy/llm/placement", wish));
+      setFit(await api.call<Fit>("POST", "/deploy/llm/placement", request));
       return;
     }
-    const made = await api.call<Deployment>("POST", "/deploy/llm", wish);
-    go(`/deployments/${made.deploy_id}`);
+    const created = await api.call<Deployment>("POST", "/deploy/llm", request);
+    go(`/deployments/${created.deploy_id}`);
   };
 
   return html`<${Form} act="Deploy" onSend=${deploy}>
-    <${Field} label="Name of the model" name="name" maxlength="256" placeholder="you/model" required
-      hint="Programs ask for it under this name, which begins with your account's." />
-    <${Field} label="Weights: repository on the hub" name="weights" maxlength="256" placeholder="as the name"
+    <${Field} label="Model name" name="name" maxlength="256" placeholder="you/model" required
+      hint="Requests use this name. It must start with your account name." />
+    <${Field} label="Weights (hub repository)" name="weights" maxlength="256" placeholder="model name"
       onChange=${(event: { currentTarget: HTMLInputElement }) => setRepo(event.currentTarget.value.trim())}
-      hint="Which GPUs hold it is said below, once its size is known." />
-    <details><summary>Revision and token of the hub</summary>
+      hint="Sets which GPUs below have enough memory." />
+    <details><summary>Hub revision and token</summary>
       <${Field} label="Branch, tag or commit" name="revision" maxlength="256" />
-      <${Field} label="Token, for a repository with a gate" name="token" type="password" autocomplete="off" maxlength="256" />
+      <${Field} label="Token, for a gated repository" name="token" type="password" autocomplete="off" maxlength="256" />
     </details>
-    <fieldset><legend>GPUs of one instance</legend>
+    <fieldset><legend>GPUs per instance</legend>
     ${shown(offers, (list) =>
       list.length === 0
-        ? html`<p>No host with a GPU has joined this installation, so none can be chosen.</p>
-          <label class="check"><input type="radio" name="config" value="1xother" defaultChecked required /> Whatever there is</label>`
+        ? html`<p>No host with a GPU has joined.</p>
+          <label class="check"><input type="radio" name="config" value="1xother" defaultChecked required /> Any host</label>`
         : list.map(
             (
               offer,
             ) => html`<label class="check"><input type="radio" name="config" value=${offer.gpu_config} checked=${offer === selected(list, chosen)}
                 onChange=${() => setChosen(offer.gpu_config)} required />
               ${" "}${offer.gpu_config.replace("x", " × ")}, ${usd(offer.usd_per_hour)} per hour,${" "}
-              ${offer.available ? "● free now" : "○ none free now: it would wait"}${repo !== "" && (offer.recommended ? ", ● holds the model" : ", ✕ not known to hold the model")}</label>`,
+              ${offer.available ? "● available" : "○ unavailable now, would wait"}${repo !== "" && (offer.recommended ? ", ● enough memory" : ", ✕ may not have enough memory")}</label>`,
           ),
     )}
     </fieldset>
-    <${Field} label="Requests at once per instance" name="batch" type="number" min="1" max="256" value="8" required />
-    <${Field} label="At least, instances" name="min" type="number" min="0" max="1000" value="1" required />
-    <${Field} label="At most, instances" name="max" type="number" min="1" max="1000" value="1" required />
-    <${Field} label="Seconds without a request until the last one ends" name="idle" type="number" min="60" placeholder="never"
-      hint="Only where the least number of instances is 0." />
-    <${Field} label="Arguments for the engine" name="args" placeholder="--max-model-len 8192" />
-    <p><button class="second" name="check" value="on">Only check whether it fits</button></p>
+    <${Field} label="Concurrent requests per instance" name="batch" type="number" min="1" max="256" value="8" required />
+    <${Field} label="Minimum instances" name="min" type="number" min="0" max="1000" value="1" required />
+    <${Field} label="Maximum instances" name="max" type="number" min="1" max="1000" value="1" required />
+    <${Field} label="Scale to zero after (seconds without requests)" name="idle" type="number" min="60" placeholder="never"
+      hint="Requires a minimum of 0." />
+    <${Field} label="Engine arguments" name="args" placeholder="--max-model-len 8192" />
+    <p><button class="second" name="check" value="on">Check fit and price</button></p>
     ${fit && html`<${FitReport} fit=${fit} />`}
   <//>`;
 }
 
 function FitReport({ fit }: { fit: Fit }): View {
-  const needs = fit.memory_bytes > 0 ? `${bytes(fit.memory_bytes)} of memory` : "memory that is not known beforehand";
+  const needs = fit.memory_bytes > 0 ? `${bytes(fit.memory_bytes)} of memory` : "an unknown amount of memory";
   return html`<div role="status">
-    <p>${fit.fits ? "● It fits now" : "✕ It fits nowhere now"}: it needs ${needs} and runs on ${fit.engine}, ${usd(fit.usd_per_hour)} per hour of an instance.</p>
+    <p>${fit.fits ? "● Fits" : "✕ Does not fit now"}: needs ${needs} on ${fit.engine}, ${usd(fit.usd_per_hour)} per instance and hour.</p>
     ${fit.refused.length > 0 && html`<ul>${fit.refused.map(({ host, why }) => html`<li><b>${host}</b>: ${why}</li>`)}</ul>`}
   </div>`;
 }
 
-/** What was chosen, as long as it is offered; else the cheapest that holds the model and is free; else the first. */
+/** The chosen offer while it exists, otherwise the cheapest available one with enough memory, otherwise the first. */
 function selected(list: readonly Offer[], chosen: string | undefined): Offer | undefined {
   const price = (offer: Offer) => (offer.available ? 0 : 1e9) + (offer.recommended ? 0 : 1e6) + offer.usd_per_hour;
   const best = (before: Offer | undefined, offer: Offer) => (before && price(before) <= price(offer) ? before : offer);

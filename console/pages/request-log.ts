@@ -1,5 +1,7 @@
-// Requests that have ended, newest first: figures, and nothing of what was asked or answered.
+// Finished requests, newest first, without their content.
+
 import { useState } from "preact/hooks";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { count, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -11,10 +13,7 @@ import { type Column, Table } from "../parts/table.ts";
 import { go, useFilter } from "../place.ts";
 import { endingOf, type LoggedRequest } from "../request-log.ts";
 
-interface Page {
-  readonly requests: readonly LoggedRequest[];
-  readonly has_more: boolean;
-}
+type Page = Responses["GET /v1/requests"];
 
 const periods = [
   ["", "7 days"],
@@ -24,31 +23,31 @@ const periods = [
 ] as const;
 const outcomes = [
   ["", "all"],
-  ["true", "those that failed"],
+  ["true", "failed"],
 ] as const;
 
 export function RequestLog(): View {
   return html`<${Search} folder="/request-log" />
     <${List} path="/v1/requests" folder="/request-log"
-      empty=${html`No request in this time. <a href="/console">Make a first call</a>; it stands here within seconds of its end.`} />`;
+      empty=${html`No requests in this period. <a href="/console">Send a request</a>; it appears seconds after it ends.`} />`;
 }
 
-/** Of one account at a time: whose it is, is asked first. */
+/** Requests of one account, chosen first. */
 export function AnyRequestLog(): View {
   const [account, setAccount] = useFilter("account");
   return html`<${Search} folder="/any-request-log" />
-    <${Form} act="List its requests" onSend=${async ({ whose = "" }: Readonly<Record<string, string>>) => setAccount(whose.trim())}>
-      <${Field} label="Account" name="whose" maxlength="64" value=${account} placeholder="u:…" required
-        hint=${html`As <a href="/console/accounts">Accounts</a> names it.`} />
+    <${Form} act="Show requests" onSend=${async ({ chosen = "" }: Readonly<Record<string, string>>) => setAccount(chosen.trim())}>
+      <${Field} label="Account" name="chosen" maxlength="64" value=${account} placeholder="u:…" required
+        hint=${html`Account id, see <a href="/console/accounts">Accounts</a>.`} />
     <//>
-    ${account === "" ? html`<p class="quiet">Name an account to list its requests, or a request to see its attempts.</p>` : html`<${List} key=${account} path="/v1/admin/requests" account=${account} folder="/any-request-log" empty="This account has no request in this time." />`}`;
+    ${account === "" ? html`<p class="quiet">Enter an account to list its requests, or a request id to see its attempts.</p>` : html`<${List} key=${account} path="/v1/admin/requests" account=${account} folder="/any-request-log" empty="No requests of this account in this period." />`}`;
 }
 
 function Search({ folder }: { folder: string }): View {
   const find = async ({ id = "" }: Readonly<Record<string, string>>) =>
     go(`${folder}/${encodeURIComponent(id.trim())}`);
-  return html`<${Form} act="Find the request" onSend=${find}>
-    <${Field} label="x-request-id of an answer" name="id" maxlength="256" required hint="Every answer has one; so does every error's text." />
+  return html`<${Form} act="Find request" onSend=${find}>
+    <${Field} label="Request id (x-request-id)" name="id" maxlength="256" required hint="In the headers of every response and in every error message." />
   <//>`;
 }
 
@@ -63,7 +62,7 @@ function List({ path, account = "", folder, empty }: ListProps): View {
   const api = useApi();
   const [from, setFrom] = useFilter("from");
   const [failed, setFailed] = useFilter("failed");
-  // The ids that the pages before this one ended with.
+  // Last request ids of the previous pages.
   const [ends, setEnds] = useState<readonly string[]>([]);
   const after = ends.at(-1) ?? "";
   const page = useLoaded(() => {
@@ -75,9 +74,9 @@ function List({ path, account = "", folder, empty }: ListProps): View {
     set(value);
   };
   return html`<div class="bar">
-      <${Choice} label="The last" value=${from} options=${periods} onChoice=${choose(setFrom)} />
+      <${Choice} label="Last" value=${from} options=${periods} onChoice=${choose(setFrom)} />
       <${Choice} label="Show" value=${failed} options=${outcomes} onChoice=${choose(setFailed)} />
-      <button type="button" class="second small" onClick=${page.reload}>Look again</button>
+      <button type="button" class="second small" onClick=${page.reload}>Refresh</button>
     </div>
     ${shown(
       page,
@@ -95,15 +94,15 @@ const columnsOf = (folder: string): readonly Column<LoggedRequest>[] => [
     show: (one) =>
       html`<a href=${`/console${folder}/${encodeURIComponent(one.request_id)}`}><code>${one.request_id}</code></a>`,
   },
-  { name: "When", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
+  { name: "Time", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
   { name: "Model", value: (one) => one.model },
   {
     name: "Outcome",
-    value: (one) => endingOf(one.end_reason).is,
-    show: (one) => `${endingOf(one.end_reason).isFailure ? "✕" : "●"} ${endingOf(one.end_reason).is}`,
+    value: (one) => endingOf(one.end_reason).label,
+    show: (one) => `${endingOf(one.end_reason).isFailure ? "✕" : "●"} ${endingOf(one.end_reason).label}`,
   },
-  { name: "ms to first byte", value: (one) => one.first_byte_ms },
-  { name: "ms in all", value: (one) => one.total_ms },
+  { name: "First byte (ms)", value: (one) => one.first_byte_ms },
+  { name: "Total (ms)", value: (one) => one.total_ms },
   { name: "Tokens in", value: (one) => one.input_tokens, show: (one) => count(one.input_tokens) },
   { name: "Tokens out", value: (one) => one.output_tokens, show: (one) => count(one.output_tokens) },
   { name: "USD", value: (one) => one.cost / 100, show: (one) => usdOfCents(one.cost) },

@@ -1,4 +1,4 @@
-// One request: what became of it, where its time went, and what it cost.
+// Page of a request: outcome, phases and cost.
 import { useApi } from "../api.ts";
 import { count, inUtc, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -26,21 +26,21 @@ function Attempts({ path }: { path: string }): View {
 }
 
 function Attempt({ one, isOnly }: { one: LoggedRequest; isOnly: boolean }): View {
-  const { is, isFailure, means } = endingOf(one.end_reason);
+  const { label, isFailure, means } = endingOf(one.end_reason);
   const { queue, prefill, decode } = phasesOf(one);
   return html`<section>
     <h2><code>${one.request_id}</code>${!isOnly && `, attempt ${one.attempt}`}</h2>
-    <p class="large">${isFailure ? "✕" : "●"} ${is}</p>
-    <p>${means}${!one.counts && " A later attempt counts in its place: nothing is billed for this one."}</p>
+    <p class="large">${isFailure ? "✕" : "●"} ${label}</p>
+    <p>${means}${!one.counts && " A later attempt is billed instead of this one."}</p>
     <dl>
       <dt>Model</dt><dd>${one.model}</dd>
       <dt>Accepted</dt><dd>${inUtc(one.created_at * 1000)}</dd>
       <dt>Ended</dt><dd>${inUtc(one.ended_at * 1000)}</dd>
-      <dt>Waited for a place</dt><dd>${count(queue)} ms <meter min="0" max=${one.total_ms || 1} value=${queue}></meter></dd>
-      <dt>Until the first byte</dt><dd>${count(prefill)} ms <meter min="0" max=${one.total_ms || 1} value=${prefill}></meter></dd>
-      <dt>From there to the end</dt><dd>${count(decode)} ms <meter min="0" max=${one.total_ms || 1} value=${decode}></meter></dd>
-      <dt>Tokens in</dt><dd>${count(one.input_tokens)}${one.cached_input_tokens > 0 && `, of which ${count(one.cached_input_tokens)} cached`}</dd>
-      <dt>Tokens out</dt><dd>${count(one.output_tokens)}${one.reasoning_tokens > 0 && `, of which ${count(one.reasoning_tokens)} reasoning`}</dd>
+      <dt>Queue</dt><dd>${count(queue)} ms <meter min="0" max=${one.total_ms || 1} value=${queue}></meter></dd>
+      <dt>Queue to first byte</dt><dd>${count(prefill)} ms <meter min="0" max=${one.total_ms || 1} value=${prefill}></meter></dd>
+      <dt>First byte to end</dt><dd>${count(decode)} ms <meter min="0" max=${one.total_ms || 1} value=${decode}></meter></dd>
+      <dt>Tokens in</dt><dd>${count(one.input_tokens)}${one.cached_input_tokens > 0 && `, ${count(one.cached_input_tokens)} cached`}</dd>
+      <dt>Tokens out</dt><dd>${count(one.output_tokens)}${one.reasoning_tokens > 0 && `, ${count(one.reasoning_tokens)} reasoning`}</dd>
       <dt>Cost</dt><dd>${usdOfCents(one.cost)}</dd>
       <dt>Key</dt><dd><code>${one.token_id || "–"}</code></dd>
       ${

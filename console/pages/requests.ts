@@ -1,4 +1,5 @@
-// What customers have asked for: higher limits, GPUs, funds. The note is what they read.
+// Open customer requests for limits, GPUs and funds. Customers see the note.
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { count, usd } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -6,7 +7,7 @@ import { shown, useLoaded } from "../loaded.ts";
 import { Ago } from "../parts/ago.ts";
 import { Field, Form } from "../parts/form.ts";
 
-interface Wish {
+interface LimitRequest {
   readonly id: string;
   readonly uid: string;
   readonly email?: string;
@@ -17,24 +18,16 @@ interface Wish {
   readonly status?: string;
 }
 
-interface PoolWish extends Wish {
-  readonly requested_max: Readonly<Record<string, number>>;
-}
+type PoolRequest = Responses["GET /v1/admin/gpu-pool-requests"]["requests"][number];
 
-interface RateWish extends Wish {
-  readonly rate_limit: number;
-  readonly tpm_rate_limit: number | null;
-}
+type RateRequest = Responses["GET /v1/admin/rate-limit-requests"]["requests"][number];
 
-interface TopupWish extends Wish {
-  readonly amount_usd: number;
-  readonly state: string;
-}
+type TopupRequest = Responses["GET /v1/admin/topup-requests"]["requests"][number];
 
 interface Open {
-  readonly wish: Wish;
+  readonly request: LimitRequest;
   readonly what: string;
-  /** Where it is decided. */
+  /** Path of the decision. */
   readonly path: string;
   readonly grant: "approve" | "fulfil";
 }
@@ -44,31 +37,31 @@ export function Requests(): View {
   const open = useLoaded(
     async (): Promise<readonly Open[]> => {
       const [pool, rate, topup] = await Promise.all([
-        api.call<{ readonly requests: readonly PoolWish[] }>("GET", "/v1/admin/gpu-pool-requests"),
-        api.call<{ readonly requests: readonly RateWish[] }>("GET", "/v1/admin/rate-limit-requests"),
-        api.call<{ readonly requests: readonly TopupWish[] }>("GET", "/v1/admin/topup-requests"),
+        api.call<{ readonly requests: readonly PoolRequest[] }>("GET", "/v1/admin/gpu-pool-requests"),
+        api.call<{ readonly requests: readonly RateRequest[] }>("GET", "/v1/admin/rate-limit-requests"),
+        api.call<{ readonly requests: readonly TopupRequest[] }>("GET", "/v1/admin/topup-requests"),
       ]);
       const at = (kind: string, id: string) => `/v1/admin/${kind}/${encodeURIComponent(id)}`;
       return [
-        ...pool.requests.map((wish) => ({
-          wish,
-          what: gpusOf(wish),
-          path: at("gpu-pool-requests", wish.id),
+        ...pool.requests.map((request) => ({
+          request,
+          what: gpusOf(request),
+          path: at("gpu-pool-requests", request.id),
           grant: "approve" as const,
         })),
-        ...rate.requests.map((wish) => ({
-          wish,
-          what: ratesOf(wish),
-          path: at("rate-limit-requests", wish.id),
+        ...rate.requests.map((request) => ({
+          request,
+          what: ratesOf(request),
+          path: at("rate-limit-requests", request.id),
           grant: "approve" as const,
         })),
-        ...topup.requests.map((wish) => ({
-          wish: { ...wish, status: wish.state === "requested" ? "open" : wish.state },
-          what: `${usd(wish.amount_usd)} of funds, to be credited once paid`,
-          path: at("topup-requests", wish.id),
+        ...topup.requests.map((request) => ({
+          request: { ...request, status: request.state === "requested" ? "open" : request.state },
+          what: `${usd(request.amount_usd)} of funds, credited after payment`,
+          path: at("topup-requests", request.id),
           grant: "fulfil" as const,
         })),
-      ].filter(({ wish }) => wish.status === "open");
+      ].filter(({ request }) => request.status === "open");
     },
     [api],
     10_000,
@@ -76,39 +69,39 @@ export function Requests(): View {
 
   return shown(open, (list) =>
     list.length === 0
-      ? html`<p class="quiet">Nobody waits for you.</p>`
-      : html`<div class="cards">${list.map((one) => html`<${Decision} key=${one.wish.id} one=${one} onDecided=${open.reload} />`)}</div>`,
+      ? html`<p class="quiet">No open requests.</p>`
+      : html`<div class="cards">${list.map((one) => html`<${Decision} key=${one.request.id} one=${one} onDecided=${open.reload} />`)}</div>`,
   );
 }
 
 function Decision({
-  one: { wish, what, path, grant },
+  one: { request, what, path, grant },
   onDecided,
 }: {
   one: Open;
   onDecided: () => Promise<void>;
 }): View {
   const api = useApi();
-  const decide = async ({ note, verdict }: Readonly<Record<string, string>>) => {
-    const body = { note, ...(wish.revision === undefined ? {} : { revision: wish.revision }) };
-    await api.call("POST", `${path}/${verdict}`, body);
+  const decide = async ({ note, decision }: Readonly<Record<string, string>>) => {
+    const body = { note, ...(request.revision === undefined ? {} : { revision: request.revision }) };
+    await api.call("POST", `${path}/${decision}`, body);
     await onDecided();
   };
   return html`<section>
     <h2>${what}</h2>
-    <p>${wish.display_name ?? wish.uid} ${wish.email && html`<span class="quiet">${wish.email}</span>`}, <${Ago} at=${wish.created_at} /></p>
-    ${wish.reason && html`<blockquote>${wish.reason}</blockquote>`}
+    <p>${request.display_name ?? request.uid} ${request.email && html`<span class="quiet">${request.email}</span>`}, <${Ago} at=${request.created_at} /></p>
+    ${request.reason && html`<blockquote>${request.reason}</blockquote>`}
     <${Form} act="Decide" onSend=${decide}>
-      <label>Verdict<select name="verdict"><option value=${grant}>${grant}</option><option value="reject">reject</option></select></label>
-      <${Field} label="Note, which the customer sees" name="note" maxlength="1000" required />
+      <label>Decision<select name="decision"><option value=${grant}>${grant}</option><option value="reject">reject</option></select></label>
+      <${Field} label="Note for the customer" name="note" maxlength="1000" required />
     <//>
   </section>`;
 }
 
-const gpusOf = ({ requested_max: max }: PoolWish): string =>
+const gpusOf = ({ requested_max: max }: PoolRequest): string =>
   Object.entries(max)
     .map(([type, number]) => `${number} × ${type}`)
     .join(", ");
 
-const ratesOf = ({ rate_limit: requests, tpm_rate_limit: tokens }: RateWish): string =>
-  `${count(requests)} requests at once${tokens === null ? "" : `, ${count(tokens)} tokens per minute`}`;
+const ratesOf = ({ rate_limit: requests, tpm_rate_limit: tokens }: RateRequest): string =>
+  `${count(requests)} concurrent requests${tokens === null ? "" : `, ${count(tokens)} tokens per minute`}`;

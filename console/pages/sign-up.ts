@@ -1,25 +1,24 @@
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
 import { Field, Form } from "../parts/form.ts";
 
-interface NewCustomer {
-  readonly api_key: string;
-}
+type NewCustomer = Responses["POST /v1/auth/sign-up"];
 
-/** `onKey` takes the account's first key, which is told here and never again. */
+/** `onKey` takes the account's first key, which is shown only once. */
 export function SignUp({ onKey }: { onKey: (key: string) => Promise<void> }): View {
   const api = useApi();
   const send = async ({ email, password, name }: Readonly<Record<string, string>>) => {
     const made = await api.call<NewCustomer>("POST", "/v1/auth/sign-up", { email, password, display_name: name });
     await onKey(made.api_key);
   };
-  return html`<h1>Make an account</h1>
+  return html`<h1>Create an account</h1>
     <${Form} act="Sign up" onSend=${send}>
       <${Field} label="E-mail address" name="email" type="email" autocomplete="username" maxlength="320" required />
       <${Field} label="Name of the account" name="name" autocomplete="nickname" maxlength="39" required
         hint="Names of your own models begin with it: letters, digits and single dashes." />
-      <${Field} label="Password" name="password" type="password" autocomplete="new-password" minlength="8" maxlength="1024"
+      <${Field} label="Password" name="password" type="password" autocomplete="new-password" minlength="12" maxlength="1024"
         required />
     <//>
-    <p>An account already? <a href="/console/sign-in">Sign in</a>.</p>`;
+    <p>Already have an account? <a href="/console/sign-in">Sign in</a>.</p>`;
 }

@@ -1,4 +1,4 @@
-// From nothing to a first answer: the key, the model, the playground and the program that asks the same.
+// First request: key, model, playground and code snippet.
 import { useState } from "preact/hooks";
 import { useApi } from "../api.ts";
 import type { Message } from "../chat-request.ts";
@@ -18,8 +18,7 @@ export function Start(): View {
   const models = useLoaded(async () => (await usableModels(api)).filter(takesChats), [api]);
   return html`<${NewKey} />${shown(models, (list) =>
     list.length === 0
-      ? html`<p>No model that chats is served yet. <a href="/console/deployments/new">Deploy one</a>, or ask the operator to
-          offer one.</p>`
+      ? html`<p>No chat model available. <a href="/console/deployments/new">Deploy one</a>, or ask the operator.</p>`
       : html`<${FirstCall} models=${list} />`,
   )}`;
 }
@@ -27,23 +26,23 @@ export function Start(): View {
 function NewKey(): View {
   const { newKey } = useVisitor();
   if (newKey === undefined)
-    return html`<p>A program calls with an API key: <a href="/console/keys">make one</a> and keep it in
-      the variable <code>STOKER_API_KEY</code>. The playground below needs none.</p>`;
+    return html`<p>Programs need an API key: <a href="/console/keys">create one</a> and store it in
+      <code>STOKER_API_KEY</code>. The playground below needs no key.</p>`;
   return html`<section class="key" aria-label="Your API key">
-    <p><strong>Your API key.</strong> It is shown this once: keep it now.</p>
+    <p><strong>Your API key.</strong> It is shown only once. Copy it now.</p>
     <${Code} text=${newKey} />
   </section>`;
 }
 
 function FirstCall({ models }: { models: readonly ModelSummary[] }): View {
   const { newKey } = useVisitor();
-  const [wanted, setModel] = useFilter("model");
+  const [name, setModel] = useFilter("model");
   const [chosen, setLanguage] = useFilter("language");
   const [messages, setMessages] = useState<readonly Message[]>([
     { role: "user", content: "Say hello in one sentence." },
   ]);
   const [options, setOptions] = useState({ max_tokens: 256, temperature: 0.7 });
-  const model = models.find((one) => one.model_name === wanted) ?? (models[0] as ModelSummary);
+  const model = models.find((one) => one.model_name === name) ?? (models[0] as ModelSummary);
   const language = languages.find((one) => one === chosen) ?? "curl";
   const request = { model: model.model_name, messages, ...options };
 
@@ -53,8 +52,8 @@ function FirstCall({ models }: { models: readonly ModelSummary[] }): View {
       (one) => html`<option value=${one.model_name}>${one.model_name}</option>`,
     )}</select></label> <span class="quiet">${model.pricing.short}</span></p>
     <h2>Playground</h2>
-    <${Playground} request=${request} onAsk=${setMessages} onOptions=${setOptions} />
-    <h2>The same from a program</h2>
+    <${Playground} request=${request} onSend=${setMessages} onOptions=${setOptions} />
+    <h2>Code</h2>
     <p role="group" aria-label="Language">${languages.map(
       (one) => html`<button type="button" class="second small" aria-pressed=${one === language}
         onClick=${() => setLanguage(one)}>${one}</button> `,

@@ -1,4 +1,5 @@
-// What was used, by model, key or day, of the time in the address.
+// Usage by model, key or day.
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { count, inUtc, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -8,29 +9,11 @@ import { type Column, Table } from "../parts/table.ts";
 import { type DayDimension, UsageByDay } from "../parts/usage-by-day.ts";
 import { useFilter } from "../place.ts";
 
-interface Item {
-  readonly model: { readonly model_name: string; readonly task: string };
-  readonly units: number;
-  readonly rate: number;
-  readonly cost: number;
-  readonly pricing_type: string;
-}
+type Item = Usage["months"][number]["items"][number];
 
-interface Usage {
-  readonly initial_month: string;
-  readonly months: readonly {
-    readonly period: string;
-    readonly interval: { readonly to: number };
-    readonly invoice_id: string;
-    readonly total_cost: number;
-    readonly items: readonly Item[];
-  }[];
-}
+type Usage = Responses["GET /payment/usage"];
 
-interface KeyUsage extends Usage {
-  readonly token_id: string;
-  readonly name: string;
-}
+type KeyUsage = Responses["GET /payment/usage/tokens"]["tokens"][number];
 
 interface Line {
   readonly month: string;
@@ -48,9 +31,9 @@ const dimensions = [
   ["day-token", "day and scoped token"],
 ] as const;
 const periods = [
-  ["", "this one"],
-  ["2", "the last 3"],
-  ["11", "the last 12"],
+  ["", "current"],
+  ["2", "last 3"],
+  ["11", "last 12"],
 ] as const;
 
 export function UsagePage(): View {
@@ -66,13 +49,13 @@ function UsageByMonth({ by }: { by: string }): View {
   const query = new URLSearchParams({ from: from === "" ? "current" : `current(-${from})`, to: "current" });
   const usage = useLoaded(
     async () => {
-      const whole = await api.call<Usage>("GET", `/payment/usage?${query}`);
-      if (by !== "key") return { whole, lines: linesOf(whole, ({ model }) => model.model_name) };
+      const total = await api.call<Usage>("GET", `/payment/usage?${query}`);
+      if (by !== "key") return { total, lines: linesOf(total, ({ model }) => model.model_name) };
       const { tokens } = await api.call<{ readonly tokens: readonly KeyUsage[] }>(
         "GET",
         `/payment/usage/tokens?${query}`,
       );
-      return { whole, lines: tokens.flatMap((key) => linesOf(key, () => key.name)) };
+      return { total, lines: tokens.flatMap((key) => linesOf(key, () => key.name)) };
     },
     [api, by, from],
     30_000,
@@ -81,16 +64,16 @@ function UsageByMonth({ by }: { by: string }): View {
       options=${periods} /></div>
     ${shown(
       usage,
-      ({ whole, lines }) => html`<dl>${whole.months.map(
+      ({ total, lines }) => html`<dl>${total.months.map(
         (month) =>
           html`<dt>${month.period}</dt><dd><strong>${usdOfCents(month.total_cost)}</strong>${" "}${
             month.invoice_id === "NOT_FINAL"
-              ? `so far; at this pace ${usdOfCents(projected(month))} by ${inUtc(month.interval.to)}`
+              ? `so far, projected ${usdOfCents(projected(month))} by ${inUtc(month.interval.to)}`
               : ""
           }</dd>`,
       )}</dl>
       <${Table} name="usage" rows=${lines} columns=${columns} keyOf=${(line: Line) => `${line.month} ${line.of} ${line.pricing}`}
-        empty="Nothing was used in this time." />`,
+        empty="No usage in this period." />`,
     )}`;
 }
 
@@ -114,14 +97,14 @@ function linesOf(usage: Usage, of: (item: Item) => string): Line[] {
 function projected({ period, interval, total_cost: cost }: Usage["months"][number]): number {
   const [year, month] = period.split(".").map(Number);
   const startMs = Date.UTC(year as number, (month as number) - 1);
-  // The first hour of a month foretells nothing.
-  const passed = Math.max(Date.now() - startMs, 3_600_000);
-  return cost * Math.max(1, (interval.to - startMs) / passed);
+  // Avoids a wild projection in the first hour of a month.
+  const elapsedMs = Math.max(Date.now() - startMs, 3_600_000);
+  return cost * Math.max(1, (interval.to - startMs) / elapsedMs);
 }
 
 const columns: readonly Column<Line>[] = [
   { name: "Month", value: (line) => line.month },
-  { name: "What", value: (line) => line.of },
+  { name: "Model or key", value: (line) => line.of },
   { name: "Priced by", value: (line) => line.pricing },
   { name: "Units", value: (line) => line.units, show: (line) => count(line.units) },
   { name: "USD", value: (line) => line.cost / 100, show: (line) => usdOfCents(line.cost) },

@@ -1,3 +1,4 @@
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
@@ -6,14 +7,7 @@ import { Ago } from "../parts/ago.ts";
 import { Field, Form } from "../parts/form.ts";
 import { type Column, Table } from "../parts/table.ts";
 
-interface Voice {
-  readonly voice_id: string;
-  readonly name: string;
-  readonly description: string;
-  /** 0: it comes with a model. */
-  readonly created_at: number;
-  readonly kind?: string;
-}
+type Voice = Responses["GET /v1/voices/{voice_id}"];
 
 export function Voices(): View {
   const api = useApi();
@@ -36,13 +30,13 @@ export function Voices(): View {
       value: (one) => one.name,
       show: (one) => html`${one.name}<br /><code>${one.voice_id}</code>`,
     },
-    { name: "What it is", value: (one) => one.description },
+    { name: "Description", value: (one) => one.description },
     {
-      name: "Whose",
-      value: (one) => (isOwn(one) ? "yours" : "comes with a model"),
+      name: "Owner",
+      value: (one) => (isOwn(one) ? "you" : "model preset"),
     },
     {
-      name: "Made",
+      name: "Created",
       value: (one) => one.created_at,
       show: (one) => (one.created_at === 0 ? "–" : html`<${Ago} at=${one.created_at} />`),
     },
@@ -52,28 +46,28 @@ export function Voices(): View {
       show: (one) =>
         isOwn(one) &&
         html`<${Act} label="Delete" command=${`stoker voice delete ${one.voice_id}`}
-          sure=${`Delete the voice “${one.name}” and its recordings for good?`}
+          sure=${`Delete the voice “${one.name}” and its recordings? This cannot be undone.`}
           onAct=${() => then(api.call("DELETE", `/v1/voices/${encodeURIComponent(one.voice_id)}`))} />`,
     },
   ];
   return html`${shown(voices, (rows) => {
     const own = rows.filter(isOwn);
     return html`<${Table} name="voices" rows=${rows} columns=${columns} keyOf=${(one: Voice) => one.voice_id}
-        empty=${html`No voice yet, and no model that speaks is served. Make one below once a <a href="/console/models">model</a> for speech is.`} />
+        empty=${html`No voices. Creating one requires a deployed speech <a href="/console/models">model</a>.`} />
       ${
         own.length > 0 &&
         html`<h2>Rename a voice</h2>
-        <${Form} act="Rename it" done="Renamed." onSend=${rename}>
+        <${Form} act="Rename" done="Renamed." onSend=${rename}>
           <label>Voice<select name="voice">${own.map((one) => html`<option value=${one.voice_id}>${one.name}</option>`)}</select></label>
-          <${Field} label="Its new name" name="name" maxlength="100" required />
-          <${Field} label="Its new description" name="description" maxlength="1000" hint="Empty: none." />
+          <${Field} label="New name" name="name" maxlength="100" required />
+          <${Field} label="New description" name="description" maxlength="1000" hint="Leave empty to remove it." />
         <//>`
       }`;
   })}
-    <h2>Make a voice</h2>
-    <p class="quiet">A mixture of a model's own voices that comes close to the recordings: no clone of the speaker. Record nobody who has not agreed.</p>
-    <${Form} act="Make the voice" done="Made." onSend=${add}>
-      <${Field} label="Name of the voice" name="name" maxlength="100" required />
+    <h2>Create a voice</h2>
+    <p class="quiet">A mix of the model's voices that resembles the recordings, not a clone. Use only recordings of people who agreed.</p>
+    <${Form} act="Create voice" done="Created." onSend=${add}>
+      <${Field} label="Voice name" name="name" maxlength="100" required />
       <${Field} label="Description" name="description" maxlength="1000" />
       <label>Recordings of one speaker<input type="file" name="files" accept="audio/*,.webm" multiple required />
         <small>Up to 25, as wav, mp3, flac, ogg, m4a or webm. <code class="command">stoker voice add NAME recording.wav</code></small></label>

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
@@ -9,22 +10,9 @@ import { Status } from "../parts/status.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { verifySnippets } from "../verify-snippets.ts";
 
-interface Delivery {
-  readonly id: string;
-  readonly request_id: string;
-  readonly url: string;
-  readonly state: string;
-  readonly attempts: number;
-  readonly last_status: number | null;
-  readonly last_outcome: string | null;
-  readonly created_at: number;
-  readonly next_attempt_at: number | null;
-}
+type Delivery = Responses["GET /v1/webhooks/deliveries"]["deliveries"][number];
 
-interface Secret {
-  readonly secret: string;
-  readonly previous_secret_expires_at: number | null;
-}
+type Secret = Responses["GET /v1/webhooks/secret"];
 
 export function Webhooks(): View {
   const api = useApi();
@@ -37,10 +25,10 @@ export function Webhooks(): View {
     10_000,
   );
   const columns: readonly Column<Delivery>[] = [
-    { name: "Called", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
-    { name: "Address", value: (one) => one.url },
-    { name: "State", value: (one) => one.state, show: (one) => html`<${Status} of=${one.state} />` },
-    { name: "Answer", value: answerInWords },
+    { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
+    { name: "URL", value: (one) => one.url },
+    { name: "Status", value: (one) => one.state, show: (one) => html`<${Status} of=${one.state} />` },
+    { name: "Response", value: responseText },
     { name: "Attempts", value: (one) => one.attempts },
     {
       name: "Next",
@@ -61,24 +49,21 @@ export function Webhooks(): View {
   ];
   return html`${shown(
     log,
-    (rows) => html`<${Table} name="calls" rows=${rows} columns=${columns} keyOf=${(one: Delivery) => one.id}
-      empty="No webhook was called in the last 7 days. A native request with a webhook is answered to that address." />`,
+    (rows) => html`<${Table} name="deliveries" rows=${rows} columns=${columns} keyOf=${(one: Delivery) => one.id}
+      empty="No deliveries in the last 7 days. Requests with a webhook field send their results to that URL." />`,
   )}
-    <h2>Secret that signs them</h2>
+    <h2>Signing secret</h2>
     <p><${Act} label="Show" onAct=${async () => setSecret(await api.call<Secret>("GET", "/v1/webhooks/secret"))} />${" "}
-      <${Act} label="Rotate" command="stoker webhook secret rotate" sure="Make a new secret? The one before signs as well for 24 hours."
+      <${Act} label="Rotate" command="stoker webhook secret rotate" sure="Create a new secret? The old one stays valid for 24 hours."
         onAct=${async () => setSecret(await api.call<Secret>("POST", "/v1/webhooks/secret/rotate"))} /></p>
     ${secret && html`<${Code} text=${secret.secret} />`}
-    ${secret?.previous_secret_expires_at && html`<p class="quiet">The one before ends <${Ago} at=${secret.previous_secret_expires_at} />.</p>`}
-    <h2>Is a call genuine?</h2>
-    <p>Your receiver should take no other. Try it with <code class="command">stoker webhook test URL</code>, which calls it from your machine.</p>
+    ${secret?.previous_secret_expires_at && html`<p class="quiet">The old secret expires <${Ago} at=${secret.previous_secret_expires_at} />.</p>`}
+    <h2>Verify signatures</h2>
+    <p>Reject deliveries with an invalid signature. Test your receiver with <code class="command">stoker webhook test URL</code>, which sends a request from your machine.</p>
     ${Object.entries(verifySnippets).map(([language, text]) => html`<h3>${language}</h3><${Code} text=${text} />`)}`;
 }
 
-/** A redirection is no delivery: nobody follows it. */
-function answerInWords({ last_status: status, last_outcome: outcome }: Delivery): string {
+function responseText({ last_status: status, last_outcome: outcome }: Delivery): string {
   if (status === null) return outcome ?? "–";
-  return status >= 300 && status < 400
-    ? `${status}: a redirection, which is not followed`
-    : `${status} ${outcome ?? ""}`;
+  return status >= 300 && status < 400 ? `${status}: redirects are not followed` : `${status} ${outcome ?? ""}`;
 }

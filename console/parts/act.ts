@@ -4,14 +4,14 @@ import { Refused } from "./refused.ts";
 
 interface ActProps {
   readonly label: string;
-  /** Asked before it is done, where it cannot be taken back. */
+  /** Question for confirmation. */
   readonly sure?: string;
-  /** The command that does the same. */
+  /** Equivalent CLI command. */
   readonly command?: string;
   readonly onAct: () => Promise<unknown>;
 }
 
-/** A button that does one thing now and says why when it could not. */
+/** Button that runs an action and shows its error. */
 export function Act({ label, sure, command, onAct }: ActProps): View {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(undefined);

@@ -1,8 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
-import { agoInWords, inUtc } from "../format.ts";
+import { agoText, inUtc } from "../format.ts";
 import { html, type View } from "../html.ts";
 
-/** A time as people say it, with the moment itself on hover. */
+/** Relative time, with the absolute time on hover. */
 export function Ago({ at }: { at: number | string | null }): View {
   const [nowMs, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -12,5 +12,5 @@ export function Ago({ at }: { at: number | string | null }): View {
   if (at === null || at === "") return "never";
   const atMs = typeof at === "number" ? at * 1000 : Date.parse(at);
   if (Number.isNaN(atMs)) return String(at);
-  return html`<time datetime=${new Date(atMs).toISOString()} title=${inUtc(atMs)}>${agoInWords(atMs, nowMs)}</time>`;
+  return html`<time datetime=${new Date(atMs).toISOString()} title=${inUtc(atMs)}>${agoText(atMs, nowMs)}</time>`;
 }

@@ -3,11 +3,11 @@ import { html, type View } from "../html.ts";
 interface ChoiceProps {
   readonly label: string;
   readonly value: string;
-  readonly options: readonly (readonly [value: string, seen: string])[];
+  readonly options: readonly (readonly [value: string, label: string])[];
   readonly onChoice: (value: string) => void;
 }
 
-/** A filter of a few values. */
+/** Filter with a few values. */
 export function Choice({ label, value, options, onChoice }: ChoiceProps): View {
   return html`<label>${label} <select value=${value}
     onChange=${(event: { currentTarget: HTMLSelectElement }) => onChoice(event.currentTarget.value)}>

@@ -1,16 +1,16 @@
 import { useState } from "preact/hooks";
 import { html, type View } from "../html.ts";
 
-/** Text to take along, with a button that copies it. */
+/** Button that copies a text. */
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }): View {
-  const [said, setSaid] = useState("");
+  const [result, setResult] = useState("");
   const copy = () =>
     navigator.clipboard.writeText(text).then(
-      () => setSaid("Copied"),
-      // Without HTTPS a browser lends its clipboard to nobody.
-      () => setSaid("Select the text and copy it"),
+      () => setResult("Copied"),
+      // Browsers block the clipboard without HTTPS.
+      () => setResult("Select the text and copy it"),
     );
-  return html`<button type="button" class="second small" onClick=${copy}>${said || label}</button>`;
+  return html`<button type="button" class="second small" onClick=${copy}>${result || label}</button>`;
 }
 
 export function Code({ text }: { text: string }): View {

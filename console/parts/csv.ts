@@ -13,7 +13,7 @@ export function csvOf<Row>(rows: readonly Row[], columns: readonly CsvColumn<Row
 
 function cell(value: string | number | null): string {
   if (typeof value === "number") return String(value);
-  // A spreadsheet runs what begins so, and names of models and accounts are other people's.
+  // Spreadsheets run cells that start like this as formulas; names come from other users.
   const text = /^[=+\-@\t\r]/.test(value ?? "") ? `'${value}` : (value ?? "");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -1,4 +1,5 @@
-// How a deployment was asked over time, how long it took, and why requests ended.
+// Requests, latency and end reasons of a deployment over time.
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { count } from "../format.ts";
 import { html, type View } from "../html.ts";
@@ -13,19 +14,7 @@ interface Quantiles {
   readonly p95: number;
 }
 
-interface Series {
-  readonly step_seconds: number;
-  readonly steps: readonly {
-    readonly from: number;
-    readonly requests: number;
-    readonly errors: number;
-    readonly output_tokens: number;
-    readonly first_byte_ms: Quantiles | null;
-    readonly total_ms: Quantiles | null;
-    readonly queue_ms_p95: number | null;
-  }[];
-  readonly end_reasons: Readonly<Record<string, number>>;
-}
+type Series = Responses["GET /v1/deployments/{deploy_id}/series"];
 
 const periods = [
   ["", "5 hours"],
@@ -46,25 +35,25 @@ export function DeploymentSeries({ id }: { id: string }): View {
     [api, id, from],
     30_000,
   );
-  return html`<div class="bar"><${Choice} label="The last" value=${from} options=${periods} onChoice=${setFrom} /></div>
+  return html`<div class="bar"><${Choice} label="Last" value=${from} options=${periods} onChoice=${setFrom} /></div>
     ${shown(series, ({ steps, end_reasons: reasons, step_seconds: stepSeconds }) => {
       if (Object.keys(reasons).length === 0)
-        return html`<p class="quiet">No request has ended in this time; one stands here within seconds of its end.</p>`;
+        return html`<p class="quiet">No requests in this period. A request appears seconds after it ends.</p>`;
       const at = (unixSeconds: number) => new Date(unixSeconds * 1000).toISOString().slice(5, 16).replace("T", " ");
       const ends = { first: at(steps[0]?.from ?? 0), last: `${at((steps.at(-1)?.from ?? 0) + stepSeconds)} UTC` };
-      const asked = (one: Series["steps"][number]) => `${count(one.requests)} requests, ${count(one.errors)} failed`;
+      const text = (one: Series["steps"][number]) => `${count(one.requests)} requests, ${count(one.errors)} failed`;
       return html`<p>Requests</p>
         <${Bars} title=${`Requests from ${ends.first} to ${ends.last}`}
-          bars=${steps.map((one) => ({ name: at(one.from), value: one.requests, text: asked(one) }))} />
-        <${Lines} title="Time to the first byte" ...${ends} show=${inMs} lines=${quantiles(steps.map((one) => one.first_byte_ms))} />
-        <${Lines} title="Time of a whole request" ...${ends} show=${inMs} lines=${quantiles(steps.map((one) => one.total_ms))} />
-        <${Lines} title="Waited for a place (95 of 100 waited less)" ...${ends} show=${inMs}
+          bars=${steps.map((one) => ({ name: at(one.from), value: one.requests, text: text(one) }))} />
+        <${Lines} title="Time to first byte" ...${ends} show=${inMs} lines=${quantiles(steps.map((one) => one.first_byte_ms))} />
+        <${Lines} title="Total time" ...${ends} show=${inMs} lines=${quantiles(steps.map((one) => one.total_ms))} />
+        <${Lines} title="Queue time (p95)" ...${ends} show=${inMs}
           lines=${[{ name: "p95", values: steps.map((one) => one.queue_ms_p95) }]} />
-        <h3>Why requests ended</h3>
-        <div class="wide"><table><thead><tr><th scope="col">Outcome</th><th scope="col" class="n">Requests</th><th scope="col">What it means</th></tr></thead>
+        <h3>Outcomes</h3>
+        <div class="wide"><table><thead><tr><th scope="col">Outcome</th><th scope="col" class="n">Requests</th><th scope="col">Description</th></tr></thead>
           <tbody>${Object.entries(reasons).map(([reason, requests]) => {
-            const { is, isFailure, means } = endingOf(reason);
-            return html`<tr><td>${isFailure ? "✕" : "●"} ${is} <code>${reason}</code></td><td class="n">${count(requests)}</td><td>${means}</td></tr>`;
+            const { label, isFailure, means } = endingOf(reason);
+            return html`<tr><td>${isFailure ? "✕" : "●"} ${label} <code>${reason}</code></td><td class="n">${count(requests)}</td><td>${means}</td></tr>`;
           })}</tbody></table></div>`;
     })}`;
 }

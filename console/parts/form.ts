@@ -1,13 +1,13 @@
-// A form that does one thing: it shows that it is at it, why it was refused, and that it was done.
+// Form with progress, error and success messages.
 import { useState } from "preact/hooks";
 import { html, type View } from "../html.ts";
 import { Refused } from "./refused.ts";
 
 interface FormProps {
   readonly act: string;
-  /** What to say when it is done; nothing where the page shows it. */
+  /** Success message. Omitted if the page shows the result. */
   readonly done?: string;
-  /** The button that was pressed is a field too, where it has a name. `form`: the same with the files that were chosen. */
+  /** `fields` includes a named submit button. `form` also contains files. */
   readonly onSend: (fields: Readonly<Record<string, string>>, form: FormData) => Promise<unknown>;
   readonly children?: View;
 }
@@ -35,7 +35,7 @@ export function Form({ act, done, onSend, children }: FormProps): View {
   return html`<form onSubmit=${send}>
     ${children}
     <p><button disabled=${state.isBusy}>${act}</button>
-      ${state.isBusy && html`<span class="quiet" role="status"> One moment…</span>`}
+      ${state.isBusy && html`<span class="quiet" role="status"> Please wait…</span>`}
       ${state.isDone && done && html`<span class="done" role="status"> ✓ ${done}</span>`}</p>
     <${Refused} error=${state.error} />
   </form>`;
@@ -45,14 +45,14 @@ interface FieldProps extends Readonly<Record<string, unknown>> {
   readonly label: string;
   readonly name: string;
   readonly hint?: View;
-  /** What stands in it before anybody types; with `onValue`, what stands in it at all times. */
+  /** Initial value; with `onValue`, the current value. */
   readonly value?: string | number;
-  /** For a page that keeps what is typed itself, and hands it back as `value`. */
+  /** Makes the field controlled: the page stores the value. */
   readonly onValue?: (value: string) => void;
 }
 
 export function Field({ label, name, hint, value, onValue, ...rest }: FieldProps): View {
-  // As `value` it would be written back whenever the page is drawn anew, over what somebody has typed since.
+  // `value` would overwrite the input on every render.
   const content =
     onValue === undefined
       ? { defaultValue: value }

@@ -1,4 +1,5 @@
 import { useRef, useState } from "preact/hooks";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { type Api, ApiError, useApi } from "../api.ts";
 import { streamChat, type Usage } from "../chat.ts";
 import type { ChatRequest, Message } from "../chat-request.ts";
@@ -14,8 +15,8 @@ interface Options {
 
 interface PlaygroundProps {
   readonly request: ChatRequest;
-  /** The messages of the request that was just sent. */
-  readonly onAsk: (messages: readonly Message[]) => void;
+  /** Receives the messages of each sent request. */
+  readonly onSend: (messages: readonly Message[]) => void;
   readonly onOptions: (options: Options) => void;
 }
 
@@ -29,7 +30,7 @@ interface Answer {
 
 const nothing: Answer = { text: "", requestId: "", firstMs: undefined, usage: undefined, error: undefined };
 
-export function Playground({ request, onAsk, onOptions }: PlaygroundProps): View {
+export function Playground({ request, onSend, onOptions }: PlaygroundProps): View {
   const api = useApi();
   const [talk, setTalk] = useState<readonly Message[]>([]);
   const [answer, setAnswer] = useState<Answer>(nothing);
@@ -37,10 +38,10 @@ export function Playground({ request, onAsk, onOptions }: PlaygroundProps): View
   const change = (part: Partial<Answer>) => setAnswer((before) => ({ ...before, ...part }));
   const text = useRef("");
 
-  const ask = async ({ prompt = "" }: Readonly<Record<string, string>>) => {
+  const send = async ({ prompt = "" }: Readonly<Record<string, string>>) => {
     if (running) return;
     const messages: Message[] = [...talk, { role: "user", content: prompt }];
-    onAsk(messages);
+    onSend(messages);
     setTalk(messages);
     setAnswer(nothing);
     text.current = "";
@@ -58,7 +59,7 @@ export function Playground({ request, onAsk, onOptions }: PlaygroundProps): View
         onUsage: (usage) => change({ usage }),
       });
     } catch (error) {
-      // What came until somebody pressed Stop is the answer.
+      // After Stop, the received text is the answer.
       if (!stop.signal.aborted) change({ error });
     } finally {
       setRunning(undefined);
@@ -75,10 +76,10 @@ export function Playground({ request, onAsk, onOptions }: PlaygroundProps): View
     )}${running && html`<li class="assistant"><b>assistant</b><p>${answer.text || "…"}</p></li>`}</ol>
     <${Figures} answer=${answer} />
     <${Refused} error=${answer.error} />
-    <${Form} act="Send" onSend=${ask}>
+    <${Form} act="Send" onSend=${send}>
       <label>Message<textarea name="prompt" rows="3" required>${request.messages.at(-1)?.content}</textarea></label>
       <details><summary>Options</summary>
-        <${Field} label="Most tokens of an answer" name="max_tokens" type="number" min="1" max="100000" value=${request.max_tokens}
+        <${Field} label="Maximum tokens" name="max_tokens" type="number" min="1" max="100000" value=${request.max_tokens}
           onInput=${(event: { currentTarget: HTMLInputElement }) =>
             onOptions({ max_tokens: event.currentTarget.valueAsNumber || 1, temperature: request.temperature })} />
         <${Field} label="Temperature" name="temperature" type="number" min="0" max="2" step="0.1" value=${request.temperature}
@@ -87,7 +88,7 @@ export function Playground({ request, onAsk, onOptions }: PlaygroundProps): View
       </details>
     <//>
     ${running && html`<button type="button" class="second" onClick=${() => running.abort()}>Stop</button>`}
-    ${!running && talk.length > 0 && html`<button type="button" class="second" onClick=${() => setTalk([])}>Begin anew</button>`}
+    ${!running && talk.length > 0 && html`<button type="button" class="second" onClick=${() => setTalk([])}>New chat</button>`}
   </div>`;
 }
 
@@ -101,18 +102,12 @@ function Figures({ answer: { usage, firstMs, requestId } }: { answer: Answer }):
   return parts.length > 0 && html`<p class="quiet figures">${parts.join(" · ")}</p>`;
 }
 
-interface Key {
-  readonly name: string;
-}
+type Key = Responses["GET /v1/api-tokens"][number];
 
-/** Good for this model and a quarter of an hour: what a page holds should open little. Throws ApiError. */
+/** Creates a token for one model, valid for 15 minutes. Throws ApiError. */
 async function tokenFor(api: Api, model: string): Promise<string> {
   const [key] = await api.call<readonly Key[]>("GET", "/v1/api-tokens");
-  if (!key)
-    throw new ApiError(
-      "The playground signs its requests with one of your keys, and there is none: make one under Keys.",
-      0,
-    );
-  const wish = { api_key_name: key.name, models: [model], expires_delta: 900 };
-  return (await api.call<{ readonly token: string }>("POST", "/v1/scoped-jwt", wish)).token;
+  if (!key) throw new ApiError("The playground needs an API key to sign requests. Create one under Keys.", 0);
+  const request = { api_key_name: key.name, models: [model], expires_delta: 900 };
+  return (await api.call<{ readonly token: string }>("POST", "/v1/scoped-jwt", request)).token;
 }

@@ -1,7 +1,7 @@
 import { ApiError } from "../api.ts";
 import { html, type View } from "../html.ts";
 
-/** Why something did not happen, in the server's own words, with the number to name when asking about it. */
+/** Error message with the request id. */
 export function Refused({ error }: { error: unknown }): View {
   if (error === undefined || error === null) return null;
   const message = error instanceof Error ? error.message : String(error);

@@ -1,22 +1,14 @@
 import { useState } from "preact/hooks";
+import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { inUtc, usd } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { Code } from "./copy.ts";
 import { Field, Form } from "./form.ts";
 
-interface Scope {
-  /** Unix seconds. */
-  readonly expires_at: number;
-  /** As the usage of scoped tokens names it. */
-  readonly id: string;
-  /** Null: all. */
-  readonly models: readonly string[] | null;
-  readonly spending_limit: number | null;
-  readonly spending_current: number;
-}
+type Scope = Responses["GET /v1/scoped-jwt"];
 
-/** Tokens that a key signs: for a browser or a customer of one's own, who should hold no key. */
+/** Creates and inspects scoped tokens. */
 export function ScopedTokens({ keyNames }: { keyNames: readonly string[] }): View {
   const api = useApi();
   const [token, setToken] = useState<string | undefined>(undefined);
@@ -36,24 +28,24 @@ export function ScopedTokens({ keyNames }: { keyNames: readonly string[] }): Vie
     setScope(await api.call<Scope>("GET", `/v1/scoped-jwt?${new URLSearchParams({ jwtoken: jwtoken.trim() })}`));
 
   return html`<h2>Scoped tokens</h2>
-    <p class="quiet">A token signed with a key, restricted to models, to a time and to an amount. It ends with its key.</p>
-    <${Form} act="Sign a token" onSend=${sign}>
-      <label>Signed with<select name="key">${keyNames.map((name) => html`<option>${name}</option>`)}</select></label>
-      <${Field} label="Models" name="models" placeholder="all models" hint="Names with a space between." />
-      <${Field} label="Good for hours" name="hours" type="number" min="0.01" max="8760" step="0.01" value="1" required />
-      <${Field} label="May spend, USD" name="limit" type="number" min="0" step="0.01" placeholder="as its key" />
+    <p class="quiet">A token for selected models, with a lifetime and a spending limit. Revoking its key revokes the token.</p>
+    <${Form} act="Create token" onSend=${sign}>
+      <label>Key<select name="key">${keyNames.map((name) => html`<option>${name}</option>`)}</select></label>
+      <${Field} label="Models" name="models" placeholder="all models" hint="Names, separated by spaces." />
+      <${Field} label="Valid for (hours)" name="hours" type="number" min="0.01" max="8760" step="0.01" value="1" required />
+      <${Field} label="Spending limit (USD)" name="limit" type="number" min="0" step="0.01" placeholder="limit of the key" />
     <//>
     ${token && html`<${Code} text=${token} />`}
-    <${Form} act="Inspect a token" onSend=${inspect}>
-      <${Field} label="A token that one of your keys signed" name="jwtoken" autocomplete="off" placeholder="jwt:…" required />
+    <${Form} act="Inspect token" onSend=${inspect}>
+      <${Field} label="Token" name="jwtoken" autocomplete="off" placeholder="jwt:…" required />
     <//>
     ${
       scope &&
       html`<dl>
-        <dt>Id</dt><dd><code>${scope.id}</code> <a href="/console/usage?by=day-token">what was asked with it</a></dd>
+        <dt>Id</dt><dd><code>${scope.id}</code> <a href="/console/usage?by=day-token">requests</a></dd>
         <dt>Expires</dt><dd>${inUtc(scope.expires_at * 1000)}</dd>
         <dt>Models</dt><dd>${scope.models?.join(", ") || "all"}</dd>
-        <dt>Spent</dt><dd>${usd(scope.spending_current)}${scope.spending_limit === null ? ", no limit" : ` of ${usd(scope.spending_limit)}`}</dd>
+        <dt>Spent</dt><dd>${usd(scope.spending_current)}${scope.spending_limit === undefined ? ", no limit" : ` of ${usd(scope.spending_limit)}`}</dd>
       </dl>`
     }`;
 }

@@ -1,13 +1,13 @@
-// Records as a table that is searched, sorted and taken along. What is searched stands in the address.
+// Table with search, sorting and export. The URL stores the search and order.
 import { html, type View } from "../html.ts";
 import { useFilter } from "../place.ts";
 import { csvOf } from "./csv.ts";
 
 export interface Column<Row> {
   readonly name: string;
-  /** What is searched, sorted and exported. */
+  /** Value for search, sorting and export. */
   value(row: Row): string | number | null;
-  /** What is seen, where that is more than the value. */
+  /** Cell content, if it differs from the value. */
   show?(row: Row): View;
 }
 
@@ -16,14 +16,14 @@ interface TableProps<Row> {
   readonly rows: readonly Row[];
   readonly columns: readonly Column<Row>[];
   readonly keyOf: (row: Row) => string;
-  /** What to do where there are none. */
+  /** Shown if there are no rows. */
   readonly empty: View;
 }
 
 const signs = { ascending: " ▲", descending: " ▼", none: "" };
 
 /** As many as a browser lays out without being noticed; a search finds the others. */
-const mostRows = 500;
+const maxRows = 500;
 
 export function Table<Row>({ name, rows, columns, keyOf, empty }: TableProps<Row>): View {
   const [search, setSearch] = useFilter("q");
@@ -42,7 +42,7 @@ export function Table<Row>({ name, rows, columns, keyOf, empty }: TableProps<Row
   const sorted = by
     ? found.toSorted((a, b) => compare(by.value(a), by.value(b)) * (sort.startsWith("-") ? -1 : 1))
     : found;
-  const turn = (column: string) => setSort(sort === column ? `-${column}` : sort === `-${column}` ? "" : column);
+  const toggleSort = (column: string) => setSort(sort === column ? `-${column}` : sort === `-${column}` ? "" : column);
   const order = (column: string) =>
     column === "" ? undefined : sort === column ? "ascending" : sort === `-${column}` ? "descending" : undefined;
   const isNumber = (column: Column<Row>) => typeof column.value(rows[0] as Row) === "number";
@@ -58,10 +58,10 @@ export function Table<Row>({ name, rows, columns, keyOf, empty }: TableProps<Row
     <div class="wide"><table>
       <thead><tr>${columns.map(
         (column) => html`<th scope="col" class=${isNumber(column) ? "n" : ""} aria-sort=${order(column.name)}>
-          ${column.name && html`<button type="button" class="link" onClick=${() => turn(column.name)}>${column.name}${signs[order(column.name) ?? "none"]}</button>`}</th>`,
+          ${column.name && html`<button type="button" class="link" onClick=${() => toggleSort(column.name)}>${column.name}${signs[order(column.name) ?? "none"]}</button>`}</th>`,
       )}</tr></thead>
       <tbody>${sorted
-        .slice(0, mostRows)
+        .slice(0, maxRows)
         .map(
           (row) =>
             html`<tr key=${keyOf(row)}>${columns.map(
@@ -70,8 +70,8 @@ export function Table<Row>({ name, rows, columns, keyOf, empty }: TableProps<Row
             )}</tr>`,
         )}</tbody>
     </table></div>
-    ${sorted.length === 0 && html`<p class="quiet">Nothing has “${search}” in it.</p>`}
-    ${sorted.length > mostRows && html`<p class="quiet">The first ${mostRows} are shown; search for the others.</p>`}`;
+    ${sorted.length === 0 && html`<p class="quiet">No matches for “${search}”.</p>`}
+    ${sorted.length > maxRows && html`<p class="quiet">The first ${maxRows} rows are shown. Use the search for others.</p>`}`;
 }
 
 function compare(a: string | number | null, b: string | number | null): number {

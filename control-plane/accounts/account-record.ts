@@ -1,7 +1,7 @@
 import type { AccountId } from "../../proto/ids.ts";
 import type { ProfileRow } from "./store.ts";
 
-/** The account as its owner sees it. Fields the operator never asked for are empty. */
+/** The account as its owner sees it. Unset fields are empty. */
 export interface AccountRecord {
   readonly uid: AccountId;
   readonly email: string;
@@ -49,7 +49,7 @@ export function accountRecord(row: ProfileRow): AccountRecord {
     company: row.company,
     website: row.website,
     title: row.title,
-    // A team is one account: whoever signs in to it owns it.
+    // A team is one account: everyone who signs in owns it.
     isTeamAccount: row.isTeamAccount,
     isTeamOwner: row.isTeamAccount,
     teamRole: row.isTeamAccount ? "owner" : null,

@@ -1,4 +1,6 @@
-/** Who does something that is audited, from where, and why. */
+import type { AccountId } from "../../proto/ids.ts";
+
+/** Actor, address and note of an audited action. */
 export interface Act {
   /** The acting account; `system` for Stoker itself. */
   readonly by: string;
@@ -8,3 +10,10 @@ export interface Act {
 }
 
 export const bySystem = (note: string): Act => ({ by: "system", ip: "", note });
+
+/** A person acting on their own account, for the audit log. */
+export interface Actor {
+  readonly account: AccountId;
+  /** The client's address. */
+  readonly ip: string;
+}

@@ -30,7 +30,7 @@ function blockOf(text: string): Block | undefined {
 export const badAddress = (entries: readonly string[]): string | undefined =>
   entries.find((entry) => blockOf(entry) === undefined);
 
-/** Undefined: from anywhere. Entries that cannot be read let nobody in. */
+/** Undefined: any address. Invalid entries match nothing. */
 export type AddressTest = ((ip: string) => boolean) | undefined;
 
 export function addressTest(entries: readonly string[] | null): AddressTest {

@@ -13,14 +13,14 @@ export function makeApiKey(random: Buffer = randomBytes(32)): string {
   return prefix + body + checkOf(body);
 }
 
-/** Cheap: tells a mistyped or foreign secret from one of ours before anything is hashed or asked. */
+/** Cheap check that rejects a mistyped or foreign secret before it is hashed or looked up. */
 export function looksLikeApiKey(secret: string): boolean {
   if (secret.length !== keyLength || !secret.startsWith(prefix)) return false;
   const body = secret.slice(prefix.length, prefix.length + bodyLength);
   return secret.endsWith(checkOf(body));
 }
 
-/** What may be shown of a key: its last characters. */
+/** Visible part of a key: its last characters. */
 export const fragmentOf = (key: string): string => key.slice(-5);
 
 const checkOf = (body: string): string => base62(BigInt(crc32(body)), checkLength);

@@ -1,5 +1,5 @@
-// API keys as their owner manages them. A secret is shown when it is made and to whoever names it by itself; by its id or
-// in a list it is masked.
+// API keys as their owner manages them. The secret is returned at creation and when the caller names the key by the secret;
+// otherwise it is masked.
 import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
 import type { Act } from "./act.ts";
 import { addressTest, badAddress } from "./allowed-ips.ts";
@@ -9,38 +9,38 @@ import type { DataKeys } from "./data-keys.ts";
 import { type AccountSecrets, lookupOf, sealApiKey } from "./envelope.ts";
 import { InvalidApiKey } from "./errors.ts";
 import type { AccountStore, KeyRecord, TokenStore } from "./store.ts";
-import { BadAllowedIps, BadKeyName, KeyNameTaken, ShutsOutCaller } from "./token-errors.ts";
+import { badAllowedIps, badKeyName, keyNameTaken, shutsOutCaller } from "./token-errors.ts";
 
 export interface ApiToken extends KeyRecord {
   /** The secret, or its masked form. */
   readonly token: string;
 }
 
-/** Undefined stands for a key that is not there, another account's included. */
+/** Undefined: the key does not exist or belongs to another account. */
 export interface ApiTokens {
-  /** Throws KeyNameTaken, BadKeyName, BadAllowedIps, and InvalidApiKey when the account was ended meanwhile. */
+  /** Throws keyNameTaken, badKeyName, badAllowedIps, and InvalidApiKey when the account was ended. */
   create(
     account: AccountId,
-    wish: { readonly name: string; readonly allowedIps: readonly string[] | null },
+    request: { readonly name: string; readonly allowedIps: readonly string[] | null },
     act: Act,
   ): Promise<ApiToken>;
   list(account: AccountId): Promise<readonly ApiToken[]>;
-  /** With the secret when asked for by the secret. */
+  /** Includes the secret when looked up by the secret. */
   get(account: AccountId, secretOrId: string): Promise<ApiToken | undefined>;
-  /** Throws BadAllowedIps, and ShutsOutCaller when a key would be closed to the very address that asks with it. */
+  /** Throws badAllowedIps, and shutsOutCaller when the key would exclude the caller's own address. */
   setAllowedIps(
     caller: Pick<Caller, "account" | "key">,
     secretOrId: string,
     allowedIps: readonly string[] | null,
     act: Act,
   ): Promise<ApiToken | undefined>;
-  /** Ends the key and every token signed with it, the caller's own too when it is that one. */
+  /** Ends the key and every token signed with it, including the caller's own. */
   revoke(account: AccountId, secretOrId: string, act: Act): Promise<ApiToken | undefined>;
 }
 
 /** A name travels in the `kid` of tokens that are signed with the key. */
-const mostNameBytes = 128;
-const mostAllowedIps = 256;
+const maxNameBytes = 128;
+const maxAllowedIps = 256;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
 const controls = /[\u0000-\u001f\u007f]/;
 
@@ -58,9 +58,9 @@ export function createApiTokens(deps: {
   }
 
   return {
-    async create(account, wish, act) {
-      checkName(wish.name);
-      checkAllowedIps(wish.allowedIps);
+    async create(account, request, act) {
+      checkName(request.name);
+      checkAllowedIps(request.allowedIps);
       const dek = await deps.dataKeys.of(account);
       if (!dek) throw new InvalidApiKey();
       const key = randomId<"key">(16);
@@ -69,15 +69,15 @@ export function createApiTokens(deps: {
         account,
         {
           key,
-          name: wish.name,
+          name: request.name,
           lookup: lookupOf(deps.secrets, secret),
           ciphertext: sealApiKey(dek, secret, account, key),
           fragment: fragmentOf(secret),
-          allowedIps: wish.allowedIps,
+          allowedIps: request.allowedIps,
         },
         act,
       );
-      if (made === "name_taken") throw new KeyNameTaken(wish.name);
+      if (made === "name_taken") throw keyNameTaken(request.name);
       if (made === "account_gone") throw new InvalidApiKey();
       return { ...made, token: secret };
     },
@@ -95,7 +95,7 @@ export function createApiTokens(deps: {
       checkAllowedIps(allowedIps);
       const key = await keyOf(caller.account, secretOrId);
       if (!key) return undefined;
-      if (key === caller.key && addressTest(allowedIps)?.(act.ip) === false) throw new ShutsOutCaller(act.ip);
+      if (key === caller.key && addressTest(allowedIps)?.(act.ip) === false) throw shutsOutCaller(act.ip);
       const record = await store.setAllowedIps(caller.account, key, allowedIps, act);
       return record && masked(record);
     },
@@ -111,15 +111,15 @@ export function createApiTokens(deps: {
 const masked = (record: KeyRecord): ApiToken => ({ ...record, token: `stk_********${record.fragment}` });
 
 function checkName(name: string): void {
-  if (name.trim() === "" || Buffer.byteLength(name) > mostNameBytes || controls.test(name) || !name.isWellFormed())
-    throw new BadKeyName(mostNameBytes);
+  if (name.trim() === "" || Buffer.byteLength(name) > maxNameBytes || controls.test(name) || !name.isWellFormed())
+    throw badKeyName(maxNameBytes);
 }
 
 function checkAllowedIps(allowedIps: readonly string[] | null): void {
   if (allowedIps === null) return;
-  if (allowedIps.length === 0 || allowedIps.length > mostAllowedIps)
-    throw new BadAllowedIps(`Name 1 to ${mostAllowedIps} addresses or blocks, or null for anywhere.`);
+  if (allowedIps.length === 0 || allowedIps.length > maxAllowedIps)
+    throw badAllowedIps(`Name 1 to ${maxAllowedIps} addresses or blocks, or null for anywhere.`);
   const bad = badAddress(allowedIps);
   if (bad !== undefined)
-    throw new BadAllowedIps(`\`${bad.slice(0, 60)}\` is neither an IP address nor a CIDR block such as 10.0.0.0/8.`);
+    throw badAllowedIps(`\`${bad.slice(0, 60)}\` is neither an IP address nor a CIDR block such as 10.0.0.0/8.`);
 }

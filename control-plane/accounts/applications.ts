@@ -1,22 +1,22 @@
-// Applications to the startup program: an account applies, the operator decides once, and an approval may bring credit.
+// Applications to the startup program: an account applies, the operator decides once, an approval may add credit.
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { Act } from "./act.ts";
-import { ApplicationDecided, ApplicationNotFound, ApplicationOpen, BadCursor } from "./errors.ts";
+import { applicationDecided, applicationNotFound, applicationOpen, badCursor } from "./errors.ts";
 
 export type ApplicationStatus = "pending" | "approved" | "rejected";
 
-export interface ApplicationWish {
+export interface ApplicationParams {
   readonly company: string;
   readonly ceo: string;
   readonly funding: string;
   readonly foundedOn: string;
   readonly website: string;
-  /** Of whom the applicant heard of the program. */
+  /** How the applicant heard of the program. */
   readonly deal: string;
 }
 
-export interface ApplicationRecord extends ApplicationWish {
+export interface ApplicationRecord extends ApplicationParams {
   readonly id: string;
   readonly account: AccountId;
   readonly email: string;
@@ -33,8 +33,8 @@ export interface Decision {
 }
 
 export interface ApplicationStore {
-  /** `open`: the account has one that is not decided yet. */
-  insert(id: string, account: AccountId, wish: ApplicationWish): Promise<"created" | "open">;
+  /** `open`: the account has an undecided application. */
+  insert(id: string, account: AccountId, request: ApplicationParams): Promise<"created" | "open">;
   find(id: string): Promise<ApplicationRecord | undefined>;
   latest(account: AccountId): Promise<ApplicationRecord | undefined>;
   /** Newest first, those after `after`. */
@@ -43,49 +43,49 @@ export interface ApplicationStore {
     after: string | undefined,
     limit: number,
   ): Promise<readonly ApplicationRecord[]>;
-  /** Guarded: of two decisions one is `decided` already. Audited. */
+  /** Guarded: the second of two decisions returns `decided`. Audited. */
   decide(id: string, decision: Decision): Promise<"done" | "gone" | "decided">;
 }
 
 export interface ApplicationPage {
   readonly applications: readonly ApplicationRecord[];
-  /** Asks for the page after this one; null on the last. */
+  /** Cursor of the next page; null on the last. */
   readonly nextCursor: string | null;
 }
 
 export interface Applications {
-  /** Throws ApplicationOpen. */
-  apply(account: AccountId, wish: ApplicationWish): Promise<ApplicationRecord>;
-  /** The account's latest. Throws ApplicationNotFound. */
+  /** Throws applicationOpen. */
+  apply(account: AccountId, request: ApplicationParams): Promise<ApplicationRecord>;
+  /** The account's latest. Throws applicationNotFound. */
   own(account: AccountId): Promise<ApplicationRecord>;
-  /** Throws BadCursor. */
+  /** Throws badCursor. */
   list(status: ApplicationStatus | undefined, cursor: string | undefined, limit: number): Promise<ApplicationPage>;
-  /** Throws ApplicationNotFound, ApplicationDecided. */
+  /** Throws applicationNotFound, applicationDecided. */
   decide(id: string, decision: Decision): Promise<ApplicationRecord>;
 }
 
 export function createApplications(store: ApplicationStore): Applications {
   const found = (record: ApplicationRecord | undefined): ApplicationRecord => {
-    if (!record) throw new ApplicationNotFound();
+    if (!record) throw applicationNotFound();
     return record;
   };
   return {
-    async apply(account, wish) {
+    async apply(account, request) {
       const id = randomId<"application">(16);
-      if ((await store.insert(id, account, wish)) === "open") throw new ApplicationOpen();
+      if ((await store.insert(id, account, request)) === "open") throw applicationOpen();
       return found(await store.find(id));
     },
     own: async (account) => found(await store.latest(account)),
     async list(status, cursor, limit) {
-      if (cursor !== undefined && !/^[0-9A-Za-z]{16}$/.test(cursor)) throw new BadCursor();
+      if (cursor !== undefined && !/^[0-9A-Za-z]{16}$/.test(cursor)) throw badCursor();
       const all = await store.list(status, cursor, limit + 1);
       const applications = all.slice(0, limit);
       return { applications, nextCursor: all.length > limit ? (applications.at(-1)?.id ?? null) : null };
     },
     async decide(id, decision) {
       const outcome = await store.decide(id, decision);
-      if (outcome === "gone") throw new ApplicationNotFound();
-      if (outcome === "decided") throw new ApplicationDecided();
+      if (outcome === "gone") throw applicationNotFound();
+      if (outcome === "decided") throw applicationDecided();
       return found(await store.find(id));
     },
   };

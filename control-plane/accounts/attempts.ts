@@ -1,26 +1,28 @@
-// Counts attempts per key in windows that begin with the first one, in PostgreSQL: all control planes count together. Only what
-// was refused already is remembered here, so that who goes on asking costs no write.
+// Counts attempts per key in windows that start with the first attempt, in PostgreSQL, so all control planes count together.
+// Only refused keys are cached here, so further attempts cost no write.
 import { TooManyAttempts } from "./errors.ts";
 import type { AttemptStore } from "./store.ts";
 
 export interface Attempts {
-  /** Counts one. Throws TooManyAttempts with the time to wait, and what the store throws when the database is away. */
+  /** Counts one. Throws TooManyAttempts with the time to wait, and what the store throws when the database is unavailable. */
   take(key: string): Promise<void>;
-  /** Forgets the key's attempts. */
+  /** Subtracts `count` attempts of the key. */
+  giveBack(key: string, count: number): Promise<void>;
+  /** Deletes the key's attempts. */
   forgive(key: string): Promise<void>;
 }
 
 export interface AttemptsLimit {
   readonly most: number;
   readonly windowMs: number;
-  /** Keys are never forgiven: one that was refused stays so until its window ends. */
+  /** Keys are never forgiven: a refused key stays refused until its window ends. */
   readonly isFinal?: boolean;
 }
 
-/** So many refused keys are remembered, the oldest are dropped. */
-const mostRefused = 50_000;
+/** Maximum refused keys in memory; the oldest are dropped. */
+const maxRefused = 50_000;
 
-/** `what`: names the limit among others of the same store. */
+/** `what`: name of the limit within the store. */
 export function countAttempts(
   what: string,
   limit: AttemptsLimit,
@@ -36,16 +38,17 @@ export function countAttempts(
       const { taken, endsAtMs } = await deps.store.countAttempt(`${what} ${key}`, nowMs, limit.windowMs);
       if (taken <= limit.most) return;
       if (limit.isFinal) {
-        if (refusedUntil.size >= mostRefused) refusedUntil.delete(refusedUntil.keys().next().value as string);
+        if (refusedUntil.size >= maxRefused) refusedUntil.delete(refusedUntil.keys().next().value as string);
         refusedUntil.set(key, endsAtMs);
       }
-      throw new TooManyAttempts(Math.max(1, endsAtMs - nowMs));
+      throw new TooManyAttempts(Math.max(1, endsAtMs - nowMs), taken === limit.most + 1);
     },
+    giveBack: (key, count) => deps.store.returnAttempts(`${what} ${key}`, count),
     forgive: (key) => deps.store.forgetAttempts(`${what} ${key}`),
   };
 }
 
-/** One IPv6 customer has a whole /64 to come from. */
+/** An IPv6 customer has a whole /64. */
 export function networkOf(ip: string): string {
   if (!ip.includes(":") || ip.includes(".")) return ip;
   const [head = "", tail] = ip.split("%")[0]?.split("::") ?? [];

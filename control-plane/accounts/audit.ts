@@ -1,7 +1,7 @@
 import type { AccountId } from "../../proto/ids.ts";
-import { BadCursor } from "./errors.ts";
+import { badCursor } from "./errors.ts";
 
-/** Who did what to whom, when, from where, and what it was before and after. Append only. */
+/** Actor, action, subject, time and address, with the state before and after. Append-only. */
 export interface AuditRecord {
   readonly id: bigint;
   readonly atMs: number;
@@ -9,7 +9,7 @@ export interface AuditRecord {
   /** `noun.verb` */
   readonly action: string;
   readonly subject: string;
-  /** Null: the installation's. */
+  /** Null: the installation. */
   readonly account: AccountId | null;
   readonly ip: string;
   readonly before: unknown;
@@ -18,7 +18,7 @@ export interface AuditRecord {
 }
 
 export interface AuditFilter {
-  /** Acts of this account or upon it. */
+  /** Actions by this account or on it. */
   readonly account?: AccountId;
   /** A whole action, or its noun: `account` finds account.create and account.suspend. */
   readonly action?: string;
@@ -35,19 +35,19 @@ export interface AuditStore {
 
 export interface AuditPage {
   readonly records: readonly AuditRecord[];
-  /** Asks for the page after this one; null on the last. */
+  /** Cursor of the next page; null on the last. */
   readonly nextCursor: string | null;
 }
 
 export interface AuditLog {
-  /** Throws BadCursor. */
+  /** Throws badCursor. */
   read(filter: AuditFilter, cursor: string | undefined, limit: number): Promise<AuditPage>;
 }
 
 export function createAuditLog(store: AuditStore): AuditLog {
   return {
     async read(filter, cursor, limit) {
-      if (cursor !== undefined && !/^\d{1,18}$/.test(cursor)) throw new BadCursor();
+      if (cursor !== undefined && !/^\d{1,18}$/.test(cursor)) throw badCursor();
       const found = await store.read(filter, cursor === undefined ? undefined : BigInt(cursor), limit + 1);
       const records = found.slice(0, limit);
       return { records, nextCursor: found.length > limit ? String(records.at(-1)?.id) : null };

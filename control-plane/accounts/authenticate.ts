@@ -1,15 +1,18 @@
-// From a presented secret to a Caller: an API key, or a scoped token signed with one. What was verified in the last minutes
-// is answered from memory, synchronously; revocations arrive over the change feed and clear it.
+// Turns a secret into a Caller: an API key, or a scoped token signed with one. Recently verified secrets are answered from
+// memory, synchronously; revocations arrive over the change feed and clear them.
+
 import { hash, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Counter, type Registry } from "prom-client";
+import { steadyTime } from "../../proto/steady-time.ts";
+import { DatabaseUnavailable } from "../service-error.ts";
 import { addressTest } from "./allowed-ips.ts";
 import { looksLikeApiKey } from "./api-key.ts";
 import { type Authenticator, type Caller, noLimits } from "./caller.ts";
 import { type AccountSecrets, lookupOf } from "./envelope.ts";
-import { AccountStoreAway, InvalidApiKey } from "./errors.ts";
-import { budgetOf, isCurrent, isSignedWith, jwtPrefix, mostJwtBytes, readClaims, readJwt } from "./jwt-format.ts";
+import { InvalidApiKey } from "./errors.ts";
+import { budgetOf, isCurrent, jwtPrefix, maxJwtBytes, readJwt, verifyJwt } from "./jwt-format.ts";
 import { type Credential, KnownCredentials } from "./known-credentials.ts";
 import { createSigningKeys } from "./signing-keys.ts";
 import type { AccountStore, KeyRow } from "./store.ts";
@@ -21,6 +24,8 @@ export interface AuthenticatorDeps {
   readonly registry: Registry;
   /** Topics `key` (subject: key id) and `account` (subject: account id). */
   readonly changes: { on(topic: "key" | "account", handler: (subject: string) => void): void };
+  /** Called before the database is queried for a secret that is not in memory. An error refuses the request. */
+  readonly beforeLookUp?: (ip: string) => void;
   /** Monotonic. */
   readonly nowMs?: () => number;
   readonly unixMs?: () => number;
@@ -38,41 +43,41 @@ function digestOf(secret: string, connection: object | undefined): string {
 }
 
 export interface RunningAuthenticator extends Authenticator {
-  /** A moment in the order of changes, for `again`. */
+  /** Position in the order of changes, for `again`. */
   now(): number;
   /**
-   * A caller that was admitted at `since` as it is now: looked up only where its key or account changed meanwhile. Throws
-   * InvalidApiKey when the key is gone or the token has expired, AccountStoreAway.
+   * Returns the current state of a caller admitted at `since`; looks it up only when its key or account changed. Throws
+   * InvalidApiKey when the key is gone or the token has expired, DatabaseUnavailable.
    */
   again(caller: Caller, since: number): Caller | Promise<Caller>;
   start(): void;
-  /** Writes when keys were last used, once more. */
+  /** Writes the last-used times of keys once more. */
   stop(): Promise<void>;
 }
 
 const lastUsedEveryMs = 30_000;
-/** Where something changes all the time, the last answer counts for its one request and is not kept. */
-const mostLooks = 5;
-const mostChanged = 10_000;
+/** When changes keep arriving, the last result serves one request and is not cached. */
+const maxPolls = 5;
+const maxChanged = 10_000;
 
 export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticator {
   const nowMs = deps.nowMs ?? (() => performance.now());
-  const unixMs = deps.unixMs ?? Date.now;
-  // Apart: whoever mints a token per request must not push other accounts' keys out of memory.
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
+  // Separate caches: a caller that mints a token per request must not evict other accounts' keys.
   const keys = new KnownCredentials(nowMs, unixMs);
   const jwts = new KnownCredentials(nowMs, unixMs);
   const signingKeys = createSigningKeys({ store: deps.store, secrets: deps.secrets, nowMs });
   const asking = new Map<string, Promise<Credential>>();
-  /** Rises with every change: an answer that was under way meanwhile may be out of date. */
+  /** Rises with every change: a result read before it may be stale. */
   let changes = 0;
-  /** By key or account: which change concerned it last. The oldest are dropped, and what is before them counts as changed. */
+  /** Last change by key or account. The oldest are dropped; anything older counts as changed. */
   const changed = new Map<string, number>();
   let knownSince = 0;
   const noteChange = (subject: string) => {
     changes += 1;
     changed.delete(subject);
     changed.set(subject, changes);
-    if (changed.size <= mostChanged) return;
+    if (changed.size <= maxChanged) return;
     const [oldest, at] = changed.entries().next().value as [string, number];
     changed.delete(oldest);
     knownSince = at;
@@ -98,7 +103,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
   });
 
   function authenticate(secret: string, ip: string, connection?: object): Caller | Promise<Caller> {
-    if (secret.length > mostJwtBytes) throw refused("unknown");
+    if (secret.length > maxJwtBytes) throw refused("unknown");
     const isJwt = secret.startsWith(jwtPrefix);
     const known = isJwt ? jwts : keys;
     const digest = digestOf(secret, connection);
@@ -108,7 +113,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     if (known.wasRefused(digest)) throw refused("unknown");
     let answer = asking.get(digest);
     if (!answer) {
-      const look = isJwt ? () => verifyJwt(secret) : () => findKey(secret);
+      deps.beforeLookUp?.(ip);
+      const look = isJwt ? () => findSigner(secret) : () => findKey(secret);
       answer = ask(look, known, digest).finally(() => asking.delete(digest));
       asking.set(digest, answer);
     }
@@ -126,7 +132,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     return new InvalidApiKey();
   }
 
-  /** What was read while something was revoked may be what was revoked: it is read again. */
+  /** A result read during a revocation may be stale: read again. */
   async function ask(
     look: () => Promise<Credential | undefined>,
     known: KnownCredentials,
@@ -138,9 +144,9 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
       try {
         found = await look();
       } catch (error) {
-        throw new AccountStoreAway(error);
+        throw DatabaseUnavailable.from(error);
       }
-      if (seen !== changes && looks < mostLooks) continue;
+      if (seen !== changes && looks < maxPolls) continue;
       if (seen === changes) known.keep(digest, found);
       if (found) return found;
       throw refused("unknown");
@@ -149,7 +155,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
 
   function again(caller: Caller, since: number): Caller | Promise<Caller> {
     if (caller.expiresAtMs !== null && caller.expiresAtMs <= unixMs()) throw refused("unknown");
-    // A browser's session has no key, and its requests no wait of their own.
+    // A browser session has no key, and its requests do not wait.
     if (caller.via === "session") return caller;
     const lastChange = Math.max(
       knownSince,
@@ -161,7 +167,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
 
   async function lookAgain(caller: Caller): Promise<Caller> {
     const row = await deps.store.findOwnKey(caller.account, caller.key).catch((error) => {
-      throw new AccountStoreAway(error);
+      throw DatabaseUnavailable.from(error);
     });
     if (!row) throw refused("unknown");
     if (caller.via === "key") return callerOf(row);
@@ -177,18 +183,16 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     return { caller: callerOf(row), mayComeFrom: addressTest(row.allowedIps), wasUsed: false };
   }
 
-  /** Which check failed is never told, nor by the time it took: an unknown key costs an HMAC as well. */
-  async function verifyJwt(text: string): Promise<Credential | undefined> {
+  /** The failed check is revealed neither by message nor by timing: an unknown key also costs an HMAC. */
+  async function findSigner(text: string): Promise<Credential | undefined> {
     const token = readJwt(text);
     if (!token) return undefined;
     const key = await signingKeys.find(token.account, token.keyName);
-    const isSigned = isSignedWith(token, key?.secret ?? "no such key");
-    if (!key || !isSigned) return undefined;
-    const claims = readClaims(token);
-    if (!claims || !isCurrent(claims, unixMs())) return undefined;
+    const claims = await verifyJwt(token, key?.secret ?? "no such key");
+    if (!key || !claims || !isCurrent(claims, unixMs())) return undefined;
     const caller: Caller = Object.freeze({
       ...callerOf(key.row),
-      // What the account may administer, its tokens may not.
+      // Tokens do not inherit an account's administrator rights.
       isAdmin: false,
       via: "jwt",
       models: claims.models && new Set(claims.models),
@@ -204,7 +208,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     const at = new Date();
     await deps.store
       .keysUsed(new Map([...used].map((key) => [key, at])))
-      .catch((error) => deps.log.warn({ err: error }, "last use of keys was not written"));
+      .catch((error) => deps.log.warn({ err: error }, "could not write last use of keys"));
   }
 
   return {
@@ -226,7 +230,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
   };
 }
 
-/** Whoever presents this key. */
+/** Returns the caller of this key. */
 export function callerOf(row: KeyRow): Caller {
   const { key, account } = row;
   return Object.freeze({

@@ -2,7 +2,7 @@ import { type AccountSecrets, lookupOf, openApiKey, unwrapDek } from "./envelope
 import { kekFile, SecretsMissing } from "./secret-files.ts";
 import type { AccountStore } from "./store.ts";
 
-/** Throws SecretsMissing when the secrets at hand are not those the database's keys were made with. */
+/** Throws SecretsMissing when the secrets folder does not match the database's keys. */
 export async function checkSecrets(
   store: Pick<AccountStore, "anySealedKey" | "kekVersions">,
   secrets: AccountSecrets,

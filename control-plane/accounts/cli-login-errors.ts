@@ -1,22 +1,15 @@
-import { ServiceError } from "../service-error.ts";
+import { notFound, rateLimited, requestTimeout } from "../service-error.ts";
 
-export class CliLoginUsed extends ServiceError {
-  readonly code = "login_used";
-  constructor() {
-    super("This login was answered already, or has run out. Run `stoker login` again.");
-  }
-}
+export const cliLoginUsed = () =>
+  notFound("login_used", "This login was already used or has expired. Run `stoker login` again.");
 
-export class CliLoginTimedOut extends ServiceError {
-  readonly code = "login_timed_out";
-  constructor() {
-    super("Nobody has confirmed this login in a browser so far. Ask again, or run `stoker login` anew.");
-  }
-}
+export const cliLoginTimedOut = () =>
+  requestTimeout(
+    "login_timed_out",
+    "This login is not confirmed in a browser yet. Retry, or run `stoker login` again.",
+  );
 
-export class CliLoginBusy extends ServiceError {
-  readonly code = "login_busy";
-  constructor() {
-    super("Too many command lines wait for their login. Try again in a few seconds.", { retryAfterSeconds: 5 });
-  }
-}
+export const cliLoginBusy = () =>
+  rateLimited("login_busy", "Too many pending logins. Try again in a few seconds.", {
+    retryAfterSeconds: 5,
+  });

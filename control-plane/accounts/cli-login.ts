@@ -1,22 +1,22 @@
-// A command line without a key waits under a random id of its own; a signed-in browser says yes to that id; the next answer to
-// the one who waits is a new key, once. Replicas meet in the database: a yes given to one answers a wait at another.
+// Sign-in of the command line: it waits under a random id of its own, a signed-in browser approves that id, and the waiting
+// request receives a new key, once. Replicas meet in the database: an approval at one replica ends a wait at another.
 import { createHmac, hkdfSync, randomInt } from "node:crypto";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { networkOf } from "./attempts.ts";
-import { CliLoginBusy, CliLoginTimedOut, CliLoginUsed } from "./cli-login-errors.ts";
+import { cliLoginBusy, cliLoginTimedOut, cliLoginUsed } from "./cli-login-errors.ts";
 import type { Actor, CliLoginStore } from "./store.ts";
 
 export interface CliLogins {
-  /** Makes a key for whoever waits under this id. Throws CliLoginUsed, and what making a key throws. */
+  /** Creates a key for the command line waiting under this id. Throws cliLoginUsed, and the errors of creating a key. */
   approve(actor: Actor, loginId: string): Promise<void>;
   /**
-   * Resolves with a key, or with undefined when `signal` ended the wait. Throws CliLoginTimedOut after five minutes,
-   * CliLoginUsed for an id that was answered or has run out, CliLoginBusy.
+   * Resolves with a key, or with undefined when `signal` aborted the wait. Throws cliLoginTimedOut after five minutes,
+   * cliLoginUsed for an id that was used or has expired, cliLoginBusy.
    */
   wait(loginId: string, ip: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
-/** What the person compares: the terminal and the page show the same. */
+/** Code that the person compares: the terminal and the page show the same. */
 export const codeOf = (loginId: string): string => `${loginId.slice(0, 4)}-${loginId.slice(4, 8)}`.toUpperCase();
 
 export const loginIdForm = "^[A-Za-z0-9_-]{32}$";
@@ -25,7 +25,7 @@ interface CliLoginDeps {
   readonly store: CliLoginStore;
   readonly pepper: Buffer;
   readonly makeKey: (actor: Actor, name: string) => Promise<KeyId>;
-  /** Undefined when it was ended meanwhile. */
+  /** Undefined when the key was revoked. */
   readonly openKey: (account: AccountId, key: KeyId) => Promise<string | undefined>;
   readonly endKey: (actor: Actor, key: KeyId) => Promise<void>;
   readonly changes: { on(topic: "cli_login", handler: (subject: string) => void): void };
@@ -34,15 +34,15 @@ interface CliLoginDeps {
   readonly waitMs?: number;
 }
 
-/** A little below the five minutes after which clients and proxies give up by themselves. */
+/** Slightly below the five minutes after which clients and proxies give up. */
 const longestWaitMs = 290_000;
-/** How long a yes waits for the command line to come. */
+/** How long an approval waits for the command line. */
 const answerWithinMs = 600_000;
-/** Asked by itself too, should a change be missed. */
+/** Poll interval, in case a change notification is lost. */
 const askEveryMs = 5_000;
-/** Nobody has a credential here yet, so these alone bound what strangers may hold open. */
-const mostWaits = 500;
-const mostWaitsOfNetwork = 10;
+/** Callers have no credential here, so only these limits bound what strangers may hold open. */
+const maxPendingLogins = 500;
+const maxPendingLoginsPerNetwork = 10;
 
 export function createCliLogins(deps: CliLoginDeps): CliLogins {
   const { store, unixMs } = deps;
@@ -60,11 +60,11 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
     const row = await store.takeCliLogin(lookup, unixMs());
     if (row === "unknown") return undefined;
     const apiKey = row === "over" ? undefined : await deps.openKey(row.account, row.key);
-    if (apiKey === undefined) throw new CliLoginUsed();
+    if (apiKey === undefined) throw cliLoginUsed();
     return apiKey;
   }
 
-  /** Until a yes may have come: told of one, or some seconds are over. */
+  /** Waits until an approval may have arrived: after a notification, or after some seconds. */
   function nextLook(subject: string, limitMs: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const wakes = waiting.get(subject) ?? new Set();
@@ -88,13 +88,13 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
     const endMs = performance.now() + (deps.waitMs ?? longestWaitMs);
     while (!signal.aborted) {
       const leftMs = endMs - performance.now();
-      // The next look begins before this one: a yes between the two is not slept over.
+      // Subscribe before the read, so that an approval between the two is not missed.
       const stopLooking = new AbortController();
       const look = nextLook(subject, leftMs, AbortSignal.any([signal, stopLooking.signal]));
       try {
         const apiKey = await taken(loginId);
         if (apiKey !== undefined) return apiKey;
-        if (leftMs <= 0) throw new CliLoginTimedOut();
+        if (leftMs <= 0) throw cliLoginTimedOut();
         await look;
       } finally {
         stopLooking.abort();
@@ -106,20 +106,20 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
   return {
     async approve(actor, loginId) {
       const lookup = lookupOf(loginId);
-      if (await store.hasCliLogin(lookup)) throw new CliLoginUsed();
+      if (await store.hasCliLogin(lookup)) throw cliLoginUsed();
       const made = await deps.makeKey(actor, keyName(unixMs()));
       const now = unixMs();
       const login = { lookup, account: actor.account, key: made, atMs: now, expiresAtMs: now + answerWithinMs };
       if (await store.answerCliLogin(login)) return;
-      // Somebody else said yes in the same moment: a key that nobody will ever see must not stay.
+      // Another approval won the race: revoke the unused key.
       await deps.endKey(actor, made);
-      throw new CliLoginUsed();
+      throw cliLoginUsed();
     },
 
     async wait(loginId, ip, signal) {
       const network = networkOf(ip);
       const own = waitsOf.get(network) ?? 0;
-      if (waits >= mostWaits || own >= mostWaitsOfNetwork) throw new CliLoginBusy();
+      if (waits >= maxPendingLogins || own >= maxPendingLoginsPerNetwork) throw cliLoginBusy();
       waits += 1;
       waitsOf.set(network, own + 1);
       try {
@@ -134,7 +134,7 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
   };
 }
 
-/** `cli-2026-01-31-k3f9`: tells keys apart in a list. */
+/** `cli-2026-01-31-k3f9`: distinguishes keys in a list. */
 function keyName(unixMs: number): string {
   const random = randomInt(36 ** 4)
     .toString(36)

@@ -1,8 +1,9 @@
 import { randomInt } from "node:crypto";
-import { type AccountId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
+import type { ServiceError } from "../service-error.ts";
 import { type Act, bySystem } from "./act.ts";
-import { fragmentOf, makeApiKey } from "./api-key.ts";
+import { fragmentOf, looksLikeApiKey, makeApiKey } from "./api-key.ts";
 import {
   type AccountSecrets,
   lookupOf,
@@ -13,19 +14,19 @@ import {
   unwrapDek,
   wrapDek,
 } from "./envelope.ts";
-import { AccountNameTaken } from "./errors.ts";
+import { accountNameTaken } from "./errors.ts";
 import { checkDisplayName } from "./profile.ts";
 import type { AccountStore, CreateOutcome } from "./store.ts";
 
-export interface AccountWish {
+export interface AccountParams {
   readonly email: string;
   /** 1 to 39 letters and digits, single hyphens between them. */
   readonly displayName: string;
   readonly creditNanoUsd: NanoUsd;
   readonly isAdmin: boolean;
-  /** Who makes it; Stoker itself without. */
+  /** The creator; default: Stoker itself. */
   readonly act?: Act;
-  /** Of somebody who makes the account himself: nobody has vouched for the address. */
+  /** Set when people create their own account: the address is not verified. */
   readonly ownPassword?: { readonly hash: string; readonly ip: string };
 }
 
@@ -36,31 +37,39 @@ export interface CreatedAccount {
 }
 
 export interface CreateAccount {
-  /** Throws AccountNameTaken, BadDisplayName. */
-  createAccount(wish: AccountWish): Promise<CreatedAccount>;
-  /** On an empty installation the operator's account, with its key; otherwise undefined. Several replicas may call it. */
+  /** Throws accountNameTaken, badDisplayName. */
+  createAccount(request: AccountParams): Promise<CreatedAccount>;
+  /**
+   * Creates the operator's account with its key on an empty installation; otherwise returns undefined. Several replicas may
+   * call it.
+   */
   ensureFirstAccount(): Promise<CreatedAccount | undefined>;
-  /** The key that the first account was made with, opened again; undefined once it is revoked. */
+  /** Returns the key created with the first account; undefined once it is revoked. */
   recoverFirstKey(): Promise<CreatedAccount | undefined>;
+  /**
+   * Returns a key of the account by its secret or id, also a revoked one, which only gives access to its usage. Undefined
+   * for any other key.
+   */
+  findOwnKey(account: AccountId, secretOrId: string): Promise<KeyId | undefined>;
 }
 
-const firstAccount: AccountWish = {
+const firstAccount: AccountParams = {
   email: "admin@localhost",
   displayName: "admin",
   creditNanoUsd: fromUsd(1000),
   isAdmin: true,
 };
-/** Of the key every account is made with. */
+/** Name of the key every account is created with. */
 const firstKeyName = "auto";
-/** Random ids of 13 digits meet once in a while. */
+/** Random ids of 13 digits may collide. */
 const idAttempts = 5;
 
 export function createAccounts(deps: {
   readonly store: AccountStore;
   readonly secrets: AccountSecrets;
 }): CreateAccount {
-  async function create(wish: AccountWish, onlyFirst: boolean): Promise<CreatedAccount | undefined> {
-    checkDisplayName(wish.displayName);
+  async function create(request: AccountParams, onlyFirst: boolean): Promise<CreatedAccount | undefined> {
+    checkDisplayName(request.displayName);
     for (let attempt = 1; attempt <= idAttempts; attempt++) {
       const account = makeAccountId();
       const key = randomId<"key">(16);
@@ -70,14 +79,14 @@ export function createAccounts(deps: {
       const outcome = await deps.store.create(
         {
           account,
-          email: wish.email,
-          displayName: wish.displayName,
-          isAdmin: wish.isAdmin,
+          email: request.email,
+          displayName: request.displayName,
+          isAdmin: request.isAdmin,
           wrappedDek: wrapDek(kek, dek, account),
           kekVersion: kek.version,
-          credit: wish.creditNanoUsd,
-          act: wish.act ?? actOf(wish, account),
-          passwordHash: wish.ownPassword?.hash,
+          credit: request.creditNanoUsd,
+          act: request.act ?? actOf(request, account),
+          passwordHash: request.ownPassword?.hash,
           key: {
             key,
             name: firstKeyName,
@@ -96,12 +105,12 @@ export function createAccounts(deps: {
       }
       if (outcome !== "id_taken") throw taken(outcome);
     }
-    throw new Error("no free account id was found");
+    throw new Error("could not find a free account id");
   }
 
   return {
-    async createAccount(wish) {
-      return (await create(wish, false)) as CreatedAccount;
+    async createAccount(request) {
+      return (await create(request, false)) as CreatedAccount;
     },
     ensureFirstAccount: () => create(firstAccount, true),
     async recoverFirstKey() {
@@ -110,10 +119,16 @@ export function createAccounts(deps: {
       const { account, key, ciphertext, wrappedDek } = sealed;
       return { account, apiKey: openApiKey(unwrapDek(deps.secrets, wrappedDek, account), ciphertext, account, key) };
     },
+    findOwnKey(account, secretOrId) {
+      const named = looksLikeApiKey(secretOrId)
+        ? { lookup: lookupOf(deps.secrets, secretOrId) }
+        : { key: secretOrId as KeyId };
+      return deps.store.findAnyOwnKey(account, named);
+    },
   };
 }
 
-const actOf = ({ ownPassword }: AccountWish, account: AccountId): Act =>
+const actOf = ({ ownPassword }: AccountParams, account: AccountId): Act =>
   ownPassword ? { by: account, ip: ownPassword.ip, note: "sign-up" } : bySystem("first account of the installation");
 
 /** `u:` and 13 digits, the first not 0. */
@@ -121,10 +136,8 @@ function makeAccountId(): AccountId {
   return `u:${randomInt(1, 10)}${String(randomInt(0, 10 ** 12)).padStart(12, "0")}` as AccountId;
 }
 
-function taken(
-  outcome: Exclude<CreateOutcome, "created" | "not_empty" | "id_taken" | "kek_retired">,
-): AccountNameTaken {
+function taken(outcome: Exclude<CreateOutcome, "created" | "not_empty" | "id_taken" | "kek_retired">): ServiceError {
   return outcome === "email_taken"
-    ? new AccountNameTaken("An account with this e-mail address exists. Use another address.", { param: "email" })
-    : new AccountNameTaken("This display name is taken. Choose another one.", { param: "display_name" });
+    ? accountNameTaken("An account with this e-mail address exists. Use another address.", { param: "email" })
+    : accountNameTaken("This display name is taken. Choose another one.", { param: "display_name" });
 }

@@ -2,26 +2,26 @@
 // stay.
 import type { AccountId } from "../../proto/ids.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
-import { AccountGone, AccountInUse, LastAdmin } from "./errors.ts";
+import { accountGone, accountInUse, lastAdmin } from "./errors.ts";
 import type { Actor, PeopleStore } from "./store.ts";
 
-/** Answers the record as it was. Throws AccountGone, LastAdmin, AccountInUse. */
+/** Returns the former record. Throws accountGone, lastAdmin, accountInUse. */
 export type DeleteAccount = (actor: Actor) => Promise<AccountRecord>;
 
 interface DeleteDeps {
   readonly store: Pick<PeopleStore, "profile" | "mayEnd" | "end">;
-  /** Ends every deployment of the account; one that is ended already is no failure. */
+  /** Ends every deployment of the account; ignores those that ended already. */
   readonly endDeployments: (account: AccountId) => Promise<void>;
 }
 
-/** A deployment may be made between the end of the others and the end of the account. */
+/** A deployment may be created between the end of the others and the end of the account. */
 const attempts = 3;
 
 export function createDeleteAccount({ store, endDeployments }: DeleteDeps): DeleteAccount {
   return async (actor) => {
     const row = await store.profile(actor.account);
-    if (!row) throw new AccountGone();
-    // Asked first: a refusal must come before anything has ended.
+    if (!row) throw accountGone();
+    // Checked first: a refusal must come before anything has ended.
     refuse(await store.mayEnd(actor.account));
     for (let attempt = 1; attempt <= attempts; attempt++) {
       await endDeployments(actor.account);
@@ -29,11 +29,11 @@ export function createDeleteAccount({ store, endDeployments }: DeleteDeps): Dele
       if (outcome === "ended") return accountRecord(row);
       if (outcome !== "has_deployments") refuse(outcome);
     }
-    throw new AccountInUse();
+    throw accountInUse();
   };
 }
 
 function refuse(outcome: "yes" | "gone" | "last_admin"): void {
-  if (outcome === "gone") throw new AccountGone();
-  if (outcome === "last_admin") throw new LastAdmin();
+  if (outcome === "gone") throw accountGone();
+  if (outcome === "last_admin") throw lastAdmin();
 }

@@ -7,18 +7,18 @@ const nonceBytes = 12;
 const tagBytes = 16;
 
 export interface Kek {
-  /** 1 for the first; a rotation adds one. */
+  /** 1 for the first; a rotation increments it. */
   readonly version: number;
   /** 32 bytes. */
   readonly bytes: Buffer;
 }
 
 export interface AccountSecrets {
-  /** Newest first, never empty. Those of a running control plane grow when its folder does. */
+  /** Newest first, never empty. A running control plane adds those it finds in its folder. */
   readonly keks: readonly Kek[];
-  /** 32 bytes; the key of the look-up hash. */
+  /** 32 bytes; the key of the lookup hash. */
   readonly pepper: Buffer;
-  /** Looks whether there are newer key-encryption keys; true when there were. */
+  /** Reads newer key-encryption keys; returns true when there were any. */
   readonly reread?: () => boolean;
 }
 
@@ -30,7 +30,7 @@ function seal(key: Buffer, plain: Buffer, boundTo: string): Buffer {
   return Buffer.concat([nonce, cipher.getAuthTag(), body]);
 }
 
-/** Throws when the key, the bytes or the row are not the ones it was sealed with. */
+/** Throws when the key, the bytes or the row differ from those it was sealed with. */
 function open(key: Buffer, sealed: Buffer, boundTo: string): Buffer {
   const decipher = createDecipheriv("aes-256-gcm", key, sealed.subarray(0, nonceBytes), { authTagLength: tagBytes })
     .setAAD(Buffer.from(boundTo))
@@ -49,13 +49,13 @@ export const unwrapDek = (secrets: AccountSecrets, wrapped: Buffer, account: Acc
 
 export function newestKek(secrets: AccountSecrets): Kek {
   const [newest] = secrets.keks;
-  if (!newest) throw new Error("there is no key-encryption key");
+  if (!newest) throw new Error("no key-encryption key found");
   return newest;
 }
 
 /**
- * What `attempt` gives with the newest key it does not throw with. Where none fits, keys that a rotation made meanwhile are
- * tried too: it may have re-wrapped a data key before the word of it came here. Throws what the last attempt threw.
+ * Returns the result of the newest key that `attempt` accepts. If none fits, also tries keys added by a rotation, which may
+ * have re-wrapped a data key before this process read them. Throws the last attempt's error.
  */
 export function withAnyKek<T>(secrets: AccountSecrets, attempt: (kek: Kek) => T): T {
   let failure: unknown;
@@ -71,7 +71,7 @@ export function withAnyKek<T>(secrets: AccountSecrets, attempt: (kek: Kek) => T)
   throw failure;
 }
 
-/** Tells two keys of one version apart and reveals neither. */
+/** Distinguishes two keys of one version without revealing them. */
 export const kekFingerprint = (kek: Kek): Buffer =>
   Buffer.from(hkdfSync("sha256", kek.bytes, "", "stoker kek fingerprint", 16));
 
@@ -92,6 +92,6 @@ export const sealBytes = (dek: Buffer, plain: Buffer, account: AccountId, purpos
 export const openBytes = (dek: Buffer, sealed: Buffer, account: AccountId, purpose: string): Buffer =>
   open(dek, sealed, `${purpose}|${account}|v1`);
 
-/** How a key is found: without the pepper nobody can tell whether a row is of a key he guesses. */
+/** Lookup hash of a key: without the pepper, a guessed key cannot be matched to a row. */
 export const lookupOf = (secrets: AccountSecrets, apiKey: string): Buffer =>
   createHmac("sha256", secrets.pepper).update(apiKey).digest();

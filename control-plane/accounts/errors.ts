@@ -1,189 +1,130 @@
-import { ServiceError } from "../service-error.ts";
+import {
+  conflict,
+  type ErrorFacts,
+  type ErrorParams,
+  forbidden,
+  invalid,
+  notFound,
+  rateLimited,
+  ServiceError,
+  unauthenticated,
+} from "../service-error.ts";
 
 export class InvalidApiKey extends ServiceError {
-  readonly code = "invalid_api_key";
   constructor(cause?: unknown) {
-    super("No valid API key was given. Send it as `Authorization: Bearer <key>`; keys are listed in your account.", {
-      cause,
-    });
-  }
-}
-
-export class NotAdmin extends ServiceError {
-  readonly code = "admin_only";
-  constructor() {
-    super("This operation is for the operator's account.");
-  }
-}
-
-/** A scoped token outside inference. */
-export class ScopeNotAllowed extends ServiceError {
-  readonly code = "scope_not_allowed";
-  constructor() {
-    super("A scoped token is good for inference and for reading models only. Use an API key of the account here.");
-  }
-}
-
-export class AccountNameTaken extends ServiceError {
-  readonly code = "name_taken";
-}
-
-export class BadDisplayName extends ServiceError {
-  readonly code = "bad_display_name";
-  constructor() {
-    super("A display name has 1 to 39 letters and digits, with single hyphens between them.", {
-      param: "display_name",
-    });
-  }
-}
-
-export class AccountStoreAway extends ServiceError {
-  readonly code = "store_away";
-  constructor(cause: unknown) {
-    super("The account records cannot be read at the moment. Try again in a few seconds.", {
-      cause,
-      retryAfterSeconds: 2,
-    });
-  }
-}
-
-/** For the operator, who names accounts by their uid. */
-export class AccountNotFound extends ServiceError {
-  readonly code = "account_not_found";
-  constructor() {
-    super("There is no such account. `GET /v1/admin/accounts` lists the accounts.");
-  }
-}
-
-/** For the operator: what is left of it can be read, and nothing else. */
-export class AccountDeleted extends ServiceError {
-  readonly code = "account_deleted";
-  constructor(account: string, atMs: number) {
     super(
-      `The account ${account} was deleted on ${new Date(atMs).toISOString().slice(0, 10)}. Its records stay (\`GET /v1/admin/accounts/${account}\`), but nothing of it can be changed.`,
+      "unauthenticated",
+      "invalid_api_key",
+      "Invalid or missing API key. Send it as `Authorization: Bearer <key>`; your account lists its keys.",
+      {
+        cause,
+      },
     );
   }
 }
 
-export class NotSuspended extends ServiceError {
-  readonly code = "not_suspended";
-  constructor(reason: string | undefined) {
-    super(
-      reason === undefined
-        ? "The account is not suspended."
-        : `The account is not suspended for ${reason}. The account's record lists the reasons that hold.`,
-    );
-  }
-}
+export const notAdmin = () => forbidden("admin_only", "This operation requires an operator's account.");
 
-export class BadCursor extends ServiceError {
-  readonly code = "bad_cursor";
-  constructor() {
-    super("The cursor is not one of ours. Send `next_cursor` of the page before, unchanged.", { param: "cursor" });
-  }
-}
+/** A scoped token used outside inference. */
+export const scopeNotAllowed = () =>
+  forbidden(
+    "scope_not_allowed",
+    "Scoped tokens can only run inference and read models. Use an API key of the account.",
+  );
 
-export class ApplicationOpen extends ServiceError {
-  readonly code = "application_open";
-  constructor() {
-    super("Your account has an application that is not decided yet. Wait for the operator's decision.");
-  }
-}
+export const accountNameTaken = (message: string, facts?: ErrorFacts) => conflict("name_taken", message, facts);
 
-export class ApplicationNotFound extends ServiceError {
-  readonly code = "application_not_found";
-  constructor() {
-    super("There is no such application.");
-  }
-}
+export const badDisplayName = () =>
+  invalid("bad_display_name", "A display name must be 1 to 39 letters and digits, with single hyphens between them.", {
+    param: "display_name",
+  });
 
-export class ApplicationDecided extends ServiceError {
-  readonly code = "application_decided";
-  constructor() {
-    super("This application was decided before; a decision is final. The account may apply again.");
-  }
-}
+/** For the operator, who identifies accounts by uid. */
+export const accountNotFound = () =>
+  notFound("account_not_found", "Account not found. `GET /v1/admin/accounts` lists the accounts.");
 
-/** Somebody must be able to administer. */
-export class LastAdmin extends ServiceError {
-  readonly code = "last_admin";
-  constructor() {
-    super("This is the only operator's account: make another account one first.");
-  }
-}
+/** For the operator: the records of a deleted account can only be read. */
+export const accountDeleted = (account: string, atMs: number) =>
+  conflict(
+    "account_deleted",
+    `The account ${account} was deleted on ${new Date(atMs).toISOString().slice(0, 10)}. Its records can be read (\`GET /v1/admin/accounts/${account}\`) but not changed.`,
+  );
 
-export class AccountGone extends ServiceError {
-  readonly code = "account_not_found";
-  constructor() {
-    super("The account of this key no longer exists.");
-  }
-}
+export const notSuspended = (reason: string | undefined) =>
+  conflict(
+    "not_suspended",
+    reason === undefined
+      ? "The account is not suspended."
+      : `The account is not suspended for ${reason}. Its record lists the current reasons.`,
+  );
 
-export class NotInTeam extends ServiceError {
-  readonly code = "not_in_team";
-  constructor() {
-    super("This account is no team account, so it has no team display name. An operator can make it one.");
-  }
-}
+export const badCursor = () =>
+  invalid("bad_cursor", "Invalid cursor. Send `next_cursor` of the previous page unchanged.", {
+    param: "cursor",
+    in: "query",
+  });
 
-export class BadSshKey extends ServiceError {
-  readonly code = "bad_ssh_key";
-  constructor(message: string) {
-    super(message, { param: "key" });
-  }
-}
+export const applicationOpen = () =>
+  conflict("application_open", "Your account already has a pending application. Wait for the operator's decision.");
 
-export class SshKeyNameTaken extends ServiceError {
-  readonly code = "name_taken";
-  constructor() {
-    super("There is an SSH key of this name in your account. Choose another name, or delete that key first.", {
-      param: "name",
-    });
-  }
-}
+export const applicationNotFound = () => notFound("application_not_found", "Application not found.");
 
-export class SshKeyNotFound extends ServiceError {
-  readonly code = "ssh_key_not_found";
-  constructor() {
-    super("There is no such SSH key in your account.");
-  }
-}
+export const applicationDecided = () =>
+  conflict(
+    "application_decided",
+    "This application was already decided, and a decision is final. The account can apply again.",
+  );
 
-/** One sentence for an unknown address and a wrong password. */
-export class WrongPassword extends ServiceError {
-  readonly code = "wrong_password";
-  constructor(message = "The e-mail address or the password is wrong.") {
-    super(message);
-  }
-}
+/** At least one account must be able to administer. */
+export const lastAdmin = () =>
+  conflict("last_admin", "This is the only operator's account. Make another account an operator's account first.");
 
-export class TooManyAttempts extends ServiceError {
-  readonly code = "too_many_attempts";
-  constructor(waitMs: number) {
+export const accountGone = () => notFound("account_not_found", "The account of this key no longer exists.");
+
+export const notInTeam = () =>
+  notFound(
+    "not_in_team",
+    "This account is not a team account, so it has no team display name. An operator can change that.",
+  );
+
+export const badSshKey = (message: string) => invalid("bad_ssh_key", message, { param: "key" });
+
+export const sshKeyNameTaken = () =>
+  conflict(
+    "name_taken",
+    "An SSH key of this name already exists in your account. Choose another name, or delete that key first.",
+    { param: "name" },
+  );
+
+export const sshKeyNotFound = () => notFound("ssh_key_not_found", "SSH key not found.");
+
+/** The same message for an unknown address and a wrong password. */
+export const wrongPassword = (message = "The e-mail address or the password is wrong.") =>
+  unauthenticated("wrong_password", message);
+
+/** `isFirst`: the first refusal of its window. */
+export class TooManyAttempts extends ServiceError<ErrorParams & { readonly isFirst: boolean }> {
+  constructor(waitMs: number, isFirst = false) {
     const minutes = Math.ceil(waitMs / 60_000);
-    super(`There were too many attempts. Try again in ${minutes} ${minutes === 1 ? "minute" : "minutes"}.`, {
-      retryAfterSeconds: waitMs / 1000,
-    });
+    super(
+      "rate_limited",
+      "too_many_attempts",
+      `Too many attempts. Try again in ${minutes} ${minutes === 1 ? "minute" : "minutes"}.`,
+      { retryAfterSeconds: waitMs / 1000, params: { isFirst } },
+    );
   }
 }
 
-export class SignInBusy extends ServiceError {
-  readonly code = "sign_in_busy";
-  constructor() {
-    super("Many people sign in at this moment. Try again in a few seconds.", { retryAfterSeconds: 3 });
-  }
-}
+export const signInBusy = () =>
+  rateLimited("sign_in_busy", "Too many concurrent sign-ins. Try again in a few seconds.", {
+    retryAfterSeconds: 3,
+  });
 
-export class SignUpClosed extends ServiceError {
-  readonly code = "sign_up_closed";
-  constructor() {
-    super("This installation makes no accounts by itself. Ask its operator for one.");
-  }
-}
+export const signUpClosed = () =>
+  forbidden("sign_up_closed", "Sign-up is closed on this installation. Ask its operator for an account.");
 
-export class AccountInUse extends ServiceError {
-  readonly code = "account_in_use";
-  constructor() {
-    super("Deployments are being made while the account is to be deleted. Stop what makes them, and delete it again.");
-  }
-}
+export const accountInUse = () =>
+  conflict(
+    "account_in_use",
+    "Deployments were created while the account was being deleted. Stop creating them and delete the account again.",
+  );

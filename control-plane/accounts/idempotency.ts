@@ -1,25 +1,25 @@
-// A request with an `Idempotency-Key` runs once: its answer is kept for a day, sealed, since answers hold secrets, and
-// given again to whoever sends the same request with the same key from the same account.
+// A request with an `Idempotency-Key` runs once. Its response is kept for a day, sealed because responses contain secrets,
+// and returned for the same request with the same key from the same account.
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { DataKeys } from "./data-keys.ts";
 import { openSecret, sealSecret } from "./envelope.ts";
 import { InvalidApiKey } from "./errors.ts";
 import type { IdempotencyStore } from "./store.ts";
-import { AnswerLost, AnswerNotKept, IdempotencyKeyInUse, IdempotencyKeyReused } from "./token-errors.ts";
+import { answerLost, answerNotKept, idempotencyKeyInUse, idempotencyKeyReused } from "./token-errors.ts";
 
 export interface KeptAnswer {
   readonly status: number;
-  /** Names and values, in turn. */
+  /** Header names and values, alternately. */
   readonly headers: readonly string[];
   readonly body: string | Buffer;
 }
 
 export interface Claim {
-  /** Keeps what was answered, while the account has not kept too much: then as `spend`. */
+  /** Stores the response. When the account has stored too much: as `spend`. */
   finish(answer: KeptAnswer): Promise<void>;
-  /** It ran, and its answer cannot be given again: repeats are told so. */
+  /** The request ran, but its response cannot be repeated: repeats receive an error. */
   spend(): Promise<void>;
-  /** The request may come again: nothing is kept. */
+  /** The request may be sent again: nothing is kept. */
   abandon(): Promise<void>;
 }
 
@@ -28,33 +28,33 @@ export interface KeyedRequest {
   readonly route: string;
   readonly key: string;
   readonly bodyHash: Buffer;
-  /** Running it again would be paid again: where its holder dies, repeats are refused and not run. */
+  /** A second run would be paid again: when the holder dies, repeats are refused. */
   readonly isPaid: boolean;
 }
 
 export interface Idempotency {
   /**
-   * The answer given before, or the right to run it, held until the claim is ended in one of its ways. Throws
-   * IdempotencyKeyReused, IdempotencyKeyInUse, AnswerNotKept, AnswerLost.
+   * Returns the stored response, or a claim to run the request until the claim is ended. Throws idempotencyKeyReused,
+   * idempotencyKeyInUse, answerNotKept, answerLost.
    */
   begin(request: KeyedRequest): Promise<{ readonly kept: KeptAnswer } | { readonly claim: Claim }>;
 }
 
-/** Without a sign of its holder for so long it counts as dead. */
+/** A holder that does not renew within this time counts as dead. */
 const lockMs = 60_000;
 const hourMs = 60 * 60 * 1000;
 const keepMs = 24 * hourMs;
-/** Of one account's answers, at one control plane: they lie in the database for a day. */
-const mostHourlyBytes = 256 * 1024 * 1024;
+/** For one account's responses at one control plane; they are stored for a day. */
+const maxHourlyBytes = 256 * 1024 * 1024;
 
 export function createIdempotency(deps: {
   readonly store: IdempotencyStore;
   readonly dataKeys: DataKeys;
   readonly lockMs?: number;
-  readonly mostHourlyBytes?: number;
+  readonly maxHourlyBytes?: number;
 }): Idempotency {
   const lock = deps.lockMs ?? lockMs;
-  const hour = new Hour(deps.mostHourlyBytes ?? mostHourlyBytes);
+  const hour = new Hour(deps.maxHourlyBytes ?? maxHourlyBytes);
   return {
     async begin({ account, route, key, bodyHash, isPaid }) {
       const claim = { account, route, key, claim: randomId(16) };
@@ -95,22 +95,22 @@ export function createIdempotency(deps: {
         }
         case "answered": {
           const kept = JSON.parse(openSecret(await dekOf(), outcome.answer, account, purpose)) as Kept;
-          if (!kept) throw new AnswerNotKept();
+          if (!kept) throw answerNotKept();
           const { status, headers, body, base64 } = kept;
           return { kept: { status, headers, body: body ?? Buffer.from(base64 ?? "", "base64") } };
         }
         case "running":
-          throw new IdempotencyKeyInUse(Math.min(5, outcome.forMs / 1000));
+          throw idempotencyKeyInUse(Math.min(5, outcome.forMs / 1000));
         case "lost":
-          throw new AnswerLost();
+          throw answerLost();
         case "other_request":
-          throw new IdempotencyKeyReused();
+          throw idempotencyKeyReused();
       }
     },
   };
 }
 
-/** As it is sealed; null: it was answered, and the answer is not here. */
+/** Sealed form; null: the request ran, and its response was not stored. */
 type Kept = {
   readonly status: number;
   readonly headers: readonly string[];
@@ -118,13 +118,13 @@ type Kept = {
   readonly base64?: string;
 } | null;
 
-/** Says again and again that its holder lives, until the returned function is called. */
+/** Renews the claim periodically until the returned function is called. */
 function holdOn(renew: () => Promise<void>, everyMs: number): () => void {
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const next = (): void => {
     if (isOver) return;
-    // While the database is away nothing can be said; the next time may be in time.
+    // A renewal that fails while the database is unavailable may succeed next time.
     timer = setTimeout(
       () =>
         renew()
@@ -140,14 +140,14 @@ function holdOn(renew: () => Promise<void>, everyMs: number): () => void {
   };
 }
 
-/** What accounts have kept within the running hour. */
+/** Bytes stored by account within the current hour. */
 class Hour {
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   #endsMs = 0;
   readonly #bytes = new Map<AccountId, number>();
 
-  constructor(mostBytes: number) {
-    this.#mostBytes = mostBytes;
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
   }
 
   takes(account: AccountId, bytes: number): boolean {
@@ -157,7 +157,7 @@ class Hour {
       this.#endsMs = now + hourMs;
     }
     const sum = (this.#bytes.get(account) ?? 0) + bytes;
-    if (sum > this.#mostBytes) return false;
+    if (sum > this.#maxBytes) return false;
     this.#bytes.set(account, sum);
     return true;
   }

@@ -1,4 +1,4 @@
-/** Whether any key of the outermost object stands there twice. `text` is valid JSON. */
+/** Returns true when the outermost object has a duplicate key. `text` is valid JSON. */
 export function hasTwice(text: string): boolean {
   const seen = new Set<string>();
   let depth = 0;
@@ -11,7 +11,7 @@ export function hasTwice(text: string): boolean {
     else if (token === ",") isKey = depth === 1;
     else if (token === ":") isKey = false;
     else if (isKey && depth === 1) {
-      // Compared as read: an escaped spelling is the same key.
+      // Compare parsed keys: an escaped spelling is the same key.
       const key = JSON.parse(token) as string;
       if (seen.has(key)) return true;
       seen.add(key);

@@ -1,32 +1,32 @@
-// The format of a scoped token, `jwt:<header>.<payload>.<signature>`, read in a fixed order: what is not signed is not
-// believed, and what can be told without a key is told first. HS256 alone; header fields that name a key are ignored.
-import { createHmac, hash, timingSafeEqual } from "node:crypto";
+// The format of a scoped token: `jwt:` and a JWT of three parts, signed with HS256. `jose` signs and verifies; claims are read
+// from the verified payload only. This file adds the key id and the checks that jose omits: size, alphabet, repeated keys.
+import { hash } from "node:crypto";
+import { compactVerify, errors, SignJWT } from "jose";
 import type { AccountId, BudgetId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
 import { hasTwice } from "./json-keys.ts";
 
 export const jwtPrefix = "jwt:";
-/** A token is never longer, its prefix included. */
-export const mostJwtBytes = 8 * 1024;
-/** A token lives a year at most; a minute more for clocks that differ. */
+/** Maximum length of a token, prefix included. */
+export const maxJwtBytes = 8 * 1024;
+/** Maximum lifetime of a token: a year, and a minute for clock differences. */
 export const longestLifeS = 365 * 24 * 60 * 60;
 const clockLeewayS = 60;
-const mostNameBytes = 128;
-/** Beyond it a limit is no limit: bigint columns end at 9.2e18 nano-USD. */
-const mostLimitUsd = 9_000_000_000;
+const maxNameBytes = 128;
+/** Larger limits would exceed bigint columns, which end at 9.2e18 nano-USD. */
+const maxLimitUsd = 9_000_000_000;
 
-const base64url = /^[A-Za-z0-9_-]+$/;
-/** Either alphabet, padded or not. */
+/** jose also accepts spaces and padding. */
+const threeParts = /^([\w-]+)\.[\w-]+\.[\w-]+$/;
+/** Either alphabet, with or without padding. */
 const base64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
 
-/** What an unverified token says of itself. */
+/** Signer that an unverified token names. */
 export interface UnverifiedJwt {
   readonly account: AccountId;
   readonly keyName: string;
-  /** `header.payload`, as received. */
-  readonly signed: string;
-  readonly payload: string;
-  readonly signature: Buffer;
+  /** `header.payload.signature`, as received. */
+  readonly compact: string;
 }
 
 export interface Claims {
@@ -38,46 +38,46 @@ export interface Claims {
   readonly limit: NanoUsd | null;
 }
 
-/** Undefined when it cannot be one of ours, whatever key it is signed with. */
+/** Undefined for a token that no key of ours can have signed. */
 export function readJwt(token: string): UnverifiedJwt | undefined {
-  if (token.length > mostJwtBytes || !token.startsWith(jwtPrefix)) return undefined;
-  const parts = token.slice(jwtPrefix.length).split(".");
-  if (parts.length !== 3 || !parts.every((part) => base64url.test(part))) return undefined;
-  const [header, payload, signature] = parts as [string, string, string];
-  const fields = jsonObject(textOf(header));
-  if (fields?.["alg"] !== "HS256" || fields["typ"] !== "JWT" || "crit" in fields) return undefined;
-  const signer = readKid(fields["kid"]);
-  if (!signer) return undefined;
-  return { ...signer, signed: `${header}.${payload}`, payload, signature: Buffer.from(signature, "base64url") };
+  if (token.length > maxJwtBytes || !token.startsWith(jwtPrefix)) return undefined;
+  const compact = token.slice(jwtPrefix.length);
+  const header = threeParts.exec(compact)?.[1];
+  const fields = header && jsonObject(textOf(Buffer.from(header, "base64url")));
+  const signer = fields && fields["typ"] === "JWT" ? readKid(fields["kid"]) : undefined;
+  return signer && { ...signer, compact };
 }
 
-/** `<user_id>:<base64(api_key_name)>`: a user id may hold colons itself. */
+/** `<user_id>:<base64(api_key_name)>`: a user id may contain colons. */
 function readKid(kid: unknown): { readonly account: AccountId; readonly keyName: string } | undefined {
   if (typeof kid !== "string") return undefined;
   const colon = kid.lastIndexOf(":");
   const encoded = kid.slice(colon + 1);
   if (colon < 1 || !base64.test(encoded)) return undefined;
   const bytes = Buffer.from(encoded, "base64");
-  if (bytes.length === 0 || bytes.length > mostNameBytes) return undefined;
+  if (bytes.length === 0 || bytes.length > maxNameBytes) return undefined;
   const keyName = bytes.toString();
-  // Bytes that are no UTF-8 would otherwise name whichever key has the replacement character in its name.
+  // Invalid UTF-8 would otherwise match a key with the replacement character in its name.
   if (!Buffer.from(keyName).equals(bytes)) return undefined;
   return { account: kid.slice(0, colon) as AccountId, keyName };
 }
 
-/** In the time that a comparison takes, whatever differs. */
-export function isSignedWith(token: Pick<UnverifiedJwt, "signed" | "signature">, secret: string): boolean {
-  const expected = createHmac("sha256", secret).update(token.signed).digest();
-  return token.signature.length === expected.length && timingSafeEqual(token.signature, expected);
+/** Claims of a token that `secret` signed. Undefined for any other, and when a claim is missing or malformed. */
+export async function verifyJwt(token: UnverifiedJwt, secret: string): Promise<Claims | undefined> {
+  try {
+    const { payload } = await compactVerify(token.compact, Buffer.from(secret), { algorithms: ["HS256"] });
+    return readClaims(textOf(payload), token.account);
+  } catch (error) {
+    if (error instanceof errors.JOSEError) return undefined;
+    throw error;
+  }
 }
 
-/** Only of a token whose signature was verified. Undefined when a claim is missing or not as the format has it. */
-export function readClaims(token: UnverifiedJwt): Claims | undefined {
-  const text = textOf(token.payload);
+function readClaims(text: string | undefined, account: AccountId): Claims | undefined {
   const claims = jsonObject(text);
-  if (!claims || claims["sub"] !== token.account) return undefined;
+  if (!claims || claims["sub"] !== account) return undefined;
   const expiresAtS = claims["exp"];
-  // 1.7e9 and 1700000000.0 are numbers of seconds for some readers and not for others.
+  // Parsers disagree on whether 1.7e9 and 1700000000.0 are integers.
   if (typeof expiresAtS !== "number" || !Number.isSafeInteger(expiresAtS) || !isPlainInteger(text, "exp"))
     return undefined;
   const models = readModels(claims["models"], claims["model"]);
@@ -85,29 +85,25 @@ export function readClaims(token: UnverifiedJwt): Claims | undefined {
   return models === undefined || limit === undefined ? undefined : { expiresAtS, models, limit };
 }
 
-/** Whether a token that expires then is good at `unixMs`. */
+/** Returns true while the token has not expired at `unixMs`. */
 export function isCurrent({ expiresAtS }: Claims, unixMs: number): boolean {
   return expiresAtS * 1000 > unixMs && expiresAtS <= unixMs / 1000 + longestLifeS + clockLeewayS;
 }
 
-/** Of the signed bytes: the last character of a signature has spare bits, so that one token has four spellings. */
-export const budgetOf = (token: Pick<UnverifiedJwt, "signed">): BudgetId =>
-  `jwt/${hash("sha256", token.signed, "base64url")}` as BudgetId;
+/** Computed from the signed bytes only: the signature's last character has spare bits, so one token has four spellings. */
+export const budgetOf = ({ compact }: UnverifiedJwt): BudgetId =>
+  `jwt/${hash("sha256", compact.slice(0, compact.lastIndexOf(".")), "base64url")}` as BudgetId;
 
-export function signJwt(
+export async function signJwt(
   signer: { readonly account: AccountId; readonly keyName: string; readonly secret: string },
   claims: Readonly<Record<string, unknown>>,
-): string {
+): Promise<string> {
   const kid = `${signer.account}:${Buffer.from(signer.keyName).toString("base64")}`;
-  const encoded = [
-    { alg: "HS256", typ: "JWT", kid },
-    { sub: signer.account, ...claims },
-  ].map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"));
-  const signed = encoded.join(".");
-  return `${jwtPrefix}${signed}.${createHmac("sha256", signer.secret).update(signed).digest("base64url")}`;
+  const token = new SignJWT({ sub: signer.account, ...claims }).setProtectedHeader({ alg: "HS256", typ: "JWT", kid });
+  return jwtPrefix + (await token.sign(Buffer.from(signer.secret)));
 }
 
-/** Null when unrestricted. Given both ways, a model must stand in both. */
+/** Null when unrestricted. With both fields, a model must be in both. */
 function readModels(many: unknown, one: unknown): readonly string[] | null | undefined {
   const list = many ?? null;
   const single = one ?? null;
@@ -120,10 +116,10 @@ function readModels(many: unknown, one: unknown): readonly string[] | null | und
 function readLimit(usd: unknown): NanoUsd | null | undefined {
   if (usd === undefined || usd === null) return null;
   if (typeof usd !== "number" || !Number.isFinite(usd) || usd < 0) return undefined;
-  return fromUsd(Math.min(usd, mostLimitUsd));
+  return fromUsd(Math.min(usd, maxLimitUsd));
 }
 
-/** Undefined for anything but an object, and for one that says something twice: readers differ in which they believe. */
+/** Undefined for non-objects and for duplicate keys, which parsers treat differently. */
 function jsonObject(text: string | undefined): Record<string, unknown> | undefined {
   if (text === undefined) return undefined;
   let value: unknown;
@@ -138,15 +134,15 @@ function jsonObject(text: string | undefined): Record<string, unknown> | undefin
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-function textOf(part: string): string | undefined {
+function textOf(bytes: Uint8Array): string | undefined {
   try {
-    return utf8.decode(Buffer.from(part, "base64url"));
+    return utf8.decode(bytes);
   } catch {
     return undefined;
   }
 }
 
-/** Whether the outermost object spells this value in digits alone. */
+/** Returns true when the outermost object writes this value in digits only. */
 function isPlainInteger(text: string | undefined, key: string): boolean {
   const holders = new Set<unknown>();
   function note(this: unknown, at: string, value: unknown, context?: { readonly source?: string }): unknown {

@@ -1,14 +1,14 @@
-// Credentials that were verified in the last minutes, and secrets that were refused in the last seconds: bounded, least
-// recently used out first. Secrets are not kept: both are keyed by their SHA-256.
+// Recently verified credentials and recently refused secrets: bounded, least recently used removed first. Secrets are not
+// kept: both are keyed by SHA-256.
 import type { KeyId } from "../../proto/ids.ts";
 import type { AddressTest } from "./allowed-ips.ts";
 import type { Caller } from "./caller.ts";
 
 export interface Credential {
   readonly caller: Caller;
-  /** Undefined: from anywhere. */
+  /** Undefined: any address. */
   readonly mayComeFrom: AddressTest;
-  /** Since it was last written down. */
+  /** True when used since its last-used time was written. */
   wasUsed: boolean;
 }
 
@@ -24,12 +24,12 @@ const most = 10_000;
 export class KnownCredentials {
   readonly #known = new Map<string, Entry>();
   readonly #refused = new Map<string, number>();
-  /** Used by credentials that were forgotten since. */
+  /** Used by credentials that were evicted since. */
   #usedKeys = new Set<KeyId>();
   readonly #nowMs: () => number;
   readonly #unixMs: () => number;
 
-  /** `nowMs` is monotonic; a scoped token ends by `unixMs`. */
+  /** `nowMs` is monotonic; a scoped token expires by `unixMs`. */
   constructor(nowMs: () => number, unixMs: () => number) {
     this.#nowMs = nowMs;
     this.#unixMs = unixMs;

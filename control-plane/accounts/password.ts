@@ -2,10 +2,10 @@
 // tried against. Parameters are the OWASP minimum; they stand in each hash, so that raising them leaves older ones readable.
 import { argon2, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
-import { SignInBusy } from "./errors.ts";
+import { signInBusy } from "./errors.ts";
 
 export interface Passwords {
-  /** Throws SignInBusy, as both do. */
+  /** Throws signInBusy, as both do. */
   hash(password: string): Promise<string>;
   /** Takes the same time whether there is a hash or not; without one it is false. */
   verify(password: string, hash: string | undefined): Promise<boolean>;
@@ -14,14 +14,14 @@ export interface Passwords {
 const parameters = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
 const saltBytes = 16;
 /** Each takes 19 MiB and one of the four threads that file and name look-ups share. */
-const mostAtOnce = 2;
-const mostWaiting = 32;
+const maxConcurrent = 2;
+const maxWaiting = 32;
 
 const derive = promisify(argon2);
 
 export function createPasswords(pepper: Buffer): Passwords {
   const secret = Buffer.from(hkdfSync("sha256", pepper, "", "stoker passwords", 32));
-  const inTurn = takeTurns(mostAtOnce, mostWaiting);
+  const inTurn = takeTurns(maxConcurrent, maxWaiting);
   const tagOf = (password: string, nonce: Buffer, how: typeof parameters): Promise<Buffer> =>
     inTurn(() => derive("argon2id", { message: password.normalize("NFKC"), nonce, secret, ...how }));
   const nobodys = encode(randomBytes(saltBytes), randomBytes(parameters.tagLength));
@@ -59,13 +59,13 @@ function decode(hash: string) {
   };
 }
 
-/** Runs `most` at once, keeps `waiting` more in line and refuses the rest with SignInBusy. */
+/** Runs `most` at once, keeps `waiting` more in line and refuses the rest with signInBusy. */
 function takeTurns(most: number, waiting: number) {
   const line: (() => void)[] = [];
   let running = 0;
   return async <T>(work: () => Promise<T>): Promise<T> => {
     if (running >= most) {
-      if (line.length >= waiting) throw new SignInBusy();
+      if (line.length >= waiting) throw signInBusy();
       await new Promise<void>((resolve) => line.push(resolve));
     } else {
       running += 1;

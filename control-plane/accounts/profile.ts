@@ -1,30 +1,31 @@
 import type { AccountId } from "../../proto/ids.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
-import { AccountGone, AccountNameTaken, BadDisplayName, NotInTeam } from "./errors.ts";
+import { accountGone, accountNameTaken, badDisplayName, notInTeam } from "./errors.ts";
+import type { GuessLimits } from "./guess-limits.ts";
 import type { Actor, PeopleStore, ProfileChange, ProfileOutcome } from "./store.ts";
 
 export interface Profiles {
-  /** Throws AccountGone, as all of these do. */
+  /** Throws accountGone, as all of these do. */
   read(account: AccountId): Promise<AccountRecord>;
   /** Addresses that somebody other than the account's owner vouches for. */
   emails(account: AccountId): Promise<readonly string[]>;
-  /** Throws AccountNameTaken, BadDisplayName. */
+  /** Throws accountNameTaken, badDisplayName, TooManyAttempts. */
   change(actor: Actor, change: ProfileChange): Promise<AccountRecord>;
-  /** Throws NotInTeam, AccountNameTaken, BadDisplayName. */
+  /** Throws notInTeam, accountNameTaken, badDisplayName. */
   nameTeam(actor: Actor, name: string): Promise<AccountRecord>;
 }
 
 const displayNamePattern = /^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$/;
 
-/** Throws BadDisplayName. */
+/** Throws badDisplayName. */
 export function checkDisplayName(name: string): void {
-  if (name.length > 39 || !displayNamePattern.test(name)) throw new BadDisplayName();
+  if (name.length > 39 || !displayNamePattern.test(name)) throw badDisplayName();
 }
 
-export function createProfiles(store: PeopleStore): Profiles {
+export function createProfiles(store: PeopleStore, limits: Pick<GuessLimits, "address">): Profiles {
   async function read(account: AccountId): Promise<AccountRecord> {
     const row = await store.profile(account);
-    if (!row) throw new AccountGone();
+    if (!row) throw accountGone();
     return accountRecord(row);
   }
 
@@ -41,6 +42,8 @@ export function createProfiles(store: PeopleStore): Profiles {
     },
     async change(actor, change) {
       if (change.displayName !== undefined) checkDisplayName(change.displayName);
+      // The outcome shows whether an account has this address, as that of a sign-up does.
+      if (change.email !== undefined) await limits.address(actor.ip);
       return after(actor.account, await store.changeProfile(actor, change));
     },
     async nameTeam(actor, name) {
@@ -53,14 +56,14 @@ export function createProfiles(store: PeopleStore): Profiles {
 function refusalOf(outcome: Exclude<ProfileOutcome, "changed">): Error {
   switch (outcome) {
     case "gone":
-      return new AccountGone();
+      return accountGone();
     case "no_team":
-      return new NotInTeam();
+      return notInTeam();
     case "email_taken":
-      return new AccountNameTaken("An account with this e-mail address exists. Use another address.", {
+      return accountNameTaken("An account with this e-mail address exists. Use another address.", {
         param: "email",
       });
     case "name_taken":
-      return new AccountNameTaken("This display name is taken. Choose another one.", { param: "display_name" });
+      return accountNameTaken("This display name is taken. Choose another one.", { param: "display_name" });
   }
 }

@@ -1,21 +1,22 @@
 // Rotation of the key-encryption key. The new key is a file before anything is wrapped by it, the old ones stay, and each
 // row is changed by a guarded statement: whenever this stops, every key can be opened, and the next run goes on from there.
 import { setTimeout as wait } from "node:timers/promises";
+import { OperatorError } from "../service-error.ts";
 import type { Act } from "./act.ts";
 import { type Kek, kekFingerprint, newestKek } from "./envelope.ts";
 import { kekFile, type SecretFiles } from "./secret-files.ts";
 
-/** What is sealed by a key-encryption key: data keys of accounts, ticket keys of hosts, the key that signs certificates. */
+/** Data sealed with a key-encryption key: data keys of accounts, ticket keys of hosts, the key that signs certificates. */
 export type SealedKind = "data keys" | "ticket keys" | "authority keys";
 const kinds: readonly SealedKind[] = ["data keys", "ticket keys", "authority keys"];
 
 export interface SealedRow {
-  /** Of the account, or of the host. */
+  /** Id of the account or host. */
   readonly id: string;
   readonly sealed: Buffer;
 }
 
-/** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked. */
+/** Every method throws DatabaseUnavailable. */
 export interface KekStore {
   /** The last rotation; undefined when there was none. */
   last(): Promise<{ readonly version: number; readonly isFinished: boolean } | undefined>;
@@ -47,7 +48,7 @@ export interface Rotation {
 }
 
 /** The message is for the operator: what happened, why, what to do. */
-export class RotationRefused extends Error {
+export class RotationRefused extends OperatorError {
   override readonly name = "RotationRefused";
 }
 

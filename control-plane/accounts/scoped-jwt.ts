@@ -1,22 +1,16 @@
 // Scoped tokens as the account's owner makes them and looks at them. Others make the same with any JWT library.
-import { type AccountId, type BudgetId, type KeyId, randomId } from "../../proto/ids.ts";
+
+import { type AccountId, type BudgetId, randomId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
+import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { Act } from "./act.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "./envelope.ts";
-import {
-  budgetOf,
-  isSignedWith,
-  jwtPrefix,
-  longestLifeS,
-  mostJwtBytes,
-  readClaims,
-  readJwt,
-  signJwt,
-} from "./jwt-format.ts";
+import { budgetOf, jwtPrefix, longestLifeS, maxJwtBytes, readJwt, signJwt, verifyJwt } from "./jwt-format.ts";
 import type { AccountStore, SigningKeyRow, TokenStore } from "./store.ts";
-import { BadExpiry, ScopedJwtNotFound, SigningKeyUnknown, TooManyModels } from "./token-errors.ts";
+import { badExpiry, scopedJwtNotFound, signingKeyUnknown, tooManyModels } from "./token-errors.ts";
 
-export interface ScopedJwtWish {
+export interface ScopedJwtParams {
   readonly apiKeyName: string;
   /** Undefined: any model. */
   readonly models: readonly string[] | undefined;
@@ -27,7 +21,7 @@ export interface ScopedJwtWish {
 }
 
 export interface ScopedJwtState {
-  /** What tells it from others wherever its spending is shown; nothing that opens anything. */
+  /** Id of the token in reports of its spending; grants no access. */
   readonly budget: BudgetId;
   readonly expiresAtS: number;
   /** Null: any model. */
@@ -39,13 +33,13 @@ export interface ScopedJwtState {
 }
 
 export interface ScopedJwts {
-  /** Throws SigningKeyUnknown, BadExpiry, TooManyModels. */
-  mint(account: AccountId, wish: ScopedJwtWish, act: Act): Promise<string>;
+  /** Throws signingKeyUnknown, badExpiry, tooManyModels. */
+  mint(account: AccountId, request: ScopedJwtParams, act: Act): Promise<string>;
   /**
-   * Of a token that the asking key signed, expired or not; a session, which has no key, may ask for any of its account's.
-   * Throws ScopedJwtNotFound for any other.
+   * Returns the restrictions of a token, expired or not, that a live key of this account signed.
+   * Throws scopedJwtNotFound for any other.
    */
-  inspect(caller: { readonly account: AccountId; readonly key: KeyId | "" }, token: string): Promise<ScopedJwtState>;
+  inspect(account: AccountId, token: string): Promise<ScopedJwtState>;
 }
 
 export function createScopedJwts(deps: {
@@ -54,29 +48,30 @@ export function createScopedJwts(deps: {
   readonly unixMs?: () => number;
 }): ScopedJwts {
   const { store } = deps;
-  const unixMs = deps.unixMs ?? Date.now;
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
 
   const secretOf = ({ key, account, wrappedDek, ciphertext }: SigningKeyRow): string =>
     openApiKey(unwrapDek(deps.secrets, wrappedDek, account.account), ciphertext, account.account, key);
 
   return {
-    async mint(account, wish, act) {
-      const expiresAtS = expiryOf(wish, Math.floor(unixMs() / 1000));
-      const row = await store.findSigningKey(account, wish.apiKeyName);
-      if (!row) throw new SigningKeyUnknown(wish.apiKeyName);
-      const { models, limitUsd } = wish;
-      const token = signJwt(
-        { account, keyName: wish.apiKeyName, secret: secretOf(row) },
+    async mint(account, request, act) {
+      const expiresAtS = expiryOf(request, unixSeconds(unixMs()));
+      const row = await store.findSigningKey(account, request.apiKeyName);
+      if (!row) throw signingKeyUnknown(request.apiKeyName);
+      const { models, limitUsd } = request;
+      const token = await signJwt(
+        { account, keyName: request.apiKeyName, secret: secretOf(row) },
         {
           exp: expiresAtS,
           ...(models ? { models } : {}),
+          ...(models?.length === 1 ? { model: models[0] } : {}),
           ...(limitUsd === undefined ? {} : { spending_limit: limitUsd }),
-          // Two tokens of the same wish have a budget each.
+          // Two tokens of the same request have a budget each.
           jti: randomId(16),
         },
       );
-      const read = token.length > mostJwtBytes ? undefined : readJwt(token);
-      if (!read) throw new TooManyModels(mostJwtBytes);
+      const read = token.length > maxJwtBytes ? undefined : readJwt(token);
+      if (!read) throw tooManyModels(maxJwtBytes);
       await store.noteMint(
         {
           account,
@@ -91,29 +86,24 @@ export function createScopedJwts(deps: {
       return token;
     },
 
-    async inspect(caller, text) {
+    async inspect(account, text) {
       const token = readJwt(text.startsWith(jwtPrefix) ? text : jwtPrefix + text);
-      const row =
-        token &&
-        (await (caller.key === ""
-          ? store.findSigningKey(caller.account, token.keyName)
-          : store.findSealedKey(caller.account, caller.key)));
-      if (!row || token.account !== caller.account || !isSignedWith(token, secretOf(row)))
-        throw new ScopedJwtNotFound();
-      const claims = readClaims(token);
-      if (!claims) throw new ScopedJwtNotFound();
+      if (token?.account !== account) throw scopedJwtNotFound();
+      const row = await store.findSigningKey(account, token.keyName);
+      const claims = row && (await verifyJwt(token, secretOf(row)));
+      if (!claims) throw scopedJwtNotFound();
       const budget = budgetOf(token);
-      return { ...claims, budget, spent: await store.spentOf(caller.account, budget) };
+      return { ...claims, budget, spent: await store.spentOf(account, budget) };
     },
   };
 }
 
-function expiryOf({ expiresAtS, expiresDeltaS }: ScopedJwtWish, nowS: number): number {
+function expiryOf({ expiresAtS, expiresDeltaS }: ScopedJwtParams, nowS: number): number {
   if (expiresAtS !== undefined && expiresDeltaS !== undefined)
-    throw new BadExpiry("Give `expires_delta` or `expires_at`, not both.", "expires_at");
+    throw badExpiry("Give `expires_delta` or `expires_at`, not both.", "expires_at");
   if (expiresAtS === undefined) return nowS + (expiresDeltaS ?? longestLifeS);
-  if (expiresAtS <= nowS) throw new BadExpiry("`expires_at` is in the past. Give a later time.", "expires_at");
+  if (expiresAtS <= nowS) throw badExpiry("`expires_at` is in the past. Give a later time.", "expires_at");
   if (expiresAtS > nowS + longestLifeS)
-    throw new BadExpiry("`expires_at` is more than a year away, the longest a token lives.", "expires_at");
+    throw badExpiry("`expires_at` is more than a year away, the longest a token lives.", "expires_at");
   return expiresAtS;
 }

@@ -13,13 +13,15 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
+import { OperatorError } from "../service-error.ts";
 import type { AccountSecrets, Kek } from "./envelope.ts";
 
 const secretBytes = 32;
 
 /** The message is for the operator: what happened, why, what to do. */
-export class SecretsMissing extends Error {
+export class SecretsMissing extends OperatorError {
   override readonly name = "SecretsMissing";
+  override readonly exitCode = 78;
 }
 
 /** The secrets of a folder that may grow while they are in use. */
@@ -49,6 +51,17 @@ export function readSecretFiles(folder: string, hasAccounts: boolean): SecretFil
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const first = keks.length > 0 ? keks : [{ version: 1, bytes: make(join(folder, kekFile(1))) }];
   return secretFiles(folder, first, make(join(folder, "pepper")));
+}
+
+/** The same from files that are not in a folder, by name. Throws SecretsMissing. */
+export function accountSecretsOf(files: ReadonlyMap<string, Buffer>): AccountSecrets {
+  const keks = [...files].flatMap(([name, bytes]) => {
+    const version = kekVersion(name);
+    return version === undefined ? [] : [{ version, bytes }];
+  });
+  const pepper = files.get("pepper");
+  if (pepper && keks.length > 0) return { keks: newestFirst(keks), pepper };
+  throw new SecretsMissing(`The secrets lack ${pepper ? "kek" : "pepper"}.`);
 }
 
 function secretFiles(folder: string, found: readonly Kek[], pepper: Buffer): SecretFiles {
@@ -85,17 +98,20 @@ const newestFirst = (keks: readonly Kek[]): readonly Kek[] =>
   keks.toSorted((one, other) => other.version - one.version);
 
 function readKeks(folder: string): readonly Kek[] {
-  const versions = namesIn(folder).map((name) =>
-    name === "kek" ? 1 : Number(/^kek\.([1-9]\d{0,8})$/.exec(name)?.[1]),
-  );
   return newestFirst(
-    versions
-      .filter((version) => version >= 1)
-      .flatMap((version) => {
-        const bytes = read(join(folder, kekFile(version)));
-        return bytes ? [{ version, bytes }] : [];
-      }),
+    namesIn(folder).flatMap((name) => {
+      const version = kekVersion(name);
+      const bytes = version === undefined ? undefined : read(join(folder, name));
+      return version !== undefined && bytes ? [{ version, bytes }] : [];
+    }),
   );
+}
+
+/** Undefined: the file is no key-encryption key. */
+function kekVersion(name: string): number | undefined {
+  if (name === "kek") return 1;
+  const version = Number(/^kek\.([1-9]\d{0,8})$/.exec(name)?.[1]);
+  return Number.isNaN(version) ? undefined : version;
 }
 
 function namesIn(folder: string): readonly string[] {

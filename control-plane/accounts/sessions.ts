@@ -3,7 +3,8 @@
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { type Caller, noLimits } from "./caller.ts";
-import type { AccountRow, Actor, SessionStore } from "./store.ts";
+import { reauthenticationRequired, signInExpired } from "./factor-errors.ts";
+import type { AccountRow, Actor, SessionFactor, SessionRow, SessionStore } from "./store.ts";
 
 export interface Session {
   readonly caller: Caller;
@@ -11,8 +12,13 @@ export interface Session {
   readonly csrfToken: string;
   /** Unix ms, if it is not used any more. */
   readonly endsAtMs: number;
-  /** What the database knows it by. */
+  /** Session id as stored in the database. */
   readonly lookup: Buffer;
+  /** Unix ms at which its owner signed in, with these. */
+  readonly authTimeMs: number;
+  readonly factors: readonly SessionFactor[];
+  /** The operator requires a second factor, and the account has none: all that may be done is to set one up. */
+  readonly mustEnrol: boolean;
 }
 
 export interface BegunSession extends Session {
@@ -23,14 +29,26 @@ export interface BegunSession extends Session {
 export interface Sessions {
   /** Undefined: unknown, ended, or of an account that is gone. */
   find(cookie: string): Promise<Session | undefined>;
-  /** Always under a new cookie: one that a browser brought along could be known to somebody else. */
-  begin(actor: Actor): Promise<BegunSession>;
-  end(cookie: string): Promise<void>;
+  /**
+   * Always uses a new cookie: another person may know the one that the browser already has. Throws signInExpired when a second
+   * factor was added after the password was accepted.
+   */
+  begin(actor: Actor, factors: readonly SessionFactor[]): Promise<BegunSession>;
+  /** `ip`: of who signs out, for the audit log. */
+  end(cookie: string, ip?: string): Promise<void>;
   hasCsrfToken(session: Session, token: string): boolean;
 }
 
 export const sessionIdleMs = 14 * 86_400_000;
 export const sessionMostMs = 90 * 86_400_000;
+/** How old the sign-in of a session may be, where keys, passwords, second factors or the account itself change. */
+export const recentSignInMs = 600_000;
+
+/** `session`: undefined for a caller with a key, which has no sign-in. Throws reauthenticationRequired. */
+export function checkRecentSignIn(session: Pick<Session, "authTimeMs"> | undefined, nowMs: number): void {
+  if (session && nowMs - session.authTimeMs > recentSignInMs) throw reauthenticationRequired(recentSignInMs);
+}
+
 /** Use is written down this often at most. */
 const seenEveryMs = 3_600_000;
 const cookieForm = /^[\w-]{43}$/;
@@ -46,11 +64,18 @@ export function createSessions(deps: {
     createHmac("sha256", key).update(`${purpose}|${text}`).digest();
   const csrfOf = (cookie: string) => keyed("csrf", cookie).toString("base64url");
 
-  const sessionOf = (cookie: string, account: AccountRow, endsAtMs: number): Session => ({
-    caller: callerOf(account, endsAtMs),
+  const sessionOf = (
+    cookie: string,
+    row: Pick<SessionRow, "account" | "beganAtMs" | "factors" | "mustEnrol">,
+    endsAtMs: number,
+  ): Session => ({
+    caller: callerOf(row.account, endsAtMs),
     csrfToken: csrfOf(cookie),
     endsAtMs,
     lookup: keyed("lookup", cookie),
+    authTimeMs: row.beganAtMs,
+    factors: row.factors,
+    mustEnrol: row.mustEnrol,
   });
 
   return {
@@ -60,19 +85,20 @@ export function createSessions(deps: {
       const nowMs = unixMs();
       const row = await store.session(lookup);
       if (!row || row.endsAtMs <= nowMs) return undefined;
-      if (nowMs - row.seenAtMs < seenEveryMs) return sessionOf(cookie, row.account, row.endsAtMs);
+      if (nowMs - row.seenAtMs < seenEveryMs) return sessionOf(cookie, row, row.endsAtMs);
       const endsAtMs = Math.min(nowMs + sessionIdleMs, row.beganAtMs + sessionMostMs);
       await store.touchSession(lookup, nowMs, endsAtMs);
-      return sessionOf(cookie, row.account, endsAtMs);
+      return sessionOf(cookie, row, endsAtMs);
     },
-    async begin(actor) {
+    async begin(actor, factors) {
       const cookie = randomBytes(32).toString("base64url");
-      const nowMs = unixMs();
-      const endsAtMs = nowMs + sessionIdleMs;
-      const account = await store.openSession(actor, { lookup: keyed("lookup", cookie), beganAtMs: nowMs, endsAtMs });
-      return { ...sessionOf(cookie, account, endsAtMs), cookie };
+      const beganAtMs = unixMs();
+      const endsAtMs = beganAtMs + sessionIdleMs;
+      const row = await store.openSession(actor, { lookup: keyed("lookup", cookie), beganAtMs, endsAtMs, factors });
+      if (!row) throw signInExpired();
+      return { ...sessionOf(cookie, { ...row, beganAtMs, factors }, endsAtMs), cookie };
     },
-    end: (cookie) => store.endSession(keyed("lookup", cookie)),
+    end: (cookie, ip) => store.endSession(keyed("lookup", cookie), ip),
     hasCsrfToken(session, token) {
       const expected = Buffer.from(session.csrfToken);
       const given = Buffer.from(token);

@@ -1,23 +1,48 @@
-// Sign-up, sign-in and passwords. An unknown e-mail address and a wrong password take the same way: one look-up, one hash.
+// Sign-up, sign-in and passwords. An unknown e-mail address and a wrong password take the same way: one look-up, one hash. A
+// sign-in with a second factor has two steps, joined by a ticket; nothing is signed in before the second one. Signing in again
+// is also how a session proves its owner anew.
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
-import { type AttemptsLimit, countAttempts, networkOf } from "./attempts.ts";
 import type { CreateAccount } from "./create-account.ts";
-import { AccountGone, SignUpClosed, WrongPassword } from "./errors.ts";
+import type { DataKeys } from "./data-keys.ts";
+import { openSecret } from "./envelope.ts";
+import { accountGone, signUpClosed, TooManyAttempts, wrongPassword } from "./errors.ts";
+import { type FactorForm, sessionRequired, signInExpired, WrongSecondFactor } from "./factor-errors.ts";
+import type { CodeUse, FactorStore, SessionFactor } from "./factor-store.ts";
+import { totpPurpose } from "./factors.ts";
+import type { GuessLimits, Origin } from "./guess-limits.ts";
+import type { KnownDevices } from "./known-device.ts";
+import {
+  credentialIdOf,
+  type PasskeyOptions,
+  type RelyingParty,
+  signInOptions,
+  siteOf,
+  verifySignIn,
+} from "./passkeys.ts";
 import type { Passwords } from "./password.ts";
+import { checkNewPassword } from "./password-rule.ts";
+import type { RecoveryCodes } from "./recovery-codes.ts";
 import type { BegunSession, Session, Sessions } from "./sessions.ts";
-import type { Actor, AttemptStore, SessionStore } from "./store.ts";
+import type { Actor, SessionStore } from "./store.ts";
+import type { FoundTicket, Ticket, Tickets } from "./tickets.ts";
+import { totpForm, totpStep } from "./totp.ts";
 
 export interface SignIn {
-  /** Throws WrongPassword, TooManyAttempts, SignInBusy. `cookie`: of the session that ends with this one's beginning. */
-  signIn(wish: Credentials, ip: string, cookie: string | undefined): Promise<BegunSession>;
-  /** Throws SignUpClosed, TooManyAttempts, SignInBusy, AccountNameTaken, BadDisplayName. */
-  signUp(wish: Credentials & { readonly displayName: string }, ip: string): Promise<NewCustomer>;
+  /** The first step, by password. Throws wrongPassword, TooManyAttempts, signInBusy. */
+  signIn(request: Credentials, visitor: Visitor): Promise<SignInStep>;
+  /** The first step, by a passkey alone. Throws factorConflict, TooManyAttempts. */
+  startPasskey(visitor: Visitor): Promise<PasskeyStep>;
+  /** The second step of both. Throws signInExpired, WrongSecondFactor, TooManyAttempts. */
+  finish(proof: SecondStep, visitor: Visitor): Promise<SignedIn>;
+  /** Throws signUpClosed, TooManyAttempts, signInBusy, weakPassword, accountNameTaken, badDisplayName. */
+  signUp(request: Credentials & { readonly displayName: string }, ip: string): Promise<NewCustomer>;
   /**
-   * Sets the account's password and ends its sessions, all but `session`. Somebody who is signed in must know the present
-   * one; an API key, which may do anything to its account, sets the first one or a new one. Throws WrongPassword, AccountGone.
+   * Sets the account's password and ends its sessions, all but `session`. A session must name the present one, unless it began
+   * with a passkey; an API key need not, but sets none where the account has a second factor. Throws wrongPassword,
+   * weakPassword, sessionRequired, accountGone.
    */
-  setPassword(actor: Actor, wish: NewPassword, session: Session | undefined): Promise<void>;
+  setPassword(actor: Actor, request: NewPassword, session: Session | undefined): Promise<void>;
 }
 
 export interface Credentials {
@@ -25,90 +50,238 @@ export interface Credentials {
   readonly password: string;
 }
 
+/** The person who signs in, and their address. */
+export interface Visitor {
+  readonly ip: string;
+  /** Cookie of the session that the new one replaces. */
+  readonly cookie: string | undefined;
+  /** The cookie of a known device. */
+  readonly device: string | undefined;
+  /** Undefined: this installation has no address that passkeys could be bound to. */
+  readonly site: RelyingParty | undefined;
+}
+
+export interface SignedIn {
+  readonly session: BegunSession;
+  /** The value of the cookie that names this device from now on. */
+  readonly device: string;
+}
+
+export type SecondFactorMethod = "totp" | "passkey" | "recovery_code";
+
+export interface PasskeyStep extends Ticket {
+  readonly options: PasskeyOptions;
+}
+
+/** `passkey`: what the account's passkeys must sign; null where it has none. */
+export type SignInStep =
+  | ({ readonly is: "signed_in" } & SignedIn)
+  | ({
+      readonly is: "second_factor";
+      readonly methods: readonly SecondFactorMethod[];
+      readonly passkey: PasskeyOptions | null;
+    } & Ticket);
+
+export interface SecondStep {
+  readonly ticket: string;
+  /** Six digits of the app, or a recovery code. */
+  readonly code: string | undefined;
+  /** Result of `navigator.credentials.get`, in WebAuthn's JSON form. */
+  readonly passkey: unknown;
+}
+
 export interface NewPassword {
   readonly password: string;
   readonly current: string | undefined;
 }
 
-export interface NewCustomer {
+export interface NewCustomer extends SignedIn {
   readonly account: AccountId;
   /** Shown once. */
   readonly apiKey: string;
-  readonly session: BegunSession;
 }
 
-export const attemptLimits: Readonly<Record<"perAddress" | "perAccount" | "perEmail", AttemptsLimit>> = {
-  perAddress: { most: 30, windowMs: 900_000, isFinal: true },
-  /** Of one account from one network: a stranger elsewhere who knows an address cannot keep its owner signed out. */
-  perAccount: { most: 10, windowMs: 900_000 },
-  /** From all networks together: guessing from many stays hopeless. */
-  perEmail: { most: 200, windowMs: 900_000 },
-};
-
 export interface SignInDeps {
-  readonly store: Pick<SessionStore, "credentials" | "passwordOf" | "setPassword">;
-  /** Counted over all control planes. */
-  readonly attempts: AttemptStore;
+  readonly store: Pick<SessionStore, "credentials" | "passwordOf" | "setPassword" | "nameOf">;
+  readonly factors: Pick<
+    FactorStore,
+    "overview" | "totpOf" | "passkeysOf" | "passkey" | "useTotp" | "usePasskey" | "useRecoveryCode" | "noteRefusal"
+  >;
+  readonly tickets: Tickets;
+  readonly dataKeys: DataKeys;
+  readonly recoveryCodes: RecoveryCodes;
+  readonly devices: KnownDevices;
+  readonly limits: GuessLimits;
   readonly accounts: Pick<CreateAccount, "createAccount">;
   readonly passwords: Passwords;
   readonly sessions: Sessions;
-  /** Whether anybody may make an account. */
+  /** True when anyone may create an account. */
   readonly isSignUpOpen: boolean;
   readonly unixMs: () => number;
 }
 
 export function createSignIn(deps: SignInDeps): SignIn {
-  const { store, passwords, sessions } = deps;
-  const counting = { store: deps.attempts, unixMs: deps.unixMs };
-  const byAddress = countAttempts("address", attemptLimits.perAddress, counting);
-  const byAccount = countAttempts("account", attemptLimits.perAccount, counting);
-  const byEmail = countAttempts("email", attemptLimits.perEmail, counting);
+  const { store, factors, tickets, limits, passwords, sessions, devices, unixMs } = deps;
+
+  /** Audits the first refusal of each window, where there is an account to be told of it. */
+  async function limited(account: AccountId | undefined, ip: string, what: string, work: Promise<void>): Promise<void> {
+    try {
+      await work;
+    } catch (error) {
+      if (account !== undefined && error instanceof TooManyAttempts && error.params.isFirst)
+        await factors.noteRefusal({ account, ip }, "sign_in.limited", what);
+      throw error;
+    }
+  }
+
+  /** `steps`: how many were counted against the address. */
+  async function begin(
+    account: AccountId,
+    proven: readonly SessionFactor[],
+    from: Origin,
+    { ip, cookie }: Visitor,
+    steps: number,
+  ): Promise<SignedIn> {
+    const owner = await store.nameOf(account);
+    if (!owner) throw signInExpired();
+    // Before the old session ends: a refusal leaves it as it is.
+    const session = await sessions.begin({ account, ip }, proven);
+    await limits.forgive(account, owner.email.toLowerCase(), from, steps);
+    if (cookie !== undefined) await sessions.end(cookie);
+    return { session, device: devices.make(account) };
+  }
+
+  /** Uses the code and the sign-in's challenge together: of two codes sent at once, only one is used up. */
+  async function useCode(
+    form: "totp" | "recovery_code",
+    account: AccountId,
+    ip: string,
+    code: string,
+    challenge: Buffer,
+  ): Promise<CodeUse> {
+    if (form === "totp") {
+      const totp = await factors.totpOf(account);
+      const dek = await deps.dataKeys.of(account);
+      if (!totp || !dek) return "refused";
+      const step = totpStep(openSecret(dek, totp.sealed, account, totpPurpose), code, unixMs());
+      // A step counts once: whoever has seen a code typed cannot use it.
+      return step === undefined ? "refused" : factors.useTotp(totp.id, step, challenge, unixMs());
+    }
+    const hash = deps.recoveryCodes.hashOf(account, code);
+    return hash === undefined ? "refused" : factors.useRecoveryCode({ account, ip }, hash, challenge, unixMs());
+  }
+
+  async function finishByCode(step: FoundTicket, code: string, visitor: Visitor): Promise<SignedIn> {
+    const { account } = step;
+    if (account === null) throw signInExpired();
+    const from = originOf(account, visitor);
+    await limited(account, visitor.ip, "code", limits.code(account, from));
+    const form = totpForm.test(code) ? "totp" : "recovery_code";
+    const use = await useCode(form, account, visitor.ip, code, step.lookup);
+    if (use === "expired") throw signInExpired();
+    if (use === "refused") return refuse(account, visitor.ip, form);
+    return begin(account, ["password", form], from, visitor, 2);
+  }
+
+  async function finishByPasskey(step: FoundTicket, response: unknown, visitor: Visitor): Promise<SignedIn> {
+    const id = credentialIdOf(response);
+    const passkey = id && (await factors.passkey(id));
+    const account = step.account ?? passkey?.account;
+    // A challenge is signed once, whatever comes of it.
+    if (account === undefined || step.challenge === null) {
+      await tickets.take(step);
+      throw new WrongSecondFactor();
+    }
+    const from = originOf(account, visitor);
+    await limited(account, visitor.ip, "passkey", limits.passkey(account, from));
+    await tickets.take(step);
+    if (!passkey || passkey.account !== account) return refuse(account, visitor.ip, "passkey");
+    const isAlone = step.purpose === "passkey";
+    try {
+      const newCount = await verifySignIn(siteOf(visitor.site), step.challenge, passkey, response, isAlone);
+      if (!(await factors.usePasskey(passkey.id, passkey.signCount, newCount, unixMs()))) throw new WrongSecondFactor();
+    } catch (error) {
+      if (error instanceof WrongSecondFactor) return refuse(account, visitor.ip, "passkey");
+      throw error;
+    }
+    return begin(account, isAlone ? ["passkey"] : ["password", "passkey"], from, visitor, isAlone ? 1 : 2);
+  }
+
+  /** Always throws. */
+  async function refuse(account: AccountId, ip: string, what: FactorForm): Promise<never> {
+    await factors.noteRefusal({ account, ip }, "second_factor.refused", what);
+    throw new WrongSecondFactor(what);
+  }
+
+  const originOf = (account: AccountId | undefined, { ip, device }: Visitor): Origin => ({
+    ip,
+    device: account && devices.find(account, device),
+  });
 
   return {
-    async signIn({ email, password }, ip, cookie) {
-      // All are counted before the password is looked at, so that attempts side by side cannot pass the limit.
-      const network = networkOf(ip);
-      const name = email.toLowerCase();
-      const nameThere = `email ${name} from ${network}`;
-      await byAddress.take(network);
-      // One network's attempts beyond its own limit do not count against the person's.
-      await byAccount.take(nameThere);
-      await byEmail.take(name);
+    async signIn({ email, password }, visitor) {
+      // All are counted before the password is verified, so that attempts side by side cannot pass the limit.
+      await limits.address(visitor.ip);
       const found = await store.credentials(email);
+      const from = originOf(found?.account, visitor);
+      await limited(found?.account, visitor.ip, "password", limits.password(email.toLowerCase(), from));
       const isRight = await passwords.verify(password, found?.hash);
-      if (!found || !isRight) throw new WrongPassword();
-      await byAccount.forgive(nameThere);
-      await byEmail.forgive(name);
-      if (cookie !== undefined) await sessions.end(cookie);
-      return sessions.begin({ account: found.account, ip });
+      if (!found || !isRight) throw wrongPassword();
+      const { account } = found;
+      const kinds = new Set((await factors.overview(account))?.factors.map(({ kind }) => kind));
+      if (kinds.size === 0) return { is: "signed_in", ...(await begin(account, ["password"], from, visitor, 1)) };
+      const passkeys = kinds.has("passkey") ? await factors.passkeysOf(account) : [];
+      const passkey = visitor.site && passkeys.length > 0 ? await signInOptions(visitor.site, passkeys) : null;
+      const issued = await tickets.issue("second_factor", { account, challenge: passkey?.challenge ?? null });
+      return { is: "second_factor", ...issued, methods: [...kinds, "recovery_code"], passkey };
+    },
+
+    async startPasskey({ ip, site }) {
+      await limits.passkeyStart(ip);
+      const options = await signInOptions(siteOf(site), undefined);
+      return { ...(await tickets.issue("passkey", { challenge: options.challenge })), options };
+    },
+
+    async finish({ ticket, code, passkey }, visitor) {
+      await limits.address(visitor.ip);
+      const step = await tickets.find(ticket, ["second_factor", "passkey"]);
+      return code === undefined
+        ? finishByPasskey(step, passkey, visitor)
+        : finishByCode(step, code.replace(/\s/g, ""), visitor);
     },
 
     async signUp({ email, password, displayName }, ip) {
-      if (!deps.isSignUpOpen) throw new SignUpClosed();
-      await byAddress.take(networkOf(ip));
+      if (!deps.isSignUpOpen) throw signUpClosed();
+      await limits.address(ip);
+      await checkNewPassword(password, [email, displayName]);
       const passwordHash = await passwords.hash(password);
-      const wish = {
+      const request = {
         email,
         displayName,
         creditNanoUsd: nano(0n),
         isAdmin: false,
         ownPassword: { hash: passwordHash, ip },
       };
-      const { account, apiKey } = await deps.accounts.createAccount(wish);
-      return { account, apiKey, session: await sessions.begin({ account, ip }) };
+      const { account, apiKey } = await deps.accounts.createAccount(request);
+      const session = await sessions.begin({ account, ip }, ["password"]);
+      return { account, apiKey, session, device: devices.make(account) };
     },
 
     async setPassword(actor, { password, current }, session) {
-      if (session) {
-        const name = `account ${actor.account}`;
-        await byAccount.take(name);
+      const owner = await factors.overview(actor.account);
+      if (!owner) throw accountGone();
+      if (!session) {
+        if (owner.factors.length > 0) throw sessionRequired();
+      } else if (!session.factors.includes("passkey")) {
+        await limited(actor.account, actor.ip, "present password", limits.presentPassword(actor.account));
         const hash = await store.passwordOf(actor.account);
         if (hash !== undefined && !(await passwords.verify(current ?? "", hash)))
-          throw new WrongPassword("The present password is wrong. Send it as current_password.");
-        await byAccount.forgive(name);
+          throw wrongPassword("The current password is wrong. Send it as current_password.");
+        await limits.forgivePresentPassword(actor.account);
       }
+      await checkNewPassword(password, [owner.email, owner.displayName]);
       const hash = await passwords.hash(password);
-      if (!(await store.setPassword(actor, hash, session?.lookup))) throw new AccountGone();
+      if (!(await store.setPassword(actor, hash, session?.lookup))) throw accountGone();
     },
   };
 }

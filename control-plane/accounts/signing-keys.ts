@@ -1,5 +1,5 @@
-// The keys that scoped tokens are signed with, opened. Kept for minutes: a caller that mints a token per end user would
-// otherwise cost a database call each. A revocation over the change feed clears them.
+// Opened signing keys of scoped tokens. Cached for minutes: a caller that mints a token per end user would otherwise cost a
+// database call each. A revocation over the change feed clears them.
 import type { AccountId } from "../../proto/ids.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "./envelope.ts";
 import type { AccountStore, KeyRow } from "./store.ts";
@@ -24,7 +24,7 @@ export function createSigningKeys(deps: {
   /** Monotonic. */
   readonly nowMs: () => number;
 }): SigningKeys {
-  /** Least recently used first; keyed by account and name, which no account id can run into: names follow a NUL. */
+  /** Least recently used first; keyed by account, NUL and name, so that no account id collides with a name. */
   const kept = new Map<string, SigningKey & { readonly untilMs: number }>();
   let changes = 0;
 

@@ -1,15 +1,15 @@
-// Public keys that a customer's containers are opened with.
+// SSH public keys for a customer's containers.
 import { createHash } from "node:crypto";
 import type { AccountId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
-import { BadSshKey, SshKeyNameTaken, SshKeyNotFound } from "./errors.ts";
+import { badSshKey, sshKeyNameTaken, sshKeyNotFound } from "./errors.ts";
 import type { PeopleStore, SshKey } from "./store.ts";
 
 export interface SshKeys {
   list(account: AccountId): Promise<readonly SshKey[]>;
-  /** Throws BadSshKey, SshKeyNameTaken. */
+  /** Throws badSshKey, sshKeyNameTaken. */
   add(account: AccountId, name: string, key: string): Promise<SshKey>;
-  /** Throws SshKeyNotFound. */
+  /** Throws sshKeyNotFound. */
   remove(account: AccountId, id: string): Promise<void>;
 }
 
@@ -22,10 +22,10 @@ export function createSshKeys(store: Store, unixMs: () => number): SshKeys {
       const fingerprint = fingerprintOf(key);
       const made: SshKey = { id: randomId(16), name, key: key.trim(), fingerprint, createdAtMs: unixMs() };
       if (await store.addSshKey(account, made)) return made;
-      throw new SshKeyNameTaken();
+      throw sshKeyNameTaken();
     },
     async remove(account, id) {
-      if (!(await store.removeSshKey(account, id))) throw new SshKeyNotFound();
+      if (!(await store.removeSshKey(account, id))) throw sshKeyNotFound();
     },
   };
 }
@@ -41,28 +41,28 @@ const types = new Set([
 ]);
 
 /**
- * As `ssh-keygen -l` prints it. Throws BadSshKey: the key ends in an authorized_keys file, so one line of a known type, whose
- * blob names that type too, without options before it.
+ * Returns the fingerprint that `ssh-keygen -l` prints. Throws badSshKey: the key is written to an authorized_keys file, so
+ * it must be one line of a known type, whose blob names that type too, without options.
  */
 export function fingerprintOf(key: string): string {
   const line = key.trim();
   if (/-----BEGIN [A-Z ]*PRIVATE KEY/.test(line))
-    throw new BadSshKey("This is a private key. Keep it to yourself, and give the .pub file beside it.");
-  if (/[\r\n\0]/.test(line)) throw new BadSshKey("An SSH public key is one line. Give one key at a time.");
+    throw badSshKey("This is a private key. Send the public key from the .pub file instead.");
+  if (/[\r\n\0]/.test(line)) throw badSshKey("An SSH public key must be a single line. Send one key at a time.");
   const [type = "", body = ""] = line.split(/[ \t]+/);
   if (!types.has(type))
-    throw new BadSshKey(
+    throw badSshKey(
       `The key must begin with its type (${[...types].slice(0, 3).join(", ")}, ...), as in the .pub file that ` +
         "ssh-keygen writes.",
     );
   const blob = Buffer.from(body, "base64");
   const isWhole = /^[A-Za-z0-9+/]+={0,2}$/.test(body) && blob.toString("base64") === body;
   if (!isWhole || !hasParts(blob, type))
-    throw new BadSshKey("The key was cut or changed: its second word is not the key of its type. Copy the whole line.");
+    throw badSshKey("The key is incomplete or damaged. Copy the whole line of the .pub file.");
   return `SHA256:${createHash("sha256").update(blob).digest("base64").replace(/=+$/, "")}`;
 }
 
-/** Length-prefixed strings to the last byte, at least two, the first of them the type. */
+/** Length-prefixed strings up to the last byte, at least two, the first of them the type. */
 function hasParts(blob: Buffer, type: string): boolean {
   let at = 0;
   let parts = 0;

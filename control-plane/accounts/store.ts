@@ -1,13 +1,30 @@
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
-import type { Act } from "./act.ts";
+import type { Act, Actor } from "./act.ts";
+import type { SessionFactor } from "./factor-store.ts";
 
-export type { Act } from "./act.ts";
-export type { AccountChange, AccountDetail, AccountSummary, AdminAccountStore } from "./admin-accounts.ts";
+export type { Act, Actor } from "./act.ts";
 export type { ApplicationRecord, ApplicationStatus, ApplicationStore } from "./applications.ts";
 export type { AuditFilter, AuditRecord, AuditStore } from "./audit.ts";
+export type {
+  ChallengeStore,
+  CodeUse,
+  FactorRecord,
+  FactorStore,
+  NewFactor,
+  SessionFactor,
+  StoredPasskey,
+} from "./factor-store.ts";
+export type {
+  AccountChange,
+  AccountDetail,
+  AccountSummary,
+  AdminAccountStore,
+  SuspendOutcome,
+  SuspensionRecord,
+  SuspensionStore,
+} from "./operator.ts";
 export type { KekStore } from "./rotate-kek.ts";
-export type { SuspendOutcome, SuspensionRecord, SuspensionStore } from "./suspension.ts";
 
 export interface NewAccount {
   readonly account: AccountId;
@@ -18,7 +35,7 @@ export interface NewAccount {
   readonly kekVersion: number;
   readonly credit: NanoUsd;
   readonly key: NewKey;
-  /** Given: its owner made it himself, and nobody has vouched for the e-mail address. */
+  /** Set when people create their own account: the e-mail address is not verified. */
   readonly passwordHash?: string | undefined;
   readonly act: Act;
 }
@@ -51,7 +68,7 @@ export interface KeyRow {
   readonly hasKeyLimit: boolean;
 }
 
-/** A live key with what it takes to open its secret. */
+/** A live key with the data to open its secret. */
 export interface SigningKeyRow extends KeyRow {
   readonly ciphertext: Buffer;
   readonly wrappedDek: Buffer;
@@ -76,22 +93,22 @@ export interface SealedKey {
   readonly lookup: Buffer;
 }
 
-/** What an insert ran into. */
+/** Conflict of an insert. */
 export type CreateOutcome = "created" | "id_taken" | "email_taken" | "name_taken" | "not_empty" | "kek_retired";
 
-/** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked. */
+/** Every method throws DatabaseUnavailable. */
 export interface AccountStore {
   hasAccounts(): Promise<boolean>;
   /**
-   * One transaction: account, key, budget, credit in the ledger, audit, and the announcement. With `onlyFirst` nothing is made
-   * unless there is no account at all. `kek_retired`: a rotation is past the version that wraps its data key.
+   * One transaction: account, key, budget, credit in the ledger, audit, announcement. With `onlyFirst` it creates nothing
+   * unless no account exists. `kek_retired`: a rotation retired the version that wraps its data key.
    */
   create(account: NewAccount, onlyFirst: boolean): Promise<CreateOutcome>;
   /** A live key of a live account. */
   findKey(lookup: Buffer): Promise<KeyRow | undefined>;
   /** A live key of this live account by its id. */
   findOwnKey(account: AccountId, key: KeyId): Promise<KeyRow | undefined>;
-  /** A key of this account by its id or the digest of its secret; revoked ones too: what they used stays their own. */
+  /** A key of this account by its id or the digest of its secret, also a revoked one: its usage stays accessible. */
   findAnyOwnKey(
     account: AccountId,
     named: { readonly key: KeyId } | { readonly lookup: Buffer },
@@ -99,7 +116,7 @@ export interface AccountStore {
   /** The live key of this name, of a live account. */
   findSigningKey(account: AccountId, name: string): Promise<SigningKeyRow | undefined>;
   findAccount(account: AccountId): Promise<AccountRow | undefined>;
-  /** Any live key, to check that the secrets at hand are the ones it was made with. */
+  /** Any live key, to check the secrets folder. */
   anySealedKey(): Promise<SealedKey | undefined>;
   /** The live key of this name of the oldest admin account. */
   firstAdminKey(name: string): Promise<SealedKey | undefined>;
@@ -107,13 +124,6 @@ export interface AccountStore {
   /** Versions of the key-encryption keys that data keys are wrapped by. */
   kekVersions(): Promise<readonly number[]>;
   keysUsed(lastUsed: ReadonlyMap<KeyId, Date>): Promise<void>;
-}
-
-/** Who acts on the own account, for the audit log. */
-export interface Actor {
-  readonly account: AccountId;
-  /** The client's address. */
-  readonly ip: string;
 }
 
 export interface Profile {
@@ -151,17 +161,17 @@ export interface SshKey {
   readonly createdAtMs: number;
 }
 
-/** What an account's owner says of himself. Throws as AccountStore does. */
+/** Profile that an account's owner sets. Throws as AccountStore does. */
 export interface PeopleStore {
   profile(account: AccountId): Promise<ProfileRow | undefined>;
-  /** Announces the account. Another e-mail address counts as not verified, unless an admin gives it. */
+  /** Announces the account. A changed e-mail address counts as unverified, unless an admin sets it. */
   changeProfile(actor: Actor, change: ProfileChange): Promise<ProfileOutcome>;
   nameTeam(actor: Actor, name: string): Promise<ProfileOutcome>;
-  /** Whether the account could be ended, its deployments apart. */
+  /** Checks whether the account could be ended, ignoring its deployments. */
   mayEnd(account: AccountId): Promise<"yes" | "gone" | "last_admin">;
   /**
-   * In one transaction: revokes its keys, ends sessions and logins, forgets the password, SSH keys and profile, frees address
-   * and names, and announces the account. Changes nothing while it has deployments.
+   * In one transaction: revokes its keys, ends sessions and logins, deletes the password, SSH keys and profile, frees
+   * address and names, and announces the account. Changes nothing while it has deployments.
    */
   end(actor: Actor): Promise<"ended" | "gone" | "last_admin" | "has_deployments">;
   sshKeys(account: AccountId): Promise<readonly SshKey[]>;
@@ -170,7 +180,7 @@ export interface PeopleStore {
   removeSshKey(account: AccountId, id: string): Promise<boolean>;
 }
 
-/** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked; changes are audited and announced. */
+/** Every method throws DatabaseUnavailable; changes are audited and announced. */
 export interface TokenStore {
   createKey(
     account: AccountId,
@@ -190,7 +200,7 @@ export interface TokenStore {
   ): Promise<KeyRecord | undefined>;
   /** Undefined when there is no such live key. */
   revokeKey(account: AccountId, key: KeyId, act: Act): Promise<KeyRecord | undefined>;
-  /** A live key of this account with what it takes to open it. */
+  /** A live key of this account with the data to open it. */
   findSealedKey(account: AccountId, key: KeyId): Promise<SigningKeyRow | undefined>;
   noteMint(
     mint: {
@@ -203,7 +213,7 @@ export interface TokenStore {
     },
     act: Act,
   ): Promise<void>;
-  /** Nano-USD settled on a budget of this account; 0 when nothing was charged to it yet. */
+  /** Nano-USD settled on a budget of this account; 0 before the first charge. */
   spentOf(account: AccountId, budget: BudgetId): Promise<NanoUsd>;
 }
 
@@ -212,42 +222,57 @@ export interface SessionRow {
   readonly beganAtMs: number;
   readonly seenAtMs: number;
   readonly endsAtMs: number;
+  readonly factors: readonly SessionFactor[];
+  /** The operator requires a second factor, and the account has none. */
+  readonly mustEnrol: boolean;
 }
 
 /** Passwords and browser sessions. Throws as AccountStore does. */
 export interface SessionStore {
-  /** Of a live account, by its e-mail address whatever the case; without `hash` it has no password. */
+  /** Credentials of a live account, by e-mail address, case-insensitive; without `hash` it has no password. */
   credentials(email: string): Promise<{ readonly account: AccountId; readonly hash: string | undefined } | undefined>;
   passwordOf(account: AccountId): Promise<string | undefined>;
+  /** Names of a live account. */
+  nameOf(account: AccountId): Promise<{ readonly email: string; readonly displayName: string } | undefined>;
   /** Ends the account's sessions, all but `keep`. False when the account is gone. */
   setPassword(actor: Actor, hash: string, keep: Buffer | undefined): Promise<boolean>;
-  /** Throws when the account is gone. */
+  /**
+   * Throws when the account is gone. Undefined: the session was verified by password only, and the account has since added a
+   * second factor.
+   */
   openSession(
     actor: Actor,
-    session: { readonly lookup: Buffer; readonly beganAtMs: number; readonly endsAtMs: number },
-  ): Promise<AccountRow>;
+    session: {
+      readonly lookup: Buffer;
+      readonly beganAtMs: number;
+      readonly endsAtMs: number;
+      readonly factors: readonly SessionFactor[];
+    },
+  ): Promise<Pick<SessionRow, "account" | "mustEnrol"> | undefined>;
   session(lookup: Buffer): Promise<SessionRow | undefined>;
   touchSession(lookup: Buffer, seenAtMs: number, endsAtMs: number): Promise<void>;
-  endSession(lookup: Buffer): Promise<void>;
+  /** `ip`: of the person who ends it, for the audit log; undefined: another session replaces it. */
+  endSession(lookup: Buffer, ip: string | undefined): Promise<void>;
 }
 
 export interface AttemptStore {
-  /** Adds one to the key's window, or begins a new one; how many that makes. The key itself is not kept, only its digest. */
+  /** Adds one to the key's window, or starts a new window; returns the count. Only the key's digest is stored. */
   countAttempt(
     key: string,
     nowMs: number,
     windowMs: number,
   ): Promise<{ readonly taken: number; readonly endsAtMs: number }>;
+  returnAttempts(key: string, count: number): Promise<void>;
   forgetAttempts(key: string): Promise<void>;
 }
 
-/** One attempt to run the request that an account's idempotency key names. */
+/** One attempt to run the request of an account's idempotency key. */
 export interface IdempotencyClaim {
   readonly account: AccountId;
   /** Method and path pattern. */
   readonly route: string;
   readonly key: string;
-  /** Random: tells this attempt from one that took over. */
+  /** Random: distinguishes this attempt from one that took over. */
   readonly claim: string;
 }
 
@@ -255,33 +280,33 @@ export type ClaimOutcome =
   | { readonly kind: "claimed" }
   | { readonly kind: "other_request" }
   | { readonly kind: "running"; readonly forMs: number }
-  /** Its holder is gone, and nobody may take it over. */
+  /** Its holder died, and no other attempt may take over. */
   | { readonly kind: "lost" }
   | { readonly kind: "answered"; readonly answer: Buffer };
 
 /** Throws as AccountStore does. */
 export interface IdempotencyStore {
   claim(
-    wish: IdempotencyClaim & {
+    request: IdempotencyClaim & {
       readonly bodyHash: Buffer;
       readonly lockMs: number;
       readonly keepMs: number;
-      /** From a holder whose lock has ended. */
+      /** From a holder whose lock has expired. */
       readonly mayTakeOver: boolean;
     },
   ): Promise<ClaimOutcome>;
-  /** Its holder lives: the lock ends so much later than now. */
+  /** Extends the holder's lock to `lockMs` from now. */
   renew(claim: IdempotencyClaim, lockMs: number): Promise<void>;
-  /** Nothing when another attempt took over. */
+  /** No effect when another attempt took over. */
   finish(claim: IdempotencyClaim, answer: Buffer): Promise<void>;
-  /** Leaves the key as if it had never come. */
+  /** Removes the key's record. */
   abandon(claim: IdempotencyClaim): Promise<void>;
 }
 
 /** Keyed by the hash of the login id. Throws as AccountStore does. */
 export interface CliLoginStore {
   hasCliLogin(lookup: Buffer): Promise<boolean>;
-  /** Announces `cli_login` with the look-up in hex. False when that login was answered before. */
+  /** Announces `cli_login` with the lookup hash in hex. Returns false when that login was answered before. */
   answerCliLogin(login: {
     readonly lookup: Buffer;
     readonly account: AccountId;
@@ -289,7 +314,7 @@ export interface CliLoginStore {
     readonly atMs: number;
     readonly expiresAtMs: number;
   }): Promise<boolean>;
-  /** The answer, once; `unknown`: nobody said yes so far; `over`: it was taken, or ran out. */
+  /** Returns the answer, once; `unknown`: not approved yet; `over`: taken or expired. */
   takeCliLogin(
     lookup: Buffer,
     nowMs: number,

@@ -1,115 +1,79 @@
 // Refusals of API keys and scoped tokens.
-import { ServiceError } from "../service-error.ts";
+import { conflict, invalid, notFound } from "../service-error.ts";
 
-export class KeyNameTaken extends ServiceError {
-  readonly code = "name_taken";
-  constructor(name: string) {
-    super(`A live API key of your account is called \`${name}\`. Choose another name, or delete that key first.`, {
+export const keyNameTaken = (name: string) =>
+  conflict(
+    "name_taken",
+    `An API key named \`${name}\` already exists in your account. Choose another name, or delete that key first.`,
+    { param: "name" },
+  );
+
+export const badKeyName = (maxBytes: number) =>
+  invalid(
+    "bad_key_name",
+    `The name of an API key must be 1 to ${maxBytes} bytes of UTF-8 without control characters.`,
+    {
       param: "name",
-    });
-  }
-}
+    },
+  );
 
-export class BadKeyName extends ServiceError {
-  readonly code = "bad_key_name";
-  constructor(mostBytes: number) {
-    super(`A key's name is a text of 1 to ${mostBytes} bytes in UTF-8, without control characters.`, { param: "name" });
-  }
-}
+export const badAllowedIps = (message: string) => invalid("bad_allowed_ips", message, { param: "allowed_ips" });
 
-export class BadAllowedIps extends ServiceError {
-  readonly code = "bad_allowed_ips";
-  constructor(message: string) {
-    super(message, { param: "allowed_ips" });
-  }
-}
+/** The change would exclude the caller's own address. */
+export const shutsOutCaller = (ip: string) =>
+  invalid(
+    "shuts_out_caller",
+    `allowed_ips does not include ${ip}, the address of this request. Add it, or use another key.`,
+    { param: "allowed_ips" },
+  );
 
-/** A key about to be closed to the address that asks with it. */
-export class ShutsOutCaller extends ServiceError {
-  readonly code = "shuts_out_caller";
-  constructor(ip: string) {
-    super(
-      `The list leaves out ${ip}, the address you ask from, and would close this key to you. Add it, or use another key.`,
-      { param: "allowed_ips" },
-    );
-  }
-}
+export const signingKeyUnknown = (name: string) =>
+  notFound("api_key_not_found", `API key \`${name}\` not found. \`GET /v1/api-tokens\` lists your keys.`, {
+    param: "api_key_name",
+  });
 
-export class SigningKeyUnknown extends ServiceError {
-  readonly code = "api_key_not_found";
-  constructor(name: string) {
-    super(`There is no live API key called \`${name}\` in your account. \`GET /v1/api-tokens\` lists its keys.`, {
-      param: "api_key_name",
-    });
-  }
-}
+export const badExpiry = (message: string, param: string) => invalid("bad_expiry", message, { param });
 
-export class BadExpiry extends ServiceError {
-  readonly code = "bad_expiry";
-  constructor(message: string, param: string) {
-    super(message, { param });
-  }
-}
+export const tooManyModels = (maxBytes: number) =>
+  invalid("too_many_models", `A scoped token must be at most ${maxBytes} bytes. Name fewer models.`, {
+    param: "models",
+  });
 
-export class TooManyModels extends ServiceError {
-  readonly code = "too_many_models";
-  constructor(mostBytes: number) {
-    super(`The token would be longer than ${mostBytes} bytes, the longest that is accepted. Name fewer models.`, {
-      param: "models",
-    });
-  }
-}
+/** The same message for every cause: the failed check is not revealed. */
+export const scopedJwtNotFound = () =>
+  notFound("scoped_jwt_not_found", "Scoped token not found. Use the API key that signed it.");
 
-/** Whatever is wrong with it: which check failed is never told. */
-export class ScopedJwtNotFound extends ServiceError {
-  readonly code = "scoped_jwt_not_found";
-  constructor() {
-    super("This is no scoped token that your API key signed. Ask with the key whose name was given when it was made.");
-  }
-}
+export const idempotencyKeyReused = () =>
+  invalid(
+    "idempotency_key_reused",
+    "This Idempotency-Key was used for another request within the last day. Use a new key for a new request.",
+    { param: "idempotency-key", in: "header" },
+  );
 
-export class IdempotencyKeyReused extends ServiceError {
-  readonly code = "idempotency_key_reused";
-  constructor() {
-    super("This Idempotency-Key was used for another request within the last day. Use a new key for a new request.", {
-      param: "idempotency-key",
-    });
-  }
-}
+export const idempotencyKeyInUse = (retryAfterSeconds: number) =>
+  conflict(
+    "idempotency_key_in_use",
+    "The request with this Idempotency-Key is still running. Retry to get its response.",
+    { retryAfterSeconds },
+  );
 
-export class IdempotencyKeyInUse extends ServiceError {
-  readonly code = "idempotency_key_in_use";
-  constructor(retryAfterSeconds: number) {
-    super("The request with this Idempotency-Key is still running. Ask again in a moment for its answer.", {
-      retryAfterSeconds,
-    });
-  }
-}
+export const answerNotKept = () =>
+  conflict(
+    "already_completed",
+    "The request with this Idempotency-Key has run, but its response was not stored: it was a stream or too large, or its " +
+      "client disconnected. Your usage shows its cost; use a new key to run it again.",
+  );
 
-export class AnswerNotKept extends ServiceError {
-  readonly code = "already_completed";
-  constructor() {
-    super(
-      "The request with this Idempotency-Key has run, and its answer cannot be given again: it was a stream, was larger " +
-        "than what is kept, or its client went away. What it cost stands in your usage. Use a new key to run it again.",
-    );
-  }
-}
+/** The process that ran it died, or the database was unavailable at its end. */
+export const answerLost = () =>
+  conflict(
+    "answer_lost",
+    "The request with this Idempotency-Key started, but its outcome is unknown; your usage shows whether it cost anything. " +
+      "Use a new key to run it again.",
+  );
 
-/** Who ran it died, or the database was away when it ended. */
-export class AnswerLost extends ServiceError {
-  readonly code = "answer_lost";
-  constructor() {
-    super(
-      "The request with this Idempotency-Key began, and what became of it is not known: it may have run and cost " +
-        "something, which your usage shows. It is not run again by itself. Use a new key to run it again.",
-    );
-  }
-}
-
-export class BadIdempotencyKey extends ServiceError {
-  readonly code = "bad_idempotency_key";
-  constructor() {
-    super("An Idempotency-Key has 1 to 255 printable ASCII characters, such as a UUID.", { param: "idempotency-key" });
-  }
-}
+export const badIdempotencyKey = () =>
+  invalid("bad_idempotency_key", "An Idempotency-Key must be 1 to 255 printable ASCII characters, such as a UUID.", {
+    param: "idempotency-key",
+    in: "header",
+  });

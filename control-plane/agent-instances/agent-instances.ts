@@ -1,9 +1,9 @@
-// Agent instances: long-lived containers of the operator's catalogue with a volume of their own. Each verb is one guarded
+// Agent instances: long-lived containers from the operator's catalogue, each with its own volume. Each verb is one guarded
 // write; the loops that place and run deployments do the rest.
 import { type AccountId, type DeploymentId, randomId } from "../../proto/ids.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import type { DeploymentStatus } from "../deployments/deployment.ts";
-import { AccountEnded, AccountSuspended } from "../deployments/errors.ts";
+import { accountEnded, refuseSuspended } from "../deployments/errors.ts";
 import { place } from "../deployments/place.ts";
 import { refuse } from "../deployments/place-filter.ts";
 import type { NewDeployment } from "../deployments/store.ts";
@@ -12,25 +12,25 @@ import type { HostView } from "../fleet/host.ts";
 import { type AgentCatalog, priceSubject } from "./catalog.ts";
 import type { Dashboards } from "./dashboards.ts";
 import {
-  AgentBusy,
-  AgentInstanceNotFound,
-  AgentNameTaken,
-  AgentTypeUnknown,
   AgentWrongState,
-  NoAgentCapacity,
-  NoAgentFunds,
-  NoDashboard,
-  TooManyAgents,
+  agentBusy,
+  agentInstanceNotFound,
+  agentNameTaken,
+  agentTypeUnknown,
+  noAgentCapacity,
+  noAgentFunds,
+  noDashboard,
+  tooManyAgents,
 } from "./errors.ts";
 import type { AgentInstance, AgentInstanceStore, AgentPlan, AgentType, Launcher } from "./store.ts";
 
-export interface AgentWish {
+export interface AgentParams {
   readonly name: string;
   readonly type: string;
   readonly plan: string;
 }
 
-/** Who asks. */
+/** The caller. */
 export interface AgentOwner {
   readonly account: AccountId;
   readonly suspendReason: string | null;
@@ -38,19 +38,17 @@ export interface AgentOwner {
 
 export interface AgentInstances {
   catalog(): readonly AgentType[];
-  /** Throws the errors of errors.ts, as all of these do. `ip`: the client's, for the audit log. */
-  create(owner: AgentOwner, wish: AgentWish, ip: string): Promise<DeploymentId>;
+  /** Throws the errors of errors.ts, as all methods do. `ip`: the client's, for the audit log. */
+  create(owner: AgentOwner, request: AgentParams, ip: string): Promise<DeploymentId>;
   get(owner: AgentOwner, id: DeploymentId): Promise<AgentInstance>;
   list(owner: AgentOwner): Promise<readonly AgentInstance[]>;
   rename(owner: AgentOwner, id: DeploymentId, name: string): Promise<AgentInstance>;
   stop(owner: AgentOwner, id: DeploymentId): Promise<void>;
   start(owner: AgentOwner, id: DeploymentId): Promise<void>;
-  /** To the version of the catalogue; a running one is restarted. */
+  /** Updates to the catalogue's version; a running instance is restarted. */
   update(owner: AgentOwner, id: DeploymentId): Promise<void>;
   remove(owner: AgentOwner, id: DeploymentId, ip: string): Promise<void>;
-  /**
-   * Address of its dashboard, good for one visit and for a minute. `port`: at which the control plane took the request.
-   */
+  /** Address of its dashboard, valid for one visit within a minute. `port`: where the control plane received the request. */
   launchToken(
     owner: AgentOwner,
     id: DeploymentId,
@@ -61,10 +59,10 @@ export interface AgentInstances {
 export interface AgentInstancesDeps extends FundsDeps {
   readonly store: AgentInstanceStore;
   readonly catalog: AgentCatalog;
-  /** Undefined: this Stoker has no address for dashboards. */
+  /** Undefined: no address for dashboards is configured. */
   readonly dashboards: Pick<Dashboards, "launch"> | undefined;
   readonly snapshot: () => Promise<readonly HostView[]>;
-  /** Live ones of one account. */
+  /** Maximum live instances of one account. */
   readonly limit: number;
 }
 
@@ -77,21 +75,21 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
 
   async function found({ account }: AgentOwner, id: DeploymentId): Promise<AgentInstance> {
     const one = await store.get(id, account);
-    if (!one) throw new AgentInstanceNotFound();
+    if (!one) throw agentInstanceNotFound();
     return one;
   }
 
-  function chosen(wish: AgentWish): { type: AgentType; plan: AgentPlan } {
-    const type = catalog.types.get(wish.type);
+  function chosen(request: AgentParams): { type: AgentType; plan: AgentPlan } {
+    const type = catalog.types.get(request.type);
     if (!type)
-      throw new AgentTypeUnknown(
-        `There is no agent type ${wish.type.slice(0, 40)}. \`GET /v1/agent/catalog\` lists them.`,
+      throw agentTypeUnknown(
+        `There is no agent type ${request.type.slice(0, 40)}. \`GET /v1/agent/catalog\` lists them.`,
         { param: "agent_type_id" },
       );
-    const plan = type.plans.find((one) => one.id === wish.plan);
+    const plan = type.plans.find((one) => one.id === request.plan);
     if (!plan)
-      throw new AgentTypeUnknown(
-        `${type.id} has no plan ${wish.plan.slice(0, 40)}; it has ${type.plans.map((one) => one.id).join(", ")}.`,
+      throw agentTypeUnknown(
+        `${type.id} has no plan ${request.plan.slice(0, 40)}; it has ${type.plans.map((one) => one.id).join(", ")}.`,
         {
           param: "plan_id",
         },
@@ -103,10 +101,10 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
     const funds = await deps.funds(account);
     if (funds === null) return;
     const needed = await deps.firstMinutes(subject, 1, 1, { account, model });
-    if (funds <= 0n || funds < needed) throw new NoAgentFunds(needed);
+    if (funds <= 0n || funds < needed) throw noAgentFunds(needed);
   }
 
-  /** Looks, decides, writes if nothing moved meanwhile, and looks again a few times if something did. */
+  /** Reads, decides and writes if the row is unchanged; retries a few times if it changed. */
   async function change(
     owner: AgentOwner,
     id: DeploymentId,
@@ -119,10 +117,10 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       const { status } = now.deployment;
       if (!from.includes(status))
         throw new AgentWrongState(`An agent instance that is ${stateOf(now)} cannot be ${verb}.`);
-      if (now.operation) throw new AgentBusy();
+      if (now.operation) throw agentBusy();
       if (await write(now)) return;
     }
-    throw new AgentBusy();
+    throw agentBusy();
   }
   const to =
     (status: "initializing" | "stopping" | "deleted", account: AccountId, ip?: string) => (now: AgentInstance) =>
@@ -131,21 +129,21 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
   return {
     catalog: () => [...catalog.types.values()],
 
-    async create(owner, wish, ip) {
-      if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
-      const { type, plan } = chosen(wish);
+    async create(owner, request, ip) {
+      refuseSuspended(owner);
+      const { type, plan } = chosen(request);
       const subject = priceSubject(type.id, plan.id);
-      await requireFunds(owner.account, subject, wish.name);
-      const deployment = { ...deploymentOf(owner.account, wish.name, type, plan), ip };
+      await requireFunds(owner.account, subject, request.name);
+      const deployment = { ...deploymentOf(owner.account, request.name, type, plan), ip };
       const want = { gpu: "other", gpusPerInstance: 0, engine: "agent_instance", host: undefined } as const;
       const whole = { ...want, memoryBytes: plan.ramBytes, image: type.image };
       const hosts = await deps.snapshot();
       const fits = place(whole, hosts);
-      if (!fits.ok) throw new NoAgentCapacity(fits.rejections, hosts.length === 0 || hosts.some(isSetUp(whole)));
+      if (!fits.ok) throw noAgentCapacity(fits.rejections, hosts.length === 0 || hosts.some(isSetUp(whole)));
       const made = await store.insert({ deployment, type, plan }, deps.limit);
-      if (made === "name_taken") throw new AgentNameTaken(wish.name);
-      if (made === "too_many") throw new TooManyAgents(deps.limit);
-      if (made === "account_gone") throw new AccountEnded();
+      if (made === "name_taken") throw agentNameTaken(request.name);
+      if (made === "too_many") throw tooManyAgents(deps.limit);
+      if (made === "account_gone") throw accountEnded();
       return deployment.id;
     },
 
@@ -155,18 +153,18 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
     async rename(owner, id, name) {
       for (let attempt = 1; attempt <= maxTries; attempt++) {
         const now = await found(owner, id);
-        if (now.deployment.status === "deleted") throw new AgentInstanceNotFound();
+        if (now.deployment.status === "deleted") throw agentInstanceNotFound();
         const outcome = await store.rename(id, owner.account, now.deployment.revision, name);
-        if (outcome === "name_taken") throw new AgentNameTaken(name);
+        if (outcome === "name_taken") throw agentNameTaken(name);
         if (outcome === "renamed") return found(owner, id);
       }
-      throw new AgentBusy();
+      throw agentBusy();
     },
 
     stop: (owner, id) => change(owner, id, running, "stopped", to("stopping", owner.account)),
 
     async start(owner, id) {
-      if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+      refuseSuspended(owner);
       const { type, plan, deployment } = await found(owner, id);
       if (deployment.status === "stopped" || deployment.status === "failed")
         await requireFunds(owner.account, priceSubject(type, plan), deployment.modelName);
@@ -176,35 +174,35 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
     async update(owner, id) {
       const { type: typeId } = await found(owner, id);
       const type = catalog.types.get(typeId);
-      if (!type) throw new AgentWrongState(`The operator no longer offers ${typeId}: it runs on as it is.`);
+      if (!type)
+        throw new AgentWrongState(
+          `The agent type ${typeId} is no longer offered. The instance keeps running unchanged.`,
+        );
       await change(owner, id, ["deployed", "stopped", "failed"], "updated", (now) =>
         store.update(id, owner.account, now.deployment.revision, type),
       );
     },
 
     async launchToken(owner, id, by) {
-      if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+      refuseSuspended(owner);
       const one = await found(owner, id);
-      if (one.deployment.status === "deleted") throw new AgentInstanceNotFound();
+      if (one.deployment.status === "deleted") throw agentInstanceNotFound();
       const type = catalog.types.get(one.type);
       const name = type?.prettyName ?? one.type;
       if (one.dashboardPort === null)
-        throw new NoDashboard(
+        throw noDashboard(
           type && type.dashboardPort !== null
             ? `${name} has a dashboard since version ${type.version}, and this instance runs version ${one.version}. Update it, then open its dashboard.`
-            : `${name} has no dashboard, so there is none to open. \`GET /v1/agent/catalog\` shows which agent types have one.`,
+            : `${name} has no dashboard. \`GET /v1/agent/catalog\` shows which agent types have one.`,
         );
-      if (!dashboards)
-        throw new NoDashboard(
-          `The dashboard of ${name} cannot be opened: this Stoker has no address for dashboards. Ask your operator to set STOKER_DASHBOARD_URL.`,
-        );
+      if (!dashboards) throw noDashboard(`Dashboards are not available on this installation.`);
       const url = open.includes(one.deployment.status)
         ? await dashboards.launch({ id, account: owner.account }, by)
         : undefined;
       if (url !== undefined) return url;
       const why = one.deployment.failReason ? ` (${one.deployment.failReason})` : "";
       throw new AgentWrongState(
-        `The dashboard of an agent instance can be opened while it runs; this one is ${stateOf(one)}${why}.`,
+        `The agent instance must be running to open its dashboard; it is ${stateOf(one)}${why}.`,
       );
     },
 
@@ -216,8 +214,8 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
         "deleted",
         to("deleted", owner.account, ip),
       ).catch((error) => {
-        // Gone already: as one that never was.
-        if (error instanceof AgentWrongState) throw new AgentInstanceNotFound();
+        // Already deleted: reply as for an unknown instance.
+        if (error instanceof AgentWrongState) throw agentInstanceNotFound();
         throw error;
       }),
   };
@@ -225,7 +223,7 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
 
 export type AgentState = "creating" | "starting" | "running" | "stopping" | "stopped" | "failed" | "deleted";
 
-/** The states of the interface, from those of the deployment that carries it. */
+/** Derives the interface's state from the deployment that carries the instance. */
 export function stateOf({ deployment, wasStopped }: Pick<AgentInstance, "deployment" | "wasStopped">): AgentState {
   const { status } = deployment;
   switch (status) {
@@ -267,7 +265,9 @@ function deploymentOf(account: AccountId, name: string, type: AgentType, plan: A
   };
 }
 
-/** Whether a host could take it when it is up. What is granted on it besides ends some day; how it is set up does not. */
+/**
+ * True when a host could take the instance once it is up. Existing claims end some day; the configuration does not change.
+ */
 const isSetUp =
   (want: Want) =>
   (host: HostView): boolean =>

@@ -1,28 +1,36 @@
-// Backups of agent instances: begun here, carried out by the host that holds the volume, settled from what it tells. All of
-// it stands in tables; a job only says when to look.
+// Backups of agent instances: started here, run by the host that holds the volume, completed from its reports. All state is
+// in tables; a job only triggers the next poll.
 import type { Logger } from "pino";
 import { type DeploymentId, randomId } from "../../proto/ids.ts";
 import type { AgentOwner } from "./agent-instances.ts";
 import type { AgentCatalog } from "./catalog.ts";
-import { AgentBusy, AgentInstanceNotFound, AgentWrongState, BackupNotFound, TooManyBackups } from "./errors.ts";
+import { AgentWrongState, agentBusy, agentInstanceNotFound, backupNotFound, tooManyBackups } from "./errors.ts";
 import type { Backup, BackupStore, Begun } from "./store.ts";
 
 export interface AgentBackups {
-  /** Ready ones and those under way, the newest first. Throws AgentInstanceNotFound. */
+  /** Ready and running ones, newest first. Throws agentInstanceNotFound. */
   list(owner: AgentOwner, id: DeploymentId): Promise<readonly Backup[]>;
-  /** Begins one; its id. Throws AgentInstanceNotFound, AgentBusy, AgentWrongState, TooManyBackups. */
+  /** Starts a backup and returns its id. Throws agentInstanceNotFound, agentBusy, AgentWrongState, tooManyBackups. */
   backup(owner: AgentOwner, id: DeploymentId, ip: string): Promise<string>;
-  /** Begins it: the old data stays until the backup was checked, and for good when it fails. Throws BackupNotFound, too. */
+  /**
+   * Starts a restore: the old data stays until the backup was verified, and permanently when it fails. Also throws
+   * backupNotFound.
+   */
   restore(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
-  /** Begins a check that the backup could be restored; changes nothing. */
+  /** Starts a check that the backup can be restored; changes nothing. */
   tryRestore(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
-  /** It is listed no longer, and its bytes go soon. Throws AgentInstanceNotFound, BackupNotFound, AgentBusy. */
+  /**
+   * Removes the backup from the list; its bytes are deleted later. Throws agentInstanceNotFound, backupNotFound, agentBusy.
+   */
   remove(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
-  /** What hosts told. */
+  /** Applies the reports of hosts. */
   settle(): Promise<void>;
-  /** What a deleted instance leaves on its host is told to go, without waiting for the next `tend`. Costs one look else. */
+  /**
+   * Removes what deleted instances left on hosts, without waiting for the next `tend`. Costs one query when there is
+   * nothing.
+   */
   sweepDeleted(): Promise<void>;
-  /** Schedule and retention; idempotent. */
+  /** Runs the schedule and retention; idempotent. */
   tend(): Promise<void>;
 }
 
@@ -39,7 +47,7 @@ export function createAgentBackups(deps: {
   return {
     async list(owner, id) {
       const found = await store.list(id, owner.account);
-      if (found.length === 0 && !(await deps.instanceExists(owner, id))) throw new AgentInstanceNotFound();
+      if (found.length === 0 && !(await deps.instanceExists(owner, id))) throw agentInstanceNotFound();
       return found.filter((one) => one.state !== "deleting");
     },
     async backup({ account }, id, ip) {
@@ -55,17 +63,17 @@ export function createAgentBackups(deps: {
     async remove({ account }, id, backup, ip) {
       const outcome = await store.remove({ id, account, backup }, { account, ip });
       if (outcome !== "removed") begun({ kind: outcome });
-      // What is not told now is told by the next look.
+      // The next poll covers what fails now.
       await store.retire(catalog.types, deps.unixMs());
     },
     async settle() {
       const ended = await store.settle();
-      if (ended > 0) log.info({ ended }, "operations on volumes ended");
+      if (ended > 0) log.info({ ended }, "volume operations ended");
     },
     async sweepDeleted() {
       if (!(await store.hasLeftOvers())) return;
       const retired = await store.retire(catalog.types, deps.unixMs());
-      if (retired > 0) log.info({ retired }, "volumes and backups of deleted instances to be removed");
+      if (retired > 0) log.info({ retired }, "removing volumes and backups of deleted instances");
     },
     async tend() {
       await store.settle();
@@ -76,7 +84,7 @@ export function createAgentBackups(deps: {
         log.info({ instance: id, outcome: outcome.kind }, "scheduled backup");
       }
       const retired = await store.retire(catalog.types, deps.unixMs());
-      if (retired > 0) log.info({ retired }, "backups and volumes to be removed");
+      if (retired > 0) log.info({ retired }, "removing backups and volumes");
     },
   };
 }
@@ -86,7 +94,7 @@ function begun(outcome: Begun): string {
     case "begun":
       return outcome.backup;
     case "busy":
-      throw new AgentBusy();
+      throw agentBusy();
     case "wrong_state":
       throw new AgentWrongState(
         `An agent instance that is ${outcome.status} cannot be backed up or restored. Wait until it is running, stopped or failed.`,
@@ -96,10 +104,10 @@ function begun(outcome: Begun): string {
         "The agent instance has no volume yet: it was never started. Wait until it is running.",
       );
     case "too_many":
-      throw new TooManyBackups(outcome.limit);
+      throw tooManyBackups(outcome.limit);
     case "no_instance":
-      throw new AgentInstanceNotFound();
+      throw agentInstanceNotFound();
     case "no_backup":
-      throw new BackupNotFound();
+      throw backupNotFound();
   }
 }

@@ -1,4 +1,5 @@
-// The operator's catalogue of agent instances: a file of types, each an image with a port, a volume and plans. Pure.
+// The operator's catalogue of agent instances: a file of types, each an image with a port, a volume and plans.
+import { readFileSync } from "node:fs";
 import { nano } from "../../proto/money.ts";
 import type { AgentPlan, AgentType } from "./store.ts";
 
@@ -8,7 +9,7 @@ export interface AgentCatalog {
 
 export const emptyCatalog: AgentCatalog = { types: new Map() };
 
-/** Under which the price book keeps a plan's price per hour. */
+/** Subject of a plan's hourly price in the price book. */
 export function priceSubject(type: string, plan: string): string {
   return `agent:${type}/${plan}`;
 }
@@ -18,7 +19,7 @@ const imageForm = /^[a-z0-9][\w./:@-]{0,254}$/;
 const gib = 1024 ** 3;
 const nanoPerUsd = 1e9;
 
-/** `problem` is told of everything that makes the catalogue unusable, with its place. */
+/** Calls `problem` with everything that makes the catalogue unusable, with its place. */
 export function readAgentCatalog(given: unknown, problem: (sentence: string) => void): AgentCatalog {
   const types = new Map<string, AgentType>();
   const listed = objectOf(given)["types"];
@@ -27,7 +28,7 @@ export function readAgentCatalog(given: unknown, problem: (sentence: string) => 
     for (const [index, one] of listed.entries()) {
       const say = (what: string) => problem(`types[${index}] of the catalogue of agent instances: ${what}`);
       const type = typeOf(objectOf(one), say);
-      if (types.has(type.id)) say(`the id ${type.id} stands there twice`);
+      if (types.has(type.id)) say(`duplicate id ${type.id}`);
       types.set(type.id, type);
     }
   return { types };
@@ -42,11 +43,11 @@ function typeOf(given: Record<string, unknown>, say: (what: string) => void): Ag
   };
   const port = given["port"];
   if (!isPort(port)) say("port must be from 1 to 65535");
-  // One that only says that it has a dashboard has it where its program listens.
+  // Without an explicit port the dashboard is on the program's port.
   const dashboard = given["dashboard_port"] ?? (given["has_dashboard"] === true ? port : null);
   if (dashboard !== null && !isPort(dashboard)) say("dashboard_port must be from 1 to 65535 or null");
   const update = given["self_service_update_command"] ?? null;
-  if (update !== null && typeof update !== "string") say("self_service_update_command must be a text or null");
+  if (update !== null && typeof update !== "string") say("self_service_update_command must be a string or null");
   const backups = objectOf(given["backups"] ?? {});
   const number = (key: string, fallback: number, most: number): number => {
     const value = backups[key] ?? fallback;
@@ -92,3 +93,36 @@ function planOf(given: Record<string, unknown>, say: (what: string) => void): Ag
 const isPort = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535;
 const objectOf = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+
+/** Throws with every problem of the file. Without a file the catalogue is empty. */
+export function readCatalogFile(file: string | undefined): AgentCatalog {
+  if (file === undefined) return emptyCatalog;
+  const problems: string[] = [];
+  const catalog = readAgentCatalog(JSON.parse(readFileSync(file, "utf8")), (sentence) => problems.push(sentence));
+  if (problems.length > 0) throw new Error(`${file}: ${problems.join("; ")}`);
+  return catalog;
+}
+
+/** Implemented by billing/price-book.ts. */
+interface PricePort {
+  list(filter: {
+    readonly kind: "container";
+    readonly subject: string;
+  }): Promise<readonly { readonly isCurrent: boolean; readonly rates: { readonly hour: bigint } }[]>;
+  set(price: {
+    readonly kind: "container";
+    readonly subject: string;
+    readonly rates: { readonly hour: bigint };
+  }): Promise<unknown>;
+}
+
+/** Sets the price of every plan whose current price differs from the catalogue's. */
+export async function setCatalogPrices(catalog: AgentCatalog, prices: PricePort): Promise<void> {
+  for (const type of catalog.types.values())
+    for (const plan of type.plans) {
+      const subject = priceSubject(type.id, plan.id);
+      const current = (await prices.list({ kind: "container", subject })).find((one) => one.isCurrent);
+      if ((current?.rates.hour ?? 0n) !== plan.hourRate)
+        await prices.set({ kind: "container", subject, rates: { hour: plan.hourRate } });
+    }
+}

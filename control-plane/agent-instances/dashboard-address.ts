@@ -1,26 +1,26 @@
-// Where dashboards are: each agent instance has an origin of its own below one domain. What a dashboard serves is foreign
-// content, so no request for such a host reaches the API or the console, and none for theirs reaches a dashboard. Pure.
+// Addresses of dashboards: each agent instance has its own origin below one domain. Dashboards serve foreign content, so
+// requests for such a host never reach the API or the console, and theirs never reach a dashboard. Pure.
 import { createHash } from "node:crypto";
 import type { DeploymentId } from "../../proto/ids.ts";
 
 export interface DashboardAddress {
   readonly scheme: "http" | "https";
-  /** Whether a request with this `Host` is for dashboards, an unknown one's included. */
+  /** True when a request with this `Host` is for dashboards, even for an unknown one. */
   owns(host: string | undefined): boolean;
-  /** The instance's own part of the host's name, as `labelOf` makes it; undefined: there is none. */
+  /** Returns the instance's label in the host name, as from `labelOf`; undefined: there is none. */
   labelIn(host: string | undefined): string | undefined;
-  /** `port`: where the control plane listens, for an address that names none. Ends without a slash. */
+  /** `port`: where the control plane listens, for an address without one. The result has no trailing slash. */
   originOf(id: DeploymentId, port: number | undefined): string;
 }
 
 const labelForm = /^agent-[0-9a-f]{32}$/;
 
-/** Names of hosts know no upper case, ids do. */
+/** Host names are case-insensitive; ids are not. */
 export function labelOf(id: DeploymentId): string {
   return `agent-${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
 }
 
-/** `pattern`: as config.ts takes it, such as `https://*.dash.example.com`; `http://*.localhost` is this machine, at any port. */
+/** `pattern`: from config.ts, such as `https://*.dash.example.com`; `http://*.localhost` is this machine, at any port. */
 export function dashboardAddress(pattern: string): DashboardAddress {
   const url = new URL(pattern.replace("*.", ""));
   const domain = url.hostname;
@@ -43,5 +43,5 @@ export function dashboardAddress(pattern: string): DashboardAddress {
   };
 }
 
-/** Without its port and the dot of the root. */
+/** Strips the port and the trailing dot of the root domain. */
 const nameOf = (host: string): string => host.toLowerCase().replace(/:\d*$/, "").replace(/\.$/, "");

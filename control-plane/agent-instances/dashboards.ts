@@ -1,5 +1,5 @@
-// Visits to dashboards: a launch token is given for a cookie, once, and the cookie opens the dashboard of one instance until
-// its time is over, its instance is deleted or its account is suspended. The rows decide; several control planes share them.
+// Visits to dashboards: a launch token is exchanged for a cookie, once, and the cookie opens one instance's dashboard until
+// it expires, its instance is deleted or its account is suspended. The rows decide; several control planes share them.
 import { createHash, randomBytes } from "node:crypto";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { DeploymentStatus } from "../deployments/deployment.ts";
@@ -7,7 +7,7 @@ import type { DataPath } from "../fleet/prove-data-path.ts";
 import { type DashboardAddress, labelOf } from "./dashboard-address.ts";
 import type { DashboardRow, DashboardStore, Launcher } from "./store.ts";
 
-/** Where a browser goes with its token. */
+/** Path that a browser opens with its token. */
 export const launchPath = "/.stoker/launch";
 
 export interface Visit {
@@ -23,23 +23,25 @@ export interface DashboardWay extends DataPath {
 
 export interface Dashboards {
   readonly address: DashboardAddress;
-  /** The address that opens it once; undefined: the instance does not run. `port`: where the control plane listens. */
+  /**
+   * Returns the address that opens it once; undefined: the instance does not run. `port`: where the control plane listens.
+   */
   launch(
     of: { readonly id: DeploymentId; readonly account: AccountId },
     by: Launcher & { readonly port: number | undefined },
   ): Promise<string | undefined>;
-  /** Undefined: the token is of no use, or another instance's. */
+  /** Undefined: the token is invalid, or belongs to another instance. */
   enter(label: string, token: string): Promise<{ readonly cookie: string; readonly maxAgeSeconds: number } | undefined>;
-  /** Undefined: the cookie is of no use, or another instance's. As it was up to two seconds ago. */
+  /** Undefined: the cookie is invalid, or belongs to another instance. Cached for up to two seconds. */
   find(label: string, cookie: string): Promise<Visit | undefined>;
 }
 
 const launchMs = 60_000;
 const visitMs = 12 * 3_600_000;
-/** Of one instance, in all browsers of its account. */
-const mostVisits = 20;
+/** For one instance, in all browsers of its account. */
+const maxVisits = 20;
 const rememberedMs = 2_000;
-const mostRemembered = 1_000;
+const maxRemembered = 1_000;
 const secretForm = /^[\w-]{43}$/;
 
 export function createDashboards(deps: {
@@ -50,7 +52,7 @@ export function createDashboards(deps: {
   readonly clock: () => number;
 }): Dashboards {
   const { address, store, clock } = deps;
-  // A page asks for dozens of files at once.
+  // A page loads dozens of files at once.
   const remembered = new Map<string, { readonly untilMs: number; readonly visit: Promise<Visit | undefined> }>();
 
   async function look(cookie: string): Promise<Visit | undefined> {
@@ -66,11 +68,11 @@ export function createDashboards(deps: {
   function recent(cookie: string): Promise<Visit | undefined> {
     const known = remembered.get(cookie);
     if (known && clock() < known.untilMs) return known.visit;
-    if (remembered.size >= mostRemembered) remembered.clear();
+    if (remembered.size >= maxRemembered) remembered.clear();
     const visit = look(cookie);
     remembered.set(cookie, { untilMs: clock() + rememberedMs, visit });
     const forget = () => void remembered.delete(cookie);
-    // Who knocks with cookies of their own making fills nothing.
+    // Invented cookies must not fill the cache.
     visit.then((found) => found ?? forget(), forget);
     return visit;
   }
@@ -80,14 +82,14 @@ export function createDashboards(deps: {
     async launch({ id, account }, { port, ...by }) {
       const token = newSecret();
       const visit = { hash: hashOf(token), id, account, forMs: launchMs };
-      if (!(await store.launch(visit, mostVisits, by))) return undefined;
+      if (!(await store.launch(visit, maxVisits, by))) return undefined;
       return `${address.originOf(id, port)}${launchPath}?token=${token}`;
     },
     async enter(label, token) {
       if (!secretForm.test(token)) return undefined;
       const cookie = newSecret();
       const id = await store.enter(hashOf(token), hashOf(cookie), visitMs);
-      // At another instance's address it is used up all the same.
+      // A token is also used up at another instance's address.
       if (id === undefined || labelOf(id) !== label) return undefined;
       return { cookie, maxAgeSeconds: visitMs / 1000 };
     },
@@ -100,5 +102,5 @@ export function createDashboards(deps: {
 }
 
 const newSecret = (): string => randomBytes(32).toString("base64url");
-/** 256 random bits need no slow hash. */
+/** A secret of 256 random bits needs no slow hash. */
 const hashOf = (secret: string): Buffer => createHash("sha256").update(secret).digest();

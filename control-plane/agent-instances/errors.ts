@@ -1,148 +1,129 @@
 import { nano, toUsd } from "../../proto/money.ts";
-import { ServiceError } from "../service-error.ts";
+import {
+  badRequest,
+  conflict,
+  type ErrorFacts,
+  forbidden,
+  notFound,
+  paymentRequired,
+  rateLimited,
+  ServiceError,
+  unauthenticated,
+  unavailable,
+} from "../service-error.ts";
 
-export class AgentInstanceNotFound extends ServiceError {
-  readonly code = "agent_not_found";
-  constructor() {
-    super("There is no such agent instance. `GET /v1/agent` shows yours.");
-  }
-}
+export const agentInstanceNotFound = () =>
+  notFound("agent_not_found", "Agent instance not found. `GET /v1/agent` lists yours.");
 
-/** A type or plan that the catalogue does not hold. */
-export class AgentTypeUnknown extends ServiceError {
-  readonly code = "agent_type_unknown";
-}
+/** A type or plan that is not in the catalogue. */
+export const agentTypeUnknown = (message: string, facts?: ErrorFacts) =>
+  badRequest("agent_type_unknown", message, facts);
 
-export class AgentNameTaken extends ServiceError {
-  readonly code = "name_taken";
-  constructor(name: string) {
-    super(`An agent instance named ${name} already exists in your account. Choose another name.`, { param: "name" });
-  }
-}
+export const agentNameTaken = (name: string) =>
+  conflict("name_taken", `An agent instance named ${name} already exists in your account. Choose another name.`, {
+    param: "name",
+  });
 
 export class AgentWrongState extends ServiceError {
-  readonly code = "wrong_state";
-}
-
-/** There is nothing that a browser could be sent to. */
-export class NoDashboard extends ServiceError {
-  readonly code = "no_dashboard";
-}
-
-/** A browser without a visit to this dashboard, or with one that has ended. */
-export class DashboardClosed extends ServiceError {
-  readonly code = "dashboard_closed";
-}
-
-/** The host's name belongs to no agent instance. */
-export class DashboardUnknown extends ServiceError {
-  readonly code = "dashboard_unknown";
-  constructor() {
-    super("There is no dashboard at this address. `stoker agent open` prints the address of yours.");
+  constructor(message: string, facts: ErrorFacts = {}) {
+    super("conflict", "wrong_state", message, facts);
   }
 }
 
-/** A page of another site wants something of a dashboard. */
-export class DashboardForeign extends ServiceError {
-  readonly code = "dashboard_foreign";
+/** The instance has no dashboard address. */
+export const noDashboard = (message: string) => conflict("no_dashboard", message);
+
+/** A browser without a visit to this dashboard, or with an expired one. */
+export const dashboardClosed = (message: string) => unauthenticated("dashboard_closed", message);
+
+/** The host name belongs to no agent instance. */
+export const dashboardUnknown = () =>
+  notFound("dashboard_unknown", "Dashboard not found. `stoker agent open` prints the address of yours.");
+
+/** A request from a page of another site. */
+export const dashboardForeign = () =>
+  forbidden(
+    "dashboard_foreign",
+    "Requests from pages of other sites are not allowed. Open the dashboard in its own tab.",
+  );
+
+/** `status`: of the deployment that carries the instance. */
+export const dashboardNotReady = (status: string) =>
+  unavailable("dashboard_not_ready", `The agent instance is ${status}. Start it, or try again in a few seconds.`, {
+    retryAfterSeconds: 5,
+  });
+
+export class DashboardBusy extends ServiceError {
   constructor() {
     super(
-      "A page of another site sent this request, so it was not carried out. Open the dashboard in a tab of its own.",
+      "rate_limited",
+      "dashboard_busy",
+      "Too many open requests to this dashboard. Close its other tabs, or try again in a few seconds.",
+      {
+        retryAfterSeconds: 1,
+      },
     );
   }
 }
 
-export class DashboardNotReady extends ServiceError {
-  readonly code = "dashboard_not_ready";
-  /** `status`: of the deployment that carries the instance. */
-  constructor(status: string) {
-    super(`The agent instance does not serve now: it is ${status}. Start it, or try again in a moment.`, {
-      retryAfterSeconds: 5,
-    });
-  }
-}
+export const dashboardUnreachable = (cause: unknown) =>
+  new ServiceError(
+    "upstream_failed",
+    "dashboard_unreachable",
+    "The dashboard did not respond. Its instance may be starting: try again in a few seconds, or check its logs.",
+    { cause },
+  );
 
-export class DashboardBusy extends ServiceError {
-  readonly code = "dashboard_busy";
-  constructor() {
-    super("Too many requests to this dashboard are open. Close other tabs of it, or try again in a moment.", {
-      retryAfterSeconds: 1,
-    });
-  }
-}
-
-export class DashboardUnreachable extends ServiceError {
-  readonly code = "dashboard_unreachable";
+/** The connection to the host failed; its agent may be restarting. */
+export class DashboardHostUnavailable extends ServiceError {
   constructor(cause: unknown) {
-    super("The dashboard did not answer. Its instance may be starting: try again in a moment, or look at its logs.", {
-      cause,
-    });
-  }
-}
-
-/** Between it and this control plane: its host's agent is starting anew, say. */
-export class DashboardHostAway extends ServiceError {
-  readonly code = "dashboard_host_away";
-  constructor(cause: unknown) {
-    super("The host of this dashboard does not answer now; it may be starting anew. Try again in a moment.", {
-      cause,
-      retryAfterSeconds: 5,
-    });
+    super(
+      "unavailable",
+      "dashboard_host_away",
+      "The host of this dashboard is unavailable; it may be restarting. Try again in a few seconds.",
+      {
+        cause,
+        retryAfterSeconds: 5,
+      },
+    );
   }
 }
 
 /** A backup or restore runs on its volume. */
-export class AgentBusy extends ServiceError {
-  readonly code = "operation_running";
-  constructor() {
-    super("Another operation on this agent instance runs. Wait for its end; `GET .../backups` shows how far it is.");
-  }
+export const agentBusy = () =>
+  conflict(
+    "operation_running",
+    "Another operation is running on this agent instance. Wait until it finishes; `GET .../backups` shows its progress.",
+  );
+
+export const tooManyAgents = (limit: number) =>
+  rateLimited("agent_limit_reached", `Your account can have at most ${limit} agent instances. Delete one first.`);
+
+export const tooManyBackups = (limit: bigint) =>
+  conflict("backup_limit_reached", `An agent instance can have at most ${limit} manual backups. Delete one first.`);
+
+/** `needed`: nano-USD reserved for its first minutes. */
+export const noAgentFunds = (needed: bigint) =>
+  paymentRequired(
+    "insufficient_quota",
+    `The first five minutes of this agent instance cost USD ${toUsd(nano(needed))}, which your funds do not cover. Add funds or ask your operator for credit.`,
+  );
+
+/** `mayComeFree`: a host that is up could take it once empty. */
+export function noAgentCapacity(
+  reasons: readonly { readonly host: string; readonly why: string }[],
+  mayComeFree = true,
+): ServiceError {
+  const why = reasons.map((one) => `${one.host}: ${one.why}`).join("; ");
+  return unavailable(
+    "no_capacity",
+    mayComeFree
+      ? `No host has capacity for this agent instance (${why || "no host is connected"}). Try again later.`
+      : `No host is set up for this agent instance (${why}). It needs a host with the Docker driver whose operator allows its ` +
+          'image: "Agent instances and their backups" in docs/operations.md says how. Ask your operator.',
+    { retryAfterSeconds: 60 },
+  );
 }
 
-export class TooManyAgents extends ServiceError {
-  readonly code = "agent_limit_reached";
-  constructor(limit: number) {
-    super(`Your account may have ${limit} agent instances at a time. Delete one, then create this one.`);
-  }
-}
-
-export class TooManyBackups extends ServiceError {
-  readonly code = "backup_limit_reached";
-  constructor(limit: bigint) {
-    super(
-      `This agent instance has ${limit} backups made by hand, the most that are kept. Delete one that you do not need.`,
-    );
-  }
-}
-
-export class NoAgentFunds extends ServiceError {
-  readonly code = "insufficient_quota";
-  /** `needed`: nano-USD that its first minutes hold. */
-  constructor(needed: bigint) {
-    super(
-      `The first five minutes of this agent instance cost USD ${toUsd(nano(needed))}, which your funds do not cover. Add funds or ask your operator for credit.`,
-    );
-  }
-}
-
-export class NoAgentCapacity extends ServiceError {
-  readonly code = "no_capacity";
-  /** `mayComeFree`: a host that is up and empty would take it. */
-  constructor(reasons: readonly { readonly host: string; readonly why: string }[], mayComeFree = true) {
-    const why = reasons.map((one) => `${one.host}: ${one.why}`).join("; ");
-    super(
-      mayComeFree
-        ? `No host can take this agent instance now (${why || "no host is connected"}). Try again later.`
-        : `No host is set up for this agent instance (${why}). It needs a host with the Docker driver whose operator allows its ` +
-            'image: "Agent instances and their backups" in docs/operations.md says how. Ask your operator.',
-      { retryAfterSeconds: 60 },
-    );
-  }
-}
-
-export class BackupNotFound extends ServiceError {
-  readonly code = "backup_not_found";
-  constructor() {
-    super("There is no such backup that can be restored. `GET .../backups` shows those that are ready.");
-  }
-}
+export const backupNotFound = () =>
+  notFound("backup_not_found", "Backup not found or not ready. `GET .../backups` lists those that are ready.");

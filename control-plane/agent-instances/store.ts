@@ -1,5 +1,5 @@
-// What agent instances need kept. Implemented by store/agent-instance-store.ts and store/backup-store.ts. Every method that a
-// customer can reach takes the account; every write names what it saw.
+// Storage of agent instances. Implemented by store/agent-instance-store.ts and store/backup-store.ts. Every method that a
+// customer can reach takes the account; every write is guarded by the revision it read.
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { Deployment, DeploymentStatus } from "../deployments/deployment.ts";
@@ -19,16 +19,16 @@ export interface AgentType {
   readonly prettyName: string;
   readonly version: string;
   readonly image: string;
-  /** Where its program listens. */
+  /** Port on which its program listens. */
   readonly port: number;
-  /** Where its volume is mounted. */
+  /** Mount path of its volume. */
   readonly volumePath: string;
-  /** Where its dashboard listens; null: it has none. */
+  /** Port on which its dashboard listens; null: it has none. */
   readonly dashboardPort: number | null;
   readonly updateCommand: string | null;
-  /** 0: only by hand. */
+  /** 0: manual only. */
   readonly backupEveryMs: number;
-  /** Of those made by schedule. */
+  /** Number of scheduled backups to keep. */
   readonly keepBackups: number;
   readonly plans: readonly AgentPlan[];
 }
@@ -40,20 +40,20 @@ export interface AgentInstance {
   readonly type: string;
   readonly plan: string;
   readonly version: string;
-  /** Of the version it runs. */
+  /** Port of the version it runs. */
   readonly dashboardPort: number | null;
   readonly hourRate: NanoUsd;
-  /** Created, or started the last time. */
+  /** Created, or last started. */
   readonly startedAtMs: number;
   readonly wasStopped: boolean;
-  /** What runs on its volume now. */
+  /** Operation that runs on its volume. */
   readonly operation: Operation | null;
   readonly lastBackupAtMs: number | null;
-  /** Why the last operation failed; empty: it did not. */
+  /** Error of the last operation; empty: it succeeded. */
   readonly lastFault: string;
-  /** Where its volume is; null before the first placement. */
+  /** Host of its volume; null before the first placement. */
   readonly host: HostId | null;
-  /** Where people reach that host. */
+  /** Public address of that host. */
   readonly address: string | null;
 }
 
@@ -81,29 +81,29 @@ export interface Actor {
 
 export type Begun =
   | { readonly kind: "begun"; readonly backup: string }
-  /** Another operation runs. */
+  /** Another operation is running. */
   | { readonly kind: "busy" }
   | { readonly kind: "wrong_state"; readonly status: string }
-  /** Never placed: there is nothing to save, and nowhere to restore to. */
+  /** Never placed, so there is no volume. */
   | { readonly kind: "no_volume" }
-  /** Made by hand and kept. */
+  /** Limit of manual backups. */
   | { readonly kind: "too_many"; readonly limit: bigint }
   | { readonly kind: "no_instance" }
   | { readonly kind: "no_backup" };
 
 export interface AgentInstanceStore {
-  /** `limit`: how many live ones the account may have. */
+  /** `limit`: maximum live instances of the account. */
   insert(next: NewAgentInstance, limit: number): Promise<"made" | "name_taken" | "account_gone" | "too_many">;
   get(id: DeploymentId, account: AccountId): Promise<AgentInstance | undefined>;
   list(account: AccountId): Promise<readonly AgentInstance[]>;
-  /** False when it moved since `ifRevision`. */
+  /** Returns false when the row changed since `ifRevision`. */
   rename(
     id: DeploymentId,
     account: AccountId,
     ifRevision: bigint,
     name: string,
   ): Promise<"renamed" | "moved" | "name_taken">;
-  /** Notes when it was started; false when it moved since `ifRevision` or an operation runs. */
+  /** Records the start time; returns false when the row changed since `ifRevision` or an operation runs. */
   setStatus(
     id: DeploymentId,
     account: AccountId,
@@ -111,45 +111,50 @@ export interface AgentInstanceStore {
     status: "initializing" | "stopping" | "deleted",
     ip?: string,
   ): Promise<boolean>;
-  /** The image of `type` as it is now, at the next start of its container, which is at once. */
+  /** Sets the current image of `type` and restarts the container at once. */
   update(id: DeploymentId, account: AccountId, ifRevision: bigint, type: AgentType): Promise<boolean>;
 }
 
-/** Who has a dashboard open. What browsers hold is kept as its hash. */
+/** Open dashboard visits. Cookies are stored as hashes. */
 export interface DashboardStore {
-  /** A launch token, audited; the instance's oldest visits beyond `most` end. False: it does not run, or the account is gone. */
+  /**
+   * Creates a launch token, audited; ends the instance's oldest visits beyond `most`. Returns false when it does not run or
+   * the account is gone.
+   */
   launch(
     visit: { readonly hash: Buffer; readonly id: DeploymentId; readonly account: AccountId; readonly forMs: number },
     most: number,
     by: Launcher,
   ): Promise<boolean>;
-  /** The token's hash becomes that of a cookie, once. Undefined: unknown, used, too old, or its instance does not run. */
+  /** Exchanges the token's hash for a cookie's, once. Undefined: unknown, used or expired, or its instance does not run. */
   enter(token: Buffer, cookie: Buffer, forMs: number): Promise<DeploymentId | undefined>;
-  /** Undefined: unknown, ended, its key revoked, its owner signed out, its instance deleted, its account suspended or gone. */
+  /** Undefined: unknown or expired, key revoked, owner signed out, instance deleted, account suspended or gone. */
   visit(cookie: Buffer): Promise<DashboardRow | undefined>;
-  /** Those whose time is over. */
+  /** Deletes expired ones. */
   sweep(): Promise<void>;
 }
 
-/** Who asks for a launch token: a visit ends with the key or the sign-in that it was asked for with. */
+/** Creator of a launch token: the visit ends with the key or session that created it. */
 export interface Launcher {
   /** The client's address, for the audit log. */
   readonly ip: string;
   readonly key: KeyId | undefined;
-  /** As the database knows a sign-in. */
+  /** Session id as stored in the database. */
   readonly login: Buffer | undefined;
 }
 
 export interface DashboardRow {
   readonly id: DeploymentId;
   readonly status: DeploymentStatus;
-  /** Where it serves now, on a host whose data path is proven and whose certificate holds. */
+  /** Set while it serves on a host whose data path is verified and whose certificate is valid. */
   readonly at: { readonly instance: InstanceId; readonly host: HostId } | undefined;
 }
 
 export interface BackupStore {
   list(id: DeploymentId, account: AccountId): Promise<readonly Backup[]>;
-  /** Writes down that it runs, and tells the host, together; audited. `backup`: new for a backup, an existing one else. */
+  /**
+   * Records the operation and the host's command together; audited. `backup`: new for a backup, otherwise an existing one.
+   */
   begin(
     operation: Operation,
     of: {
@@ -160,20 +165,20 @@ export interface BackupStore {
     },
     by: Actor,
   ): Promise<Begun>;
-  /** Has it go, audited; `busy` while an operation reads or makes it. Its host is asked by the next `retire`. */
+  /** Removes a backup, audited; `busy` while an operation uses it. The next `retire` commands its host. */
   remove(
     of: { readonly id: DeploymentId; readonly account: AccountId; readonly backup: string },
     by: Actor,
   ): Promise<"removed" | "busy" | "no_instance" | "no_backup">;
-  /** Takes over what hosts told of operations; how many ended. Repeating it changes nothing. */
+  /** Applies the hosts' reports of operations; returns how many ended. Idempotent. */
   settle(): Promise<number>;
-  /** Running ones whose last backup, or last try, is older than their type wants. */
+  /** Running instances whose last backup, or attempt, is older than their type's interval. */
   due(
     types: ReadonlyMap<string, AgentType>,
     nowMs: number,
   ): Promise<readonly { readonly id: DeploymentId; readonly account: AccountId }[]>;
-  /** An instance that was deleted, and of which its host was not yet told to remove everything. */
+  /** True while a deleted instance's data has not been commanded to be removed. */
   hasLeftOvers(): Promise<boolean>;
-  /** Asks hosts to remove scheduled backups beyond those to be kept, and all of what was deleted with its volume; how many. */
+  /** Commands hosts to remove excess scheduled backups and everything of deleted instances; returns the count. */
   retire(types: ReadonlyMap<string, AgentType>, nowMs: number): Promise<number>;
 }

@@ -1,69 +1,43 @@
-import { ServiceError } from "../service-error.ts";
+import { badRequest, conflict, notFound, unavailable } from "../service-error.ts";
 
-export class VoiceNotFound extends ServiceError {
-  readonly code = "voice_not_found";
-  constructor() {
-    super("There is no voice of this id. `GET /v1/voices` lists the voices you can use.", { param: "voice_id" });
-  }
-}
+export const voiceNotFound = () =>
+  notFound("voice_not_found", "Voice not found. `GET /v1/voices` lists the voices you can use.", {
+    param: "voice_id",
+  });
 
-export class VoiceNameTaken extends ServiceError {
-  readonly code = "name_taken";
-  constructor(name: string) {
-    super(`You have a voice named ${name.slice(0, 100)} already, or a model comes with one. Choose another name.`, {
-      param: "name",
-    });
-  }
-}
+export const voiceNameTaken = (name: string) =>
+  conflict(
+    "name_taken",
+    `A voice named ${name.slice(0, 100)} already exists in your account or in a model. Choose another name.`,
+    { param: "name" },
+  );
 
-export class VoiceSlotsFull extends ServiceError {
-  readonly code = "voice_slots_full";
-  constructor(most: number) {
-    super(`You have ${most} voices, which is as many as an account may keep. Delete one you no longer need.`);
-  }
-}
+export const voiceSlotsFull = (most: number) =>
+  conflict("voice_slots_full", `An account can have at most ${most} voices. Delete one first.`);
 
-export class PresetVoiceFixed extends ServiceError {
-  readonly code = "voice_is_preset";
-  constructor() {
-    super("This voice comes with a model: it cannot be changed or deleted.", { param: "voice_id" });
-  }
-}
+export const presetVoiceFixed = () =>
+  badRequest("voice_is_preset", "This voice is part of a model and cannot be changed or deleted.", {
+    param: "voice_id",
+  });
 
-export class BadVoiceSamples extends ServiceError {
-  readonly code = "invalid_samples";
-  constructor(message: string) {
-    super(message, { param: "files" });
-  }
-}
+export const badVoiceSamples = (message: string) => badRequest("invalid_samples", message, { param: "files" });
 
 /** No model that this caller may use can speak in a voice of his own. */
-export class NoVoiceModel extends ServiceError {
-  readonly code = "voice_model_missing";
-  constructor(facts: { readonly cause?: unknown } = {}) {
-    super(
-      "No text-to-speech model is served here, so recordings cannot be measured. Ask your operator to deploy one, such as " +
-        "hexgrad/Kokoro-82M.",
-      { retryAfterSeconds: 60, ...facts },
-    );
-  }
-}
+export const noVoiceModel = (facts: { readonly cause?: unknown } = {}) =>
+  unavailable(
+    "voice_model_missing",
+    "No text-to-speech model is deployed, so recordings cannot be measured. Ask your operator to deploy one, such as " +
+      "hexgrad/Kokoro-82M.",
+    { retryAfterSeconds: 60, ...facts },
+  );
 
 /** A speech model with one voice, or an engine that is not ours. */
-export class ModelCannotBlend extends ServiceError {
-  readonly code = "voice_unsupported";
-  constructor(model: string) {
-    super(
-      `The model ${model.slice(0, 100)} cannot speak in a voice made from recordings: it has no voices of its own to mix. ` +
-        "Use a model that has several, such as hexgrad/Kokoro-82M.",
-      { param: "voice" },
-    );
-  }
-}
+export const modelCannotBlend = (model: string) =>
+  badRequest(
+    "voice_unsupported",
+    `The model ${model.slice(0, 100)} cannot speak in a voice made from recordings: it has no voices of its own to mix. ` +
+      "Use a model that has several, such as hexgrad/Kokoro-82M.",
+    { param: "voice" },
+  );
 
-export class VoiceAccountGone extends ServiceError {
-  readonly code = "account_not_found";
-  constructor() {
-    super("This account was deleted.");
-  }
-}
+export const voiceAccountGone = () => notFound("account_not_found", "This account was deleted.");

@@ -1,5 +1,5 @@
-// The voices that models come with: Kokoro-82M's many, and a Piper model's one. They are listed from here, so that a list never
-// waits for a model to start.
+// Voices that models include: Kokoro-82M's many, and a Piper model's one. Listed here, so that a list never waits for a
+// model to start.
 
 export interface PresetVoice {
   /** Also its id. */
@@ -34,13 +34,13 @@ const kokoroVoices: readonly PresetVoice[] = Object.entries(families).flatMap(([
 
 const known = new Set(kokoroVoices.map(({ name }) => name));
 
-/** Piper's models and their voices are called alike: `rhasspy/piper-en_US-joe-medium` speaks as `en_US-joe-medium`. */
+/** A Piper model's name contains its voice: `rhasspy/piper-en_US-joe-medium` speaks as `en_US-joe-medium`. */
 const piperVoice = /^[a-z]{2,3}_[A-Z]{2}-\w+-(x_low|low|medium|high)$/;
 
-/** Such a name is no account's to take. */
+/** Accounts cannot use these names. */
 export const isPresetVoice = (name: string): boolean => known.has(name) || piperVoice.test(name);
 
-/** Of the models of these names, which our own runtime serves: it speaks by Kokoro and by Piper. */
+/** Voices of models with these names, served by our runtime with Kokoro or Piper. */
 export function presetVoicesOf(models: readonly string[]): readonly PresetVoice[] {
   const one = models.flatMap((model): readonly PresetVoice[] => {
     const name = onlyVoiceOf(model);

@@ -1,4 +1,4 @@
-// Where the voices of accounts are kept. Every method takes the account: a voice of another one is not there.
+// Storage of accounts' voices. Every method takes the account: voices of other accounts are not visible.
 import type { AccountId, Id } from "../../proto/ids.ts";
 
 export type VoiceId = Id<"voice">;
@@ -7,9 +7,9 @@ export type VoiceId = Id<"voice">;
 export interface VoiceBlend {
   /** Public name of the model that measured the recordings. */
   readonly model: string;
-  /** What a speech request to that model names. */
+  /** Voice name for speech requests to that model. */
   readonly blend: string;
-  /** What was measured, in the model server's words. */
+  /** Measurement, as returned by the model server. */
   readonly measured: Readonly<Record<string, unknown>>;
 }
 
@@ -45,13 +45,13 @@ export interface VoiceStore {
   samples(account: AccountId, id: VoiceId): Promise<readonly VoiceSample[]>;
   /** `full`: the account has `most` voices. `gone`: the account was deleted meanwhile. */
   add(account: AccountId, voice: NewVoice, most: number): Promise<Voice | "name_taken" | "full" | "gone">;
-  /** Nothing where there is no such voice any more. */
+  /** No effect when the voice is gone. */
   addBlend(account: AccountId, id: VoiceId, blend: VoiceBlend): Promise<void>;
   edit(
     account: AccountId,
     id: VoiceId,
     change: { readonly name: string; readonly description: string | undefined },
   ): Promise<Voice | "name_taken" | undefined>;
-  /** False: there was none. */
+  /** Returns false when there was none. */
   remove(account: AccountId, id: VoiceId): Promise<boolean>;
 }

@@ -1,4 +1,4 @@
-// The voices of accounts that spoke lately, in memory: a speech request asks no database for a voice that is not its own.
+// Recently used voices of accounts, in memory, so that a speech request with a model's own voice needs no database.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Voice, VoiceStore } from "./store.ts";
 
@@ -7,7 +7,7 @@ export interface VoiceChanges {
   on(topic: "voice", handler: (subject: string) => void): void;
 }
 
-const mostAccounts = 1000;
+const maxAccounts = 1000;
 /** As long as ids of voices are: with such a name the records must be asked. */
 const idForm = /^[0-9A-Za-z]{20}$/;
 
@@ -26,7 +26,7 @@ export function createVoiceBook(store: Pick<VoiceStore, "voices">, changes: Voic
     if (reading === readings) {
       known.set(account, voices);
       const [oldest] = known.keys();
-      if (known.size > mostAccounts && oldest !== undefined) known.delete(oldest);
+      if (known.size > maxAccounts && oldest !== undefined) known.delete(oldest);
     }
     return voices;
   }
@@ -41,7 +41,7 @@ export function createVoiceBook(store: Pick<VoiceStore, "voices">, changes: Voic
       return among(there);
     }
     return read(account).then(among, (error: unknown) => {
-      // A voice that comes with a model is spoken also while the records are away.
+      // A model's own voice also works while the database is unavailable.
       if (idForm.test(named)) throw error;
       return undefined;
     });

@@ -1,14 +1,14 @@
 // Voices of accounts: a record, the recordings it was made from (sealed), and by model the blend of that model's own voices
 // that stands for the speaker. Measuring is the model server's; whoever can ask one hands its answer in.
 import { type AccountId, randomId } from "../../proto/ids.ts";
-import { BadVoiceSamples, VoiceAccountGone, VoiceNameTaken, VoiceNotFound, VoiceSlotsFull } from "./errors.ts";
+import { badVoiceSamples, voiceAccountGone, voiceNameTaken, voiceNotFound, voiceSlotsFull } from "./errors.ts";
 import { isPresetVoice } from "./preset-voices.ts";
 import type { Voice, VoiceBlend, VoiceId, VoiceSample, VoiceStore } from "./store.ts";
 import { createVoiceBook, type VoiceChanges } from "./voice-book.ts";
 
-/** What one account may keep. */
-export const mostVoices = 30;
-export const mostSamples = 25;
+/** Limits of one account. */
+export const maxVoices = 30;
+export const maxSamples = 25;
 
 export interface SampleSeal {
   seal(account: AccountId, plain: Buffer): Promise<Buffer>;
@@ -18,20 +18,20 @@ export interface SampleSeal {
 export interface Voices {
   /** Oldest first. */
   list(account: AccountId): Promise<readonly Voice[]>;
-  /** Throws VoiceNotFound. */
+  /** Throws voiceNotFound. */
   get(account: AccountId, id: string): Promise<Voice>;
-  /** Before anything is measured: throws BadVoiceSamples, VoiceNameTaken, VoiceSlotsFull. */
+  /** Before anything is measured: throws badVoiceSamples, voiceNameTaken, voiceSlotsFull. */
   mayAdd(account: AccountId, name: string, samples: readonly VoiceSample[]): Promise<void>;
-  /** Throws VoiceNameTaken, VoiceSlotsFull, VoiceAccountGone. */
+  /** Throws voiceNameTaken, voiceSlotsFull, voiceAccountGone. */
   add(
     account: AccountId,
-    wish: { readonly name: string; readonly description: string },
+    request: { readonly name: string; readonly description: string },
     samples: readonly VoiceSample[],
     blend: VoiceBlend,
   ): Promise<Voice>;
-  /** Throws VoiceNotFound, VoiceNameTaken. */
+  /** Throws voiceNotFound, voiceNameTaken. */
   edit(account: AccountId, id: string, name: string, description: string | undefined): Promise<Voice>;
-  /** Throws VoiceNotFound. */
+  /** Throws voiceNotFound. */
   remove(account: AccountId, id: string): Promise<void>;
   /** The recordings, opened. */
   samples(account: AccountId, voice: Voice): Promise<readonly VoiceSample[]>;
@@ -51,36 +51,36 @@ export function createVoices(deps: {
     list: store.voices,
     async get(account, id) {
       const found = (await store.voices(account)).find((voice) => voice.id === id);
-      if (!found) throw new VoiceNotFound();
+      if (!found) throw voiceNotFound();
       return found;
     },
     async mayAdd(account, name, samples) {
       checkSamples(samples);
-      if (isPresetVoice(name)) throw new VoiceNameTaken(name);
+      if (isPresetVoice(name)) throw voiceNameTaken(name);
       const there = await store.voices(account);
-      if (there.some((voice) => voice.name === name)) throw new VoiceNameTaken(name);
-      if (there.length >= mostVoices) throw new VoiceSlotsFull(mostVoices);
+      if (there.some((voice) => voice.name === name)) throw voiceNameTaken(name);
+      if (there.length >= maxVoices) throw voiceSlotsFull(maxVoices);
     },
     async add(account, { name, description }, samples, blend) {
       const sealed = await Promise.all(
         samples.map(async (one) => ({ ...one, bytes: await seal.seal(account, one.bytes) })),
       );
       const voice = { id: randomId<"voice">(20), name, description, blend, samples: sealed };
-      const made = await store.add(account, voice, mostVoices);
-      if (made === "name_taken") throw new VoiceNameTaken(name);
-      if (made === "full") throw new VoiceSlotsFull(mostVoices);
-      if (made === "gone") throw new VoiceAccountGone();
+      const made = await store.add(account, voice, maxVoices);
+      if (made === "name_taken") throw voiceNameTaken(name);
+      if (made === "full") throw voiceSlotsFull(maxVoices);
+      if (made === "gone") throw voiceAccountGone();
       return made;
     },
     async edit(account, id, name, description) {
-      if (isPresetVoice(name)) throw new VoiceNameTaken(name);
+      if (isPresetVoice(name)) throw voiceNameTaken(name);
       const voice = await store.edit(account, id as VoiceId, { name, description });
-      if (voice === "name_taken") throw new VoiceNameTaken(name);
-      if (!voice) throw new VoiceNotFound();
+      if (voice === "name_taken") throw voiceNameTaken(name);
+      if (!voice) throw voiceNotFound();
       return voice;
     },
     async remove(account, id) {
-      if (!(await store.remove(account, id as VoiceId))) throw new VoiceNotFound();
+      if (!(await store.remove(account, id as VoiceId))) throw voiceNotFound();
     },
     async samples(account, { id }) {
       const sealed = await store.samples(account, id);
@@ -91,10 +91,8 @@ export function createVoices(deps: {
 }
 
 function checkSamples(samples: readonly VoiceSample[]): void {
-  if (samples.length > mostSamples)
-    throw new BadVoiceSamples(
-      `There are ${samples.length} recordings, and a voice is made from ${mostSamples} at most.`,
-    );
+  if (samples.length > maxSamples)
+    throw badVoiceSamples(`There are ${samples.length} recordings, and a voice is made from ${maxSamples} at most.`);
   if (samples.some(({ bytes }) => bytes.length === 0))
-    throw new BadVoiceSamples("A recording is empty. Send wav, mp3, flac, ogg, m4a or webm files of one speaker.");
+    throw badVoiceSamples("A recording is empty. Send wav, mp3, flac, ogg, m4a or webm files of one speaker.");
 }

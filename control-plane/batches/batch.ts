@@ -18,7 +18,7 @@ export type BatchStatus =
 
 export interface BatchError {
   readonly code: string;
-  /** From 1; null: of the whole file. */
+  /** From 1; null: the whole file. */
   readonly line: number | null;
   readonly message: string;
   readonly param: string | null;
@@ -34,21 +34,21 @@ export interface BatchTokens {
 export interface Batch {
   readonly id: BatchId;
   readonly account: AccountId;
-  /** Its lines are this key's use. */
+  /** Key that its lines are charged to. */
   readonly key: KeyId;
   readonly endpoint: BatchEndpoint;
   readonly inputFile: string;
   readonly metadata: Readonly<Record<string, string>> | null;
   readonly outputExpiresAfterMs: number;
   readonly status: BatchStatus;
-  /** As its lines name it, once they were read. */
+  /** Named by its lines; null until they were read. */
   readonly model: string | null;
   readonly errors: readonly BatchError[] | null;
   readonly counts: { readonly total: number; readonly completed: number; readonly failed: number };
   readonly tokens: BatchTokens;
   readonly outputFile: string | null;
   readonly errorFile: string | null;
-  /** Unix ms; null: has not come to pass. */
+  /** Unix ms; null: not reached. */
   readonly times: {
     readonly created: number;
     readonly expires: number;
@@ -62,10 +62,10 @@ export interface Batch {
   };
 }
 
-export const mostLines = 50_000;
-/** Of the results of one batch, which lie in the database until its files are written: no line begins once there are more. */
-export const mostOutputBytes = 2 * 1024 ** 3;
-/** In basis points: what a line costs less than the same request by itself. */
+export const maxLines = 50_000;
+/** Maximum bytes of a batch's results, which are in the database until its files are written: beyond it no line starts. */
+export const maxOutputBytes = 2 * 1024 ** 3;
+/** Discount of a line over the same single request, in basis points. */
 export const batchDiscountBasisPoints = 2_000;
-/** Lines that have not begun so long after the batch was made are not begun any more. */
+/** Lines that have not started this long after the batch's creation expire. */
 export const batchWindowMs = 24 * 3_600_000;

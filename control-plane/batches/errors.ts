@@ -1,44 +1,24 @@
-import { ServiceError } from "../service-error.ts";
+import { conflict, forbidden, notFound, rateLimited } from "../service-error.ts";
 
-export class BatchNotFound extends ServiceError {
-  readonly code = "batch_not_found";
-  constructor() {
-    super("There is no such batch in your account. `GET /v1/batches` lists yours.");
-  }
-}
+export const batchNotFound = () => notFound("batch_not_found", "Batch not found. `GET /v1/batches` lists yours.");
 
-export class BatchInputMissing extends ServiceError {
-  readonly code = "input_file_not_found";
-  constructor() {
-    super(
-      "There is no such file of purpose `batch` in your account, or it has expired. Upload it with `POST /v1/files`.",
-      {
-        param: "input_file_id",
-      },
-    );
-  }
-}
+export const batchInputMissing = () =>
+  notFound(
+    "input_file_not_found",
+    "File of purpose `batch` not found, or it has expired. Upload it with `POST /v1/files`.",
+    { param: "input_file_id" },
+  );
 
-export class BatchEnded extends ServiceError {
-  readonly code = "batch_ended";
-  constructor(status: string) {
-    super(`The batch is ${status}: there is nothing left to cancel.`);
-  }
-}
+export const batchEnded = (status: string) =>
+  conflict("batch_ended", `The batch is already ${status} and cannot be cancelled.`);
 
-export class TooManyBatches extends ServiceError {
-  readonly code = "too_many_batches";
-  constructor(limit: number) {
-    super(`Your account has ${limit} batches that have not ended, its limit. Wait until one ends, or cancel one.`, {
-      retryAfterSeconds: 60,
-    });
-  }
-}
+export const tooManyBatches = (limit: number) =>
+  rateLimited(
+    "too_many_batches",
+    `Your account can have at most ${limit} unfinished batches. Wait until one finishes, or cancel one.`,
+    { retryAfterSeconds: 60 },
+  );
 
-/** A browser's session has no key that lines could be counted to. */
-export class BatchNeedsKey extends ServiceError {
-  readonly code = "api_key_required";
-  constructor() {
-    super("The lines of a batch are billed to an API key: create it with one.");
-  }
-}
+/** A browser session has no key to charge lines to. */
+export const batchNeedsKey = () =>
+  forbidden("api_key_required", "A batch is billed to an API key. Create it with an API key instead of a session.");

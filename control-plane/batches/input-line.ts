@@ -1,4 +1,5 @@
 // One line of an input file: `{"custom_id", "method", "url", "body"}`. Pure.
+import { scanJson } from "../../proto/json-scan.ts";
 import type { BatchEndpoint, BatchError } from "./batch.ts";
 
 export interface InputLine {
@@ -6,14 +7,14 @@ export interface InputLine {
   readonly model: string;
 }
 
-/** A request may be as large by itself. */
-export const mostLineBytes = 10 * 1024 * 1024;
-const mostCustomId = 512;
+/** The same as for a single request. */
+export const maxLineBytes = 10 * 1024 * 1024;
+const maxCustomIdLength = 512;
 
 type Problem = Omit<BatchError, "line">;
 const problem = (code: string, message: string, param: string | null = null): Problem => ({ code, message, param });
 
-/** Read all the same, it would ask the model something else. */
+/** Decoding it anyway would change the request. */
 export const notUtf8 = problem(
   "invalid_encoding",
   "The line holds bytes that are no character in UTF-8. Write the file in UTF-8.",
@@ -21,6 +22,8 @@ export const notUtf8 = problem(
 
 export function readInputLine(text: string | undefined, endpoint: BatchEndpoint): InputLine | Problem {
   if (text === undefined) return problem("line_too_large", "The line is longer than 10 MiB, the limit of a request.");
+  if (typeof scanJson(Buffer.from(text)) === "string")
+    return problem("invalid_json_line", "The line nests too deep or holds too many JSON values to be one request.");
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -29,10 +32,10 @@ export function readInputLine(text: string | undefined, endpoint: BatchEndpoint)
   }
   if (!isObject(value)) return problem("invalid_json_line", "The line is not a JSON object.");
   const { custom_id: customId, method, url, body } = value;
-  if (typeof customId !== "string" || customId === "" || customId.length > mostCustomId)
+  if (typeof customId !== "string" || customId === "" || customId.length > maxCustomIdLength)
     return problem(
       "invalid_custom_id",
-      `\`custom_id\` must be a text of 1 to ${mostCustomId} characters.`,
+      `\`custom_id\` must be a text of 1 to ${maxCustomIdLength} characters.`,
       "custom_id",
     );
   if (method !== "POST") return problem("invalid_method", "`method` must be POST.", "method");
@@ -48,7 +51,7 @@ export function readInputLine(text: string | undefined, endpoint: BatchEndpoint)
   return { customId, model };
 }
 
-/** What a customer wrote, cut and as PostgreSQL keeps it: without NUL and halves of characters. */
+/** Customer text, truncated and without NUL and unpaired surrogates, which PostgreSQL rejects. */
 export const quoted = (text: string, most: number): string => text.slice(0, most).replaceAll("\0", "").toWellFormed();
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

@@ -1,19 +1,19 @@
-// How one line is run, and what is written of it. `RunLine` is implemented by the HTTP edge, which reads, validates and
-// answers it as the same request by itself.
+// Port that runs one line, and its result. The HTTP edge implements `RunLine`, and reads, validates and answers a line as
+// the same single request.
 import type { RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
-import { type BatchEndpoint, type BatchId, type BatchTokens, mostOutputBytes } from "./batch.ts";
+import { type BatchEndpoint, type BatchId, type BatchTokens, maxOutputBytes } from "./batch.ts";
 
 export interface LineWork {
   readonly caller: Caller;
   readonly endpoint: BatchEndpoint;
-  /** The line as it stands in the file: its `body` is the request. */
+  /** The line of the file: its `body` is the request. */
   readonly text: string;
-  /** The same at every run of a line: money is taken once for it. */
+  /** The same for every run of a line, so that it is charged once. */
   readonly requestId: RequestId;
-  /** Attempts before this one, those of earlier runs included: no number is used twice. */
+  /** Attempts before this one, including earlier runs: no number is used twice. */
   readonly attempts: number;
-  /** Unix ms; one moment for all attempts. */
+  /** Unix ms; the same for all attempts. */
   readonly admittedAtMs: number;
 }
 
@@ -21,33 +21,33 @@ export type LineAnswer =
   | {
       readonly kind: "answered";
       readonly status: number;
-      /** JSON, in one line. */
+      /** JSON on one line. */
       readonly body: string;
       readonly tokens: BatchTokens | undefined;
-      /** The answer is not needed in memory any more. */
+      /** Releases the memory of the response. */
       readonly letGo?: () => void;
     }
-  /** Another try may go better; `otherwise` is what it is if none is made. */
+  /** A retry may succeed; `otherwise` is the result without one. */
   | {
       readonly kind: "again";
-      /** `busy`: nothing ran, and it may be tried for as long as there is time. */
+      /** `busy`: nothing ran; retry while time is left. */
       readonly why: "busy" | "funds" | "broken";
       readonly afterMs: number;
       readonly attempts: number;
       readonly otherwise: { readonly status: number; readonly body: string };
     }
-  /** The signal fired. */
+  /** The signal aborted it. */
   | { readonly kind: "stopped" };
 
 export type RunLine = (work: LineWork, signal: AbortSignal) => Promise<LineAnswer>;
 
-/** Room for the attempts of one run of a batch: a line is tried far less often. */
+/** Attempt numbers reserved per run of a batch, far more than it uses. */
 const attemptsPerRun = 1 << 20;
 export const attemptsBefore = (run: number): number => (run - 1) * attemptsPerRun;
 
 export const requestIdOf = (batch: BatchId, line: number): RequestId => `${batch}_${line}` as RequestId;
 
-/** A line of the output file, or with an error status of the error file. */
+/** Returns a line of the output file, or of the error file for an error status. */
 export function answeredLine(
   batch: BatchId,
   line: number,
@@ -61,7 +61,7 @@ export function answeredLine(
 
 export type NotRun = "batch_expired" | "batch_cancelled" | "batch_output_full";
 
-const gib = mostOutputBytes / 1024 ** 3;
+const gib = maxOutputBytes / 1024 ** 3;
 const reasons: Readonly<Record<NotRun, string>> = {
   batch_expired: "This request was not begun before the completion window of the batch ended. It was not billed.",
   batch_cancelled: "This request was not begun before the batch was cancelled. It was not billed.",

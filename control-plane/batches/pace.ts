@@ -1,19 +1,19 @@
-// When a line of a batch may begin: only in what requests that somebody waits for leave free. A share of each model's places
-// stays theirs, and where any of them waits in an instance's queue no line begins at all.
+// Decides when a line of a batch may start: only in capacity that interactive requests leave free. A share of each model's
+// slots is reserved for them, and no line starts while any of them is queued at an instance.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { Routes } from "../fleet/routes.ts";
 
 export interface PaceDeps {
   readonly routes: Pick<Routes, "ready">;
-  /** Requests in the queues of its instances, as their hosts last said. */
+  /** Requests queued at its instances, as last reported. */
   readonly waiting: (model: DeploymentId) => number;
-  /** Lines of one account at one model at a time, by this control plane. */
-  readonly mostPerModel: number;
-  /** Of this control plane, for another answer. */
-  readonly hasRoom: () => boolean;
+  /** Maximum concurrent lines of one account and model at this control plane. */
+  readonly maxPerModel: number;
+  /** True when this control plane may buffer another response. */
+  readonly hasCapacity: () => boolean;
 }
 
-/** Of a model's places, for lines of batches. */
+/** Share of a model's slots for lines of batches. */
 const share = 0.75;
 
 export class Pace {
@@ -26,8 +26,8 @@ export class Pace {
   }
 
   mayBegin(account: AccountId, model: DeploymentId): boolean {
-    if ((this.#lines.get(`${account} ${model}`) ?? 0) >= this.#deps.mostPerModel) return false;
-    if (!this.#deps.hasRoom()) return false;
+    if ((this.#lines.get(`${account} ${model}`) ?? 0) >= this.#deps.maxPerModel) return false;
+    if (!this.#deps.hasCapacity()) return false;
     const ready = this.#deps.routes.ready(model);
     // One line wakes a sleeping model; the others wait for its instance.
     if (ready.length === 0) return (this.#ofModel.get(model) ?? 0) === 0;
@@ -37,11 +37,11 @@ export class Pace {
       places += Math.max(1, Math.floor(maxBatchSize * share));
       used += inFlight;
     }
-    // A line that has begun is not on its way to an instance before its money is held.
+    // A started line reaches an instance only after its money is held.
     return Math.max(used, this.#ofModel.get(model) ?? 0) < places && this.#deps.waiting(model) === 0;
   }
 
-  /** Call the answer when the line has ended, once. */
+  /** Call the returned function once, when the line has ended. */
   begin(account: AccountId, model: DeploymentId): () => void {
     const key = `${account} ${model}`;
     move(this.#lines, key, 1);

@@ -2,26 +2,26 @@ import { isUtf8 } from "node:buffer";
 import type { Readable } from "node:stream";
 
 export interface Line {
-  /** From 1, blank ones counted. */
+  /** From 1, counting blank lines. */
   readonly line: number;
   /** Undefined: longer than the limit. */
   readonly text: string | undefined;
-  /** False: some of its characters were lost. */
+  /** False: some characters could not be decoded. */
   readonly isUtf8: boolean;
 }
 
 const newline = 10;
 
-/** The lines of a file that are not blank, one at a time: no more than one of them is in memory, nor more than `mostBytes`. */
-export async function* readLines(body: Readable, mostBytes: number): AsyncGenerator<Line> {
+/** Yields the non-blank lines of a file. At most one line, and at most `maxBytes`, is in memory. */
+export async function* readLines(body: Readable, maxBytes: number): AsyncGenerator<Line> {
   let parts: Buffer[] = [];
   let bytes = 0;
   let line = 1;
   const take = (): Line | undefined => {
-    const whole = bytes > mostBytes ? undefined : Buffer.concat(parts);
+    const whole = bytes > maxBytes ? undefined : Buffer.concat(parts);
     parts = [];
     bytes = 0;
-    // Some programs begin a file with a mark of its encoding, which is no part of its text.
+    // Skip a byte order mark.
     const text = line === 1 ? whole?.toString().replace(/^\uFEFF/, "") : whole?.toString();
     return text?.trim() === "" ? undefined : { line, text, isUtf8: whole === undefined || isUtf8(whole) };
   };
@@ -31,7 +31,7 @@ export async function* readLines(body: Readable, mostBytes: number): AsyncGenera
       const to = chunk.indexOf(newline, from);
       const part = chunk.subarray(from, to < 0 ? chunk.length : to);
       bytes += part.length;
-      if (bytes <= mostBytes) parts.push(part);
+      if (bytes <= maxBytes) parts.push(part);
       if (to < 0) break;
       const whole = take();
       if (whole) yield whole;

@@ -1,13 +1,15 @@
-// Results on their way to the database: gathered, so that many lines cost one transaction, and held back where it is slow.
+// Writes results to the database in groups, so that many lines cost one transaction, with back-pressure.
+
 import { setTimeout as wait } from "node:timers/promises";
+import { DatabaseUnavailable } from "../service-error.ts";
 import type { BatchRun, BatchStore, LineResult } from "./store.ts";
 
 const gatherMs = 200;
-const mostWaiting = 500;
-const mostBytes = 4 * 1024 * 1024;
+const maxWaiting = 500;
+const maxBytes = 4 * 1024 * 1024;
 const retryMs = 500;
 
-/** `lost` is called when the run was overtaken: nothing that it still adds counts. */
+/** `lost` is called when another run took over: later results do not count. */
 export class ResultWriter {
   readonly #store: Pick<BatchStore, "addResults">;
   readonly #run: BatchRun;
@@ -17,10 +19,10 @@ export class ResultWriter {
   #bytes = 0;
   #addedBytes = 0;
   #writing: Promise<void> | undefined;
-  /** The database refused a result: no other try would go better. */
+  /** The database rejected a result: a retry would fail too. */
   #refused: { readonly error: unknown } | undefined;
 
-  /** `signal`: nobody waits for the database any more. */
+  /** `signal`: stops waiting for the database. */
   constructor(store: Pick<BatchStore, "addResults">, run: BatchRun, lost: () => void, signal: AbortSignal) {
     this.#store = store;
     this.#run = run;
@@ -28,22 +30,22 @@ export class ResultWriter {
     this.#signal = signal;
   }
 
-  /** Of all results that were added. */
+  /** Bytes of all added results. */
   get addedBytes(): number {
     return this.#addedBytes;
   }
 
-  /** Waits while too many are on their way. Throws what the database said when it refused a result, as `flush` does. */
+  /** Waits while too many are pending. Throws the database's error when it rejected a result, as `flush` does. */
   async add(result: LineResult): Promise<void> {
     if (this.#refused) throw this.#refused.error;
     this.#waiting.push(result);
     this.#bytes += result.body.length;
     this.#addedBytes += Buffer.byteLength(result.body);
     this.#writing ??= this.#drain();
-    while (this.#waiting.length > mostWaiting || this.#bytes > mostBytes) await this.#writing;
+    while (this.#waiting.length > maxWaiting || this.#bytes > maxBytes) await this.#writing;
   }
 
-  /** All that was added is durable, or the run is over. */
+  /** Resolves when all added results are durable, or the run is over. */
   async flush(): Promise<void> {
     for (let writing = this.#writing; writing !== undefined; writing = this.#writing) await writing;
     if (this.#refused) throw this.#refused.error;
@@ -58,14 +60,14 @@ export class ResultWriter {
     this.#writing = this.#waiting.length > 0 ? this.#drain() : undefined;
   }
 
-  /** A group that was written without anybody hearing of it changes nothing when it is written again. */
+  /** Writing a group again after a lost reply changes nothing. */
   async #write(group: readonly LineResult[]): Promise<void> {
     while (!this.#signal.aborted && !this.#refused) {
       try {
         if (!(await this.#store.addResults(this.#run, group))) this.#lost();
         return;
       } catch (error) {
-        if ((error as { code?: unknown }).code !== "store_away") this.#refused = { error };
+        if (!(error instanceof DatabaseUnavailable)) this.#refused = { error };
         else await wait(retryMs, undefined, { signal: this.#signal }).catch(() => {});
       }
     }

@@ -1,20 +1,20 @@
-// When a batch whose run broke off is taken up again, and when what was done is not tried any more. Pure.
+// Retry schedule of batches whose run failed. Pure.
 import type { Batch, BatchError } from "./batch.ts";
 
-const mostPauseMs = 15 * 60_000;
-/** So long an outage of the store of files is waited for: the results were billed. */
-const mostWaitMs = 7 * 24 * 3_600_000;
+const maxPauseMs = 15 * 60_000;
+/** Maximum wait for the file store, because the results were billed. */
+const maxWaitMs = 7 * 24 * 3_600_000;
 
-/** `barren`: runs so far, one after the other, that added nothing; from 1. */
+/** `barren`: consecutive runs without a result, from 1. */
 export const pauseMs = (barren: number, firstMs: number): number =>
-  Math.min(mostPauseMs, firstMs * 2 ** Math.min(barren - 1, 20));
+  Math.min(maxPauseMs, firstMs * 2 ** Math.min(barren - 1, 20));
 
 export function waitsTooLong({ finalizing, cancelling }: Batch["times"], nowMs: number): boolean {
   const sinceMs = finalizing ?? cancelling;
-  return sinceMs !== null && nowMs - sinceMs > mostWaitMs;
+  return sinceMs !== null && nowMs - sinceMs > maxWaitMs;
 }
 
-/** By `output_` the store knows what no longer holds once there is an output. */
+/** The `output_` prefix marks errors that an output clears. */
 const ofOutput = (code: `output_${string}`, message: string): BatchError => ({
   code,
   line: null,

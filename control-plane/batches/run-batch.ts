@@ -1,6 +1,6 @@
-// One run of one batch, from wherever the run before it came to an end: validate, work through the lines that have no result,
-// write the files. INVARIANTS: a line's request id is the same at every run and its attempts only rise, so that it is billed
-// once however often it ran; a result stands in the database before it counts; an overtaken run changes nothing.
+// One run of one batch, continuing the run before: validate, run the lines without a result, write the files. INVARIANTS: a
+// line's request id is the same in every run and its attempts only increase, so it is billed once; a result is stored before
+// it counts; a run that was taken over changes nothing.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { FileNotFound } from "../files/errors.ts";
@@ -17,27 +17,27 @@ export interface RunDeps extends LineDeps {
   readonly store: BatchStore;
   readonly files: Pick<Files, "input" | "write">;
   readonly log: Logger;
-  /** Whoever runs a batch and is not heard of for so long has lost it. */
+  /** A run that does not renew within this time loses its batch. */
   readonly lockMs: number;
-  /** Until a run that broke off is followed by the next, the first time; each time twice as long. */
+  /** Delay after the first failed run; it doubles with each. */
   readonly firstPauseMs: number;
   /** Unix time. */
   readonly nowMs: () => number;
 }
 
-/** Lines that run when this control plane is to stop get so long. */
+/** Time that running lines get at shutdown. */
 const stopLimitMs = 4_000;
-/** A batch whose runs add nothing, or make every control plane fail, must not go on for ever. */
-const mostBarrenRuns = 100;
+/** Maximum consecutive runs without a result, so that no batch runs forever. */
+const maxBarrenRuns = 100;
 
-/** Resolves when the batch has ended or the run is over. `stopping`: nothing new begins, what runs gets a few seconds. */
+/** Resolves when the batch or the run has ended. `stopping`: starts nothing more; running lines get a few seconds. */
 export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSignal): Promise<void> {
   const { store, log, lockMs, nowMs } = deps;
   const { batch } = run;
   let status: BatchStatus = batch.status;
-  /** Aborted when what runs is to break off. */
+  /** Aborts running lines. */
   const over = new AbortController();
-  /** Aborted when the batch is somebody else's: nothing that is still known counts. */
+  /** Aborted when another run took over: later results do not count. */
   const lost = new AbortController();
   const ended = new AbortController();
   const lose = () => {
@@ -90,7 +90,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     return true;
   }
 
-  /** What keeps lines from a result for good; undefined: all have theirs. */
+  /** Returns why lines will never get a result; undefined: all have theirs. */
   async function work(): Promise<BatchError | undefined> {
     const body = await input().catch(fileGone);
     if ("code" in body) return body;
@@ -120,7 +120,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     }
   }
 
-  /** What went wrong may last: the next run comes later each time. */
+  /** The fault may persist: the delay grows with each run. */
   let brokeOff = false;
   let isUnwritten = false;
   async function pause(): Promise<void> {
@@ -133,14 +133,14 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
   const holding = hold();
   const beganMs = performance.now();
   try {
-    const isStuck = run.barren > mostBarrenRuns;
+    const isStuck = run.barren > maxBarrenRuns;
     if (batch.status === "validating" && !isStuck && !(await validated())) return;
     const problem = batch.status === "finalizing" ? undefined : isStuck ? stuck : await work();
     if (problem && status !== "cancelling" && batch.counts.completed + batch.counts.failed === 0) {
       must(await store.failed(run, [problem]));
       return;
     }
-    // With the results there are: they were billed.
+    // Finish with the existing results, because they were billed.
     must(await store.finalizing(run, problem));
     await writeAll();
     const ms = Math.round(performance.now() - beganMs);
@@ -155,7 +155,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     stopping.removeEventListener("abort", stop);
     ended.abort();
     await holding;
-    // After the last renewal, which would say otherwise. Where the database is away the lock ends by itself.
+    // After the last renewal, which would undo it. While the database is unavailable the lock expires on its own.
     if (brokeOff) await pause().catch(() => {});
   }
 }

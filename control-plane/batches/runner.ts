@@ -1,5 +1,5 @@
-// Runs the batches that the queue gives out, and puts into it those that nobody runs: new ones, those whose control plane died,
-// and those whose jobs were lost. The table says what there is to do; being woken only saves the wait until the next look.
+// Runs batches from the queue, and queues those without a holder: new ones, those whose control plane died, and those with
+// lost jobs. The table is authoritative; waking only saves the wait until the next poll.
 import { setTimeout as wait } from "node:timers/promises";
 import type { BatchId } from "./batch.ts";
 import type { BatchQueue } from "./queue.ts";
@@ -7,20 +7,20 @@ import { type RunDeps, runBatch } from "./run-batch.ts";
 
 export interface BatchRunner {
   start(): void;
-  /** There may be something to do. */
+  /** Polls now. */
   wake(): void;
-  /** Bounded: what has not ended by then goes on elsewhere. */
+  /** Bounded: unfinished batches continue elsewhere. */
   stop(): Promise<void>;
 }
 
 const stopLimitMs = 6_000;
-/** Queued at a look: enough that no worker waits for the next one. */
-const mostDue = 32;
+/** Maximum batches queued per poll, enough to keep all workers busy. */
+const maxDue = 32;
 
 export function createBatchRunner(
   deps: Omit<RunDeps, "runLine"> & {
     readonly queue: BatchQueue;
-    /** Undefined before the edge is there. */
+    /** Undefined before the edge is ready. */
     readonly runLine: () => RunDeps["runLine"] | undefined;
     readonly lookEveryMs: number;
   },
@@ -29,7 +29,7 @@ export function createBatchRunner(
   const stopping = new AbortController();
   let looked = new AbortController();
   let loop: Promise<void> | undefined;
-  let isAway = false;
+  let isUnavailable = false;
 
   async function work(id: BatchId): Promise<void> {
     const runLine = deps.runLine();
@@ -48,12 +48,12 @@ export function createBatchRunner(
     while (!stopping.signal.aborted) {
       looked = new AbortController();
       try {
-        const due = await store.due(mostDue);
+        const due = await store.due(maxDue);
         if (due.length > 0) await queue.add(due);
-        isAway = false;
+        isUnavailable = false;
       } catch (error) {
-        if (!isAway) log.warn({ err: error }, "batches cannot be queued; it is tried again");
-        isAway = true;
+        if (!isUnavailable) log.warn({ err: error }, "batches cannot be queued; it is tried again");
+        isUnavailable = true;
       }
       await wait(deps.lookEveryMs, undefined, { signal: AbortSignal.any([looked.signal, stopping.signal]) }).catch(
         () => {},

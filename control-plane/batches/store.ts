@@ -1,5 +1,5 @@
-// What batches need of the database. Implemented by store/batch-store.ts. INVARIANT: whatever a run writes is guarded by its
-// number, so that one that was overtaken changes nothing.
+// Storage of batches. Implemented by store/batch-store.ts. INVARIANT: every write of a run is guarded by its number, so a
+// run that was taken over changes nothing.
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { Batch, BatchEndpoint, BatchError, BatchId, BatchStatus, BatchTokens } from "./batch.ts";
 import type { DueBatch } from "./queue.ts";
@@ -17,12 +17,12 @@ export interface NewBatch {
   readonly windowMs: number;
 }
 
-/** One taking up of a batch. */
+/** One run of a batch. */
 export interface BatchRun {
   readonly batch: Batch;
   /** From 1. */
   readonly run: number;
-  /** Runs up to this one, one after the other, that added no result and were not given back; from 1. */
+  /** Consecutive runs up to this one that added no result and were not released; from 1. */
   readonly barren: number;
 }
 
@@ -46,8 +46,8 @@ export interface PageLimits {
 }
 
 export interface BatchStore {
-  /** Undefined: there is no such file of purpose `batch`. A number: so many are open, and that is the limit. */
-  create(batch: NewBatch, mostOpen: number): Promise<Batch | "no_file" | "too_many">;
+  /** Undefined: no such file of purpose `batch`. A number: the limit of open batches, which is reached. */
+  create(batch: NewBatch, maxOpen: number): Promise<Batch | "no_file" | "too_many">;
   find(account: AccountId, id: BatchId): Promise<Batch | undefined>;
   /** Newest first. Undefined: the cursor is unknown. */
   list(
@@ -55,36 +55,38 @@ export interface BatchStore {
     after: BatchId | undefined,
     limit: number,
   ): Promise<{ readonly batches: readonly Batch[]; readonly hasMore: boolean } | undefined>;
-  /** The batch as it is afterwards, also where it had ended; undefined: unknown. */
+  /** Returns the batch afterwards, also when it had ended; undefined: unknown. */
   cancel(account: AccountId, id: BatchId): Promise<Batch | undefined>;
 
-  /** Those that nobody runs, lowest rank first. */
+  /** Batches without a holder, lowest rank first. */
   due(limit: number): Promise<readonly DueBatch[]>;
-  /** Takes it up. Undefined: somebody runs it, it waits for its next run, or it has ended. */
+  /** Claims it. Undefined: another run holds it, it waits for its next run, or it has ended. */
   claim(id: BatchId, lockMs: number): Promise<BatchRun | undefined>;
-  /** Undefined: it is somebody else's now, or has ended. */
+  /** Undefined: another run holds it, or it has ended. */
   renew(run: BatchRun, lockMs: number): Promise<BatchStatus | undefined>;
-  /** Anybody may take it up at once, and this run does not count as barren. */
+  /** Releases it for any control plane; this run does not count as barren. */
   release(run: BatchRun): Promise<void>;
-  /** Nobody takes it up for so long. `problem` is shown in the batch until it ends; it takes the place of others of the output. */
+  /**
+   * Delays its next run by `ms`. `problem` is shown in the batch until it ends and replaces other problems of the output.
+   */
   pause(run: BatchRun, ms: number, problem: BatchError | undefined): Promise<void>;
-  /** All of these: false where the run was overtaken. */
+  /** These return false when another run took over. */
   began(run: BatchRun, found: { readonly total: number; readonly model: string }): Promise<boolean>;
   failed(run: BatchRun, errors: readonly BatchError[]): Promise<boolean>;
-  /** A line that stands there already stays as it is and is not counted again. */
+  /** An existing line is unchanged and not counted again. */
   addResults(run: BatchRun, results: readonly LineResult[]): Promise<boolean>;
-  /** Its window has ended before all of its lines began. */
+  /** Its window ended before all lines started. */
   expired(run: BatchRun): Promise<boolean>;
-  /** All lines have a result, or `problem` says why no others come. A cancelled batch stays `cancelling`. */
+  /** All lines have a result, or `problem` explains the missing ones. A cancelled batch stays `cancelling`. */
   finalizing(run: BatchRun, problem?: BatchError): Promise<boolean>;
-  /** Makes what was written files of its account, and the batch completed, expired or cancelled, whichever it is. */
+  /** Publishes the written files to the account, and marks the batch completed, expired or cancelled. */
   end(
     run: BatchRun,
     files: { readonly output: OutputFile | undefined; readonly errors: OutputFile | undefined },
   ): Promise<boolean>;
 
-  /** Lines that have a result, and the bytes of all results together. */
+  /** Lines with a result, and the bytes of all results. */
   done(id: BatchId): Promise<{ readonly lines: ReadonlySet<number>; readonly bytes: number }>;
-  /** Results in order of their lines, after `afterLine`, as many as the limits take and at least one; none: those were all. */
+  /** Results in order of their lines, after `afterLine`, within the limits but at least one; empty: no more. */
   results(id: BatchId, isError: boolean, afterLine: number, limits: PageLimits): Promise<readonly LineResult[]>;
 }

@@ -1,10 +1,10 @@
 import type { Readable } from "node:stream";
-import { type BatchEndpoint, type BatchError, mostLines } from "./batch.ts";
-import { isProblem, mostLineBytes, notUtf8, quoted, readInputLine } from "./input-line.ts";
+import { type BatchEndpoint, type BatchError, maxLines } from "./batch.ts";
+import { isProblem, maxLineBytes, notUtf8, quoted, readInputLine } from "./input-line.ts";
 import { readLines } from "./read-lines.ts";
 
-/** Told; the rest is like them. */
-const mostErrors = 100;
+/** Maximum reported errors. */
+const maxErrors = 100;
 
 export type Validation =
   | { readonly ok: true; readonly total: number; readonly model: string }
@@ -18,7 +18,7 @@ const emptyFile: BatchError = {
   param: "input_file_id",
 };
 
-/** Reads the whole file: every line fits, ids are unique, and all name one model, which `hasModel` knows. */
+/** Validates the whole file: every line is valid, ids are unique, and all name one model, which `hasModel` knows. */
 export async function validate(
   body: Readable,
   endpoint: BatchEndpoint,
@@ -28,10 +28,10 @@ export async function validate(
   const seen = new Set<string>();
   let model: string | undefined;
   let total = 0;
-  for await (const { line, text, isUtf8 } of readLines(body, mostLineBytes)) {
+  for await (const { line, text, isUtf8 } of readLines(body, maxLineBytes)) {
     total += 1;
-    if (total > mostLines) {
-      const message = `The file has more than ${mostLines} lines, the limit of a batch. Split it.`;
+    if (total > maxLines) {
+      const message = `The file has more than ${maxLines} lines, the limit of a batch. Split it.`;
       errors.push({ code: "too_many_lines", line, message, param: null });
       break;
     }
@@ -50,10 +50,10 @@ export async function validate(
         errors.push({ code: "mismatched_model", line, message, param: "body.model" });
       }
     }
-    if (errors.length >= mostErrors) break;
+    if (errors.length >= maxErrors) break;
   }
   if (errors.length > 0) return { ok: false, errors };
-  // Told like every other fault of the file, as clients of such batches look for it: by the batch, not by a refusal of its creation.
+  // Reported in the batch like every other error of the file, where clients look for it, instead of refusing its creation.
   if (model === undefined) return { ok: false, errors: [emptyFile] };
   if (!hasModel(model)) {
     const message = `Model not found: ${quoted(model, 200)}. \`GET /v1/models\` lists the models you can use.`;

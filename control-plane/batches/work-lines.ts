@@ -1,11 +1,11 @@
-// The lines of a batch that have no result yet, a bounded number at a time, each begun only where there is room for it.
+// Runs the lines of a batch without a result, a bounded number at a time, each only where there is capacity.
 import type { Readable } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { ModelDirectory } from "../catalog/served-model.ts";
 import type { BatchEndpoint } from "./batch.ts";
-import { type InputLine, isProblem, mostLineBytes, readInputLine } from "./input-line.ts";
+import { type InputLine, isProblem, maxLineBytes, readInputLine } from "./input-line.ts";
 import {
   answeredLine,
   attemptsBefore,
@@ -26,36 +26,36 @@ export interface LineDeps {
   readonly models: ModelDirectory;
   readonly pace: Pace;
   readonly runLine: RunLine;
-  /** Whoever the key stands for now; undefined: it was revoked. */
+  /** Returns the current caller of the key; undefined: it was revoked. */
   readonly callerOf: (account: AccountId, key: KeyId) => Promise<Caller | undefined>;
-  /** Lines of one batch at a time. */
-  readonly mostAtOnce: number;
-  /** Of one batch's results: see `mostOutputBytes`. */
-  readonly mostOutputBytes: number;
+  /** Maximum concurrent lines of one batch. */
+  readonly maxConcurrent: number;
+  /** Maximum bytes of one batch's results: see `maxOutputBytes`. */
+  readonly maxOutputBytes: number;
 }
 
 export interface LinesAtWork {
   readonly run: BatchRun;
   readonly body: Readable;
   readonly results: ResultWriter;
-  /** Why no line begins any more; undefined: they do. */
+  /** Why no more lines start; undefined: they do. */
   readonly why: () => NotRun | undefined;
-  /** What runs breaks off. */
+  /** Aborts running lines. */
   readonly over: AbortSignal;
-  /** Nothing begins any more, here; elsewhere it goes on. */
+  /** Starts no more lines here; the batch continues elsewhere. */
   readonly stopping: AbortSignal;
 }
 
-/** A run came to an end before its batch did. */
+/** A run ended before its batch did. */
 export class RunOver extends Error {
   override readonly name = "RunOver";
 }
 
 const lookEveryMs = 50;
 const callerForMs = 5_000;
-const mostBroken = 3;
-/** Characters of the lines of one batch that run, but for one that is longer by itself. */
-const mostTextAtOnce = 16 * 1024 * 1024;
+const maxBroken = 3;
+/** Maximum characters of a batch's running lines, except for a single longer line. */
+const maxTextBytes = 16 * 1024 * 1024;
 
 const revoked = {
   status: 401,
@@ -69,7 +69,7 @@ const revoked = {
   }),
 };
 
-/** Every line has its result, or it throws: RunOver, and what the file or the database said. */
+/** Resolves when every line has its result; otherwise throws RunOver, or the error of the file or database. */
 export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> {
   const { run, results, over, stopping } = at;
   const { batch } = run;
@@ -77,7 +77,7 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
   const endpoint: BatchEndpoint = batch.endpoint;
   const running = new Set<Promise<void>>();
   let textAtOnce = 0;
-  /** Requests that run, which may hold money; and how many have ended that were not refused for want of it. */
+  /** Running requests, which may hold money, and the number of ended ones that were not refused for lack of funds. */
   let atWork = 0;
   let answers = 0;
   let failure: unknown;
@@ -85,26 +85,26 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
   let known: { readonly caller: Promise<Caller | undefined>; readonly untilMs: number } | undefined;
 
   const why = (): NotRun | undefined =>
-    at.why() ?? (done.bytes + results.addedBytes < deps.mostOutputBytes ? undefined : "batch_output_full");
+    at.why() ?? (done.bytes + results.addedBytes < deps.maxOutputBytes ? undefined : "batch_output_full");
 
   const callerNow = (): Promise<Caller | undefined> => {
     if (known && performance.now() < known.untilMs) return known.caller;
     known = { caller: deps.callerOf(batch.account, batch.key), untilMs: performance.now() + callerForMs };
-    // Asked again, not answered for seconds with what went wrong once.
+    // Look up the caller again after an error, instead of repeating it for seconds.
     known.caller.catch(() => {
       known = undefined;
     });
     return known.caller;
   };
 
-  /** Waits for room. The function it resolves with is called when the line does not run any more. */
+  /** Waits for capacity. Call the returned function when the line has ended. */
   async function place(model: string): Promise<(() => void) | NotRun> {
     for (;;) {
       if (over.aborted || stopping.aborted || failure !== undefined) throw new RunOver();
       const reason = why();
       if (reason) return reason;
       const deployId = deps.models.resolve(model, batch.account)?.deployId;
-      // Gone meanwhile: the line says so itself.
+      // The model is gone: the line reports it.
       if (deployId === undefined) return () => {};
       if (deps.pace.mayBegin(batch.account, deployId)) return deps.pace.begin(batch.account, deployId);
       await wait(lookEveryMs);
@@ -139,7 +139,7 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
     let attempts = attemptsBefore(run.run);
     let ran: { readonly status: number; readonly body: string } | undefined;
     for (let broken = 0; ; end = await place(model)) {
-      // What ran and broke is told as it ended: it may have been billed for.
+      // A line that ran and broke is reported as it ended: it may have been billed.
       if (typeof end === "string") return ran ? results.add(answered(ran)) : unrun(line, customId, end);
       try {
         const caller = await callerNow();
@@ -160,9 +160,9 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
           ran = answer.otherwise;
           broken += 1;
         }
-        // Without funds while no other line held any: waiting would free none.
+        // No funds while no other line holds any: waiting would free none.
         const isPoor = answer.why === "funds" && atWork === 0 && answers === answersBefore;
-        if (isPoor || broken >= mostBroken) return await results.add(answered(answer.otherwise));
+        if (isPoor || broken >= maxBroken) return await results.add(answered(answer.otherwise));
         end();
         end = () => {};
         await pause(answer.afterMs);
@@ -177,20 +177,20 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
   };
 
   async function unrun(line: number, customId: string, reason: NotRun): Promise<void> {
-    // Before the first of them: whoever goes on from here must know why the others have their results.
+    // Stored before the first result: the next run must know the reason of the others.
     if (reason === "batch_expired" && !isExpired && !(await deps.store.expired(run))) throw new RunOver();
     isExpired ||= reason === "batch_expired";
     await results.add({ line, isError: true, body: notRunLine(batch.id, line, customId, reason), tokens: undefined });
   }
 
   async function beginAll(): Promise<void> {
-    for await (const { line, text = "" } of readLines(at.body, mostLineBytes)) {
+    for await (const { line, text = "" } of readLines(at.body, maxLineBytes)) {
       if (failure !== undefined) return;
       if (done.lines.has(line)) continue;
       const read = readInputLine(text, endpoint);
-      // Told when the batch was validated: a file does not change.
+      // Already reported by the validation: a file does not change.
       if (isProblem(read)) continue;
-      while (running.size >= deps.mostAtOnce || (running.size > 0 && textAtOnce + text.length > mostTextAtOnce))
+      while (running.size >= deps.maxConcurrent || (running.size > 0 && textAtOnce + text.length > maxTextBytes))
         await Promise.race(running);
       const begun = await place(read.model);
       if (typeof begun === "string") {
@@ -208,7 +208,7 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
     }
   }
 
-  // Those that run come to their end also where the file cannot be read on: the batch is held for them until then.
+  // Wait for running lines even when the file becomes unreadable: the batch is held for them.
   await beginAll().catch(fail);
   await Promise.all(running);
   if (failure !== undefined) throw failure;

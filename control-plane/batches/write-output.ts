@@ -3,10 +3,10 @@ import type { Files } from "../files/files.ts";
 import type { Batch } from "./batch.ts";
 import type { BatchStore, OutputFile } from "./store.ts";
 
-/** In memory at a time. */
+/** Page size in memory. */
 const page = { lines: 200, bytes: 4 * 1024 * 1024 };
 
-/** Writes the results as they stand, and leaves out a file without lines. They are files when the batch ends, not before. */
+/** Writes the results, without empty files. The files are published when the batch ends. */
 export async function writeOutput(
   deps: { readonly store: Pick<BatchStore, "results">; readonly files: Pick<Files, "write"> },
   batch: Batch,

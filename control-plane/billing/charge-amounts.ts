@@ -1,7 +1,7 @@
 // What to charge an account now, from its books. Pure: asked again under the lock, where a charge begins.
 import { dueOf } from "./invoices.ts";
+import type { AccountMoney, Books, Unmade } from "./payment-store.ts";
 import { nanoPerCent } from "./payments.ts";
-import type { AccountMoney, Books } from "./store.ts";
 
 /** After a failed one nothing is charged until the customer or the operator did something about it. */
 export function wantsTopup({ topup, limit, spent, creditLine }: AccountMoney): boolean {
@@ -21,13 +21,6 @@ export function invoiceAmount(
   if (!canCharge(money)) return 0n;
   const due = dueOf(owed, leastDue)[owed.open.findIndex((invoice) => invoice.id === invoiceId)] ?? 0n;
   return due - (due % nanoPerCent);
-}
-
-/** Orders in a row that came to nothing and nobody's fault: the provider never made a payment, or never ended it. */
-export interface Unmade {
-  readonly count: number;
-  /** Since the last of them ended. */
-  readonly agoMs: number;
 }
 
 const hourMs = 3_600_000;

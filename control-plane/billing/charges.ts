@@ -3,7 +3,7 @@
 // charge is asked again under the same id, and its credit counts once per payment.
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
-import { ServiceError } from "../service-error.ts";
+import { conflict, notFound } from "../service-error.ts";
 import { invoiceAmount, mustWait, wantsTopup } from "./charge-amounts.ts";
 import type { Funds } from "./funds.ts";
 import { type ChargeOutcome, nanoPerCent, type PaymentNews, type PaymentProvider } from "./payments.ts";
@@ -15,21 +15,11 @@ const hourMs = 3_600_000;
 /** Providers know an order by its id for 24 hours; asked again later, it would be another payment. */
 const sameOrderMs = 20 * hourMs;
 /** Slow ways of paying take some working days. One that is pending longer is given up; should it be paid after all, it counts. */
-const mostPendingMs = 30 * 24 * hourMs;
+const maxPendingMs = 30 * 24 * hourMs;
 
-export class ChargeNotFound extends ServiceError {
-  readonly code = "topup_request_not_found";
-  constructor() {
-    super("There is no such top-up request.");
-  }
-}
+export const chargeNotFound = () => notFound("topup_request_not_found", "Top-up request not found.");
 
-export class ChargeEnded extends ServiceError {
-  readonly code = "topup_request_ended";
-  constructor() {
-    super("This top-up request was decided already.");
-  }
-}
+export const chargeEnded = () => conflict("topup_request_ended", "This top-up request was already decided.");
 
 export interface Charges {
   /**
@@ -46,7 +36,7 @@ export interface Charges {
   /** What the provider tells of a payment; told twice or out of order it ends the same. */
   take(news: PaymentNews): Promise<void>;
   requests(): Promise<readonly Charge[]>;
-  /** Throws ChargeNotFound, ChargeEnded. */
+  /** Throws chargeNotFound, chargeEnded. */
   fulfil(id: string, by: Doer): Promise<Charge>;
   /** The same. */
   reject(id: string, by: Doer): Promise<Charge>;
@@ -109,7 +99,7 @@ export function createCharges(deps: {
 
   async function pending(charge: Charge, ageMs: number, paymentId: string): Promise<void> {
     if (charge.paymentId === null) await store.move(charge.id, "charging", "charging", paymentId);
-    if (ageMs < mostPendingMs) return;
+    if (ageMs < maxPendingMs) return;
     log.error(
       { alert: "payment_without_end", charge: charge.id, account: charge.account, payment: paymentId },
       "a payment was pending for 30 days and is given up; look at it at the provider",
@@ -138,8 +128,8 @@ export function createCharges(deps: {
 
   async function requested(id: string): Promise<Charge> {
     const charge = await store.find(id);
-    if (!charge) throw new ChargeNotFound();
-    if (charge.state !== "requested") throw new ChargeEnded();
+    if (!charge) throw chargeNotFound();
+    if (charge.state !== "requested") throw chargeEnded();
     return charge;
   }
 
@@ -184,14 +174,14 @@ export function createCharges(deps: {
       const charge = await requested(id);
       const { account, amount } = charge;
       const grant = { account, amount, kind: "topup", reference: `manual/${id}`, note: by.note } as const;
-      if (!(await store.fulfil(charge, grant, by))) throw new ChargeEnded();
+      if (!(await store.fulfil(charge, grant, by))) throw chargeEnded();
       await deps.onGranted(account);
       return { ...charge, state: "done" };
     },
 
     async reject(id, by) {
       const charge = await requested(id);
-      if (!(await store.fail(id, "requested", by.note, "person", by))) throw new ChargeEnded();
+      if (!(await store.fail(id, "requested", by.note, "person", by))) throw chargeEnded();
       await deps.onFailed(charge.account);
       return { ...charge, state: "failed" };
     },

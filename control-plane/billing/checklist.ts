@@ -3,6 +3,7 @@ import { type NanoUsd, nano } from "../../proto/money.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { dueOf, stateOf } from "./invoices.ts";
 import { monthOf, monthStartMs } from "./period.ts";
+import { factsOf, reasonsOf, refusalReasonOf } from "./standing.ts";
 import type { AccountMoney, BillingStore, InvoiceStore } from "./store.ts";
 
 export interface ChecklistReport {
@@ -60,7 +61,8 @@ function checklistOf(money: AccountMoney, overdueInvoices: number): ChecklistRep
     paymentsBalance: nano(money.invoiced - ((money.limit ?? 0n) - money.creditLine)),
     recent: nano(money.spent - money.invoiced),
     limit: money.monthlyLimit === null ? null : nano(money.monthlyLimit),
-    suspendReason: money.suspendReason,
+    // Requests are refused as soon as the balance requires it; the suspension row is written in the next round of the judge.
+    suspendReason: money.suspendReason ?? reasonsOf(factsOf(money, overdueInvoices))[0] ?? refusalReasonOf(money),
     hasEmail: money.hasEmail,
     hasBillingAddress: money.hasBillingAddress,
     hasPaymentMethod: money.hasPaymentMethod,

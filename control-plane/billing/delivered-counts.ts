@@ -1,47 +1,89 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { DeliveredCount, DeliveredCounts } from "./delivered.ts";
+import { type Clock, systemClock } from "./clock.ts";
+import type { CountReason, DeliveredCount, DeliveredCounts } from "./delivered.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { moneyRules } from "./post.ts";
 import { recordKey } from "./record.ts";
-import { isAwayError } from "./settle.ts";
+import { isInternalError, isOutage, maxInternalErrors } from "./settle.ts";
 import type { CountStore, SettlementStore } from "./store.ts";
 
+/** Counts of one reason. */
 const queueLimit = 10_000;
 const groupSize = 200;
 const retryMs = 500;
-/** Of a count that PostgreSQL was there for and would not take. */
-const mostTries = 20;
+/** Of a count that PostgreSQL refuses while it works. */
+const maxTries = 20;
+/** Between two log lines about dropped counts. */
+const logEveryMs = 10_000;
 
 export interface DeliveredCountsDeps {
   readonly store: SettlementStore;
   readonly counts: Pick<CountStore, "keepLost">;
   readonly log: Logger;
   readonly metrics: BillingMetrics;
+  readonly clock?: Clock;
 }
 
 type Queued = readonly [key: string, count: DeliveredCount];
 
-/** Writes counts at once, in groups, and again until they stand; a record settled before its count is corrected. */
+type Queue = Map<string, DeliveredCount>;
+
+/**
+ * Writes counts at once, in groups, and again until they are stored; a record settled before its count is corrected. Counts of
+ * broken replies have a queue of their own and go first: overdue ones never take their space.
+ */
 export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCounts & { stop(): Promise<void> } {
-  const queue = new Map<string, DeliveredCount>();
+  const clock = deps.clock ?? systemClock;
+  const queues: Readonly<Record<CountReason, Queue>> = { broken: new Map(), overdue: new Map() };
   const tries = new Map<string, number>();
+  const dropped: Record<CountReason, { count: number; nextLogMs: number }> = {
+    broken: { count: 0, nextLogMs: Number.NEGATIVE_INFINITY },
+    overdue: { count: 0, nextLogMs: Number.NEGATIVE_INFINITY },
+  };
   const stopping = new AbortController();
   let running: Promise<void> | undefined;
+  /** Groups in a row that failed with an internal error of PostgreSQL. */
+  let internalErrors = 0;
+
+  const waiting = () => queues.broken.size + queues.overdue.size;
 
   async function drain(): Promise<void> {
-    while (queue.size > 0) {
-      const group = [...queue.entries()].slice(0, groupSize);
-      const failure = await write(group);
+    while (waiting() > 0) {
+      const queue = queues.broken.size > 0 ? queues.broken : queues.overdue;
+      const failure = await write(queue, [...queue.entries().take(groupSize)]);
       if (failure === undefined) continue;
-      deps.log.warn({ err: failure, counts: queue.size }, "delivered counts not written yet");
+      deps.log.warn({ err: failure, counts: waiting() }, "delivered counts not written yet");
       if (stopping.signal.aborted) return;
       await wait(retryMs, undefined, { signal: stopping.signal }).catch(() => {});
     }
   }
 
   /** Returns why some of them still wait. */
-  async function write(group: readonly Queued[]): Promise<unknown> {
+  async function write(queue: Queue, group: readonly Queued[]): Promise<unknown> {
+    const error = await attempt(queue, group);
+    if (error === undefined) return undefined;
+    if (isInternalError(error)) {
+      internalErrors += 1;
+      if (internalErrors < maxInternalErrors) return error;
+    } else if (isOutage(error)) return error;
+    // One poisoned count must not hold up the others of its group.
+    const failed: (readonly [Queued, error: unknown])[] = [];
+    for (const one of group) {
+      const failure = group.length === 1 ? error : await attempt(queue, [one]);
+      if (isOutage(failure)) return failure;
+      if (failure !== undefined) failed.push([one, failure]);
+    }
+    const hasWritten = failed.length < group.length;
+    let last: unknown;
+    // Where PostgreSQL fails for all of them, none is given up.
+    for (const [one, failure] of failed)
+      last = putBack(queue, one, failure, hasWritten || !isInternalError(failure)) ?? last;
+    return last;
+  }
+
+  /** Writes the group or returns why not. */
+  async function attempt(queue: Queue, group: readonly Queued[]): Promise<unknown> {
     const counts = group.map(([, count]) => count);
     try {
       const { postings } = await deps.store.settle({ records: [], counts }, moneyRules);
@@ -49,26 +91,21 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
       // After the money: a count that dies in between is released in a day, and none is kept that was never posted.
       await deps.counts.keepLost(counts);
     } catch (error) {
-      if (isAwayError(error)) return error;
-      const [only] = group;
-      if (group.length === 1 && only) return putBack(only, error);
-      // One poisoned count must not hold up the others of its group.
-      let failure: unknown;
-      for (const one of group) failure = (await write([one])) ?? failure;
-      return failure;
+      return error;
     }
     for (const [key, count] of group) {
       tries.delete(key);
       if (queue.get(key) === count) queue.delete(key);
     }
+    if (group.length > 1) internalErrors = 0;
     return undefined;
   }
 
-  /** Behind the others; given up after a while. */
-  function putBack([key, count]: Queued, error: unknown): unknown {
-    const tried = (tries.get(key) ?? 0) + 1;
+  /** Behind the others; given up after `maxTries` that count. */
+  function putBack(queue: Queue, [key, count]: Queued, error: unknown, isCounted: boolean): unknown {
+    const tried = (tries.get(key) ?? 0) + (isCounted ? 1 : 0);
     queue.delete(key);
-    if (tried < mostTries) {
+    if (tried < maxTries) {
       tries.set(key, tried);
       queue.set(key, count);
       return error;
@@ -76,27 +113,35 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
     tries.delete(key);
     deps.log.error(
       { err: error, requestId: count.requestId },
-      "a delivered count cannot be written; its record bills alone",
+      "could not write a delivered count; its record is billed without it",
     );
     return undefined;
+  }
+
+  function drop(count: DeliveredCount, reason: CountReason): void {
+    const drops = dropped[reason];
+    drops.count += 1;
+    const nowMs = clock.monotonicMs();
+    if (nowMs < drops.nextLogMs) return;
+    deps.log.error(
+      { reason, dropped: drops.count, requestId: count.requestId },
+      "too many delivered counts wait for the database: dropped the newest",
+    );
+    drops.count = 0;
+    drops.nextLogMs = nowMs + logEveryMs;
   }
 
   function wake(): void {
     running ??= drain().finally(() => {
       running = undefined;
-      if (queue.size > 0 && !stopping.signal.aborted) wake();
+      if (waiting() > 0 && !stopping.signal.aborted) wake();
     });
   }
 
   return {
-    report(count) {
-      if (queue.size >= queueLimit) {
-        deps.log.error(
-          { requestId: count.requestId },
-          "too many delivered counts wait; this attempt will cost nothing if its record is lost",
-        );
-        return;
-      }
+    report(count, reason) {
+      const queue = queues[reason];
+      if (queue.size >= queueLimit) return drop(count, reason);
       queue.set(recordKey(count.requestId, count.attempt), count);
       wake();
     },
@@ -104,7 +149,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
     async stop() {
       stopping.abort();
       await running;
-      if (queue.size > 0) await drain();
+      if (waiting() > 0) await drain();
     },
   };
 }

@@ -21,8 +21,10 @@ export interface LostAttempt {
   readonly admittedAtMs: number;
   /** When the answer broke off: an agent that began after it has none of this attempt but what the one before it kept. */
   readonly brokeAtMs: number;
-  /** Estimated. */
+  /** Estimated, unless the agent gave figures. */
   readonly inputTokens: number;
+  /** Part of `inputTokens`, where the agent gave figures. */
+  readonly cachedInputTokens?: number;
   readonly rates: TokenRates;
   readonly priceVersion: bigint;
   readonly discountId: string | null;
@@ -39,7 +41,13 @@ export interface DeliveredCount {
   readonly lost?: LostAttempt;
 }
 
+/**
+ * `broken`: the upstream broke or gave no figures, so the count limits the bill. `overdue`: the reply was complete and its record is
+ * late, so the count matters only if the record never comes.
+ */
+export type CountReason = "broken" | "overdue";
+
 export interface DeliveredCounts {
   /** Queues it for writing at once, in groups; never throws into the request. */
-  report(count: DeliveredCount): void;
+  report(count: DeliveredCount, reason: CountReason): void;
 }

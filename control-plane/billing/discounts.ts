@@ -2,20 +2,39 @@
 // one, the largest that matches, inside its rates, so that its cost is still rounded once.
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
-import { ServiceError } from "../service-error.ts";
+import { type ErrorFacts, invalid, notFound } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { Discount, DiscountStore, PriceSetter } from "./store.ts";
+import type { PriceSetter } from "./price-book.ts";
 
-export class DiscountRefused extends ServiceError {
-  readonly code = "invalid_discount";
+export interface Discount {
+  readonly id: string;
+  /** Shown on bills. */
+  readonly name: string;
+  readonly text: string;
+  /** 1 to 10000: hundredths of a per cent. */
+  readonly basisPoints: number;
+  /** Null: any. */
+  readonly account: AccountId | null;
+  readonly model: string | null;
+  readonly surface: string | null;
+  readonly effectiveFromMs: number;
+  /** Exclusive; null: open. */
+  readonly effectiveToMs: number | null;
 }
 
-export class DiscountNotFound extends ServiceError {
-  readonly code = "discount_not_found";
-  constructor() {
-    super("There is no such discount, or it has ended.");
-  }
+/** Changes announce `price`: whoever knows prices reads discounts anew too. */
+export interface DiscountStore {
+  /** False when there is no such account. */
+  addDiscount(discount: Discount, by?: PriceSetter): Promise<boolean>;
+  /** False when there is none or it has ended. */
+  endDiscount(id: string, by?: PriceSetter): Promise<boolean>;
+  /** All that ever were, the newest first. */
+  discounts(): Promise<readonly Discount[]>;
 }
+
+export const discountRefused = (message: string, facts?: ErrorFacts) => invalid("invalid_discount", message, facts);
+
+export const discountNotFound = () => notFound("discount_not_found", "Discount not found, or it has ended.");
 
 export interface DiscountedUse {
   readonly account: AccountId;
@@ -25,14 +44,14 @@ export interface DiscountedUse {
   readonly surface: string;
 }
 
-export type DiscountWish = Omit<Discount, "id" | "effectiveFromMs"> & { readonly effectiveFromMs?: number };
+export type DiscountParams = Omit<Discount, "id" | "effectiveFromMs"> & { readonly effectiveFromMs?: number };
 
 export interface Discounts {
   /** In memory. */
   find(use: DiscountedUse, atMs: number): Discount | undefined;
-  /** Throws DiscountRefused. */
-  create(wish: DiscountWish, by?: PriceSetter): Promise<Discount>;
-  /** From now on it is given to nobody; what was billed with it stays. Throws DiscountNotFound. */
+  /** Throws discountRefused. */
+  create(request: DiscountParams, by?: PriceSetter): Promise<Discount>;
+  /** From now on it is given to nobody; what was billed with it stays. Throws discountNotFound. */
   end(id: string, by?: PriceSetter): Promise<void>;
   list(): Promise<readonly Discount[]>;
   refresh(): Promise<void>;
@@ -89,23 +108,27 @@ export function createDiscounts(deps: { readonly store: DiscountStore; readonly 
   let known: readonly Discount[] = [];
   return {
     find: (use, atMs) => (known.length === 0 ? undefined : discountFor(known, use, atMs)),
-    async create(wish, by) {
-      const effectiveFromMs = wish.effectiveFromMs ?? clock.unixMs();
-      if (!Number.isInteger(wish.basisPoints) || wish.basisPoints < 1 || wish.basisPoints > Number(wholeBasisPoints)) {
-        throw new DiscountRefused("A discount is between 0.01 and 100 per cent.", { param: "percent" });
+    async create(request, by) {
+      const effectiveFromMs = request.effectiveFromMs ?? clock.unixMs();
+      if (
+        !Number.isInteger(request.basisPoints) ||
+        request.basisPoints < 1 ||
+        request.basisPoints > Number(wholeBasisPoints)
+      ) {
+        throw discountRefused("A discount is between 0.01 and 100 per cent.", { param: "percent" });
       }
-      if (wish.name === "") throw new DiscountRefused("A discount needs a name: bills show it.", { param: "name" });
-      if (wish.effectiveToMs !== null && wish.effectiveToMs <= effectiveFromMs) {
-        throw new DiscountRefused("The discount ends before it begins. Give a later end.", { param: "effective_to" });
+      if (request.name === "") throw discountRefused("A discount needs a name: bills show it.", { param: "name" });
+      if (request.effectiveToMs !== null && request.effectiveToMs <= effectiveFromMs) {
+        throw discountRefused("The discount ends before it begins. Give a later end.", { param: "effective_to" });
       }
-      const discount: Discount = { ...wish, id: randomId(16), effectiveFromMs };
+      const discount: Discount = { ...request, id: randomId(16), effectiveFromMs };
       if (!(await deps.store.addDiscount(discount, by))) {
-        throw new DiscountRefused("There is no such account to give a discount to.", { param: "uid" });
+        throw discountRefused("There is no such account to give a discount to.", { param: "uid" });
       }
       return discount;
     },
     async end(id, by) {
-      if (!(await deps.store.endDiscount(id, by))) throw new DiscountNotFound();
+      if (!(await deps.store.endDiscount(id, by))) throw discountNotFound();
     },
     list: () => deps.store.discounts(),
     async refresh() {

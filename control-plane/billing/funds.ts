@@ -1,26 +1,50 @@
 // Money given to an account, by an operator or a payment. Every grant has a reference and counts once.
 import type { AccountId } from "../../proto/ids.ts";
 import { unreachable } from "../../proto/unreachable.ts";
-import { ServiceError } from "../service-error.ts";
-import type { BudgetFunds, CreditGrant, FundsStore } from "./store.ts";
+import { conflict, invalid, notFound } from "../service-error.ts";
 
-export class AccountWithoutFunds extends ServiceError {
-  readonly code = "account_not_found";
-  constructor() {
-    super("There is no such account.", { param: "uid" });
-  }
+export interface CreditGrant {
+  readonly account: AccountId;
+  /** Nano-USD; negative only for a correction. */
+  readonly amount: bigint;
+  readonly kind: "credit" | "topup" | "correction";
+  /** For people. */
+  readonly note: string;
+  /** Unique in the installation: the same grant again changes nothing. */
+  readonly reference: string;
+  /** A correction may take more than is left: nothing is admitted until it fits again. */
+  readonly mayGoBelowZero?: boolean;
 }
 
-export class CreditRefused extends ServiceError {
-  readonly code = "invalid_credit";
+export interface BudgetFunds {
+  /** Null: no limit. */
+  readonly limit: bigint | null;
+  readonly spent: bigint;
+  readonly leased: bigint;
 }
 
-export class CreditReferenceTaken extends ServiceError {
-  readonly code = "credit_reference_taken";
-  constructor() {
-    super("This reference was used for another grant. Choose a new one, or repeat the first grant unchanged.");
-  }
+export type CreditOutcome =
+  | { readonly kind: "granted"; readonly before: BudgetFunds; readonly funds: BudgetFunds }
+  /** The same grant stands already. */
+  | { readonly kind: "repeated"; readonly funds: BudgetFunds }
+  | { readonly kind: "unknown_account" }
+  | { readonly kind: "reference_taken" }
+  | { readonly kind: "below_zero"; readonly funds: BudgetFunds };
+
+export interface FundsStore {
+  /** With `by` an audit entry in the same transaction. Announces `limit`. */
+  grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<CreditOutcome>;
 }
+
+export const accountWithoutFunds = () => notFound("account_not_found", "Account not found.", { param: "uid" });
+
+export const creditRefused = (message: string) => invalid("invalid_credit", message);
+
+export const creditReferenceTaken = () =>
+  conflict(
+    "credit_reference_taken",
+    "This reference was already used for another grant. Use a new one, or repeat the first grant unchanged.",
+  );
 
 export interface Granted {
   /** False: the same grant was made before, and counts once. */
@@ -31,13 +55,13 @@ export interface Granted {
 export interface Funds {
   /**
    * Raises what the account may spend; a correction may lower it. `by` writes an audit entry in the same transaction. Throws
-   * AccountWithoutFunds, CreditRefused, CreditReferenceTaken, and what the store throws when the database is away.
+   * accountWithoutFunds, creditRefused, creditReferenceTaken, and what the store throws when the database is away.
    */
   grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<Granted>;
 }
 
 /** Above it a sum of grants could leave the range of the database's integers. */
-const mostNanoUsd = 10n ** 18n;
+const maxNanoUsd = 10n ** 18n;
 
 export function createFunds(deps: {
   readonly store: FundsStore;
@@ -46,12 +70,12 @@ export function createFunds(deps: {
 }): Funds {
   return {
     async grantCredit(grant, by) {
-      if (grant.amount === 0n) throw new CreditRefused("The amount is zero. Give an amount other than 0.");
+      if (grant.amount === 0n) throw creditRefused("The amount is zero. Give an amount other than 0.");
       if (grant.amount < 0n && grant.kind !== "correction") {
-        throw new CreditRefused("A negative amount is a correction. Make it one, or give a positive amount.");
+        throw creditRefused("A negative amount is a correction. Make it one, or give a positive amount.");
       }
-      if (grant.amount > mostNanoUsd || grant.amount < -mostNanoUsd) {
-        throw new CreditRefused("The amount is above USD 1,000,000,000. Give a smaller one.");
+      if (grant.amount > maxNanoUsd || grant.amount < -maxNanoUsd) {
+        throw creditRefused("The amount is above USD 1,000,000,000. Give a smaller one.");
       }
       const outcome = await deps.store.grantCredit(grant, by);
       switch (outcome.kind) {
@@ -61,11 +85,11 @@ export function createFunds(deps: {
         case "repeated":
           return { isNew: false, funds: outcome.funds };
         case "unknown_account":
-          throw new AccountWithoutFunds();
+          throw accountWithoutFunds();
         case "reference_taken":
-          throw new CreditReferenceTaken();
+          throw creditReferenceTaken();
         case "below_zero":
-          throw new CreditRefused(
+          throw creditRefused(
             "The account has spent more than this correction would leave. Take less, or say that it may go below zero: `may_go_below_zero`, `--below-zero` on the command line.",
           );
         default:

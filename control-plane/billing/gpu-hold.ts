@@ -38,7 +38,9 @@ export function spanAhead(nowMs: number): Span {
 export function holdAhead(found: FoundHold, gpus: number, nowMs: number): HoldVerdict {
   if (found.suspendReason !== null) return { kind: "refused", why: { kind: "suspended", reason: found.suspendReason } };
   const cover = spanAhead(nowMs);
-  const reserve = unsettled([...found.covered, cover], found.settledUntilMs).reduce(
+  // No later minute is settled, whatever an earlier version noted.
+  const settledUntilMs = Math.min(found.settledUntilMs, cover.fromMs + minuteMs);
+  const reserve = unsettled([...found.covered, cover], settledUntilMs).reduce(
     (sum, { fromMs, untilMs }) => sum + costOfMinutes(found.tariff, gpus, fromMs, untilMs),
     0n,
   );

@@ -9,21 +9,26 @@ export interface GpuMinute {
   readonly deployId: DeploymentId;
   readonly nodeEpoch: bigint;
   readonly startMs: number;
-  /** 1 to 60,000. */
+  /** Integer from 1 to 60,000. */
   readonly readyMs: number;
   readonly endedAtMs: number;
 }
 
-/** Undefined for every other record, and for one that no honest agent writes: then it has no account either. */
+/** Characters of an instance or deployment id: any other text, such as one with a zero byte, fails in PostgreSQL. */
+const idPattern = /^[\x21-\x7e]{1,200}$/;
+/** Largest time that a Date can hold. */
+const maxDateMs = 8.64e15;
+
+/** Returns undefined for a record of another kind, and for one that no honest agent writes. */
 export function readGpuMinute(wire: UsageRecord): GpuMinute | undefined {
   const instance = wire.instanceId as InstanceId;
   const startMs = Number(wire.admittedAtMs);
   const endedAtMs = Number(wire.endedAtMs);
   const readyMs = wire.readyMs ?? 0;
-  const isWhole = Number.isSafeInteger(startMs) && startMs >= 0 && startMs % minuteMs === 0;
-  if (!isWhole || wire.requestId !== gpuMinuteId(instance, startMs) || instance === "" || (wire.accountId ?? "") !== "")
-    return;
-  if (!(readyMs >= 1 && readyMs <= minuteMs) || wire.attempt !== 1) return;
+  if (![wire.instanceId, wire.deployId].every((id) => typeof id === "string" && idPattern.test(id))) return;
+  const isMinute = startMs >= 0 && startMs < maxDateMs && startMs % minuteMs === 0;
+  if (!isMinute || wire.requestId !== gpuMinuteId(instance, startMs) || wire.ticket !== undefined) return;
+  if (!Number.isSafeInteger(readyMs) || readyMs < 1 || readyMs > minuteMs || wire.attempt !== 1) return;
   if (!(endedAtMs > startMs && endedAtMs <= startMs + minuteMs) || !/^\d{1,18}$/.test(wire.nodeEpoch)) return;
   return {
     id: wire.requestId as RequestId,

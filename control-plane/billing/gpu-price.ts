@@ -1,8 +1,7 @@
 // What GPU time costs: price per GPU and hour, cut by the millisecond, rounded once per minute and instance. Pure.
 import { minuteMs } from "../../proto/gpu-minute.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
-import { type DiscountedUse, discountedRate, discountFor } from "./discounts.ts";
-import type { Discount } from "./store.ts";
+import { type Discount, type DiscountedUse, discountedRate, discountFor } from "./discounts.ts";
 
 export interface GpuPrice {
   readonly version: bigint;

@@ -24,16 +24,21 @@ export interface KnownMinute {
   readonly tariff: GpuTariff;
   readonly isCovered: boolean;
   readonly leaseId: LeaseId | undefined;
+  /** Unix ms at which its instance was created; the earliest it can have been where that is no longer known. */
+  readonly createdMs: number;
+  /** Unix ms at which its host reported that the instance was gone; undefined: it may still run. */
+  readonly endedMs: number | undefined;
 }
 
-/** Every method throws an Error with code `store_away` when PostgreSQL cannot be asked. */
+/** Every method throws DatabaseUnavailable. */
 export interface GpuTimeStore {
   /** In the order of `minutes`; undefined where no such instance of that deployment ran on `host`, who sent them. */
   lookUp(minutes: readonly GpuMinute[], host: HostId): Promise<readonly (KnownMinute | undefined)[]>;
-  /** Keeps minutes that nobody is billed for, to be looked into; each once. */
-  quarantine(minutes: readonly GpuMinute[], why: string): Promise<void>;
-  /** Their records are in the ledger: nothing is reserved for them any more. */
-  noteSettled(minutes: readonly GpuMinute[]): Promise<void>;
+  /**
+   * Stops reserving money for these minutes and all earlier ones of their instances: they are in the ledger. Never goes beyond
+   * what an instance holds, nor beyond the minute that contains `nowMs`.
+   */
+  noteSettled(minutes: readonly GpuMinute[], nowMs: number): Promise<void>;
   /** What an hour of `gpu` (a type, or the subject of another price by the hour) costs a deployment of `of`. */
   tariff(gpu: string, of: { readonly account: AccountId; readonly model: string }): Promise<GpuTariff>;
   /** Until when the instances are covered, of those that serve. */

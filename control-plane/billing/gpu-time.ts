@@ -1,20 +1,43 @@
 // Makes metered minutes of GPU time durable money. The agent knows how long, the control plane whose and at what price; a
 // minute that was not held in advance bills nobody. Safe to repeat: a minute of an instance is one row.
 import type { Logger } from "pino";
+import { bigintJson } from "../../proto/exact-json.ts";
+import { minuteMs } from "../../proto/gpu-minute.ts";
 import type { HostId, KeyId, ReplicaId } from "../../proto/ids.ts";
 import { freeOfCharge, nano } from "../../proto/money.ts";
+import { noUsage } from "../../proto/usage-record.ts";
+import { type Clock, systemClock } from "./clock.ts";
 import type { GpuMinute } from "./gpu-minute.ts";
 import { gpuCost, rateAt } from "./gpu-price.ts";
 import type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { moneyRules } from "./post.ts";
+import type { Quarantine } from "./quarantine.ts";
 import { recordKey, type SettledRecord } from "./record.ts";
+import type { QuarantineProblem } from "./refused-record.ts";
 import type { SettlementStore } from "./store.ts";
+
+/** Between the clocks of replicas, the database and the control-plane time of an agent. */
+const maxClockDifferenceMs = minuteMs;
+
+interface Doubt {
+  readonly problem: QuarantineProblem;
+  readonly why: string;
+}
+
+const unknownInstance: Doubt = {
+  problem: "unknown_instance",
+  why: "no such instance of that deployment ran on the host that sent it",
+};
+const outsideLife: Doubt = {
+  problem: "outside_life",
+  why: "the minute lies in the future, or before or after the life of the instance",
+};
 
 export interface GpuTime {
   /**
-   * True when all of them are in the ledger, now or before, or quarantined because the instance never ran on `host`, who
-   * sent them; never throws. Otherwise they are to be sent again.
+   * Returns true when each of them is in the ledger, now or before, or in quarantine: `host`, which sent it, never ran the
+   * instance, or not at that time. Otherwise all are to be sent again. Never throws.
    */
   settle(minutes: readonly GpuMinute[], host: HostId): Promise<boolean>;
 }
@@ -22,40 +45,51 @@ export interface GpuTime {
 export function createGpuTime(deps: {
   readonly store: GpuTimeStore;
   readonly settlement: Pick<SettlementStore, "settle">;
+  readonly quarantine: Quarantine;
   readonly metrics: BillingMetrics;
   readonly log: Logger;
+  readonly clock?: Clock;
 }): GpuTime {
   const { store, log, metrics } = deps;
-  let isAway = false;
+  const clock = deps.clock ?? systemClock;
+  let isUnavailable = false;
+
+  async function quarantine(minutes: readonly GpuMinute[], host: HostId, doubt: Doubt): Promise<void> {
+    if (minutes.length === 0) return;
+    const items = minutes.map((minute) => ({
+      requestId: minute.id,
+      attempt: 1,
+      ...doubt,
+      record: bigintJson(minute),
+    }));
+    const kept = await deps.quarantine.put(host, String(minutes[0]?.nodeEpoch), items);
+    if (kept.includes(false)) throw new Error("could not quarantine GPU time");
+  }
 
   async function write(minutes: readonly GpuMinute[], host: HostId): Promise<void> {
+    const nowMs = clock.unixMs();
     const known = await store.lookUp(minutes, host);
     const records = new Map<
       string,
-      { readonly record: SettledRecord; readonly gpu: string; readonly isCovered: boolean }
+      { readonly minute: GpuMinute; readonly record: SettledRecord; readonly gpu: string; readonly isCovered: boolean }
     >();
+    const strange: GpuMinute[] = [];
+    const impossible: GpuMinute[] = [];
     for (const [index, minute] of minutes.entries()) {
       const of = known[index];
-      if (of) records.set(minute.id, { record: asRecord(minute, of), gpu: of.gpu, isCovered: of.isCovered });
+      if (!of) strange.push(minute);
+      else if (!isWithinLife(minute, of, nowMs)) impossible.push(minute);
+      else records.set(minute.id, { minute, record: asRecord(minute, of), gpu: of.gpu, isCovered: of.isCovered });
     }
-    const strange = minutes.filter((_, index) => !known[index]);
-    if (strange.length > 0) {
-      await store.quarantine(strange, "no such instance of that deployment ran on the host that sent it");
-      log.error(
-        {
-          alert: "unknown_gpu_time",
-          host,
-          minutes: strange.length,
-          instances: [...new Set(strange.map((m) => m.instance))],
-        },
-        "GPU time of instances that never ran on the host that sent it is quarantined: nobody pays",
-      );
-    }
+    await quarantine(strange, host, unknownInstance);
+    await quarantine(impossible, host, outsideLife);
     if (records.size === 0) return;
     const all = [...records.values()];
     const facts = { records: all.map((one) => one.record), counts: [] };
     const { fresh, postings } = await deps.settlement.settle(facts, moneyRules);
-    await store.noteSettled(minutes.filter((_, index) => known[index]));
+    // A minute that nobody held money for must not end the hold of others.
+    const held = all.flatMap(({ minute, isCovered }) => (isCovered ? minute : []));
+    if (held.length > 0) await store.noteSettled(held, nowMs);
     for (const { record, gpu, isCovered } of all)
       if (isCovered && fresh.has(recordKey(record.requestId, 1)))
         metrics.gpuSecondsBilled.inc({ gpu }, record.gpuMs / 1000);
@@ -67,16 +101,26 @@ export function createGpuTime(deps: {
       if (minutes.length === 0) return true;
       try {
         await write(minutes, host);
-        if (isAway) log.info("GPU time is settled again");
-        isAway = false;
+        if (isUnavailable) log.info("GPU time is settled again");
+        isUnavailable = false;
         return true;
       } catch (error) {
-        if (!isAway) log.error({ err: error, minutes: minutes.length }, "GPU time was not settled; it comes again");
-        isAway = true;
+        if (!isUnavailable)
+          log.error({ err: error, minutes: minutes.length }, "GPU time was not settled; it comes again");
+        isUnavailable = true;
         return false;
       }
     },
   };
+}
+
+/**
+ * Whether the instance can have been ready in that minute. The first and the last minute of an instance are partial. An agent
+ * sends minutes of an outage days late.
+ */
+function isWithinLife({ startMs }: GpuMinute, of: KnownMinute, nowMs: number): boolean {
+  const latestMs = Math.min(nowMs, of.endedMs ?? nowMs) + maxClockDifferenceMs;
+  return startMs <= latestMs && startMs + minuteMs > of.createdMs - maxClockDifferenceMs;
 }
 
 function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
@@ -84,6 +128,7 @@ function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
   const rate = rateAt(of.tariff, minute.startMs);
   const cost = gpuCost(gpuMs, rate?.hourRate ?? 0n);
   return {
+    ...noUsage,
     requestId: minute.id,
     attempt: 1,
     admittedAtMs: minute.startMs,
@@ -98,10 +143,6 @@ function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
     nodeEpoch: minute.nodeEpoch,
     leaseIds: of.leaseId === undefined ? [] : [of.leaseId],
     hold: of.isCovered ? cost : nano(0n),
-    inputTokens: 0,
-    cachedInputTokens: 0,
-    outputTokens: 0,
-    reasoningTokens: 0,
     gpuMs,
     source: "engine",
     endReason: "stop",
@@ -109,8 +150,6 @@ function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
     rates: freeOfCharge,
     discountId: rate?.discountId ?? null,
     cost,
-    queueMs: 0,
-    firstByteMs: 0,
     totalMs: minute.readyMs,
   };
 }

@@ -14,24 +14,40 @@ export interface Purchase {
 /** Beyond this many slices of room the limit counts as far. */
 const farFactor = 4n;
 
+export interface GrantSizes {
+  /** Per scope. */
+  readonly amounts: readonly bigint[];
+  /**
+   * Smallest floor among the requests that do not fit, and the scope that lacks the money; null: all fit; undefined: no request
+   * waits.
+   */
+  readonly refusal: { readonly scope: number; readonly floor: bigint } | null | undefined;
+}
+
 /**
  * What to lease from each scope. Near a limit exactly what the requests take, so that the last cent is not stranded at a
  * replica that does not use it: full holds in order, a partial one down to its floor where no more is left.
  */
-export function grantSizes(scopes: readonly Purchase[], wants: readonly Want[], headroom: bigint): bigint[] {
+export function grantSizes(scopes: readonly Purchase[], wants: readonly Want[], headroom: bigint): GrantSizes {
   const left = scopes.map((scope) => (scope.room === undefined ? undefined : scope.free + scope.room));
   let total = 0n;
+  let refusedFloor: bigint | undefined;
   for (const want of wants) {
     const most = left.reduce<bigint>((least, some) => (some !== undefined && some < least ? some : least), want.full);
-    if (most < want.floor) continue;
+    if (most < want.floor) {
+      if (refusedFloor === undefined || want.floor < refusedFloor) refusedFloor = want.floor;
+      continue;
+    }
     total += most;
     for (const [i, some] of left.entries()) if (some !== undefined) left[i] = some - most;
   }
-  return scopes.map((scope) => {
+  const amounts = scopes.map((scope) => {
     const needed = total > scope.free ? total - scope.free : 0n;
     const isFar = scope.room === undefined || scope.room - needed >= headroom * farFactor;
     return isFar ? needed + headroom : needed;
   });
+  if (refusedFloor !== undefined) return { amounts, refusal: { scope: scarcest(scopes), floor: refusedFloor } };
+  return { amounts, refusal: wants.length > 0 ? null : undefined };
 }
 
 /** Which scope has the least to give, the first of equals; -1: none has a limit. */

@@ -26,9 +26,10 @@ export interface Hold {
   readonly expiresAtMs: number;
   /**
    * The agent's own figures came: keep `cost` until its record settles, give the rest back. `attempt` (1 when left out) is
-   * the attempt they are of: the record of an earlier one does not end the wait.
+   * the attempt they are of: the record of an earlier one does not end the wait. `overdue` is called once if no record is
+   * durable after 30 seconds or when this control plane stops.
    */
-  settle(cost: NanoUsd, attempt?: number): void;
+  settle(cost: NanoUsd, attempt?: number, overdue?: () => void): void;
   /** Nothing was started. */
   release(): void;
   /** Something may have run and no figures came: the whole hold stays until the record of `attempt` (or 1) is settled. */
@@ -38,7 +39,7 @@ export interface Hold {
 /**
  * Grants holds. Answers at once while the slices of every budget have room; otherwise waits for a grant (one database
  * transaction). Throws InsufficientFunds when even the floor does not fit, SpendingSuspended when the grant finds the account
- * suspended, BudgetStoreAway when the database is needed and away.
+ * suspended, DatabaseUnavailable when the database is needed and away.
  */
 export interface Budgets {
   hold(request: HoldRequest): Hold | Promise<Hold>;
@@ -48,10 +49,9 @@ export interface Budgets {
 export type UsedUp = BudgetScope["kind"] | "instances";
 
 export class InsufficientFunds extends ServiceError {
-  readonly code = "insufficient_quota";
   /** Without `usedUp`: which one it was is not known. */
   constructor(usedUp?: UsedUp) {
-    super(usedUp === undefined ? unknownLimit : sentences[usedUp]);
+    super("payment_required", "insufficient_quota", usedUp === undefined ? unknownLimit : sentences[usedUp]);
   }
 }
 
@@ -74,15 +74,5 @@ export class SpendingSuspended extends Error {
   constructor(reason: string) {
     super(`the account is suspended: ${reason}`);
     this.reason = reason;
-  }
-}
-
-export class BudgetStoreAway extends ServiceError {
-  readonly code = "store_away";
-  constructor(cause: unknown) {
-    super("The billing records cannot be reached at the moment. Try again in a few seconds.", {
-      cause,
-      retryAfterSeconds: 2,
-    });
   }
 }

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { AccountId } from "../../proto/ids.ts";
-import { ServiceError } from "../service-error.ts";
+import { notFound } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { dueOf, type Invoice, type InvoiceState, stateOf } from "./invoices.ts";
 import type { InvoiceStore, UsageLine } from "./store.ts";
@@ -15,22 +15,18 @@ export interface InvoicePage extends InvoiceView {
 }
 
 export interface InvoiceQueries {
-  /** Newest first. `startingAfter` is an invoice of the account; throws UnknownInvoice when it is not. */
+  /** Newest first. `startingAfter` is an invoice of the account; throws unknownInvoice when it is not. */
   list(
     account: AccountId,
     limit: number,
     startingAfter: string | undefined,
   ): Promise<{ readonly invoices: readonly InvoiceView[]; readonly hasMore: boolean }>;
-  /** Throws UnknownInvoice also for a wrong signature: ids are not told apart. */
+  /** Throws unknownInvoice also for a wrong signature: ids are not told apart. */
   page(invoiceId: string, signature: string): Promise<InvoicePage>;
 }
 
-export class UnknownInvoice extends ServiceError {
-  readonly code = "invoice_not_found";
-  constructor() {
-    super("There is no such invoice. Take its address from your list of invoices.");
-  }
-}
+export const unknownInvoice = () =>
+  notFound("invoice_not_found", "Invoice not found. Use a link from your list of invoices.");
 
 export function createInvoiceQueries(deps: {
   readonly store: InvoiceStore;
@@ -58,7 +54,7 @@ export function createInvoiceQueries(deps: {
   return {
     async list(account, limit, startingAfter) {
       const before = startingAfter === undefined ? undefined : await store.get(startingAfter);
-      if (startingAfter !== undefined && before?.account !== account) throw new UnknownInvoice();
+      if (startingAfter !== undefined && before?.account !== account) throw unknownInvoice();
       const found = await store.list(account, limit + 1, before?.month);
       return { invoices: await view(account, found.slice(0, limit)), hasMore: found.length > limit };
     },
@@ -66,10 +62,10 @@ export function createInvoiceQueries(deps: {
     async page(invoiceId, signature) {
       const given = Buffer.from(signature, "base64url");
       const wanted = sign(invoiceId);
-      if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) throw new UnknownInvoice();
+      if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) throw unknownInvoice();
       const invoice = await store.get(invoiceId);
       const [shown] = invoice ? await view(invoice.account, [invoice]) : [];
-      if (!shown) throw new UnknownInvoice();
+      if (!shown) throw unknownInvoice();
       return shown;
     },
   };

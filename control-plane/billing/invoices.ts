@@ -1,7 +1,6 @@
 // What an invoice says: a pure function of the ledger entries posted in its month. Nothing here looks at a clock or a store.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Month } from "./period.ts";
-import type { Owed } from "./store.ts";
 import { totalOf, type UsageLine } from "./usage-line.ts";
 
 const dayMs = 86_400_000;
@@ -21,6 +20,15 @@ export interface InvoiceDraft {
   readonly lines: readonly UsageLine[];
   readonly total: bigint;
   readonly dueAtMs: number;
+}
+
+export interface Owed {
+  /** Everything ever credited; null: the account has no limit. */
+  readonly credits: bigint | null;
+  /** Sum of the invoices that are paid. */
+  readonly paid: bigint;
+  /** The others, oldest first. */
+  readonly open: readonly Invoice[];
 }
 
 /** The month as it stood in the ledger. A month whose entries cancel out is an invoice of 0; one without entries has none. */

@@ -6,7 +6,7 @@ import type { Charges } from "./charges.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { dueOf, stateOf } from "./invoices.ts";
 import { monthOf, monthStartMs } from "./period.ts";
-import { reasonsOf, standingChanges } from "./standing.ts";
+import { factsOf, reasonsOf, standingChanges } from "./standing.ts";
 import type { Books, StandingDecision, StandingStore } from "./store.ts";
 
 const everyMs = 5_000;
@@ -56,14 +56,15 @@ export function createJudge(deps: {
     judge,
     round,
     async run(signal) {
-      let isAway = false;
+      let isUnavailable = false;
       while (!signal.aborted) {
         try {
           await round();
-          isAway = false;
+          isUnavailable = false;
         } catch (error) {
-          if (!isAway) log.warn({ err: error }, "accounts cannot be judged; it is tried again every few seconds");
-          isAway = true;
+          if (!isUnavailable)
+            log.warn({ err: error }, "accounts cannot be judged; it is tried again every few seconds");
+          isUnavailable = true;
         }
         await wait(everyMs, undefined, { signal }).catch(() => {});
       }
@@ -75,15 +76,8 @@ export function createJudge(deps: {
 export function decide({ money, owed, held }: Books, nowMs: number, leastDue: bigint): StandingDecision {
   const due = dueOf(owed, leastDue);
   const states = owed.open.map((invoice, i) => ({ id: invoice.id, ...stateOf(invoice, due[i] ?? 0n, nowMs) }));
-  const wanted = reasonsOf({
-    left: money.limit === null ? null : money.limit - money.spent,
-    monthlyLimit: money.monthlyLimit,
-    spentThisMonth: money.spentThisMonth,
-    overdueInvoices: states.filter((state) => state.status === "overdue").length,
-    cardFailed: money.cardFailed,
-    needsPaymentMethod: money.needsPaymentMethod,
-    hasPaymentMethod: money.hasPaymentMethod,
-  });
+  const overdue = states.filter((state) => state.status === "overdue").length;
+  const wanted = reasonsOf(factsOf(money, overdue));
   return {
     paidInvoices: states.filter((state) => state.status === "paid").map((state) => state.id),
     ...standingChanges(wanted, held),

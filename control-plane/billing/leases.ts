@@ -1,18 +1,14 @@
-// Holds for requests, inside slices of budgets leased from PostgreSQL (promises 2.2). INVARIANTS: a slice admits only before
-// its deadline on the monotonic clock; its free part never exceeds the database's `granted - settled` less what is held; an
-// ended request stays reserved until its record is durable, unless the agent never started it.
+// Holds for requests, inside slices of budgets leased from PostgreSQL (promises 2.2): renewal, return and sweep of leases.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { AccountId, LeaseId } from "../../proto/ids.ts";
+import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { HeldMoney, HoldEnds } from "./held-money.ts";
 import type { Budgets, Hold, HoldRequest } from "./hold.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { Purse } from "./purse.ts";
-import { freeOf, type Slice, type SliceTiming, sliceTiming } from "./slice.ts";
-import type { GiveBack, LeaseStore, Replica, ReturnReason } from "./store.ts";
-import { sweepExpired } from "./sweep.ts";
+import { type Part, type Slice, Slices, type SliceTiming, sliceTiming } from "./slices.ts";
+import type { LeaseStore, Replica, ReturnReason } from "./store.ts";
 
 export interface BudgetsDeps {
   readonly store: LeaseStore;
@@ -31,7 +27,7 @@ export interface RunningBudgets extends Budgets {
   start(): void;
   /** Gives back what nobody uses; what is held or not yet in the ledger stays leased until it is. */
   stop(): Promise<void>;
-  /** One round of renewals, look-ups and returns; `start` runs it every second. */
+  /** Runs one round of renewals, look-ups and returns; `start` repeats it every `tickMs`. */
   tick(): Promise<void>;
   /**
    * The limit or standing of an account or a budget (its id) changed: what is free of its slices goes back at once, and the
@@ -40,59 +36,23 @@ export interface RunningBudgets extends Budgets {
   recall(subject: string): void;
 }
 
-const lookUpAtOnce = 2_000;
-
 export function createBudgets(deps: BudgetsDeps): RunningBudgets {
   const { store, replica, log, metrics } = deps;
   const clock = deps.clock ?? systemClock;
   const timing: SliceTiming = { ...sliceTiming, ...deps.timing };
-  const slices = new Map<LeaseId, Slice>();
+  const slices = new Slices(clock, timing);
   const purses = new Map<AccountId, Purse>();
-  /** Ended, their record not known to be durable. */
-  /** A job that runs again holds a second time under its one request id while the first hold still waits. */
-  const unrecorded = new Set<HeldMoney>();
   const stopping = new AbortController();
   let loop: Promise<void> | undefined;
-  let openHolds = 0;
-  let openAmount = 0n;
   let sweptAtMs = clock.monotonicMs();
-  let isAway = false;
+  let isUnavailable = false;
+  /** Monotonic ms of the first tick in a row that reached the database; undefined after a failed one. */
+  let reachableSinceMs: number | undefined = clock.monotonicMs();
   /** Returns run one after another. */
   let returning: Promise<unknown> = Promise.resolve();
 
-  const closed = (held: HeldMoney) => {
-    openHolds -= 1;
-    openAmount -= held.amount;
-  };
-  const ends: HoldEnds = {
-    nowMs: () => clock.monotonicMs(),
-    freed: closed,
-    unrecorded(held) {
-      closed(held);
-      unrecorded.add(held);
-    },
-  };
-  const purseDeps = {
-    store,
-    replica,
-    clock,
-    timing,
-    metrics,
-    slices,
-    ends,
-    opened(held: HeldMoney) {
-      openHolds += 1;
-      openAmount += held.amount;
-    },
-    refillFailed: (error: unknown) => away(error),
-    reclaim,
-  };
-  metrics.watchHolds(() => ({
-    holds: openHolds + unrecorded.size,
-    holdAmount: [...unrecorded].reduce((sum, held) => sum + held.reserved, openAmount),
-    leases: slices.size,
-    leased: [...slices.values()].reduce((sum, slice) => sum + slice.granted - slice.settled, 0n),
-  }));
+  const purseDeps = { store, replica, clock, timing, metrics, slices, refillFailed: unavailable, reclaim };
+  metrics.watchHolds(() => slices.figures);
 
   function hold(request: HoldRequest): Hold | Promise<Hold> {
     if (request.full === 0n) return freeHold(clock.unixMs() + timing.ttlMs);
@@ -106,83 +66,45 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
 
   async function tick(): Promise<void> {
     const nowMs = clock.monotonicMs();
-    const canReach = await attempt(() => sync(nowMs));
+    const canReach = await attempt(sync);
+    reachableSinceMs = canReach ? (reachableSinceMs ?? nowMs) : undefined;
+    // During an outage every record is late. After it the agents get the full time to send theirs again.
+    if (reachableSinceMs !== undefined && nowMs - reachableSinceMs >= timing.overdueMs)
+      slices.reportOverdue(nowMs - timing.overdueMs);
     forgetOld(nowMs);
-    // A return whose outcome is unknown is lost to this replica until the next renewal: while PostgreSQL is away, keep it.
+    // The amount of a return whose outcome is unknown is lost until the next renewal: keep it while PostgreSQL has an outage.
     if (canReach) await attempt(() => giveBack(idleParts(nowMs), "idle"));
     for (const [account, purse] of purses) if (purse.isEmpty) purses.delete(account);
     if (nowMs - sweptAtMs < timing.sweepEveryMs) return;
     sweptAtMs = nowMs;
     await attempt(() => store.touchReplica(replica));
-    await attempt(() => sweepExpired(deps, timing.sweepGraceMs));
+    await attempt(sweepExpired);
   }
 
-  /** Renews what is due, and everything that has requests to look up: a record counts together with its lease's figure. */
-  async function sync(sentAtMs: number): Promise<void> {
-    const asked = [...unrecorded].slice(0, lookUpAtOnce);
-    const due = [...slices.values()].filter(
-      (slice) => slice.unrecorded > 0 || isIdle(slice, sentAtMs) || sentAtMs - slice.renewedAtMs >= timing.renewEveryMs,
-    );
-    if (due.length === 0) return;
-    const before = new Map(due.map((slice) => [slice, slice.moves > 0 ? undefined : slice.moved]));
-    const found = await store.sync(
-      replica,
-      due.map((slice) => slice.leaseId),
-      asked.map((held) => held.requestId),
-      timing.ttlMs,
-    );
-    const states = new Map(found.leases.map((state) => [state.leaseId, state]));
-    for (const slice of due) {
-      const state = states.get(slice.leaseId);
-      if (!state) {
-        // Closed by another replica's sweep while this one was away: it may hold nothing any more.
-        purses.get(slice.account)?.retire(slice);
-        slices.delete(slice.leaseId);
-        continue;
-      }
-      slice.settled = state.settled;
-      if (before.get(slice) === slice.moved && slice.moves === 0) slice.granted = state.granted;
-      slice.deadlineMs = sentAtMs + timing.ttlMs;
-      slice.renewedAtMs = sentAtMs;
-    }
-    for (const held of asked) {
-      unrecorded.delete(held);
-      if ((found.recorded.get(held.requestId) ?? 0) >= held.attempt) held.drop();
-      // To the end of the line, so that one that never comes does not keep others from being asked about.
-      else if (held.slices.some((slice) => slices.has(slice.leaseId))) unrecorded.add(held);
-    }
-    if (isAway) log.info("leases are renewed again");
-    isAway = false;
+  async function sync(): Promise<void> {
+    const isRenewed = await slices.renew((leases, requests) => store.sync(replica, leases, requests, timing.ttlMs));
+    if (!isRenewed) return;
+    if (isUnavailable) log.info("leases are renewed again");
+    isUnavailable = false;
   }
 
-  /** Retires slices of great age, and lets go of those whose last records never came: they expire and the sweep decides. */
   function forgetOld(nowMs: number): void {
-    for (const slice of slices.values()) {
-      if (!slice.isRetired && nowMs - slice.bornAtMs >= timing.maxAgeMs) purses.get(slice.account)?.retire(slice);
-      const isForgotten = slice.isRetired && slice.openHolds === 0 && nowMs - slice.usedAtMs >= timing.forgetMs;
-      if (!isForgotten || slice.unrecorded === 0) continue;
-      metrics.holdsExpired.inc(slice.unrecorded);
-      log.warn(
-        { lease: slice.leaseId, account: slice.account, requests: slice.unrecorded },
-        "usage records never came",
-      );
-      slices.delete(slice.leaseId);
+    for (const { slice, missing } of slices.forgetOld(nowMs)) {
+      metrics.holdsExpired.inc(missing);
+      log.warn({ lease: slice.leaseId, account: slice.account, requests: missing }, "usage records never came");
     }
   }
 
-  const isIdle = (slice: Slice, nowMs: number) => slice.isRetired || nowMs - slice.usedAtMs >= timing.idleMs;
-
-  function idleParts(nowMs: number): [Slice, bigint][] {
-    return [...slices.values()].flatMap((slice): [Slice, bigint][] => {
+  function idleParts(nowMs: number): Part[] {
+    return [...slices].flatMap((slice): Part[] => {
       if (slice.moves > 0) return [];
-      const idle = isIdle(slice, nowMs);
-      const amount = idle ? freeOf(slice) : (purses.get(slice.account)?.excess(slice, nowMs) ?? 0n);
-      const isDone = idle && slice.openHolds === 0 && slice.unrecorded === 0;
-      return amount > 0n || isDone ? [[slice, amount > 0n ? amount : 0n]] : [];
+      const isIdle = slice.isIdle(nowMs);
+      const amount = isIdle ? atLeastZero(slice.free) : (purses.get(slice.account)?.excess(slice, nowMs) ?? 0n);
+      return amount > 0n || (isIdle && !slice.hasHolds) ? [[slice, amount]] : [];
     });
   }
 
-  /** What retired slices of the account still have, before anybody is told that there is no money. */
+  /** Returns the free part of the account's retired slices, so that a grant can use it before a request is refused. */
   async function reclaim(account: AccountId): Promise<void> {
     await returning.catch(() => {});
     await giveBack(
@@ -191,43 +113,39 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
     );
   }
 
-  const freeParts = (isWanted: (slice: Slice) => boolean): [Slice, bigint][] =>
-    [...slices.values()]
-      .filter((slice) => slice.moves === 0 && isWanted(slice) && freeOf(slice) > 0n)
-      .map((slice) => [slice, freeOf(slice)]);
+  const freeParts = (isMeant: (slice: Slice) => boolean): Part[] =>
+    [...slices]
+      .filter((slice) => slice.moves === 0 && isMeant(slice) && slice.free > 0n)
+      .map((slice) => [slice, slice.free]);
 
-  function giveBack(parts: readonly [Slice, bigint][], why: ReturnReason): Promise<void> {
+  function giveBack(parts: readonly Part[], why: ReturnReason): Promise<void> {
     if (parts.length === 0) return Promise.resolve();
-    const given = returnToStore(parts, why);
+    const given = slices
+      .giveBack(parts, (items) => store.giveBack(replica, items, why))
+      .then((closedCount) => {
+        if (closedCount > 0) metrics.leaseReturns.inc({ why }, closedCount);
+      });
     returning = given.catch(() => {});
     return given;
   }
 
-  async function returnToStore(parts: readonly [Slice, bigint][], why: ReturnReason): Promise<void> {
-    const items = parts.map(([slice, amount]): GiveBack => {
-      // Taken out of memory first: a request that comes meanwhile must not be promised it.
-      slice.granted -= amount;
-      slice.moves += 1;
-      const mayClose = slice.openHolds === 0 && slice.unrecorded === 0;
-      return { leaseId: slice.leaseId, budgetId: slice.budget.budgetId, amount, mayClose };
-    });
-    try {
-      const given = new Map((await store.giveBack(replica, items, why)).map((back) => [back.leaseId, back]));
-      for (const [slice, amount] of parts) {
-        const back = given.get(slice.leaseId);
-        if (back && !back.isClosed) slice.granted += amount - back.given;
-        else {
-          purses.get(slice.account)?.retire(slice);
-          slices.delete(slice.leaseId);
-        }
-        if (back?.isClosed) metrics.leaseReturns.inc({ why });
-      }
-    } finally {
-      for (const [slice] of parts) {
-        slice.moves -= 1;
-        slice.moved += 1;
-      }
-    }
+  /**
+   * Returns the leases that no replica renews any more, once no agent reports a request in flight or an unacknowledged record
+   * on them: their record, if it ever comes, would find the money sold.
+   */
+  async function sweepExpired(): Promise<void> {
+    const expired = await store.expiredLeases(timing.sweepGraceMs);
+    if (expired.length === 0) return;
+    const open = await deps.openLeaseIds();
+    if (!open) return;
+    const unheld = expired.filter((leaseId) => !open.has(leaseId));
+    if (unheld.length === 0) return;
+    const voided = (await deps.voidedLeases?.()) ?? new Map<string, string>();
+    const closed = await store.closeExpired(unheld, timing.sweepGraceMs, voided);
+    metrics.released.inc({ what: "lease" }, closed.filter(({ leaseId }) => voided.has(leaseId)).length);
+    for (const { leaseId, given } of closed)
+      log.info({ lease: leaseId, given: String(given) }, "expired lease returned");
+    metrics.leaseReturns.inc({ why: "dead" }, closed.length);
   }
 
   async function attempt(step: () => Promise<unknown>): Promise<boolean> {
@@ -235,14 +153,14 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
       await step();
       return true;
     } catch (error) {
-      away(error);
+      unavailable(error);
       return false;
     }
   }
 
-  function away(error: unknown): void {
-    if (!isAway) log.warn({ err: error }, "budgets cannot reach the database; slices last until their deadline");
-    isAway = true;
+  function unavailable(error: unknown): void {
+    if (!isUnavailable) log.warn({ err: error }, "budgets cannot reach the database; slices last until their deadline");
+    isUnavailable = true;
   }
 
   async function run(): Promise<void> {
@@ -261,19 +179,22 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
     async stop() {
       stopping.abort();
       await loop;
+      // A grant that comes after the return would stay leased until its lease expires.
+      await Promise.all([...purses.values()].map((purse) => purse.granted()));
       await returning;
-      await attempt(() => sync(clock.monotonicMs()));
-      for (const slice of slices.values()) purses.get(slice.account)?.retire(slice);
+      await attempt(sync);
+      slices.reportOverdue(Number.POSITIVE_INFINITY);
+      slices.retire(() => true);
       await attempt(() =>
         giveBack(
-          [...slices.values()].map((slice) => [slice, atLeastZero(freeOf(slice))]),
+          [...slices].map((slice) => [slice, atLeastZero(slice.free)]),
           "shutdown",
         ),
       );
     },
     recall(subject) {
       const isMeant = (slice: Slice) => slice.account === subject || slice.budget.budgetId === subject;
-      for (const slice of slices.values()) if (isMeant(slice)) purses.get(slice.account)?.retire(slice);
+      slices.retire(isMeant);
       for (const purse of purses.values()) purse.forgetRefusals();
       void attempt(() => giveBack(freeParts(isMeant), "idle"));
     },

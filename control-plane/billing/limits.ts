@@ -1,15 +1,11 @@
 import type { AccountId, KeyId } from "../../proto/ids.ts";
-import { ServiceError } from "../service-error.ts";
+import { notFound } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { accountMonthBudget, keyMonthBudget } from "./scopes.ts";
 import type { Doer, KeyLimit, LimitStore } from "./store.ts";
 
-export class LimitedKeyNotFound extends ServiceError {
-  readonly code = "api_key_not_found";
-  constructor() {
-    super("There is no such API key in your account. `GET /v1/api-tokens` lists its keys.");
-  }
-}
+export const limitedKeyNotFound = () =>
+  notFound("api_key_not_found", "API key not found. `GET /v1/api-tokens` lists your keys.");
 
 export interface Limits {
   /** Nano-USD per UTC month; null: none. */
@@ -17,7 +13,7 @@ export interface Limits {
   /** Effective on every replica in under two seconds; null removes it. */
   setAccount(account: AccountId, limit: bigint | null, by: Doer): Promise<void>;
   ofKeys(account: AccountId): Promise<readonly KeyLimit[]>;
-  /** Throws LimitedKeyNotFound, also for another account's key. */
+  /** Throws limitedKeyNotFound, also for another account's key. */
   setKey(account: AccountId, key: KeyId, limit: bigint | null, by: Doer): Promise<void>;
 }
 
@@ -38,7 +34,7 @@ export function createLimits(deps: {
     ofKeys: (account) => store.keyLimits(account, (key) => keyMonthBudget(key, clock.unixMs())),
     async setKey(account, key, limit, by) {
       if (!(await store.setLimit({ account, key }, limit, keyMonthBudget(key, clock.unixMs()), by)))
-        throw new LimitedKeyNotFound();
+        throw limitedKeyNotFound();
     },
   };
 }

@@ -1,14 +1,17 @@
 // Attempts whose usage record never comes. The gateway's count bills them once their host has been silent for a minute, or has
 // been back for one with another agent that says nothing of them; one that lives on and has said nothing for a day never will,
 // and the customer owes nothing for it.
+
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { costOf, nano } from "../../proto/money.ts";
+import { noUsage } from "../../proto/usage-record.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { DeliveredCount, LostAttempt } from "./delivered.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { moneyRules } from "./post.ts";
 import { asDelivered, type SettledRecord } from "./record.ts";
+import { isOutage } from "./settle.ts";
 import type { CountStore, OpenCount, SettlementStore } from "./store.ts";
 
 export interface LostAttempts {
@@ -64,7 +67,7 @@ export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
         );
       } else if (clock.unixMs() - count.reportedAtMs >= voidMs) await release(count);
     } catch (error) {
-      if (error instanceof Error && "code" in error && error.code === "store_away") throw error;
+      if (isOutage(error)) throw error;
       // One that cannot be written must not hold up the others.
       deps.log.error({ err: error, requestId, attempt }, "a lost attempt was not settled; it is tried again");
     }
@@ -107,6 +110,7 @@ function lostRecord(count: DeliveredCount, lost: LostAttempt): SettledRecord {
   const { requestId, attempt, account, leaseIds, hold } = count;
   const { host: _, brokeAtMs: __, ...known } = lost;
   return {
+    ...noUsage,
     ...known,
     requestId,
     attempt,
@@ -115,15 +119,9 @@ function lostRecord(count: DeliveredCount, lost: LostAttempt): SettledRecord {
     hold,
     endedAtMs: lost.admittedAtMs,
     nodeEpoch: 0n,
-    cachedInputTokens: 0,
-    outputTokens: 0,
-    reasoningTokens: 0,
-    gpuMs: 0,
+    cachedInputTokens: lost.cachedInputTokens ?? 0,
     source: "counted",
     endReason: "lost",
     cost: nano(costOf({ input: lost.inputTokens, cachedInput: 0, output: 0 }, lost.rates)),
-    queueMs: 0,
-    firstByteMs: 0,
-    totalMs: 0,
   };
 }

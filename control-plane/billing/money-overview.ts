@@ -10,6 +10,8 @@ export interface MoneyOverview {
   readonly openLeases: number;
   /** What the installation bore itself in the last hour: work that no customer could be charged for. */
   readonly lossOfHour: bigint;
+  /** Usage records that wait for an operator. */
+  readonly quarantined: number;
   readonly suspended: readonly { readonly reason: string; readonly accounts: number }[];
   /** Of this month (UTC), the largest first. */
   readonly spenders: readonly Spender[];

@@ -2,7 +2,8 @@ import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { draftInvoice } from "./invoices.ts";
-import { monthName, monthOf, monthStartMs } from "./period.ts";
+import { type Month, monthName, monthOf, monthStartMs } from "./period.ts";
+import { isOutage } from "./settle.ts";
 import type { InvoiceStore } from "./store.ts";
 
 /** Entries go by time of posting, so nothing comes late; the hours cover transactions and clocks that were slow. */
@@ -10,7 +11,10 @@ const closeAfterMs = 3 * 3_600_000;
 const page = 200;
 
 export interface MonthClosing {
-  /** Makes the invoices of every month that ended long enough ago. Idempotent; several replicas may run it at once. */
+  /**
+   * Makes the invoices of every month that ended long enough ago. Idempotent; several replicas may run it at once. An account whose
+   * invoice fails holds up no other: its month stays open, with the following ones, and is tried again at the next run.
+   */
   closeMonths(): Promise<number>;
 }
 
@@ -26,20 +30,47 @@ export function createMonthClosing(deps: {
 
   async function closeMonths(): Promise<number> {
     let made = 0;
-    for (;;) {
-      const month = await store.nextOpenMonth();
-      const nowMs = clock.unixMs();
-      if (month === undefined || nowMs < monthStartMs(month + 1) + closeAfterMs) return made;
-      for (;;) {
-        const accounts = await store.unclosed(month, page);
-        if (accounts.length === 0) break;
-        for (const account of accounts) {
-          if (await store.close(account, month, (lines, dueDays) => draftInvoice(lines, dueDays, nowMs))) made += 1;
-          await deps.onClosed?.(account);
-        }
-      }
+    let hasFailed = false;
+    const first = await store.nextOpenMonth();
+    const nowMs = clock.unixMs();
+    if (first === undefined) return 0;
+    for (let month = first; nowMs >= monthStartMs(month + 1) + closeAfterMs; month++) {
+      const { invoices, failed } = await closeMonth(month, nowMs);
+      made += invoices;
+      hasFailed ||= failed.length > 0;
+      // Months are closed in order: whatever reads `through` counts on every earlier one.
+      if (hasFailed) continue;
       await store.markClosed(month);
-      log.info({ month: monthName(month), next: monthName(monthOf(nowMs)), invoices: made }, "month closed");
+      log.info({ month: monthName(month), next: monthName(monthOf(nowMs)), invoices }, "month closed");
+    }
+    return made;
+  }
+
+  async function closeMonth(month: Month, nowMs: number) {
+    const failed: AccountId[] = [];
+    let invoices = 0;
+    for (;;) {
+      const accounts = await store.unclosed(month, page, failed);
+      if (accounts.length === 0) return { invoices, failed };
+      for (const account of accounts) {
+        try {
+          if (await store.close(account, month, (lines, dueDays) => draftInvoice(lines, dueDays, nowMs))) invoices += 1;
+        } catch (error) {
+          if (isOutage(error)) throw error;
+          failed.push(account);
+          log.error(
+            { err: error, alert: "invoice_failed", account, month: monthName(month) },
+            "could not make an invoice",
+          );
+          continue;
+        }
+        await deps.onClosed?.(account).catch((error) => {
+          log.warn(
+            { err: error, account },
+            "could not judge an account after its month was closed; it is judged again",
+          );
+        });
+      }
     }
   }
 

@@ -1,35 +1,28 @@
 // How money comes in: pages of the provider, top-up settings, terms, and the provider's messages.
 import type { AccountId } from "../../proto/ids.ts";
-import { ServiceError } from "../service-error.ts";
+import { type ErrorFacts, invalid, notFound } from "../service-error.ts";
 import type { Charges } from "./charges.ts";
 import { nanoPerCent, type PaymentProvider } from "./payments.ts";
 import type { BillingSettingsStore, Doer, Terms, TopupSettings } from "./store.ts";
 
-export class TopupRefused extends ServiceError {
-  readonly code = "topup_refused";
-}
+export const topupRefused = (message: string, facts?: ErrorFacts) => invalid("topup_refused", message, facts);
 
-export class BilledAccountGone extends ServiceError {
-  readonly code = "account_not_found";
-  constructor() {
-    super("There is no such account, or it was deleted.");
-  }
-}
+export const billedAccountGone = () => notFound("account_not_found", "Account not found.");
 
 export interface Paying {
   readonly providerName: PaymentProvider["name"];
-  /** Where a person changes card and address. Throws PaymentProviderAway, BilledAccountGone. */
+  /** Where a person changes card and address. Throws paymentProviderUnavailable, billedAccountGone. */
   portal(account: AccountId, returnUrl: string): Promise<string>;
   /** The page on which `cents` are paid; null: the operator was asked to credit them. */
   addFunds(account: AccountId, cents: number, returnUrl: string): Promise<string | null>;
-  /** Throws TopupRefused. */
+  /** Throws topupRefused. */
   setTopup(account: AccountId, topup: TopupSettings, by: Doer): Promise<void>;
-  /** Throws BilledAccountGone. */
+  /** Throws billedAccountGone. */
   terms(account: AccountId): Promise<Terms>;
   setTerms(account: AccountId, terms: Terms, by: Doer): Promise<void>;
   /** Nano-USD by request, of the account's own. Unknown ones, and those not settled yet, are missing. */
   requestCosts(account: AccountId, ids: readonly string[]): Promise<ReadonlyMap<string, bigint>>;
-  /** Takes in a message of the provider. Throws BadPaymentEvent, NoPaymentEvents. */
+  /** Takes in a message of the provider. Throws badPaymentEvent, noPaymentEvents. */
   takeEvent(body: Buffer, signature: string): Promise<void>;
 }
 
@@ -43,7 +36,7 @@ export function createPaying(deps: {
 
   async function customerOf(account: AccountId): Promise<string | null> {
     const known = await store.customer(account);
-    if (!known) throw new BilledAccountGone();
+    if (!known) throw billedAccountGone();
     if (known.customer !== null) return known.customer;
     const made = await provider.openCustomer(account, known.email);
     if (made !== null) await store.setCustomer(account, made);
@@ -63,7 +56,7 @@ export function createPaying(deps: {
 
     async setTopup(account, topup, by) {
       if (topup.isOn && topup.amount < BigInt(provider.leastCents) * nanoPerCent)
-        throw new TopupRefused(
+        throw topupRefused(
           `A top-up needs an amount of at least ${provider.leastCents} cents. Give \`amount\` in cents, or switch it off with \`enabled\`.`,
           { param: "amount" },
         );
@@ -73,12 +66,12 @@ export function createPaying(deps: {
 
     async terms(account) {
       const terms = await store.terms(account);
-      if (!terms) throw new BilledAccountGone();
+      if (!terms) throw billedAccountGone();
       return terms;
     },
 
     async setTerms(account, terms, by) {
-      if (!(await store.setTerms(account, terms, by))) throw new BilledAccountGone();
+      if (!(await store.setTerms(account, terms, by))) throw billedAccountGone();
       await judge(account);
     },
 

@@ -1,15 +1,11 @@
 // What the pages of money need to be remembered. store/usage-store.ts and store/invoice-store.ts keep it.
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
-import type { Unmade } from "./charge-amounts.ts";
-import type { Invoice, InvoiceDraft } from "./invoices.ts";
+import type { CreditGrant } from "./funds.ts";
+import type { Invoice, InvoiceDraft, Owed } from "./invoices.ts";
 import type { Month } from "./period.ts";
-import type { BookedReason, HeldReason } from "./standing.ts";
-import type { CreditGrant } from "./store.ts";
 import type { UsageLine } from "./usage-line.ts";
 
-export type { Unmade } from "./charge-amounts.ts";
-export type { Invoice, InvoiceDraft } from "./invoices.ts";
-export type { BookedReason, HeldReason } from "./standing.ts";
+export type { Invoice, InvoiceDraft, Owed } from "./invoices.ts";
 export type { LineDiscount, PricingType, UsageLine } from "./usage-line.ts";
 
 export interface UsageScope {
@@ -49,8 +45,8 @@ export interface UsageStore {
 export interface InvoiceStore {
   /** The first month that is not closed yet and has entries, or undefined when the ledger is empty. */
   nextOpenMonth(): Promise<Month | undefined>;
-  /** Some accounts with entries in the month and no invoice of it. */
-  unclosed(month: Month, limit: number): Promise<readonly AccountId[]>;
+  /** Some accounts, others than `except`, with entries in the month and no invoice of it. */
+  unclosed(month: Month, limit: number, except: readonly AccountId[]): Promise<readonly AccountId[]>;
   /**
    * One transaction: reads the month's lines, keeps what `draft` makes of them and moves the total from customer_spent to
    * platform_revenue. False when there was an invoice already, or nothing to invoice.
@@ -68,13 +64,12 @@ export interface InvoiceStore {
   owed(account: AccountId): Promise<Owed>;
 }
 
-export interface Owed {
-  /** Everything ever credited; null: the account has no limit. */
-  readonly credits: bigint | null;
-  /** Sum of the invoices that are paid. */
-  readonly paid: bigint;
-  /** The others, oldest first. */
-  readonly open: readonly Invoice[];
+/** A request that a budget refused, with what the budget has now. */
+export interface BudgetRefusal {
+  /** Least that the request needed. */
+  readonly floor: bigint;
+  /** Neither spent nor set aside for other requests. */
+  readonly available: bigint;
 }
 
 /** What the books say about one account, in nano-USD. */
@@ -88,6 +83,10 @@ export interface AccountMoney {
   readonly monthlyLimit: bigint | null;
   /** 0 for an account without a monthly limit: nobody asks. */
   readonly spentThisMonth: bigint;
+  /** Of the account's funds. */
+  readonly refusal: BudgetRefusal | null;
+  /** Of the monthly limit. */
+  readonly monthRefusal: BudgetRefusal | null;
   readonly suspendReason: string | null;
   readonly hasEmail: boolean;
   readonly needsPaymentMethod: boolean;
@@ -143,6 +142,13 @@ export interface OnFile {
  */
 export type FailureCause = "card" | "nothing_on_file" | "person" | "nobody";
 
+/** Orders in a row that came to nothing and nobody's fault: the provider never made a payment, or never ended it. */
+export interface Unmade {
+  readonly count: number;
+  /** Since the last of them ended. */
+  readonly agoMs: number;
+}
+
 export interface ChargeStore {
   /**
    * Undefined when the account has a top-up in flight, or the invoice a charge, or when `amountOf` answers 0 or less. It reads
@@ -173,6 +179,15 @@ export interface ChargeStore {
   requested(): Promise<readonly Charge[]>;
   /** A payment method that was not there before also clears the failures of the one before. */
   onFile(customer: string, found: OnFile): Promise<void>;
+}
+
+/** Those that follow from the books; `admin` is the operator's own. */
+export type BookedReason = "balance" | "limit-reached" | "overdue-invoices" | "bad-cc" | "payment-method";
+
+export interface HeldReason {
+  readonly reason: string;
+  /** Given by Stoker, not by a person: what a person decided is theirs to lift. */
+  readonly isOurs: boolean;
 }
 
 export interface StandingStore {

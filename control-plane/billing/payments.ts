@@ -1,7 +1,7 @@
 // The port to whoever takes the money. control-plane/payments/ has the adapters: `manual` (the operator) and `stripe`.
 import type { AccountId } from "../../proto/ids.ts";
-import { ServiceError } from "../service-error.ts";
-import type { OnFile } from "./store.ts";
+import { badRequest, notFound, unavailable } from "../service-error.ts";
+import type { OnFile } from "./payment-store.ts";
 
 export interface ChargeOrder {
   readonly account: AccountId;
@@ -23,7 +23,7 @@ export type ChargeOutcome =
   /** A person decides: the request stands in a list until then. */
   | { readonly kind: "requested" };
 
-/** Every method throws PaymentProviderAway when the provider could not be asked; a charge may then have been made or not. */
+/** Every method throws paymentProviderUnavailable when the provider could not be asked; a charge may then have been made or not. */
 export interface PaymentProvider {
   readonly name: "manual" | "stripe";
   /** Less is not taken; at least 1. */
@@ -44,7 +44,7 @@ export interface PaymentProvider {
   outcomeOf(paymentId: string): Promise<ChargeOutcome>;
   /** What became of an order whose answer nobody heard, whenever that was; undefined: no payment was made for it. */
   find(order: ChargeOrder & { readonly orderedAtMs: number }): Promise<ChargeOutcome | undefined>;
-  /** What a signed message of the provider says. Throws BadPaymentEvent. */
+  /** What a signed message of the provider says. Throws badPaymentEvent. */
   readEvent(body: Buffer, signature: string): PaymentEvent;
 }
 
@@ -67,29 +67,20 @@ export type PaymentNews =
   /** Card or address changed. */
   | { readonly kind: "on_file"; readonly customer: string };
 
-export class PaymentProviderAway extends ServiceError {
-  readonly code = "payment_provider_away";
-  constructor(cause: unknown) {
-    super("The payment provider cannot be reached at the moment. Nothing is lost; try again in a minute.", {
-      cause,
-      retryAfterSeconds: 60,
-    });
-  }
-}
+export const paymentProviderUnavailable = (cause: unknown) =>
+  unavailable("payment_provider_away", "The payment provider is unavailable. Try again in a minute.", {
+    cause,
+    retryAfterSeconds: 60,
+  });
 
 /** An event that was not signed by the provider, or that cannot be read. */
-export class BadPaymentEvent extends ServiceError {
-  readonly code = "bad_payment_event";
-  constructor(cause?: unknown) {
-    super("The event is not signed with this installation's webhook secret.", { cause });
-  }
-}
+export const badPaymentEvent = (cause?: unknown) =>
+  badRequest("bad_payment_event", "The event is not signed with this installation's webhook secret.", { cause });
 
-export class NoPaymentEvents extends ServiceError {
-  readonly code = "no_payment_events";
-  constructor() {
-    super("This installation takes no payment events. Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to use Stripe.");
-  }
-}
+export const noPaymentEvents = () =>
+  notFound(
+    "no_payment_events",
+    "This installation accepts no payment events. Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to use Stripe.",
+  );
 
 export const nanoPerCent = 10_000_000n;

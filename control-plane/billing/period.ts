@@ -1,9 +1,8 @@
 // Billing periods: UTC months, written `YYYY.MM`. Pure.
-import { ServiceError } from "../service-error.ts";
+import { type ErrorFacts, invalid } from "../service-error.ts";
 
-export class BadPeriod extends ServiceError {
-  readonly code = "bad_period";
-}
+export const badPeriod = (message: string, facts?: ErrorFacts) =>
+  invalid("bad_period", message, { ...facts, in: "query" });
 
 /** A UTC month: year * 12 + month index. */
 export type Month = number;
@@ -20,21 +19,20 @@ export const monthName = (month: Month): string =>
   `${Math.floor(month / 12)}.${String((month % 12) + 1).padStart(2, "0")}`;
 
 /** At most this many months in one answer. */
-const mostMonths = 36;
+const maxMonths = 36;
 /** 9999.12: beyond it dates are no longer four digits. */
 const lastMonth = 9999 * 12 + 11;
 
 /**
  * The months that `from` and `to` mark, first and last. Each is `YYYY.MM`, `current`, `current(-N)` or unix seconds;
- * without `to` the one month of `from`. Throws BadPeriod naming the field.
+ * without `to` the one month of `from`. Throws badPeriod naming the field.
  */
 export function readPeriod(from: string, to: string | undefined, nowMs: number): { first: Month; last: Month } {
   const first = readMonth(from, "from", nowMs);
   const last = to === undefined ? first : readMonth(to, "to", nowMs);
-  if (last < first)
-    throw new BadPeriod("`to` lies before `from`. Give the start of the period first.", { param: "to" });
-  if (last - first >= mostMonths) {
-    throw new BadPeriod(`The period is longer than ${mostMonths} months. Ask for a shorter one.`, { param: "to" });
+  if (last < first) throw badPeriod("`to` lies before `from`. Give the start of the period first.", { param: "to" });
+  if (last - first >= maxMonths) {
+    throw badPeriod(`The period is longer than ${maxMonths} months. Ask for a shorter one.`, { param: "to" });
   }
   return { first, last };
 }
@@ -49,7 +47,7 @@ function readMonth(text: string, param: string, nowMs: number): Month {
   } else if (relative) month = monthOf(nowMs) - Number(relative[1] ?? 0);
   else if (/^\d{1,12}$/.test(text)) month = monthOf(Number(text) * 1000);
   if (month === undefined || month < 1970 * 12 || month > lastMonth) {
-    throw new BadPeriod(`\`${param}\` is not a period. Use YYYY.MM, current, current(-N) or unix seconds (UTC).`, {
+    throw badPeriod(`\`${param}\` is not a period. Use YYYY.MM, current, current(-N) or unix seconds (UTC).`, {
       param,
     });
   }

@@ -1,15 +1,53 @@
 import { gpuTypes, isGpuType } from "../../proto/gpu.ts";
 // The price book: immutable versions per model, GPU type and container plan, each from its effective date on. A version set
 // ahead takes effect by itself.
-import { ServiceError } from "../service-error.ts";
+import { type ErrorFacts, invalid } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { NewPrice, PriceKind, PriceRates, PriceSetter, PriceStore, PriceVersion } from "./store.ts";
 
-export class PriceRefused extends ServiceError {
-  readonly code = "invalid_price";
+/** Who sets a price or a discount, for the audit log. */
+export interface PriceSetter {
+  readonly actor: string;
+  readonly ip: string;
+  readonly note?: string;
 }
 
-export interface PriceWish {
+export type PriceKind = "model" | "gpu" | "container";
+
+/** Nano-USD per million tokens, characters, milliseconds of audio, images; `hour`: nano-USD per hour of a GPU or container. */
+export interface PriceRates {
+  readonly input: bigint;
+  readonly cachedInput: bigint;
+  readonly output: bigint;
+  readonly characters: bigint;
+  readonly audio: bigint;
+  readonly images: bigint;
+  /** Of an image of 1024 x 1024 at that rate: others cost in proportion. 0: every image costs the same. */
+  readonly imageSteps: bigint;
+  readonly hour: bigint;
+}
+
+export interface NewPrice {
+  readonly kind: PriceKind;
+  readonly subject: string;
+  readonly rates: PriceRates;
+  readonly effectiveFromMs: number;
+}
+
+export interface PriceVersion extends NewPrice {
+  readonly version: bigint;
+  readonly setAtMs: number;
+}
+
+export interface PriceStore {
+  /** Announces `price`. */
+  setPrice(price: NewPrice, by?: PriceSetter): Promise<PriceVersion>;
+  /** By kind and subject, the latest effective first. */
+  prices(filter: { readonly kind?: PriceKind; readonly subject?: string }): Promise<readonly PriceVersion[]>;
+}
+
+export const priceRefused = (message: string, facts?: ErrorFacts) => invalid("invalid_price", message, facts);
+
+export interface PriceParams {
   readonly kind: PriceKind;
   /** Public model name, GPU type or container plan. */
   readonly subject: string;
@@ -20,8 +58,8 @@ export interface PriceWish {
 }
 
 export interface PriceBook {
-  /** Throws PriceRefused. With `by` an audit entry in the same transaction. */
-  set(wish: PriceWish, by?: PriceSetter): Promise<PriceVersion>;
+  /** Throws priceRefused. With `by` an audit entry in the same transaction. */
+  set(request: PriceParams, by?: PriceSetter): Promise<PriceVersion>;
   /** All versions, by subject, the latest first. */
   list(filter?: { readonly kind?: PriceKind; readonly subject?: string }): Promise<readonly ListedPrice[]>;
 }
@@ -56,49 +94,53 @@ export function priceAt(versions: readonly PriceVersion[], atMs: number): PriceV
   return best;
 }
 
-/** USD 1000 per single token, character or millisecond: far above any price, far below the range of the columns. */
-const mostRate = 10n ** 18n;
-const mostImageSteps = 1_000n;
+/**
+ * Highest rates, nano-USD: USD 1,000,000 per million units or per hour, USD 1,000 per image (kept per million images). The
+ * largest request at them stays within 63 bits, and each is exact as a JSON number of USD.
+ */
+const maxRate = 10n ** 15n;
+const maxImageRate = 10n ** 18n;
+const maxImageSteps = 1_000n;
 /** A date that was "now" when it was sent. */
 const latenessMs = 60_000;
 
 export function createPriceBook(deps: { readonly store: PriceStore; readonly clock?: Clock }): PriceBook {
   const clock = deps.clock ?? systemClock;
   return {
-    async set(wish, by) {
-      const rates = { ...noRates, ...wish.rates };
-      if (rates.imageSteps > mostImageSteps)
-        throw new PriceRefused(`No image takes more than ${mostImageSteps} steps.`, { param: "rates.image_steps" });
+    async set(request, by) {
+      const rates = { ...noRates, ...request.rates };
+      if (rates.imageSteps > maxImageSteps)
+        throw priceRefused(`No image takes more than ${maxImageSteps} steps.`, { param: "rates.image_steps" });
       for (const [name, rate] of Object.entries(rates)) {
-        if (rate < 0n || rate > mostRate)
-          throw new PriceRefused(`The price of ${name} is negative or beyond any price.`);
+        if (rate < 0n || rate > (name === "images" ? maxImageRate : maxRate))
+          throw priceRefused(
+            `The price of ${name} must be at least 0 and at most USD ${name === "images" ? "1,000 per image" : "1,000,000"}.`,
+            { param: `rates.${name}` },
+          );
       }
-      if (wish.kind === "gpu" && !isGpuType(wish.subject))
-        throw new PriceRefused(`${wish.subject} is no GPU type. There are ${gpuTypes.join(", ")}.`, {
+      if (request.kind === "gpu" && !isGpuType(request.subject))
+        throw priceRefused(`${request.subject} is no GPU type. There are ${gpuTypes.join(", ")}.`, {
           param: "subject",
         });
       const { hour, ...units } = rates;
-      if (wish.kind === "model" ? hour !== 0n : Object.values(units).some((rate) => rate !== 0n)) {
-        throw new PriceRefused(
+      if (request.kind === "model" ? hour !== 0n : Object.values(units).some((rate) => rate !== 0n)) {
+        throw priceRefused(
           "A model is priced by tokens, characters, audio and images; a GPU or container by the hour.",
         );
       }
-      if (wish.subject === "" || wish.subject.length > 256) {
-        throw new PriceRefused("Say what the price is of: a model's name, a GPU type or a container plan.", {
+      if (request.subject === "" || request.subject.length > 256) {
+        throw priceRefused("Say what the price is of: a model's name, a GPU type or a container plan.", {
           param: "subject",
         });
       }
       const nowMs = clock.unixMs();
-      const effectiveFromMs = wish.effectiveFromMs ?? nowMs;
+      const effectiveFromMs = request.effectiveFromMs ?? nowMs;
       if (effectiveFromMs < nowMs - latenessMs) {
-        throw new PriceRefused(
-          "A price cannot begin in the past: what was used then has its price. Give a later date.",
-          {
-            param: "effective_from",
-          },
-        );
+        throw priceRefused("A price cannot begin in the past: what was used then has its price. Give a later date.", {
+          param: "effective_from",
+        });
       }
-      const price: NewPrice = { kind: wish.kind, subject: wish.subject, rates, effectiveFromMs };
+      const price: NewPrice = { kind: request.kind, subject: request.subject, rates, effectiveFromMs };
       return await deps.store.setPrice(price, by);
     },
     async list(filter = {}) {

@@ -1,96 +1,168 @@
-import type { AccountId, DeploymentId, InstanceId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+// Turns what a host sent into a record that can be billed. The ticket is proven first; account, rates, hold, attempt and
+// instance come from it. The host is asked for the usage only, within the bounds of the ticket.
+import type {
+  AccountId,
+  DeploymentId,
+  HostId,
+  InstanceId,
+  KeyId,
+  LeaseId,
+  ReplicaId,
+  RequestId,
+} from "../../proto/ids.ts";
 import { costOf, type NanoUsd, nano, type TokenRates, type UnitCounts, type UnitRates } from "../../proto/money.ts";
-import type { UsageRecord } from "../../proto/usage-record.ts";
+import { openSealed, type Ticket } from "../../proto/ticket.ts";
+import { unreachable } from "../../proto/unreachable.ts";
+import { isEndReason, isUsageSource, type UsageSource } from "../../proto/usage.ts";
+import { isAllowedUsage } from "../../proto/usage-bounds.ts";
+import {
+  type NamedUsageField,
+  type ReportedUsage,
+  type UsageField,
+  type UsageName,
+  type UsageNames,
+  type UsageRecord,
+  type UsageValues,
+  usageFieldList,
+} from "../../proto/usage-record.ts";
+import { type QuarantineProblem, RefusedRecord } from "./refused-record.ts";
+import type { TicketSeals } from "./ticket-seals.ts";
+
+type Grouped = UsageNames<{ readonly in: "units" | "rates" }>;
+type Posted = UsageNames<{ readonly from: "posting" }>;
 
 /** A usage record as the ledger sees it. Figures are whole and not negative. */
-export interface SettledRecord {
+export interface SettledRecord extends Omit<UsageValues, Grouped | Posted> {
   readonly requestId: RequestId;
-  readonly attempt: number;
-  readonly admittedAtMs: number;
-  readonly endedAtMs: number;
   readonly account: AccountId;
   readonly key: KeyId;
   readonly replica: ReplicaId;
-  readonly model: string;
   readonly deployId: DeploymentId;
   readonly instanceId: InstanceId;
-  readonly nodeEpoch: bigint;
   readonly leaseIds: readonly LeaseId[];
   readonly hold: NanoUsd;
-  readonly inputTokens: number;
-  readonly cachedInputTokens: number;
-  readonly outputTokens: number;
-  readonly reasoningTokens: number;
-  /** Of a task that is not billed by tokens alone. */
-  readonly units?: UnitCounts | undefined;
-  /** Milliseconds times GPUs, of a minute of GPU time. */
-  readonly gpuMs: number;
-  readonly source: string;
-  readonly endReason: string;
-  readonly priceVersion: bigint;
-  readonly rates: TokenRates;
-  /** The discount inside the rates; null: none. */
-  readonly discountId: string | null;
-  /** What the tokens and units cost at these rates; the customer may pay less. */
   readonly cost: NanoUsd;
-  readonly queueMs: number;
-  readonly firstByteMs: number;
-  readonly totalMs: number;
+  readonly rates: TokenRates;
+  /** Of a task that is not billed by tokens only. */
+  readonly units?: UnitCounts | undefined;
+  /** It has no valid figures: the gateway's count of what it delivered bills it. */
+  readonly isUnmeasured?: boolean;
 }
 
 export const recordKey = (requestId: string, attempt: number): string => `${requestId}/${attempt}`;
 
+/**
+ * The ticket of a record, once its seal shows that this installation sent the request to `host`. Throws RefusedRecord; undefined
+ * when the key of the seal has not reached this control plane yet.
+ */
+export function provenTicket(wire: UsageRecord, host: HostId, seals: TicketSeals): Ticket | undefined {
+  let isNewer = false;
+  const ticket = openSealed(ticketOf(wire), (version) => {
+    const key = seals.find(version);
+    isNewer = key === "newer";
+    return typeof key === "string" ? undefined : key;
+  });
+  if (isNewer) return undefined;
+  if (typeof ticket === "string") throw new RefusedRecord(ticket, whyRefused[ticket]);
+  if (ticket.hostId !== host) throw new RefusedRecord("other_host", "the request was sent to another host");
+  return ticket;
+}
+
+export const whyRefused = {
+  unsealed: "the record has no sealed ticket: an agent of an earlier version wrote it, or nobody sent the request",
+  bad_seal: "the seal does not match the ticket",
+  unknown_key: "the key of the seal is no longer among the secrets",
+} as const satisfies Partial<Record<QuarantineProblem, string>>;
+
+export const ticketOf = ({ ticket }: UsageRecord): string => {
+  if (typeof ticket !== "string") throw new RefusedRecord("unsealed", whyRefused.unsealed);
+  return ticket;
+};
+
 /** Throws RangeError for a record that no honest agent writes. */
-export function readRecord(wire: UsageRecord): SettledRecord {
+export function readRecord(wire: UsageRecord, ticket: Ticket): SettledRecord {
+  const { source, endReason } = wire;
+  if (!isUsageSource(source)) throw invalid("source", source);
+  if (!isEndReason(endReason)) throw invalid("endReason", endReason);
   const rates: TokenRates = {
-    input: amount(wire.inputRate, "inputRate"),
-    cachedInput: amount(wire.cachedInputRate, "cachedInputRate"),
-    output: amount(wire.outputRate, "outputRate"),
-    units: readUnitRates(wire),
+    input: amount(ticket.rates[0], "input rate"),
+    cachedInput: amount(ticket.rates[1], "cached input rate"),
+    output: amount(ticket.rates[2], "output rate"),
+    units: unitRatesOf(ticket),
   };
-  const units = readUnitCounts(wire);
-  const inputTokens = count(wire.inputTokens, "inputTokens");
-  const cachedInputTokens = count(wire.cachedInputTokens, "cachedInputTokens");
-  const outputTokens = count(wire.outputTokens, "outputTokens");
-  const requestId = text(wire.requestId, "requestId");
-  const account = text(wire.accountId, "accountId");
-  if (requestId === "" || account === "") throw new RangeError("a usage record without request or account");
-  if (!(wire.attempt >= 1)) throw new RangeError(`usage record with attempt ${wire.attempt}`);
+  const reported = reportedUsage(wire);
+  const isAllowed = isAllowedUsage(reported, ticket);
+  const isUnmeasured = !isAllowed || endReason === "lost";
+  const usage = isUnmeasured ? { ...nothing, input: count(ticket.inputTokensEstimate, "estimate") } : reported;
+  const terms = readFields(ticketFields, ticket);
+  const { requestId, account, attempt, admittedAtMs } = terms;
+  if (requestId === "" || account === "" || attempt === 0) throw invalid("request", requestId);
+  const measured = readFields(hostFields, wire);
   return {
-    requestId: requestId as RequestId,
-    attempt: count(wire.attempt, "attempt"),
-    admittedAtMs: time(wire.admittedAtMs, "admittedAtMs"),
-    endedAtMs: time(wire.endedAtMs, "endedAtMs"),
-    account: account as AccountId,
-    key: text(wire.keyId, "keyId") as KeyId,
-    replica: text(wire.replicaId, "replicaId") as ReplicaId,
-    model: text(wire.model, "model"),
-    deployId: text(wire.deployId, "deployId") as DeploymentId,
-    instanceId: text(wire.instanceId, "instanceId") as InstanceId,
-    nodeEpoch: amount(wire.nodeEpoch, "nodeEpoch"),
-    leaseIds: leases(wire.leaseIds),
-    hold: amount(wire.holdNanoUsd, "holdNanoUsd"),
-    inputTokens,
-    cachedInputTokens,
-    outputTokens,
-    reasoningTokens: count(wire.reasoningTokens, "reasoningTokens"),
-    units,
+    ...(terms as Pick<SettledRecord, keyof typeof terms>),
+    ...measured,
+    endedAtMs: Math.min(Math.max(admittedAtMs, measured.endedAtMs), admittedAtMs + longestRequestMs),
+    inputTokens: usage.input,
+    cachedInputTokens: usage.cachedInput,
+    outputTokens: usage.output,
+    reasoningTokens: usage.reasoning,
+    units: usage.units,
     gpuMs: 0,
-    source: text(wire.source, "source"),
-    endReason: text(wire.endReason, "endReason"),
-    priceVersion: amount(wire.priceVersion, "priceVersion"),
+    source: isAllowed ? source : ("engine_usage_rejected" satisfies UsageSource),
+    endReason,
+    isUnmeasured,
     rates,
-    discountId: text(wire.discountId, "discountId") || null,
-    cost: costOf({ input: inputTokens, cachedInput: cachedInputTokens, output: outputTokens, units }, rates),
-    queueMs: count(wire.queueMs, "queueMs"),
-    firstByteMs: count(wire.firstByteMs, "firstByteMs"),
-    totalMs: count(wire.totalMs, "totalMs"),
+    cost: costOf(usage, rates),
   };
 }
 
+const isGrouped = ({ in: group }: UsageField): boolean => group !== undefined;
+/** Terms of the bill, except rates. */
+const ticketFields = usageFieldList.filter((field) => field.from === "ticket" && !isGrouped(field)) as Readable<
+  Exclude<UsageNames<{ readonly from: "ticket" }>, Grouped>
+>;
+/** What the host measures, except tokens and units, which the ticket limits. */
+const hostFields = usageFieldList.filter((field) => field.from === "host" && !isGrouped(field)) as Readable<
+  Exclude<UsageNames<{ readonly from: "host" }>, UsageNames<{ readonly in: "tokens" | "units" }>>
+>;
+
+type Readable<Name extends UsageName> = readonly (NamedUsageField & { readonly name: Name })[];
+
+/** Throws RangeError. */
+function readFields<Name extends UsageName>(fields: Readable<Name>, from: object): Pick<UsageValues, Name> {
+  const values: Partial<Record<UsageName, unknown>> = {};
+  for (const field of fields)
+    values[field.name] = readValue(field, (from as Readonly<Record<string, Wire>>)[field.key ?? field.name]);
+  return values as Pick<UsageValues, Name>;
+}
+
+type Wire = number | string | undefined;
+
+function readValue({ name, type, max, isNullable }: NamedUsageField, value: Wire): unknown {
+  switch (type) {
+    case "text":
+      return text(value, name, max) || (isNullable ? null : "");
+    case "texts":
+      return leases(value);
+    case "integer":
+    case "count":
+      return count(value, name, max);
+    case "duration":
+      return Math.min(count(value, name), maxDurationMs);
+    case "time":
+      return count(value, name, lastMs);
+    case "amount":
+      return amount(value, name);
+    case "flag":
+      return Boolean(value);
+    default:
+      return unreachable(type);
+  }
+}
+
 /**
- * What a `lost` attempt is billed as: the tokens the gateway delivered. Nothing delivered is nothing billed, the prompt
- * included, as for every failure before the first output.
+ * What an attempt without figures of its own is billed as: the tokens the gateway delivered. Nothing delivered is nothing billed,
+ * the prompt included, as for every failure before the first output.
  */
 export function asDelivered(record: SettledRecord, deliveredTokens: number): SettledRecord {
   const inputTokens = deliveredTokens > 0 ? record.inputTokens : 0;
@@ -102,67 +174,75 @@ export function asDelivered(record: SettledRecord, deliveredTokens: number): Set
     cachedInputTokens,
     outputTokens: deliveredTokens,
     units: undefined,
-    source: "counted",
+    source: record.source === "engine_usage_rejected" ? record.source : "counted",
     cost: costOf(tokens, record.rates),
   };
 }
 
-/** Undefined for the record of a text task. */
-function readUnitCounts(wire: UsageRecord): UnitCounts | undefined {
-  const { characters, audioMs, images, imagePixelSteps, items } = wire;
-  if (!isSome(characters) && !isSome(audioMs) && !isSome(images) && !isSome(imagePixelSteps) && !isSome(items))
-    return undefined;
+const nothing: ReportedUsage = { input: 0, cachedInput: 0, output: 0, reasoning: 0 };
+
+/** Usage as the host reports it, not validated: any field may hold any value. */
+function reportedUsage(wire: UsageRecord): ReportedUsage {
   return {
-    characters: count(characters, "characters"),
-    audioMs: count(audioMs, "audioMs"),
-    images: count(images, "images"),
-    imagePixelSteps: count(imagePixelSteps, "imagePixelSteps"),
-    items: count(items, "items"),
+    input: Number(wire.inputTokens ?? 0),
+    cachedInput: Number(wire.cachedInputTokens ?? 0),
+    output: Number(wire.outputTokens ?? 0),
+    reasoning: Number(wire.reasoningTokens ?? 0),
+    units: reportedUnits(wire),
   };
 }
 
-function readUnitRates(wire: UsageRecord): UnitRates | undefined {
-  if (!wire.characterRate && !wire.audioRate && !wire.imageRate) return undefined;
+/** Undefined for the record of a text task. */
+function reportedUnits(wire: UsageRecord): UnitCounts | undefined {
+  if (unitNames.every((name) => !isSome(wire[name]))) return undefined;
+  return Object.fromEntries(unitNames.map((name) => [name, Number(wire[name] ?? 0)])) as unknown as UnitCounts;
+}
+
+const unitNames = usageFieldList.filter((field) => field.in === "units").map(({ name }) => name as keyof UnitCounts);
+
+function unitRatesOf({ units }: Ticket): UnitRates | undefined {
+  if (!units) return undefined;
+  const [characters, audio, images, imageUnit] = units.rates;
   return {
-    characters: amount(wire.characterRate, "characterRate"),
-    audio: amount(wire.audioRate, "audioRate"),
-    images: amount(wire.imageRate, "imageRate"),
-    imageUnit: amount(wire.imageUnit, "imageUnit"),
+    characters: amount(characters, "character rate"),
+    audio: amount(audio, "audio rate"),
+    images: amount(images, "image rate"),
+    imageUnit: amount(imageUnit, "image unit"),
   };
 }
 
 const isSome = (value: unknown): boolean => value !== undefined && value !== 0 && value !== "0";
 
-function text(value: unknown, field: string): string {
+const invalid = (field: string, value: unknown) =>
+  new RangeError(`usage record with ${field} ${String(value).slice(0, 100)}`);
+
+function text(value: unknown, field: string, maxLength = Number.POSITIVE_INFINITY): string {
   if (value === undefined) return "";
-  if (typeof value !== "string") throw new RangeError(`usage record with ${field} ${value}`);
+  if (typeof value !== "string" || value.length > maxLength) throw invalid(field, value);
   return value;
 }
 
 function leases(ids: unknown): LeaseId[] {
-  if (!Array.isArray(ids) || !ids.every((id) => typeof id === "string"))
-    throw new RangeError(`usage record with leaseIds ${ids}`);
+  if (!Array.isArray(ids) || !ids.every((id) => typeof id === "string")) throw invalid("leaseIds", ids);
   return ids as LeaseId[];
 }
 
-function count(value: number | string | undefined, field: string): number {
+function count(value: Wire, field: string, max = Number.MAX_SAFE_INTEGER): number {
   if (value === undefined) return 0;
   const whole = typeof value === "number" ? value : Number(value);
-  if (!Number.isSafeInteger(whole) || whole < 0) throw new RangeError(`usage record with ${field} ${value}`);
+  if (!Number.isSafeInteger(whole) || whole < 0 || whole > max) throw invalid(field, value);
   return whole;
 }
+
+/** What a column of 32 bits holds: 24 days. */
+const maxDurationMs = 2 ** 31 - 1;
+const longestRequestMs = 7 * 86_400_000;
 
 /** End of the year 9999: beyond it a month has no name. */
 const lastMs = Date.UTC(10_000, 0) - 1;
 
-function time(value: number | string | undefined, field: string): number {
-  const unixMs = count(value, field);
-  if (unixMs > lastMs) throw new RangeError(`usage record with ${field} ${value}`);
-  return unixMs;
-}
-
 function amount(value: number | string | undefined, field: string): NanoUsd {
   if (value === undefined || value === "0" || value === 0) return nano(0n);
-  if (!/^\d{1,18}$/.test(String(value))) throw new RangeError(`usage record with ${field} ${value}`);
+  if (!/^\d{1,18}$/.test(String(value))) throw invalid(field, value);
   return nano(BigInt(value));
 }

@@ -1,33 +1,27 @@
 // Reports read many rows, each on one connection for as long as a statement may take. Few of them run at once, so that
 // requests, leases and settlement find a connection whatever anybody asks for.
 import type { AccountId } from "../../proto/ids.ts";
-import { ServiceError } from "../service-error.ts";
+import { rateLimited } from "../service-error.ts";
 
-export class ReportsBusy extends ServiceError {
-  readonly code = "too_many_reports";
-  constructor() {
-    super("Too many reports are being read at this moment. Ask for fewer at once, or again in a few seconds.", {
-      retryAfterSeconds: 3,
-    });
-  }
-}
+export const reportsBusy = () =>
+  rateLimited("too_many_reports", "Too many concurrent reports. Try again in a few seconds.", { retryAfterSeconds: 3 });
 
 export interface ReportSlots {
   /**
    * What `read` comes to, once there is a place. The place is taken until `read` has ended, also where the client has left:
-   * its statement runs on. Throws ReportsBusy, and what `read` throws.
+   * its statement runs on. Throws reportsBusy, and what `read` throws.
    */
   run<T>(account: AccountId, read: () => Promise<T>): Promise<T>;
 }
 
 /** At once for one account: two people look at a page each. */
-const mostPerAccount = 2;
+const maxPerAccount = 2;
 /** At once in all, of however many connections. */
-const mostInAll = 4;
+const maxTotal = 4;
 /** A page of the console asks for a few at a time, and most take milliseconds. */
 const usualWaitMs = 2_000;
 /** Of one account. */
-const mostWaiting = 8;
+const maxWaiting = 8;
 
 interface Waiter {
   readonly account: AccountId;
@@ -37,12 +31,12 @@ interface Waiter {
 /** `connections`: to the database, in all; at most a quarter of them reads reports. `waitMs`: for a place. */
 export function createReportSlots(deps: { readonly connections: number; readonly waitMs?: number }): ReportSlots {
   const { connections, waitMs = usualWaitMs } = deps;
-  const inAll = Math.max(1, Math.min(mostInAll, Math.floor(connections / 4)));
+  const inAll = Math.max(1, Math.min(maxTotal, Math.floor(connections / 4)));
   const running = new Map<AccountId, number>();
   let total = 0;
   let waiting: readonly Waiter[] = [];
 
-  const isFree = (account: AccountId) => total < inAll && (running.get(account) ?? 0) < mostPerAccount;
+  const isFree = (account: AccountId) => total < inAll && (running.get(account) ?? 0) < maxPerAccount;
 
   function take(account: AccountId): void {
     total += 1;
@@ -65,7 +59,7 @@ export function createReportSlots(deps: { readonly connections: number; readonly
       take(account);
       return;
     }
-    if (waiting.filter((one) => one.account === account).length >= mostWaiting) throw new ReportsBusy();
+    if (waiting.filter((one) => one.account === account).length >= maxWaiting) throw reportsBusy();
     await new Promise<void>((resolve, reject) => {
       const leave = () => {
         clearTimeout(timer);
@@ -80,7 +74,7 @@ export function createReportSlots(deps: { readonly connections: number; readonly
       };
       const timer = setTimeout(() => {
         leave();
-        reject(new ReportsBusy());
+        reject(reportsBusy());
       }, waitMs);
       waiting = [...waiting, waiter];
     });

@@ -1,7 +1,26 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AccountId, RequestId } from "../../proto/ids.ts";
-import type { LabelStore, RequestLabel, RequestMarks } from "./store.ts";
+
+/** What a caller said of a request that nothing goes by. */
+export interface RequestMarks {
+  /** `user` of the body. */
+  readonly endUser?: string | undefined;
+  /** `prompt_cache_key` of the body. */
+  readonly cacheKey?: string | undefined;
+  /** Header `x-service-source`. */
+  readonly source?: string | undefined;
+}
+
+export interface RequestLabel extends RequestMarks {
+  readonly requestId: RequestId;
+  readonly label: string | undefined;
+  readonly account: AccountId;
+}
+
+export interface LabelStore {
+  saveLabels(labels: readonly RequestLabel[]): Promise<void>;
+}
 
 export interface RequestLabels {
   /**

@@ -1,33 +1,19 @@
 // What is kept of each request after it ended: figures and why it ended, never what was asked or answered.
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
-import { ServiceError } from "../service-error.ts";
+import type { ShownUsage, UsageValues } from "../../proto/usage-record.ts";
+import { notFound } from "../service-error.ts";
 
 /** One attempt; the gateway makes another where the first got no answer. */
-export interface LoggedRequest {
+export interface LoggedRequest
+  extends Pick<
+    UsageValues,
+    ShownUsage | "attempt" | "isVoided" | "model" | "deployId" | "instanceId" | "admittedAtMs" | "endedAtMs" | "charge"
+  > {
   readonly id: RequestId;
-  readonly attempt: number;
-  /** A later attempt counts in its place. */
-  readonly isVoided: boolean;
   readonly account: AccountId;
   readonly key: KeyId | "";
-  readonly model: string;
-  readonly deployId: string;
-  readonly instanceId: string;
   /** An EndReason of proto/usage.ts. */
   readonly endReason: string;
-  readonly admittedAtMs: number;
-  readonly endedAtMs: number;
-  /** Until a place was free at the model. */
-  readonly queueMs: number;
-  /** From the request's arrival at the host, waiting included; 0: there was no answer. */
-  readonly firstByteMs: number;
-  readonly totalMs: number;
-  readonly inputTokens: number;
-  readonly cachedInputTokens: number;
-  readonly outputTokens: number;
-  readonly reasoningTokens: number;
-  /** Nano-USD that were charged. */
-  readonly charge: bigint;
 }
 
 export interface RequestFilter {
@@ -59,37 +45,34 @@ export interface RequestLogStore {
 }
 
 export interface RequestLog {
-  /** `after`: the id that the page before ended with. Throws RequestUnknown, ReportTooLong. */
+  /** `after`: the id that the page before ended with. Throws requestUnknown, ReportTooLong. */
   list(
     account: AccountId,
     filter: RequestFilter,
     after: string | undefined,
     limit: number,
   ): Promise<{ readonly requests: readonly LoggedRequest[]; readonly hasMore: boolean }>;
-  /** Without an account: anybody's. Throws RequestUnknown. */
+  /** Without an account: anybody's. Throws requestUnknown. */
   find(id: string, account: AccountId | undefined): Promise<readonly LoggedRequest[]>;
 }
 
-export class RequestUnknown extends ServiceError {
-  readonly code = "request_not_found";
-  constructor() {
-    super(
-      "No request of this id is recorded. One that has ended stands here within seconds; one that was refused before it reached a model leaves no record.",
-    );
-  }
-}
+export const requestUnknown = () =>
+  notFound(
+    "request_not_found",
+    "Request not found. A finished request is listed within seconds; a request refused before it reached a model is not recorded.",
+  );
 
 export function createRequestLog({ store }: { readonly store: RequestLogStore }): RequestLog {
   return {
     async list(account, filter, after, limit) {
       const position = after === undefined ? undefined : await store.position(account, after as RequestId);
-      if (after !== undefined && position === undefined) throw new RequestUnknown();
+      if (after !== undefined && position === undefined) throw requestUnknown();
       const found = await store.page(account, filter, position, limit + 1);
       return { requests: found.slice(0, limit), hasMore: found.length > limit };
     },
     async find(id, account) {
       const attempts = await store.attempts(id, account);
-      if (attempts.length === 0) throw new RequestUnknown();
+      if (attempts.length === 0) throw requestUnknown();
       return attempts;
     },
   };

@@ -1,7 +1,6 @@
 // Which reasons should keep an account from spending, from what its books say. Pure.
 
-/** Those that follow from the books; `admin` is the operator's own. */
-export type BookedReason = "balance" | "limit-reached" | "overdue-invoices" | "bad-cc" | "payment-method";
+import type { AccountMoney, BookedReason, BudgetRefusal, HeldReason } from "./payment-store.ts";
 
 export interface StandingFacts {
   /** Nano-USD left of credits and credit line; null: no limit. */
@@ -17,6 +16,17 @@ export interface StandingFacts {
   readonly hasPaymentMethod: boolean;
 }
 
+/** Facts of an account's books for `reasonsOf`. */
+export const factsOf = (money: AccountMoney, overdueInvoices: number): StandingFacts => ({
+  left: money.limit === null ? null : money.limit - money.spent,
+  monthlyLimit: money.monthlyLimit,
+  spentThisMonth: money.spentThisMonth,
+  overdueInvoices,
+  cardFailed: money.cardFailed,
+  needsPaymentMethod: money.needsPaymentMethod,
+  hasPaymentMethod: money.hasPaymentMethod,
+});
+
 export function reasonsOf(facts: StandingFacts): BookedReason[] {
   const reasons: BookedReason[] = [];
   if (facts.left !== null && facts.left <= 0n) reasons.push("balance");
@@ -27,11 +37,16 @@ export function reasonsOf(facts: StandingFacts): BookedReason[] {
   return reasons;
 }
 
-export interface HeldReason {
-  readonly reason: string;
-  /** Given by Stoker, not by a person: what a person decided is theirs to lift. */
-  readonly isOurs: boolean;
+/**
+ * Reason of an account whose last request got 402, for as long as the same request would get it again. Not a suspension:
+ * a shorter request may fit.
+ */
+export function refusalReasonOf({ refusal, monthRefusal }: AccountMoney): BookedReason | null {
+  if (isStillRefused(refusal)) return "balance";
+  return isStillRefused(monthRefusal) ? "limit-reached" : null;
 }
+
+const isStillRefused = (refusal: BudgetRefusal | null) => refusal !== null && refusal.available < refusal.floor;
 
 /** What to give and what to lift so that the account stands as its books say. */
 export function standingChanges(

@@ -3,18 +3,32 @@ import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "
 import type { DeliveredCount } from "./delivered.ts";
 
 export type { DeliveredCount, LostAttempt } from "./delivered.ts";
+export type { Discount, DiscountStore } from "./discounts.ts";
+export type { BudgetFunds, CreditGrant, CreditOutcome, FundsStore } from "./funds.ts";
 export type { FoundHold, HoldVerdict, Span } from "./gpu-hold.ts";
 export type { GpuPrice, GpuTariff } from "./gpu-price.ts";
 export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
+export type { GrantSizes } from "./grant-size.ts";
 export type * from "./money-overview.ts";
 export type * from "./payment-store.ts";
 export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";
+export type {
+  NewPrice,
+  PriceKind,
+  PriceRates,
+  PriceSetter,
+  PriceStore,
+  PriceVersion,
+} from "./price-book.ts";
+export type * from "./quarantine-store.ts";
 export type { SettledRecord } from "./record.ts";
+export type { QuarantineProblem } from "./refused-record.ts";
+export type { LabelStore, RequestLabel, RequestMarks } from "./request-labels.ts";
 export type { LoggedRequest, RequestLogStore } from "./request-log.ts";
 export type { BudgetScope } from "./scopes.ts";
 export type { UsageDayStore, UsageDimension } from "./usage-days.ts";
 
-import type { Purchase } from "./grant-size.ts";
+import type { GrantSizes, Purchase } from "./grant-size.ts";
 import type { FoundMoney, Postings } from "./post.ts";
 import type { SettledRecord } from "./record.ts";
 import type { BudgetScope } from "./scopes.ts";
@@ -70,20 +84,21 @@ export interface GivenBack {
   readonly isClosed: boolean;
 }
 
-/** Every method of these stores throws an Error with code `store_away` when PostgreSQL cannot be asked: then what it did is unknown. */
+/** Every method of these stores throws DatabaseUnavailable: then what it did is unknown. */
 export interface LeaseStore {
   registerReplica(id: ReplicaId): Promise<Replica>;
   /** Says that this replica lives. */
   touchReplica(replica: Replica): Promise<void>;
   /**
    * Leases from every scope, all of one account, in one transaction; an unknown budget has no room. `size` decides the
-   * amounts while the budget rows are locked; it must be pure, as the transaction may run again.
+   * amounts while the budget rows are locked; it must be pure, as the transaction may run again. A refusal is written to the
+   * budget that lacks the money, and removed once all waiting requests fit.
    */
   grant(
     replica: Replica,
     scopes: readonly GrantScope[],
     ttlMs: number,
-    size: (scopes: readonly Purchase[]) => readonly bigint[],
+    size: (scopes: readonly Purchase[]) => GrantSizes,
   ): Promise<GrantOutcome>;
   /** Renews and reads in one statement: a record in `recorded` is already inside `settled`. */
   sync(
@@ -157,139 +172,4 @@ export interface CountStore {
   openCounts(silentMs: number, limit: number): Promise<readonly OpenCount[]>;
   /** Ends the wait with an audit row: nothing is billed. False when it had ended before. */
   release(count: DeliveredCount, why: string): Promise<boolean>;
-}
-
-/** A usage record that cannot become money, as it came. */
-export interface QuarantinedRecord {
-  readonly requestId: string;
-  readonly attempt: number;
-  readonly nodeEpoch: string;
-  readonly why: string;
-  /** JSON. */
-  readonly record: string;
-}
-
-export interface QuarantineStore {
-  /** The same record again changes nothing. */
-  quarantine(record: QuarantinedRecord): Promise<void>;
-}
-
-/** What a caller said of a request that nothing goes by. */
-export interface RequestMarks {
-  /** `user` of the body. */
-  readonly endUser?: string | undefined;
-  /** `prompt_cache_key` of the body. */
-  readonly cacheKey?: string | undefined;
-  /** Header `x-service-source`. */
-  readonly source?: string | undefined;
-}
-
-export interface RequestLabel extends RequestMarks {
-  readonly requestId: RequestId;
-  readonly label: string | undefined;
-  readonly account: AccountId;
-}
-
-export interface LabelStore {
-  saveLabels(labels: readonly RequestLabel[]): Promise<void>;
-}
-
-export interface CreditGrant {
-  readonly account: AccountId;
-  /** Nano-USD; negative only for a correction. */
-  readonly amount: bigint;
-  readonly kind: "credit" | "topup" | "correction";
-  /** For people. */
-  readonly note: string;
-  /** Unique in the installation: the same grant again changes nothing. */
-  readonly reference: string;
-  /** A correction may take more than is left: nothing is admitted until it fits again. */
-  readonly mayGoBelowZero?: boolean;
-}
-
-export interface BudgetFunds {
-  /** Null: no limit. */
-  readonly limit: bigint | null;
-  readonly spent: bigint;
-  readonly leased: bigint;
-}
-
-export type CreditOutcome =
-  | { readonly kind: "granted"; readonly before: BudgetFunds; readonly funds: BudgetFunds }
-  /** The same grant stands already. */
-  | { readonly kind: "repeated"; readonly funds: BudgetFunds }
-  | { readonly kind: "unknown_account" }
-  | { readonly kind: "reference_taken" }
-  | { readonly kind: "below_zero"; readonly funds: BudgetFunds };
-
-export interface FundsStore {
-  /** With `by` an audit entry in the same transaction. Announces `limit`. */
-  grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<CreditOutcome>;
-}
-
-/** Who sets a price or a discount, for the audit log. */
-export interface PriceSetter {
-  readonly actor: string;
-  readonly ip: string;
-  readonly note?: string;
-}
-
-export type PriceKind = "model" | "gpu" | "container";
-
-/** Nano-USD per million tokens, characters, milliseconds of audio, images; `hour`: nano-USD per hour of a GPU or container. */
-export interface PriceRates {
-  readonly input: bigint;
-  readonly cachedInput: bigint;
-  readonly output: bigint;
-  readonly characters: bigint;
-  readonly audio: bigint;
-  readonly images: bigint;
-  /** Of an image of 1024 x 1024 at that rate: others cost in proportion. 0: every image costs the same. */
-  readonly imageSteps: bigint;
-  readonly hour: bigint;
-}
-
-export interface NewPrice {
-  readonly kind: PriceKind;
-  readonly subject: string;
-  readonly rates: PriceRates;
-  readonly effectiveFromMs: number;
-}
-
-export interface PriceVersion extends NewPrice {
-  readonly version: bigint;
-  readonly setAtMs: number;
-}
-
-export interface PriceStore {
-  /** Announces `price`. */
-  setPrice(price: NewPrice, by?: PriceSetter): Promise<PriceVersion>;
-  /** By kind and subject, the latest effective first. */
-  prices(filter: { readonly kind?: PriceKind; readonly subject?: string }): Promise<readonly PriceVersion[]>;
-}
-
-export interface Discount {
-  readonly id: string;
-  /** Shown on bills. */
-  readonly name: string;
-  readonly text: string;
-  /** 1 to 10000: hundredths of a per cent. */
-  readonly basisPoints: number;
-  /** Null: any. */
-  readonly account: AccountId | null;
-  readonly model: string | null;
-  readonly surface: string | null;
-  readonly effectiveFromMs: number;
-  /** Exclusive; null: open. */
-  readonly effectiveToMs: number | null;
-}
-
-/** Changes announce `price`: whoever knows prices reads discounts anew too. */
-export interface DiscountStore {
-  /** False when there is no such account. */
-  addDiscount(discount: Discount, by?: PriceSetter): Promise<boolean>;
-  /** False when there is none or it has ended. */
-  endDiscount(id: string, by?: PriceSetter): Promise<boolean>;
-  /** All that ever were, the newest first. */
-  discounts(): Promise<readonly Discount[]>;
 }

@@ -1,7 +1,7 @@
 // What an account used, by UTC day and by model, key or scoped token. Money is the ledger's, as on the invoice.
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
-import { BadPeriod } from "./period.ts";
+import { badPeriod } from "./period.ts";
 
 export const usageDimensions = ["model", "key", "token"] as const;
 export type UsageDimension = (typeof usageDimensions)[number];
@@ -48,7 +48,7 @@ export interface UsageDay {
 }
 
 export interface UsageDays {
-  /** Every day of the period, also one without use. Throws BadPeriod, ReportTooLong. */
+  /** Every day of the period, also one without use. Throws badPeriod, ReportTooLong. */
   read(
     account: AccountId,
     by: UsageDimension,
@@ -59,10 +59,10 @@ export interface UsageDays {
 
 const dayMs = 86_400_000;
 /** A busy account's ledger is read within the time of one statement. */
-export const mostDays = 62;
+export const maxDays = 62;
 const usualDays = 30;
 /** A token each for a hundred thousand browsers is no answer to anybody. */
-const mostItems = 5_000;
+const maxItems = 5_000;
 
 export function createUsageDays(deps: { readonly store: UsageDayStore; readonly unixMs?: () => number }): UsageDays {
   const unixMs = deps.unixMs ?? Date.now;
@@ -70,10 +70,10 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
     async read(account, by, from, to) {
       const { firstMs, lastMs } = readDays(from, to, unixMs());
       // One after the other: a report holds one connection.
-      const found = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, mostItems + 1);
+      const found = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, maxItems + 1);
       const keys = by === "model" ? [] : await deps.store.keysOf(account);
       const names = new Map(keys.map(({ key, name }) => [String(key), name]));
-      const byDay = Map.groupBy(found.slice(0, mostItems), (use) => use.dayMs);
+      const byDay = Map.groupBy(found.slice(0, maxItems), (use) => use.dayMs);
       const days: UsageDay[] = [];
       for (let ms = firstMs; ms <= lastMs; ms += dayMs) {
         const uses = byDay.get(ms) ?? [];
@@ -87,14 +87,14 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
           totalCost: nano(uses.reduce((sum, { cost }) => sum + cost, 0n)),
         });
       }
-      return { days, isTruncated: found.length > mostItems };
+      return { days, isTruncated: found.length > maxItems };
     },
   };
 }
 
 const nameOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-/** First and last day, each by its beginning. Throws BadPeriod naming the field. */
+/** First and last day, each by its beginning. Throws badPeriod naming the field. */
 export function readDays(
   from: string | undefined,
   to: string | undefined,
@@ -103,9 +103,9 @@ export function readDays(
   const lastMs = to === undefined ? nowMs - (nowMs % dayMs) : readDay(to, "to");
   const firstMs = from === undefined ? lastMs - (usualDays - 1) * dayMs : readDay(from, "from");
   if (firstMs > lastMs)
-    throw new BadPeriod("`from` lies after `to`. Give the first day of the period first.", { param: "from" });
-  if (lastMs - firstMs >= mostDays * dayMs)
-    throw new BadPeriod(`The period is longer than ${mostDays} days. Ask for a shorter one.`, { param: "from" });
+    throw badPeriod("`from` lies after `to`. Give the first day of the period first.", { param: "from" });
+  if (lastMs - firstMs >= maxDays * dayMs)
+    throw badPeriod(`The period is longer than ${maxDays} days. Ask for a shorter one.`, { param: "from" });
   return { firstMs, lastMs };
 }
 
@@ -113,6 +113,6 @@ function readDay(text: string, param: string): number {
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
   // 2026-02-30 is read as a day of March by some.
   if (Number.isNaN(ms) || nameOf(ms) !== text)
-    throw new BadPeriod(`\`${param}\` is no day. Write it as YYYY-MM-DD (UTC).`, { param });
+    throw badPeriod(`\`${param}\` is no day. Write it as YYYY-MM-DD (UTC).`, { param });
   return ms;
 }

@@ -38,9 +38,9 @@ export interface KeyUsage extends UsageReport {
 }
 
 export interface UsageQueries {
-  /** Throws BadPeriod. */
+  /** Throws badPeriod. */
   usage(scope: UsageScope, from: string, to?: string): Promise<UsageReport>;
-  /** One report for each key that is live or was used in the period. Throws BadPeriod. */
+  /** One report for each key that is live or was used in the period. Throws badPeriod. */
   byKey(account: AccountId, from: string, to?: string): Promise<readonly KeyUsage[]>;
   /** Seconds that each dedicated deployment ran, from the metered minutes in [fromSeconds, toSeconds). */
   rent(account: AccountId, fromSeconds: number, toSeconds?: number): Promise<ReadonlyMap<string, number>>;

@@ -1,15 +1,17 @@
-// Files as files below one folder, which several control planes may share over a network file system.
+// Stores blobs as files below one folder, which several control planes may share over a network file system.
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { BlobMissing, type BlobStore } from "../files/blobs.ts";
-import { FileStoreAway } from "../files/errors.ts";
+import { fileStoreUnavailable } from "../files/errors.ts";
 import { checkKey } from "./key.ts";
 
 export function createFolderBlobs(folder: string): BlobStore {
   const pathOf = (key: string) => join(folder, checkKey(key));
-  /** Under a name that follows from the key, so that what a killed upload left is found when the key is removed. */
+  /**
+   * The partial file's name is derived from the key, so that removing the key also removes the remains of a killed upload.
+   */
   const partOf = (path: string) => `${path}.part`;
   return {
     name: "folder",
@@ -24,13 +26,13 @@ export function createFolderBlobs(folder: string): BlobStore {
         await syncFolder(dirname(path));
       } catch (error) {
         await rm(part, { force: true }).catch(() => {});
-        throw told(error);
+        throw wrapped(error);
       }
     },
 
     async get(key, signal) {
       const handle = await open(pathOf(key)).catch((error: NodeJS.ErrnoException) => {
-        throw error.code === "ENOENT" ? new BlobMissing(key, { cause: error }) : told(error);
+        throw error.code === "ENOENT" ? new BlobMissing(key, { cause: error }) : wrapped(error);
       });
       return createReadStream("", { fd: handle, ...(signal ? { signal } : {}) });
     },
@@ -40,13 +42,13 @@ export function createFolderBlobs(folder: string): BlobStore {
       try {
         for (const name of [path, partOf(path)]) await rm(name, { force: true });
       } catch (error) {
-        throw told(error);
+        throw wrapped(error);
       }
     },
   };
 }
 
-/** A rename is durable once its folder is. */
+/** A rename is durable once its folder is synced. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path);
   try {
@@ -56,8 +58,8 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** What the file system says about itself; errors of the body come through as they are. */
-function told(error: unknown): unknown {
+/** Wraps errors of the file system; errors of the body pass through unchanged. */
+function wrapped(error: unknown): unknown {
   const { code, syscall } = error as NodeJS.ErrnoException;
-  return syscall !== undefined && code?.startsWith("E") ? new FileStoreAway(error) : error;
+  return syscall !== undefined && code?.startsWith("E") ? fileStoreUnavailable(error) : error;
 }

@@ -1,5 +1,5 @@
-/** Throws when it could name anything outside of the store. */
+/** Throws when the key could name anything outside of the store. */
 export function checkKey(key: string): string {
-  if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(key)) throw new Error(`no key of a blob: ${key.slice(0, 80)}`);
+  if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(key)) throw new Error(`invalid blob key: ${key.slice(0, 80)}`);
   return key;
 }

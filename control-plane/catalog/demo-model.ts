@@ -1,4 +1,4 @@
-// What is known of a demo model: where its bytes lie, what it can do and what it costs by default.
+// Description of a demo model: location of its weights, capabilities and default price.
 import type { TokenRates } from "../../proto/money.ts";
 
 export interface DemoModel {
@@ -11,7 +11,7 @@ export interface DemoModel {
   readonly license: string;
   readonly task: "text-generation" | "embeddings" | "text-to-speech" | "automatic-speech-recognition" | "text-to-image";
   readonly weights: DemoPackage | DemoFolder;
-  /** A request of native inference, where the task's usual one is not for it. */
+  /** Native inference request, where the task's usual example does not apply. */
   readonly example?: Readonly<Record<string, unknown>>;
   /** Tokens the model was trained for, and how many an instance serves when the deployment does not say; 0: the model's own. */
   readonly contextLength: number;
@@ -20,11 +20,11 @@ export interface DemoModel {
   readonly rates: TokenRates;
   /** Memory of one instance with the served context for every sequence of the batch, model server included. */
   readonly memoryBytes: number;
-  /** Of that, what each token of a sequence takes; absent: nothing lasts from one token to the next. */
+  /** Part of it per token of a sequence; undefined: no per-token state. */
   readonly kvBytesPerToken?: number;
 }
 
-/** Of one instance that lets in so many requests of so many tokens at once. `contextLength` 0: the model's own. */
+/** Memory of one instance with this many concurrent requests of this length. `contextLength` 0: the model's own. */
 export function demoMemoryBytes(
   demo: DemoModel,
   use: { readonly maxBatchSize: number; readonly contextLength: number },
@@ -54,7 +54,7 @@ export interface DemoFolder {
 }
 
 export interface DemoAssembly {
-  /** Of all of it. */
+  /** Total size. */
   readonly sizeBytes: number;
   readonly files: readonly DemoFile[];
   readonly archive?: DemoArchive;
@@ -63,15 +63,15 @@ export interface DemoAssembly {
 export interface DemoFile {
   readonly to: string;
   readonly sha256: string;
-  /** One after the other. */
+  /** Concatenated in order. */
   readonly pieces: readonly Omit<DemoPackage, "kind">[];
 }
 
-/** A folder of a package of npm's registry; read as an archive and never run. */
+/** A folder of an npm package; read as an archive and never run. */
 export interface DemoArchive {
   readonly npmPackage: string;
   readonly npmVersion: string;
-  /** Of the archive. */
+  /** Hash of the archive. */
   readonly sha256: string;
   /** The folder, inside the package and afterwards in ours. */
   readonly path: string;

@@ -47,7 +47,7 @@ export const demoModels: readonly DemoModel[] = [
   {
     key: "digits-diffusion",
     modelName: "stoker/digits-diffusion",
-    // On no hub: the folder is the operator's.
+    // Not on a hub: the operator provides the folder.
     repo: "stoker/digits-diffusion",
     description: "A small latent diffusion pipeline that paints handwritten digits, 64 x 64",
     license: "Apache-2.0",
@@ -73,7 +73,7 @@ export function demoModelByKey(key: string): DemoModel | undefined {
   return demoModels.find((model) => model.key === key);
 }
 
-/** By its repository or the name it is served under; hub names are compared as the hub does, without regard to case. */
+/** Finds a model by its repository or served name; case-insensitive, as the hub compares names. */
 export function demoModelNamed(name: string): DemoModel | undefined {
   const wanted = name.toLowerCase();
   return demoModels.find(({ repo, modelName }) => [repo, modelName].some((one) => one.toLowerCase() === wanted));

@@ -1,4 +1,4 @@
-// The demo models of speech: what their folders are put together from, pinned by hash.
+// Demo models of speech: sources of their folders, pinned by hash.
 import type { DemoFile, DemoModel } from "./demo-model.ts";
 
 type Piece = DemoFile["pieces"][number];

@@ -1,5 +1,5 @@
-// The models in memory: public ones at their price, and each account's own deployments. Read anew when a pushed change says
-// so; while the database is away what is known stays.
+// Models in memory: public ones with their price, and each account's own deployments. Reloaded on change notifications;
+// while the database is unavailable the last state stays.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { freeOfCharge, type TokenRates } from "../../proto/money.ts";
 import { type ModelAbout, noAbout } from "./model-meta.ts";
@@ -8,12 +8,12 @@ import type { ModelDirectory, ServedModel } from "./served-model.ts";
 import type { CatalogStore, DeployedAdapter, DeployedModel, NotedModel, OfferedModel } from "./store.ts";
 
 export interface Directory extends ModelDirectory {
-  /** Throws when the database is away. */
+  /** Throws when the database is unavailable. */
   refresh(): Promise<void>;
   readonly isLoaded: boolean;
-  /** When the last reading is out of date by itself: the time from it to the next price. Undefined: no later price is set. */
+  /** Time from the last reload to the next price change. Undefined: no later price is set. */
   readonly untilNextPriceMs: number | undefined;
-  /** Deployments by status, of all accounts: for metrics. */
+  /** Deployments of all accounts by status, for metrics. */
   countByStatus(): ReadonlyMap<string, number>;
 }
 
@@ -21,14 +21,14 @@ interface Tables {
   readonly offered: ReadonlyMap<string, ServedModel>;
   readonly own: ReadonlyMap<AccountId, ReadonlyMap<string, ServedModel>>;
   readonly byId: ReadonlyMap<string, ServedModel>;
-  /** Whose record everybody may read, by name; the oldest where several accounts have one of that name. */
+  /** Models with a public record, by name; the oldest when several accounts use the name. */
   readonly shown: ReadonlyMap<string, ServedModel>;
   readonly statuses: ReadonlyMap<string, number>;
 }
 
 const idPrefix = "deploy_id:";
 
-/** `adapterPercent`: what an adapter costs more than its base. */
+/** `adapterPercent`: surcharge of an adapter over its base. */
 export function createDirectory(store: CatalogStore, adapterPercent = 50): Directory {
   let tables: Tables | undefined;
   let untilNextPriceMs: number | undefined;
@@ -36,7 +36,7 @@ export function createDirectory(store: CatalogStore, adapterPercent = 50): Direc
   function named(name: string, caller: AccountId): ServedModel | undefined {
     const own = tables?.own.get(caller)?.get(name);
     const offered = tables?.offered.get(name);
-    // The operator's own call to an offered model is priced like everybody's; the deployment itself is `deploy_id:ID`.
+    // The operator's calls to an offered model are priced like all others; the deployment itself is `deploy_id:ID`.
     return own && own.deployId !== offered?.deployId ? own : (offered ?? own);
   }
 
@@ -60,12 +60,12 @@ export function createDirectory(store: CatalogStore, adapterPercent = 50): Direc
       return untilNextPriceMs;
     },
     async refresh() {
-      // Before the prices: one that takes effect in between is read twice, never missed.
+      // Before the prices: a price that takes effect in between is read twice, never missed.
       const untilNext = await store.untilNextPriceMs();
-      // Offers first: an offer of a deployment that is not yet read would vanish for a moment the other way round.
+      // Offers first: otherwise an offer of a deployment that is not read yet would briefly vanish.
       const offered = await store.offered();
       const notes = await store.noted();
-      // Before the deployments: an adapter is served by one that is known.
+      // Before the deployments: an adapter needs a known deployment.
       const adapters = await store.adapters();
       tables = tabulate(await store.deployed(), offered, notes, adapters, adapterPercent);
       untilNextPriceMs = untilNext;
@@ -103,7 +103,7 @@ function tabulate(
     byId.set(one.deployId, served);
     const names = own.get(one.account) ?? new Map<string, ServedModel>();
     own.set(one.account, names);
-    // A failed deployment gives its name to a new one.
+    // A failed deployment loses its name to a new one.
     const other = names.get(one.modelName);
     if (!other || other.status === "failed") names.set(one.modelName, served);
     if (served.about?.isShown && !shown.has(served.name)) shown.set(served.name, served);
@@ -130,7 +130,7 @@ function adaptedModel(one: DeployedAdapter, base: ServedModel, percent: number):
   return Object.freeze({
     ...base,
     name: one.name,
-    // Unique on an instance that holds adapters of several accounts.
+    // Unique on an instance with adapters of several accounts.
     servedName: one.id,
     version: one.revision,
     description: one.description,
@@ -143,11 +143,11 @@ function adaptedModel(one: DeployedAdapter, base: ServedModel, percent: number):
   });
 }
 
-/** An adapter is described by nobody, and lasts no longer than its base; what replaces that one does not replace it. */
+/** An adapter has no description of its own and ends with its base, without the base's replacement. */
 const goneWith = ({ deprecatedAtMs, sunsetAtMs }: ModelAbout = noAbout): ModelAbout =>
   Object.freeze({ ...noAbout, deprecatedAtMs, sunsetAtMs });
 
-/** Rounded up, each rate by itself. */
+/** Rounds up each rate. */
 function surcharged({ units, ...tokens }: TokenRates, percent: number): TokenRates {
   const more = (rate: bigint) => (rate * BigInt(100 + percent) + 99n) / 100n;
   return {
@@ -176,7 +176,7 @@ function ownModel(one: DeployedModel, note: NotedModel | undefined): ServedModel
     description: note?.description ?? "",
     contextLength: one.contextLength,
     maxBatchSize: one.maxBatchSize,
-    // A dedicated deployment is paid by its GPU time, not by tokens.
+    // A dedicated deployment is paid by GPU time, not by tokens.
     rates: freeOfCharge,
     priceVersion: 0,
     createdAtMs: one.createdAtMs,

@@ -1,6 +1,7 @@
-// What a hub repository says of itself, before anything is downloaded: its task and the formats of its weights.
-
+// Reads a hub repository's metadata before any download: its task and weight formats.
+import type { Response } from "undici";
 import { detectTask } from "../../proto/model-task.ts";
+import { hubFetch } from "./hub-fetch.ts";
 
 export type WeightsFormat = "gguf" | "safetensors" | "onnx";
 
@@ -8,25 +9,24 @@ export type RepoLook =
   | {
       readonly kind: "found";
       readonly formats: ReadonlySet<WeightsFormat>;
-      /** As the hub names it, else as the model's configuration says; undefined: neither does. */
+      /** From the hub, otherwise from the model's configuration; undefined: neither has one. */
       readonly task: string | undefined;
-      /** An adapter's; undefined: it names none. */
+      /** Base model of an adapter; undefined: none given. */
       readonly baseModel: string | undefined;
       readonly files: readonly string[];
-      /** That is meant by the revision now. */
+      /** Current commit of the revision. */
       readonly commit?: string;
     }
-  /** Not there, or not for this token. */
+  /** Not found, or not readable with this token. */
   | { readonly kind: "missing" }
   | { readonly kind: "unreachable" };
 
 /** Never throws. The token is not kept. */
 export type LookAtRepo = (repo: string, revision: string, token: string | undefined) => Promise<RepoLook>;
 
-const limitMs = 5_000;
-const mostBytes = 8 * 1024 * 1024;
+const maxBytes = 8 * 1024 * 1024;
 
-/** `endpoint`: HF_ENDPOINT; undefined: the hub is not asked. https://huggingface.co/docs/hub/api */
+/** `endpoint`: HF_ENDPOINT; undefined: the hub is disabled. https://huggingface.co/docs/hub/api */
 export function createHubLook(endpoint: string | undefined): LookAtRepo {
   return async (repo, revision, token) => {
     if (endpoint === undefined) return { kind: "unreachable" };
@@ -34,11 +34,7 @@ export function createHubLook(endpoint: string | undefined): LookAtRepo {
     const at = encodeURIComponent(revision);
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
     try {
-      const answer = await fetch(`${base}/api/models/${repo}/revision/${at}`, {
-        headers,
-        redirect: "error",
-        signal: AbortSignal.timeout(limitMs),
-      });
+      const answer = await hubFetch(`${base}/api/models/${repo}/revision/${at}`, headers);
       if ([401, 403, 404].includes(answer.status)) {
         await answer.body?.cancel();
         return { kind: "missing" };
@@ -56,7 +52,7 @@ export function createHubLook(endpoint: string | undefined): LookAtRepo {
   };
 }
 
-/** Of a repository that nobody described: its own files say what it is for. Undefined where they do not. */
+/** Derives the task of a repository without metadata from its files. Undefined when they do not tell. */
 async function configuredTask(
   url: string,
   headers: Readonly<Record<string, string>>,
@@ -64,7 +60,7 @@ async function configuredTask(
 ): Promise<string | undefined> {
   if (!files.includes("config.json")) return taskOfConfig({}, files);
   try {
-    const answer = await fetch(url, { headers, signal: AbortSignal.timeout(limitMs) });
+    const answer = await hubFetch(url, headers);
     if (answer.ok) return taskOfConfig(asObject(JSON.parse(await boundedText(answer))), files);
     await answer.body?.cancel();
     return undefined;
@@ -79,7 +75,7 @@ function taskOfConfig(config: Readonly<Record<string, unknown>>, files: readonly
   return detectTask(config, new Set(files)) ?? (writes ? "text-generation" : undefined);
 }
 
-/** Pure: the hub's answer as we read it. */
+/** Parses the hub's response. Pure. */
 export function readLook(value: unknown): RepoLook {
   const facts = asObject(value);
   const siblings = Array.isArray(facts["siblings"]) ? facts["siblings"] : [];
@@ -105,7 +101,7 @@ async function boundedText(answer: Response): Promise<string> {
   let bytes = 0;
   for await (const part of answer.body ?? []) {
     bytes += part.length;
-    if (bytes > mostBytes) throw new Error("the hub's answer is too long");
+    if (bytes > maxBytes) throw new Error("the hub's answer is too long");
     parts.push(Buffer.from(part));
   }
   return Buffer.concat(parts).toString();

@@ -1,21 +1,21 @@
-// What the owner of a model says of it.
+// Metadata that a model's owner provides.
 
-/** Of every model, in memory. */
+/** Kept in memory for every model. */
 export interface ModelAbout {
-  /** URL of a picture; empty: none. */
+  /** URL of an image; empty: none. */
   readonly coverImage: string;
   readonly tags: readonly string[];
-  /** Every account may read its record; who may call it is decided by offers alone. */
+  /** Every account may read its record; offers alone decide who may call it. */
   readonly isShown: boolean;
   readonly isFeatured: boolean;
   /** Unix ms. */
   readonly deprecatedAtMs: number | null;
-  /** Unix ms: when it will be gone. */
+  /** Unix ms of its planned removal. */
   readonly sunsetAtMs: number | null;
   readonly replacedBy: string | null;
 }
 
-/** What only its record shows. */
+/** Shown in its record only. */
 export interface ModelPapers {
   readonly githubUrl: string;
   readonly paperUrl: string;
@@ -23,7 +23,7 @@ export interface ModelPapers {
   readonly readme: string;
 }
 
-/** Absent: stays as it is. */
+/** Undefined: unchanged. */
 export interface MetaChange extends Partial<Omit<ModelAbout, "isShown">>, Partial<ModelPapers> {
   readonly description?: string;
 }

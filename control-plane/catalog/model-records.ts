@@ -1,28 +1,23 @@
-// Records of models: what their owners say of them, their versions, and their end.
+// Records of models: metadata, versions, and deletion.
 import type { AccountId } from "../../proto/ids.ts";
-import { ServiceError } from "../service-error.ts";
+import { notFound, unauthenticated } from "../service-error.ts";
 import { type MetaChange, type ModelPapers, noPapers } from "./model-meta.ts";
+import { offerModel } from "./offer-model.ts";
 import type { ServedModel } from "./served-model.ts";
-import type { ModelMetaStore, ModelVersion } from "./store.ts";
+import type { CatalogStore, ModelMetaStore, ModelVersion, Offer, OfferedModel } from "./store.ts";
 
-/** Seen by the caller, and another account's. */
-export class ModelNotOwned extends ServiceError {
-  readonly code = "not_model_owner";
-  constructor() {
-    super("Only the account that owns this model may change it. Use a key of that account.");
-  }
-}
+/** Visible to the caller, but owned by another account. */
+export const modelNotOwned = () =>
+  unauthenticated("not_model_owner", "Only the account that owns this model can change it. Use a key of that account.");
 
-export class ModelVersionUnknown extends ServiceError {
-  readonly code = "model_version_not_found";
-  constructor() {
-    super("This model has no such version. `GET /models/{model_name}/versions` lists those it has; `ALL` means each.", {
-      param: "version",
-    });
-  }
-}
+export const modelVersionUnknown = () =>
+  notFound(
+    "model_version_not_found",
+    "Model version not found. `GET /models/{model_name}/versions` lists the versions; `ALL` means every version.",
+    { param: "version" },
+  );
 
-/** Who changes a model, from which address. */
+/** The caller, and its address. */
 export interface Editor {
   readonly account: AccountId;
   readonly isAdmin: boolean;
@@ -33,31 +28,34 @@ export interface ModelRecords {
   papers(model: ServedModel): Promise<ModelPapers>;
   /** The newest first. */
   versions(model: ServedModel): Promise<readonly ModelVersion[]>;
-  /** Throws ModelNotOwned, as the next two do. */
+  /** Throws modelNotOwned, as the next two do. */
   change(editor: Editor, model: ServedModel, change: MetaChange): Promise<void>;
-  /** Whether every account may read its record. Hidden, it is no longer offered to other accounts either. */
+  /** Sets whether every account may read its record. A hidden model is no longer offered to other accounts. */
   show(editor: Editor, model: ServedModel, isShown: boolean): Promise<void>;
-  /** Ends its deployments: of one version, or of `ALL`. Throws also ModelVersionUnknown. */
+  /** Ends its deployments: of one version, or of `ALL`. Also throws modelVersionUnknown. */
   remove(editor: Editor, model: ServedModel, version: string): Promise<void>;
   /** Nano-USD per hour of one GPU, by type. */
   hourRates(): Promise<ReadonlyMap<string, bigint>>;
+  /** Offers a deployment to every account. Throws offerRefused, offeredDeploymentUnknown. */
+  offer(offer: Offer): Promise<OfferedModel>;
 }
 
 export interface RecordDeps {
   readonly store: ModelMetaStore;
-  /** Ends those of that account and name; `version` undefined: every one. */
+  readonly offers: Pick<CatalogStore, "offer">;
+  /** Ends deployments of that account and name; `version` undefined: all. */
   readonly endDeployments: (account: AccountId, name: string, version: string | undefined) => Promise<void>;
-  /** The next request to this replica sees what was written. */
+  /** Makes the change visible to the next request at this replica. */
   readonly refresh: () => Promise<void>;
 }
 
-export function createModelRecords({ store, endDeployments, refresh }: RecordDeps): ModelRecords {
+export function createModelRecords({ store, offers, endDeployments, refresh }: RecordDeps): ModelRecords {
   const asOwner = async (
     { account, isAdmin, ip }: Editor,
     { owner, isPublic, name }: ServedModel,
     write: (model: { account: AccountId; name: string }, act: { by: string; ip: string }) => Promise<void>,
   ): Promise<void> => {
-    if (owner !== account && !(isAdmin && isPublic)) throw new ModelNotOwned();
+    if (owner !== account && !(isAdmin && isPublic)) throw modelNotOwned();
     await write({ account: owner, name }, { by: account, ip });
     await refresh();
   };
@@ -70,11 +68,16 @@ export function createModelRecords({ store, endDeployments, refresh }: RecordDep
     remove: (editor, model, version) =>
       asOwner(editor, model, async (own, act) => {
         const known = (await versions(model)).map((one) => one.version);
-        if (version !== "ALL" && !known.includes(version)) throw new ModelVersionUnknown();
+        if (version !== "ALL" && !known.includes(version)) throw modelVersionUnknown();
         await endDeployments(own.account, own.name, version === "ALL" ? undefined : version);
-        // What was said of it goes with its last version.
+        // Delete its metadata with its last version.
         if (version === "ALL" || known.length === 1) await store.forget(own, act);
       }),
-    hourRates: () => store.hourRates(),
+    hourRates: store.hourRates,
+    async offer(offer) {
+      const offered = await offerModel(offers, offer);
+      await refresh();
+      return offered;
+    },
   };
 }

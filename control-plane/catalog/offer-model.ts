@@ -1,32 +1,25 @@
-import { ServiceError } from "../service-error.ts";
+import { type ErrorFacts, invalid, notFound } from "../service-error.ts";
 import type { CatalogStore, Offer, OfferedModel } from "./store.ts";
 
-export class OfferRefused extends ServiceError {
-  readonly code = "invalid_offer";
-}
+export const offerRefused = (message: string, facts?: ErrorFacts) => invalid("invalid_offer", message, facts);
 
-export class OfferedDeploymentUnknown extends ServiceError {
-  readonly code = "deployment_not_found";
-  constructor() {
-    super("There is no such deployment to offer. `GET /deploy/list` shows yours.", { param: "deploy_id" });
-  }
-}
+export const offeredDeploymentUnknown = () =>
+  notFound("deployment_not_found", "Deployment not found. `GET /deploy/list` lists yours.", {
+    param: "deploy_id",
+  });
 
 const nameForm = /^[A-Za-z0-9][\w.-]{0,95}(\/[A-Za-z0-9][\w.-]{0,127})?$/;
 
-/** Makes a deployment a model of every account. Rates are nano-USD per million tokens; price versions are never changed. */
+/** Offers a deployment to every account. Rates are nano-USD per million tokens; price versions are never changed. */
 export async function offerModel(store: Pick<CatalogStore, "offer">, offer: Offer): Promise<OfferedModel> {
   if (!nameForm.test(offer.name))
-    throw new OfferRefused(
-      "The name of a model is written owner/name, in letters, digits, dots, dashes and underscores.",
-      {
-        param: "name",
-      },
-    );
+    throw offerRefused("The name of a model is written owner/name, in letters, digits, dots, dashes and underscores.", {
+      param: "name",
+    });
   const { input, cachedInput, output } = offer.rates;
   if (input < 0n || cachedInput < 0n || output < 0n)
-    throw new OfferRefused("Prices are not negative.", { param: "pricing" });
+    throw offerRefused("Prices are not negative.", { param: "pricing" });
   const offered = await store.offer(offer);
-  if (!offered) throw new OfferedDeploymentUnknown();
+  if (!offered) throw offeredDeploymentUnknown();
   return offered;
 }

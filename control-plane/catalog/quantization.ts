@@ -1,4 +1,4 @@
-// How weights are stored, as their file's name says it.
+// Quantization of weights, from their file name.
 
 const forms = /(?:^|[-_.])(I?Q\d(?:_[A-Z0-9]+)*|BF16|F16|FP16|F32|FP32|FP8|INT8|INT4|MXFP4)(?=[-_.]|$)/i;
 

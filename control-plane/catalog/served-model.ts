@@ -2,58 +2,58 @@ import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { ModelAbout } from "./model-meta.ts";
 
-/** What a model name means to one caller: which deployment serves it and at what price. Frozen. */
+/** A model as one caller sees it: its deployment and price. Frozen. */
 export interface ServedModel {
   /** The public name, as records and metrics show it. */
   readonly name: string;
   readonly deployId: DeploymentId;
-  /** Name the engine knows; the request body must carry it. */
+  /** Model name at the engine, which the request body must carry. */
   readonly servedName: string;
   readonly owner: AccountId;
-  /** Offered to every account, priced by tokens; otherwise the owner's own deployment. */
+  /** Offered to every account and priced by tokens; otherwise the owner's deployment. */
   readonly isPublic: boolean;
   readonly version: string;
   readonly task: string;
   readonly description: string;
-  /** Tokens, prompt and answer together; 0 when no instance has reported it yet. */
+  /** Context length in tokens, input and output; 0 until an instance reports it. */
   readonly contextLength: number;
   readonly maxBatchSize: number;
   readonly rates: TokenRates;
   readonly priceVersion: number;
   readonly createdAtMs: number;
-  /** deployed, updating, ... : what a caller is told when no instance is ready. */
+  /** Deployment status, reported to a caller when no instance is ready. */
   readonly status: string;
   /**
    * Our own runtime reads unknown body keys strictly and always sends usage; an external engine, and one from elsewhere that
    * we start, gets only known keys.
    */
   readonly engine: "stoker" | "external";
-  /** What its owner says of it; absent: nothing. */
+  /** Owner's metadata; undefined: none. */
   readonly about?: ModelAbout | undefined;
-  /** GPUs of an instance; absent: none. */
+  /** GPUs of an instance; undefined: none. */
   readonly gpus?: { readonly type: string; readonly count: number } | undefined;
-  /** Of its weights' names, such as Q4_1; absent: they do not say. */
+  /** Quantization from the file name, such as Q4_1; undefined: not in the name. */
   readonly quantization?: string | undefined;
-  /** LoRA adapters can be put on it. */
+  /** True when it supports LoRA adapters. */
   readonly takesAdapters: boolean;
-  /** This is one: all else is its base's, but name, price and what the engine calls it. */
+  /** Set for an adapter: everything but name, price and engine name comes from its base. */
   readonly adapter?: ServedAdapter;
 }
 
 export interface ServedAdapter {
   readonly id: AdapterId;
-  /** Whose it is; `owner` owns the instances. */
+  /** Owner of the adapter; `owner` owns the instances. */
   readonly account: AccountId;
   readonly baseName: string;
-  /** Some instance has served it: it is listed. */
+  /** An instance has served it, so it is listed. */
   readonly isServed: boolean;
 }
 
-/** The models in memory, kept fresh by pushed changes: no database call. */
+/** Models in memory, kept current by change notifications: no database call. */
 export interface ModelDirectory {
-  /** `NAME`, `NAME:VERSION` or `deploy_id:ID`; undefined when unknown to this caller (another tenant's included). */
+  /** Resolves `NAME`, `NAME:VERSION` or `deploy_id:ID`; undefined: unknown to this caller. */
   resolve(model: string, caller: AccountId): ServedModel | undefined;
-  /** As `resolve`, and beyond it models whose owner shows their record: for reading, never for calling. */
+  /** As `resolve`, and also models with a public record: for reading, never for calling. */
   find(model: string, caller: AccountId): ServedModel | undefined;
   /** Public models and the caller's own, by name. */
   list(caller: AccountId): readonly ServedModel[];

@@ -1,4 +1,4 @@
-// What the catalogue needs kept. Implemented by store/catalog-store.ts.
+// Storage of the catalogue. Implemented by store/catalog-store.ts.
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { MetaChange, ModelAbout, ModelPapers } from "./model-meta.ts";
@@ -13,32 +13,32 @@ export interface DeployedModel {
   readonly version: string;
   readonly task: string;
   readonly engine: "stoker" | "external";
-  /** Its instances take LoRA adapters while they run. */
+  /** Its instances support LoRA adapters. */
   readonly takesAdapters: boolean;
   readonly status: string;
   readonly maxBatchSize: number;
-  /** As an instance reported, or as asked for; 0 unknown. */
+  /** As reported by an instance, or as requested; 0: unknown. */
   readonly contextLength: number;
   readonly createdAtMs: number;
   readonly gpus?: { readonly type: string; readonly count: number };
-  /** Of the weights, as far as it says how they are stored. */
+  /** File name of the weights, for the quantization. */
   readonly weightsFile?: string;
 }
 
-/** By the account and the name that the model is called by. */
+/** Keyed by the account and the model's name. */
 export interface NotedModel extends ModelAbout {
   readonly account: AccountId;
   readonly name: string;
   readonly description: string;
 }
 
-/** A model of an account by the name it is called by. */
+/** A model of an account, by its name. */
 export interface OwnModel {
   readonly account: AccountId;
   readonly name: string;
 }
 
-/** Who acts on a model, from where: for the audit log. */
+/** The caller and its address, for the audit log. */
 export interface ModelAct {
   readonly by: string;
   readonly ip: string;
@@ -58,19 +58,19 @@ export interface OfferedModel {
   readonly createdAtMs: number;
 }
 
-/** A LoRA adapter that did not end. */
+/** A LoRA adapter that has not ended. */
 export interface DeployedAdapter {
   readonly id: AdapterId;
   readonly account: AccountId;
   readonly name: string;
   readonly revision: string;
   readonly description: string;
-  /** Of the base: a model that is offered to every account, by its name, or else a deployment. */
+  /** Its base: an offered model by name, or a deployment. */
   readonly base:
     | { readonly kind: "offered"; readonly name: string }
     | { readonly kind: "own"; readonly deployId: DeploymentId };
   readonly isFailed: boolean;
-  /** Some instance has served it. */
+  /** An instance has served it. */
   readonly isServed: boolean;
   readonly createdAtMs: number;
 }
@@ -83,30 +83,30 @@ export interface Offer {
 }
 
 export interface CatalogStore {
-  /** What owners say of their models. */
+  /** Metadata of all models. */
   noted(): Promise<readonly NotedModel[]>;
   /** Deployments that are not deleted. */
   deployed(): Promise<readonly DeployedModel[]>;
   adapters(): Promise<readonly DeployedAdapter[]>;
   /** Models offered to every account, at the price that is effective now. */
   offered(): Promise<readonly OfferedModel[]>;
-  /** Until the next price of a model takes effect, by the clock that `offered` reads; undefined: none is set. */
+  /** Time until the next price takes effect, by the clock that `offered` reads; undefined: none is set. */
   untilNextPriceMs(): Promise<number | undefined>;
-  /** Offers it, in a new price version if the rates are new ones. Undefined when there is no such deployment. */
+  /** Offers the deployment, in a new price version if the rates changed. Undefined: no such deployment. */
   offer(offer: Offer): Promise<OfferedModel | undefined>;
 }
 
 /** Implemented by store/model-meta-store.ts. */
 export interface ModelMetaStore {
-  /** Undefined: nothing was said of it. */
+  /** Undefined: no metadata. */
   papers(model: OwnModel): Promise<ModelPapers | undefined>;
-  /** Of deployments that are not deleted, the newest first. */
+  /** Versions of deployments that are not deleted, newest first. */
   versions(model: OwnModel & { readonly deployId: DeploymentId }): Promise<readonly ModelVersion[]>;
-  /** Writes what is given; of a model that is offered the offer's description too. */
+  /** Writes the given fields; for an offered model also the offer's description. */
   change(model: OwnModel, change: MetaChange, act: ModelAct): Promise<void>;
-  /** Hidden, it is no longer offered to other accounts either. */
+  /** A hidden model is no longer offered to other accounts. */
   show(model: OwnModel, isShown: boolean, act: ModelAct): Promise<void>;
-  /** Takes the offers of that name, if their deployment is the account's, and what was said of it. */
+  /** Deletes the account's offers of that name, and the metadata. */
   forget(model: OwnModel, act: ModelAct): Promise<void>;
   /** Nano-USD per hour of one GPU, by type, at the price that is effective now. */
   hourRates(): Promise<ReadonlyMap<string, bigint>>;

@@ -1,4 +1,4 @@
-// Which GPUs a container could have now. The placement itself answers: what is shown as available is what would be placed.
+// GPUs that a container could get now. Uses the placement itself, so what is offered can be placed.
 import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
 import { place } from "../deployments/place.ts";
 import type { HostView } from "../fleet/host.ts";
@@ -11,26 +11,26 @@ export interface Offer {
   readonly isAvailable: boolean;
 }
 
-/** All that `parseGpuConfig` takes. */
+/** All counts that `parseGpuConfig` accepts. */
 const counts = [1, 2, 3, 4, 5, 6, 7, 8];
 
-/** Names of images, each offered by a host that is there. */
+/** Returns names of images, each offered by at least one live host. */
 export function offeredImages(hosts: readonly HostView[]): readonly string[] {
   return [...new Set(offering(hosts).flatMap((host) => host.inventory.rentalImages ?? []))].sort();
 }
 
-/** Every size that fits a host that offers containers, in display order. */
+/** Returns every size that fits a host that offers containers, in display order. */
 export function offers(
   hosts: readonly HostView[],
   hourRates: ReadonlyMap<string, bigint>,
-  /** Most GPUs that the account may claim anew; undefined: any that are free. */
-  mostNew: (gpu: GpuType) => number | undefined = () => undefined,
+  /** Maximum GPUs that the account may newly claim; undefined: any that are free. */
+  maxNew: (gpu: GpuType) => number | undefined = () => undefined,
 ): readonly Offer[] {
   const renting = offering(hosts);
   return configsOf(renting).map((config) => ({
     gpuConfig: writeGpuConfig(config),
     hourRate: (hourRates.get(config.gpu) ?? 0n) * BigInt(config.count),
-    isAvailable: renting.some((host) => fits(config, host, mostNew(config.gpu))),
+    isAvailable: renting.some((host) => fits(config, host, maxNew(config.gpu))),
   }));
 }
 
@@ -40,12 +40,12 @@ function configsOf(hosts: readonly HostView[]): GpuConfig[] {
   return gpuTypes.flatMap((gpu) => counts.filter((count) => count <= most(gpu)).map((count) => ({ count, gpu })));
 }
 
-function fits({ count, gpu }: GpuConfig, host: HostView, mostNewGpus: number | undefined): boolean {
+function fits({ count, gpu }: GpuConfig, host: HostView, maxNewGpus: number | undefined): boolean {
   const rentalImage = host.inventory.rentalImages?.[0];
   const want = {
     gpu,
     gpusPerInstance: count,
-    mostNewGpus,
+    maxNewGpus,
     memoryBytes: 0,
     engine: "container",
     host: undefined,

@@ -1,6 +1,6 @@
-// A cloud-config as a plain shell script: users, ssh_authorized_keys, write_files and runcmd, in the order cloud-init has.
-// Whatever else it asks for is named in the log. Every value is quoted: nothing of it is read by the shell but runcmd's lines.
-import { FirstStartRefused } from "./errors.ts";
+// Translates a cloud-config into a shell script: users, ssh_authorized_keys, write_files and runcmd, in cloud-init's order.
+// Unsupported keys are named in the log. Every value is quoted: the shell interprets only runcmd's lines.
+import { firstStartRefused } from "./errors.ts";
 
 type Map = Readonly<Record<string, unknown>>;
 
@@ -13,9 +13,9 @@ const known = new Set(["users", "ssh_authorized_keys", "write_files", "runcmd"])
 const userForm = /^[a-z_][a-z0-9_-]{0,31}$/;
 const modeForm = /^0?[0-7]{3,4}$/;
 const ownerForm = /^[a-z_][a-z0-9_-]{0,31}(:[a-z_][a-z0-9_-]{0,31})?$/;
-const mostScriptBytes = 90_000;
+const maxScriptBytes = 90_000;
 
-/** Throws FirstStartRefused. */
+/** Throws firstStartRefused. */
 export function scriptOf(config: Map): { readonly script: string; readonly mayOpen: boolean } {
   const ignored = Object.keys(config).filter((key) => !known.has(key));
   const parts: readonly Part[] = [
@@ -28,14 +28,12 @@ export function scriptOf(config: Map): { readonly script: string; readonly mayOp
     commands(config["runcmd"]),
   ];
   const script = ["#!/bin/sh", "failed=0", ...parts.flatMap((part) => part.lines), 'exit "$failed"', ""].join("\n");
-  if (Buffer.byteLength(script) > mostScriptBytes)
-    throw new FirstStartRefused(
-      "cloud_init_user_data is too long once its values are quoted; fetch large files instead.",
-    );
+  if (Buffer.byteLength(script) > maxScriptBytes)
+    throw firstStartRefused("cloud_init_user_data is too long once its values are quoted; fetch large files instead.");
   return { script, mayOpen: parts.some((part) => part.hasKeys === true) };
 }
 
-/** One that fails is said and does not keep the next one from running. */
+/** A failed command is logged and does not stop the next one. */
 const attempt = (what: string, command: string) =>
   `{ ${command}; } || { failed=1; echo ${quoted(`stoker: error: ${what} failed`)}; }`;
 
@@ -45,7 +43,7 @@ function users(value: unknown): Part {
     const at = `users[${index}]`;
     const user = typeof entry === "string" ? { name: entry } : map(entry, at);
     const name = text(user["name"], `${at}.name`);
-    if (!userForm.test(name)) throw refused(`${at}.name`, "is no user name");
+    if (!userForm.test(name)) throw refused(`${at}.name`, "is not a valid user name");
     const shell = user["shell"] === undefined ? "/bin/bash" : text(user["shell"], `${at}.shell`);
     const make = `id ${name} >/dev/null 2>&1 || useradd --create-home --shell ${quoted(shell)} ${name} && usermod -p '*' ${name}`;
     const groups = groupsOf(user["groups"], at);
@@ -67,7 +65,8 @@ function users(value: unknown): Part {
 function groupsOf(value: unknown, at: string): readonly string[] {
   const all = typeof value === "string" ? value.split(",").map((one) => one.trim()) : list(value, `${at}.groups`);
   return all.map((group) => {
-    if (typeof group !== "string" || !userForm.test(group)) throw refused(`${at}.groups`, "names no group");
+    if (typeof group !== "string" || !userForm.test(group))
+      throw refused(`${at}.groups`, "contains an invalid group name");
     return group;
   });
 }
@@ -75,7 +74,7 @@ function groupsOf(value: unknown, at: string): readonly string[] {
 function sudo(name: string, value: unknown, at: string): readonly string[] {
   if (value === undefined || value === null || value === false) return [];
   const rules = (Array.isArray(value) ? value : [value]).map((rule) => text(rule, `${at}.sudo`));
-  if (rules.some((rule) => rule.includes("\n"))) throw refused(`${at}.sudo`, "is a rule of one line");
+  if (rules.some((rule) => rule.includes("\n"))) throw refused(`${at}.sudo`, "must be one line per rule");
   const file = `/etc/sudoers.d/91-${name}`;
   const body = rules.map((rule) => `${name} ${rule}\n`).join("");
   return [attempt(`sudo of ${name}`, `printf '%s' ${quoted(body)} >${file} && chmod 440 ${file}`)];
@@ -83,7 +82,7 @@ function sudo(name: string, value: unknown, at: string): readonly string[] {
 
 function keysOf(name: string, value: unknown, at: string): Part {
   const keys = list(value, at).map((key) => text(key, at).trim());
-  if (keys.some((key) => key === "" || key.includes("\n"))) throw refused(at, "holds a key that is not one line");
+  if (keys.some((key) => key === "" || key.includes("\n"))) throw refused(at, "contains a key that is not one line");
   if (keys.length === 0) return { lines: [] };
   const lines = quoted(keys.map((key) => `${key}\n`).join(""));
   const home = `home=$(sed -n 's/^${name}:[^:]*:[^:]*:[^:]*:[^:]*:\\([^:]*\\):.*/\\1/p' /etc/passwd) && [ -n "$home" ]`;
@@ -97,12 +96,12 @@ function files(value: unknown): Part {
     const at = `write_files[${index}]`;
     const file = map(entry, at);
     const path = text(file["path"], `${at}.path`);
-    if (!path.startsWith("/") || path.includes("\0")) throw refused(`${at}.path`, "is no absolute path");
+    if (!path.startsWith("/") || path.includes("\0")) throw refused(`${at}.path`, "is not an absolute path");
     const content = contentOf(file, at).toString("base64");
     const mode = String(file["permissions"] ?? "0644");
     if (!modeForm.test(mode)) throw refused(`${at}.permissions`, 'is no mode such as "0644"; quote it in the YAML');
     const owner = String(file["owner"] ?? "root:root");
-    if (!ownerForm.test(owner)) throw refused(`${at}.owner`, "is no user:group");
+    if (!ownerForm.test(owner)) throw refused(`${at}.owner`, "is not user:group");
     const into = file["append"] === true ? ">>" : ">";
     const target = quoted(path);
     return attempt(
@@ -119,10 +118,10 @@ function contentOf(file: Map, at: string): Buffer {
   const encoding = String(file["encoding"] ?? "text/plain").toLowerCase();
   if (encoding === "text/plain") return Buffer.from(content);
   if (encoding === "b64" || encoding === "base64") return Buffer.from(content, "base64");
-  throw refused(`${at}.encoding`, "is neither text/plain nor b64");
+  throw refused(`${at}.encoding`, "must be text/plain or b64");
 }
 
-/** A line is the shell's; a list is a command and its arguments, which no shell reads. */
+/** A string is run by the shell; a list is a command and its arguments, run without a shell. */
 function commands(value: unknown): Part {
   const lines = list(value, "runcmd").map((entry, index) => {
     const at = `runcmd[${index}]`;
@@ -137,20 +136,20 @@ function commands(value: unknown): Part {
 
 function list(value: unknown, at: string): readonly unknown[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw refused(at, "is no list");
+  if (!Array.isArray(value)) throw refused(at, "must be a list");
   return value;
 }
 
 function map(value: unknown, at: string): Map {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw refused(at, "is no map of keys");
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw refused(at, "must be a map");
   return value as Map;
 }
 
 function text(value: unknown, at: string): string {
   if (typeof value === "number") return String(value);
-  if (typeof value !== "string") throw refused(at, "is no text");
+  if (typeof value !== "string") throw refused(at, "must be a string");
   return value;
 }
 
 const quoted = (value: string) => `'${value.replaceAll("'", `'\\''`)}'`;
-const refused = (at: string, why: string) => new FirstStartRefused(`cloud_init_user_data: ${at} ${why}.`);
+const refused = (at: string, why: string) => firstStartRefused(`cloud_init_user_data: ${at} ${why}.`);

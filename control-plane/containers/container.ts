@@ -1,4 +1,4 @@
-// A rented container as its customer knows it: a deployment of kind container, in the words of the interface.
+// A rented container as its customer sees it: a deployment of kind container, in the terms of the interface.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { DeploymentId } from "../../proto/ids.ts";
 import { unreachable } from "../../proto/unreachable.ts";
@@ -14,16 +14,16 @@ export interface Container {
   readonly image: string;
   readonly gpu: GpuType;
   readonly gpus: number;
-  /** Of all its GPUs together now, nano-USD; 0n without a price. */
+  /** For all its GPUs now, in nano-USD; 0n without a price. */
   readonly hourRate: bigint;
   readonly createdAtMs: number;
-  /** Of the last change of its status. */
+  /** Time of the last status change. */
   readonly changedAtMs: number;
   readonly deletedAtMs: number | null;
-  /** Where its SSH server is reached; empty and 0 while it is not. */
+  /** Address of its SSH server; empty and 0 while unreachable. */
   readonly sshAddress: string;
   readonly sshPort: number;
-  /** Something of it is still on a host. */
+  /** True while any part of it is on a host. */
   readonly isOnHost: boolean;
 }
 
@@ -39,7 +39,7 @@ export function stateOf({ status, isOnHost }: Pick<Container, "status" | "isOnHo
       return "running";
     case "stopping":
       return "shutting_down";
-    // It was stopped for its money, and its data went with it.
+    // Stopped for lack of funds; its data was deleted.
     case "stopped":
     case "failed":
       return "failed";

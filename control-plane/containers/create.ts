@@ -1,14 +1,16 @@
-// POST /v1/containers: check, write the intent, reply. Placing, starting and billing are what every deployment has.
+// POST /v1/containers: check, store the intent, reply. Placement, start and billing are those of every deployment.
+
 import { type AccountId, type DeploymentId, randomId } from "../../proto/ids.ts";
 import type { Owner } from "../deployments/create.ts";
 import { type FundsDeps, requireFunds } from "../deployments/dedicated-money.ts";
-import { AccountEnded, AccountSuspended } from "../deployments/errors.ts";
+import { accountEnded, refuseSuspended } from "../deployments/errors.ts";
 import type { DeploymentStore, NewDeployment } from "../deployments/store.ts";
 import type { HostView } from "../fleet/host.ts";
 import { GpuLimitReached } from "../quotas/errors.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
+import type { ServiceError } from "../service-error.ts";
 import { offeredImages } from "./availability.ts";
-import { ContainerLimitReached, ContainerNameTaken, ContainerRefused, FirstStartRefused } from "./errors.ts";
+import { containerLimitReached, containerNameTaken, containerRefused, firstStartRefused } from "./errors.ts";
 import { readFirstStart } from "./first-start.ts";
 import { parseGpuConfig } from "./gpu-config.ts";
 
@@ -29,24 +31,24 @@ export interface CreateContainerDeps extends FundsDeps {
   readonly gpuDefaults: GpuDefaults;
 }
 
-/** Throws the errors of errors.ts, AccountSuspended and NoFunds. */
+/** Throws the errors of errors.ts, accountSuspended and noFunds. */
 export async function createContainer(
   deps: CreateContainerDeps,
   owner: Owner,
   request: ContainerRequest,
-  /** Of who asks, for the audit log. */
+  /** The caller's address, for the audit log. */
   ip: string,
 ): Promise<DeploymentId> {
   const { account } = owner;
-  if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+  refuseSuspended(owner);
   const { count, gpu } = parseGpuConfig(request.gpuConfig);
   const images = offeredImages(await deps.snapshot());
   if (!images.includes(request.image)) throw unknownImage(request.image, images);
   const firstStart = readFirstStart(request.userData);
   const sshKeys = await deps.sshKeys(account);
   if (sshKeys.length === 0 && !firstStart.mayOpen)
-    throw new FirstStartRefused(
-      "Nobody could log in: your account has no SSH key and the user data brings none. Add a key with POST /v1/ssh_keys, then create the container.",
+    throw firstStartRefused(
+      "Your account has no SSH key and the user data contains none. Add a key with POST /v1/ssh_keys, then create the container.",
     );
   await requireFunds(deps, account, { modelName: request.name, gpu, numGpus: count, minInstances: 1 });
   const next: NewDeployment = {
@@ -73,8 +75,8 @@ export async function createContainer(
     memoryBytes: 0,
   };
   const created = await deps.store.insert(next, (use) => checkGpus(use, next, deps.gpuDefaults));
-  if (created === "account_gone") throw new AccountEnded();
-  if (created === "name_taken") throw new ContainerNameTaken(request.name);
+  if (created === "account_gone") throw accountEnded();
+  if (created === "name_taken") throw containerNameTaken(request.name);
   return created.id;
 }
 
@@ -82,14 +84,14 @@ function checkGpus(use: GpuUse, { gpu, numGpus }: NewDeployment, defaults: GpuDe
   try {
     requireGpus(use, gpu, numGpus, defaults);
   } catch (error) {
-    // It may fit when another of theirs has gone, so the interface answers as for any limit of use.
-    throw error instanceof GpuLimitReached ? new ContainerLimitReached(error) : error;
+    // GPUs become free when another deployment ends, so the interface treats this as a rate limit.
+    throw error instanceof GpuLimitReached ? containerLimitReached(error) : error;
   }
 }
 
-function unknownImage(image: string, images: readonly string[]): ContainerRefused {
-  const there = images.length > 0 ? `There are ${images.slice(0, 20).join(", ")}.` : "No host offers containers now.";
-  return new ContainerRefused(`container_image: ${image.slice(0, 100)} is not offered. ${there}`, {
+function unknownImage(image: string, images: readonly string[]): ServiceError {
+  const there = images.length > 0 ? `Available: ${images.slice(0, 20).join(", ")}.` : "No host offers containers now.";
+  return containerRefused(`container_image: ${image.slice(0, 100)} is not offered. ${there}`, {
     param: "container_image",
   });
 }

@@ -1,38 +1,22 @@
-import { ServiceError } from "../service-error.ts";
+import { badRequest, conflict, type ErrorFacts, invalid, notFound, rateLimited } from "../service-error.ts";
 
-export class ContainerNotFound extends ServiceError {
-  readonly code = "container_not_found";
-  constructor() {
-    super("There is no such container. `GET /v1/containers` shows yours.");
-  }
-}
+export const containerNotFound = () =>
+  notFound("container_not_found", "Container not found. `GET /v1/containers` lists yours.");
 
-export class ContainerNameTaken extends ServiceError {
-  readonly code = "name_taken";
-  constructor(name: string) {
-    super(`A container named ${name} already exists in your account. Delete it or choose another name.`, {
-      param: "name",
-    });
-  }
-}
+export const containerNameTaken = (name: string) =>
+  conflict(
+    "name_taken",
+    `A container named ${name} already exists in your account. Delete it or choose another name.`,
+    { param: "name" },
+  );
 
-/** A field whose value cannot be served; the edge renders it as a validation answer for `param`. */
-export class ContainerRefused extends ServiceError {
-  readonly code = "invalid_container";
-}
+/** A field with an unsupported value; the edge renders it as a validation error for `param`. */
+export const containerRefused = (message: string, facts?: ErrorFacts) => invalid("invalid_container", message, facts);
 
-/** What the container is to do at its first start cannot be read, or nobody could log in. */
-export class FirstStartRefused extends ServiceError {
-  readonly code = "invalid_user_data";
-  constructor(message: string) {
-    super(message, { param: "cloud_init_user_data" });
-  }
-}
+/** The first-start script is invalid, or the container would have no login. */
+export const firstStartRefused = (message: string) =>
+  badRequest("invalid_user_data", message, { param: "cloud_init_user_data" });
 
-/** Its GPUs would go above the account's limit. */
-export class ContainerLimitReached extends ServiceError {
-  readonly code = "gpu_limit_reached";
-  constructor(cause: Error) {
-    super(cause.message, { cause, param: "gpu_config", retryAfterSeconds: 60 });
-  }
-}
+/** The container would exceed the account's GPU limit. */
+export const containerLimitReached = (cause: Error) =>
+  rateLimited("gpu_limit_reached", cause.message, { cause, param: "gpu_config", retryAfterSeconds: 60 });

@@ -1,19 +1,19 @@
 import { type GpuType, gpuTypes, isGpuType } from "../../proto/gpu.ts";
-import { ContainerRefused } from "./errors.ts";
+import { containerRefused } from "./errors.ts";
 
 export interface GpuConfig {
   readonly count: number;
   readonly gpu: GpuType;
 }
 
-const mostGpus = 8;
+const maxGpus = 8;
 
-/** `8xB200-180GB`: whole GPUs of one type on one host. Throws ContainerRefused. */
+/** Parses `8xB200-180GB`: whole GPUs of one type on one host. Throws containerRefused. */
 export function parseGpuConfig(text: string): GpuConfig {
   const [, count = "", gpu = ""] = /^([1-9]\d{0,2})x(.+)$/.exec(text) ?? [];
-  if (!isGpuType(gpu) || Number(count) > mostGpus)
-    throw new ContainerRefused(
-      `gpu_config: ${text.slice(0, 40)} is not <count>x<type> with 1 to ${mostGpus} GPUs of ${gpuTypes.join(", ")}, such as 1xH100-80GB.`,
+  if (!isGpuType(gpu) || Number(count) > maxGpus)
+    throw containerRefused(
+      `gpu_config: ${text.slice(0, 40)} must be <count>x<type> with 1 to ${maxGpus} GPUs of ${gpuTypes.join(", ")}, such as 1xH100-80GB.`,
       { param: "gpu_config" },
     );
   return { count: Number(count), gpu };

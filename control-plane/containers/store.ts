@@ -1,4 +1,4 @@
-// What containers need kept beside the deployment that carries them. Implemented by store/containers-store.ts.
+// Storage of containers beyond their deployments. Implemented by store/containers-store.ts.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { Container } from "./container.ts";
 
@@ -6,9 +6,9 @@ export type { Container };
 
 export interface ContainerStore {
   get(id: DeploymentId, account: AccountId): Promise<Container | undefined>;
-  /** The newest first, deleted ones included. */
+  /** Newest first, deleted ones included. */
   list(account: AccountId): Promise<readonly Container[]>;
   rename(id: DeploymentId, account: AccountId, name: string): Promise<"renamed" | "not_found" | "name_taken">;
-  /** Nano-USD per GPU and hour, of each GPU type that has a price now. */
+  /** Nano-USD per GPU and hour for each GPU type that has a price now. */
   hourRates(): Promise<ReadonlyMap<string, bigint>>;
 }

@@ -1,18 +1,18 @@
-// What LoRA adapters take of GPU memory beside their base, when an instance holds as many as it may. Pure.
+// GPU memory that LoRA adapters use beside their base, for the maximum number an instance may hold. Pure.
 import { noAdapters } from "../../proto/engine-args.ts";
-import { adaptedTasks, mostHeld } from "./adapter.ts";
+import { adaptedTasks, maxHeld } from "./adapter.ts";
 import type { Deployment } from "./deployment.ts";
 import { kvCacheBytes, type ModelShape } from "./memory-estimate.ts";
 
 interface LoraMemory {
   readonly loraBytes: number;
-  /** What of it is taken when the engine starts, whether adapters come or not. */
+  /** Part of it that is allocated when the engine starts, with or without adapters. */
   readonly loraBytesAtStart: number;
 }
 
-/** The highest rank vLLM is started for (agent/engines/engine-traits.ts): each of its places is as large. */
+/** Maximum rank vLLM is started with (agent/engines/engine-traits.ts): every slot has this size. */
 const rankOfPlaces = 64;
-/** Few adapters have a higher one. */
+/** Few adapters have a higher rank. */
 const usualRank = 64;
 const bytesPerValue = 2;
 
@@ -23,8 +23,8 @@ export function loraMemory(
   use: Pick<Deployment, "contextLength" | "engine" | "task" | "extraArgs">,
 ): LoraMemory {
   const takesThem = adaptedTasks.has(use.task) && !use.extraArgs.includes(noAdapters);
-  const held = takesThem ? mostHeld(use.engine, use.task) : 0;
-  // Each adapter of a picture model is a changed copy of what it changes.
+  const held = takesThem ? maxHeld(use.engine, use.task) : 0;
+  // Each adapter of a picture model is a modified copy of the parts it changes.
   if (shape.adaptedBytes !== undefined) return { ...none, loraBytes: held * shape.adaptedBytes };
   if (shape.loraWidth === undefined || held === 0) return none;
   const { loraWidth, layers } = shape;
@@ -33,15 +33,15 @@ export function loraMemory(
     const loraBytes = held * bytesAt(rankOfPlaces);
     return { loraBytes, loraBytesAtStart: loraBytes };
   }
-  // In our own runtime each has keys and values of its own; one sequence is what it needs at the least.
+  // In our runtime each adapter has its own KV cache; count the minimum, one sequence.
   const own = kvCacheBytes(shape, { maxBatchSize: 1, contextLength: use.contextLength, gpus: 1 });
   return { ...none, loraBytes: held * (bytesAt(usualRank) + own) };
 }
 
-/** Of a transformer's layer as most are built. What experts of a mixture have for themselves is not counted: few adapters change it. */
+/** Values per layer of a usual transformer. Experts of a mixture are not counted: few adapters change them. */
 export function loraWidthOf(layer: {
   readonly width: number;
-  /** Values of all heads that ask, and of all that keep keys. */
+  /** Values of all query heads, and of all key heads. */
   readonly queryWidth: number;
   readonly keyWidth: number;
   readonly valueWidth: number;
@@ -49,7 +49,7 @@ export function loraWidthOf(layer: {
   readonly feedForward: number | undefined;
 }): number {
   const { width, queryWidth, keyWidth, valueWidth, feedForward = 4 * width } = layer;
-  // Each change of a matrix is two halves, from its inputs to the rank and from the rank to its outputs.
+  // Each matrix change has two factors: inputs to rank, and rank to outputs.
   const attention = 2 * (width + queryWidth) + (width + keyWidth) + (width + valueWidth);
   return attention + 3 * (width + feedForward);
 }

@@ -1,15 +1,15 @@
-// Somebody waits for a LoRA adapter: an instance of its base is asked for as always, and the adapter for a place on those that
-// run.
+// Use of LoRA adapters: waiting requests, and the time of last use.
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
-import { mostHeld } from "./adapter.ts";
+import type { ServedAdapter } from "../catalog/served-model.ts";
+import { maxHeld } from "./adapter.ts";
 import type { AdapterStore } from "./store.ts";
 import type { AskForInstance, StartState } from "./wake.ts";
 
-/** Throws when the database is away. Called again and again while somebody waits. */
+/** Throws when the database is unavailable. Called repeatedly while a request waits. */
 export function createAdapterWaker(deps: {
   readonly store: Pick<AdapterStore, "want">;
   readonly askForInstance: AskForInstance;
-  /** Whether an instance of the base serves now. */
+  /** True when an instance of the base is serving. */
   readonly isBaseReady: (id: DeploymentId) => boolean;
 }) {
   return async (
@@ -17,10 +17,10 @@ export function createAdapterWaker(deps: {
     owner: AccountId,
     adapter: { readonly id: AdapterId; readonly account: AccountId } | undefined,
   ): Promise<StartState> => {
-    // Also of a base that serves: whoever waits counts as use of it.
+    // Also for a running base: a waiting caller counts as use.
     const ofBase = await deps.askForInstance(id, owner);
     if (!adapter) return ofBase;
-    const standing = await deps.store.want(adapter.id, adapter.account, mostHeld);
+    const standing = await deps.store.want(adapter.id, adapter.account, maxHeld);
     switch (standing) {
       case "gone":
         return { kind: "ended", phase: "deleted" };
@@ -33,5 +33,21 @@ export function createAdapterWaker(deps: {
       case "wanted":
         return deps.isBaseReady(id) ? { kind: "coming", phase: "deploying", etaSeconds: 5 } : ofBase;
     }
+  };
+}
+
+/** Uses of one adapter within this interval are recorded once. */
+const noteEveryMs = 30_000;
+const maxNoted = 10_000;
+
+/** Records uses in the background. A use that could not be recorded is recorded with the next one. */
+export function createNoteUse({ used }: Pick<AdapterStore, "used">) {
+  const noted = new Map<AdapterId, number>();
+  return ({ id, account }: ServedAdapter): void => {
+    const nowMs = performance.now();
+    if (nowMs - (noted.get(id) ?? Number.NEGATIVE_INFINITY) < noteEveryMs) return;
+    if (noted.size >= maxNoted) noted.clear();
+    noted.set(id, nowMs);
+    used(id, account).catch(() => noted.delete(id));
   };
 }

@@ -1,17 +1,17 @@
-// What is known of a LoRA adapter: a small change to a base model that its running instances take and drop without a restart.
+// A LoRA adapter: a small change to a base model that running instances load and unload without a restart.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { Engine } from "./deployment.ts";
 
 export type AdapterStatus = "initializing" | "downloading" | "deploying" | "deployed" | "failed" | "deleted";
 
-/** Where an adapter comes from. Only language models' adapters need a repository: theirs are two files. */
+/** Source of an adapter. Only language models' adapters need a repository, because they are two files. */
 export type AdapterOrigin =
   | {
       readonly kind: "huggingface";
       readonly repo: string;
       readonly revision: string | undefined;
-      /** Undefined: by the usual names. */
+      /** Undefined: the usual file names. */
       readonly file: string | undefined;
     }
   | { readonly kind: "civitai" | "url"; readonly url: string };
@@ -22,22 +22,22 @@ export interface Adapter {
   /** `owner/name`, as requests name it. */
   readonly name: string;
   readonly baseDeployId: DeploymentId;
-  /** As it was named when the adapter was made. */
+  /** Base model's name at creation. */
   readonly baseModel: string;
   readonly source: AdapterOrigin["kind"];
-  /** Of the hub; of another source its URL without what may be a secret. */
+  /** Repository of the hub; for another source its URL without secrets. */
   readonly repo: string;
   readonly revision: string;
   readonly file: string;
-  /** What is loaded: the repository's commit, or the file's sha256; empty until it is known. */
+  /** Loaded version: the repository's commit, or the file's sha256; empty while unknown. */
   readonly commit: string;
   readonly hasToken: boolean;
-  /** Kept for its owner: adapters serve their own account alone. */
+  /** Visible to its owner alone: adapters serve only their own account. */
   readonly isPrivate: boolean;
   readonly description: string;
-  /** deployed: some instance has held it. */
+  /** deployed: an instance has loaded it. */
   readonly status: AdapterStatus;
-  /** `code: what happened, why, what to do`; also what is tried again. Empty while nothing is wrong. */
+  /** `code: what happened, why, what to do`; also while retrying. Empty when there is no error. */
   readonly failReason: string;
   /** Instances of the base that serve it now. */
   readonly held: number;
@@ -52,33 +52,33 @@ export interface Adapter {
   readonly updatedAtMs: number;
 }
 
-/** What a host says of an adapter at one instance. */
+/** A host's report of an adapter at one instance. */
 export interface AdapterNews {
   readonly id: AdapterId;
   readonly phase: "downloading" | "loading" | "ready" | "failed";
   /** Empty unless it failed. */
   readonly failCode: string;
   readonly failMessage: string;
-  /** Trying again cannot help. */
+  /** A retry cannot succeed. */
   readonly isFinal: boolean;
-  /** Of what is loaded; empty where the host does not know. */
+  /** Commit of the loaded adapter; empty when the host does not know it. */
   readonly commit: string;
 }
 
 export const imageTask = "text-to-image";
-/** Tasks whose engines take adapters while they run. */
+/** Tasks whose engines load adapters at run time. */
 export const adaptedTasks: ReadonlySet<string> = new Set(["text-generation", imageTask]);
 
-/** A picture model's are whole copies of its UNet, a language model's a few of its layers. */
-const mostImages = 2;
-const mostTexts: Readonly<Partial<Record<Engine, number>>> = { stoker: 4, vllm: 8 };
+/** A picture model's adapters are copies of its UNet, a language model's a few layers. */
+const maxImages = 2;
+const maxTexts: Readonly<Partial<Record<Engine, number>>> = { stoker: 4, vllm: 8 };
 
-/** How many an instance holds at once; none of an engine that takes none while it runs. */
-export function mostHeld(engine: string, task: string): number {
-  if (task === imageTask) return engine === "stoker" ? mostImages : 0;
-  return (mostTexts as Readonly<Record<string, number>>)[engine] ?? 0;
+/** Maximum adapters an instance holds at once; 0 for an engine that cannot load adapters at run time. */
+export function maxHeld(engine: string, task: string): number {
+  if (task === imageTask) return engine === "stoker" ? maxImages : 0;
+  return (maxTexts as Readonly<Record<string, number>>)[engine] ?? 0;
 }
 
-/** One that is made is loaded before anybody asks for it while its base holds fewer. */
-export const roomOf = (task: string): number =>
-  task === imageTask ? mostImages : Math.min(...Object.values(mostTexts));
+/** A new adapter is loaded in advance while its base holds fewer than this. */
+export const preloadLimit = (task: string): number =>
+  task === imageTask ? maxImages : Math.min(...Object.values(maxTexts));

@@ -1,62 +1,62 @@
-// LoRA adapters of an account: made, shown, changed, dropped. Hosts hear of them by the desired state of the base's instances.
+// LoRA adapters of an account. Hosts receive them in the desired state of the base model's instances.
 import { noAdapters } from "../../proto/engine-args.ts";
 import { type AccountId, type AdapterId, randomId } from "../../proto/ids.ts";
 import type { LookAtRepo, RepoLook } from "../catalog/hub-look.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
-import { type AdapterOrigin, adaptedTasks, imageTask, roomOf } from "./adapter.ts";
+import { type AdapterOrigin, adaptedTasks, imageTask, preloadLimit } from "./adapter.ts";
 import { checkRepo, fullName, type Owner } from "./create.ts";
-import { AccountEnded, AccountSuspended, AdapterNotFound, AdapterRefused, DeploymentNameTaken } from "./errors.ts";
+import { AdapterNotFound, accountEnded, adapterRefused, deploymentNameTaken, refuseSuspended } from "./errors.ts";
 import type { Adapter, AdapterStore } from "./store.ts";
 
 export interface AdapterRequest {
   readonly name: string;
   readonly origin: AdapterOrigin;
   readonly token: string | undefined;
-  /** Undefined: as the hub says. */
+  /** Undefined: as the hub's record says. */
   readonly baseModel: string | undefined;
   readonly isPrivate: boolean;
   readonly description: string;
-  /** What the caller calls them, for what is refused. */
+  /** Names of the fields as the caller sent them, for errors. */
   readonly fields: { readonly name: string; readonly repo: string; readonly base: string };
 }
 
 export interface Adapters {
-  /** Throws AdapterRefused, DeploymentNameTaken, AccountSuspended, AccountEnded. */
+  /** Throws adapterRefused, deploymentNameTaken, accountSuspended, accountEnded. */
   create(owner: Owner, request: AdapterRequest): Promise<Adapter>;
   /** By its name, or its id. These three throw AdapterNotFound. */
   get(owner: Owner, name: string): Promise<Adapter>;
   change(owner: Owner, name: string, change: { isPrivate?: boolean; description?: string }): Promise<Adapter>;
   remove(owner: Owner, name: string): Promise<Adapter>;
-  /** All of the account's, or those of one base. */
+  /** All of the account's adapters, or those of one base. */
   list(account: AccountId, baseModel: string | undefined): Promise<readonly Adapter[]>;
 }
 
-const mostOfAccount = 100;
+const maxPerAccount = 100;
 const fileForm = /^[\w.][\w. +@/=,()-]{0,511}\.safetensors$/;
 
 export function createAdapters(deps: {
   readonly store: AdapterStore;
   readonly resolve: (model: string, account: AccountId) => ServedModel | undefined;
-  /** Of what `resolve` knows. */
+  /** Reloads what `resolve` returns. */
   readonly refresh: () => Promise<void>;
   readonly lookAtRepo: LookAtRepo;
-  /** Why a URL is not fetched from; undefined: nothing speaks against it. */
+  /** Reason why a URL must not be fetched; undefined: it may be. */
   readonly whyUrlRefused: (url: string) => Promise<string | undefined>;
   readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
 }): Adapters {
   const { store } = deps;
 
-  /** What the hub says of it now: which commit is meant by a branch, so that every instance holds the same. */
+  /** The hub's current record: the commit a branch points to, so that every instance loads the same version. */
   async function lookAt({ origin, token, fields }: AdapterRequest): Promise<RepoLook | undefined> {
     if (origin.kind === "huggingface") {
       const revision = origin.revision ?? "main";
       checkRepo(origin.repo, revision, { repo: fields.repo, revision: "revision" });
       if (origin.file !== undefined && !fileForm.test(origin.file))
-        throw new AdapterRefused(fields.repo, "`file` is the path of a .safetensors file in the repository.");
+        throw adapterRefused(fields.repo, "`file` is the path of a .safetensors file in the repository.");
       return deps.lookAtRepo(origin.repo, revision, token);
     }
     const why = await deps.whyUrlRefused(origin.url);
-    if (why !== undefined) throw new AdapterRefused(fields.repo, `the adapter is not fetched from there: ${why}.`);
+    if (why !== undefined) throw adapterRefused(fields.repo, `the adapter is not fetched from there: ${why}.`);
     return undefined;
   }
 
@@ -64,7 +64,7 @@ export function createAdapters(deps: {
     const { base: field } = request.fields;
     const name = request.baseModel ?? (look?.kind === "found" ? look.baseModel : undefined);
     if (name === undefined)
-      throw new AdapterRefused(field, "the repository names no base model, or the hub does not answer; name it.");
+      throw adapterRefused(field, "the repository names no base model, or the hub does not answer; name it.");
     let base = deps.resolve(name, account);
     // It may have been deployed a moment ago.
     if (!base) {
@@ -72,14 +72,14 @@ export function createAdapters(deps: {
       base = deps.resolve(name, account);
     }
     if (!base || base.status === "failed")
-      throw new AdapterRefused(
+      throw adapterRefused(
         field,
         `no model ${name.slice(0, 200)} is served here; \`GET /models/lora/list\` lists those that take adapters, or deploy one of your own first.`,
       );
-    if (!base.takesAdapters) throw new AdapterRefused(field, whyNone(base));
+    if (!base.takesAdapters) throw adapterRefused(field, whyNone(base));
     const { kind } = request.origin;
     if (base.task !== imageTask && (kind !== "huggingface" || request.origin.file !== undefined))
-      throw new AdapterRefused(
+      throw adapterRefused(
         request.fields.repo,
         `${base.name} writes text: its adapters are repositories of the hub, in PEFT format with safetensors; give type huggingface and \`repo\` alone.`,
       );
@@ -108,15 +108,15 @@ export function createAdapters(deps: {
 
   return {
     async create(owner, request) {
-      if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+      refuseSuspended(owner);
       const { fields } = request;
       const name = fullName(request.name, owner.displayName, fields.name);
-      // Its status would stand at the path of another one's record.
-      if (name.endsWith("/status")) throw new AdapterRefused(fields.name, "an adapter cannot be called status.");
+      // Its status path would collide with another adapter's record.
+      if (name.endsWith("/status")) throw adapterRefused(fields.name, "an adapter cannot be called status.");
       const look = await lookAt(request);
       const base = await baseOf(owner, request, look);
       const taken = deps.resolve(name, owner.account);
-      if (taken && taken.status !== "failed") throw new DeploymentNameTaken(name);
+      if (taken && taken.status !== "failed") throw deploymentNameTaken(name);
       const created = await store.insert(
         {
           id: randomId<"adapter">(16),
@@ -129,21 +129,23 @@ export function createAdapters(deps: {
           isPrivate: request.isPrivate,
           description: request.description,
         },
-        mostOfAccount,
-        roomOf(base.task),
+        maxPerAccount,
+        preloadLimit(base.task),
       );
-      if (created === "account_gone") throw new AccountEnded();
-      if (created === "name_taken") throw new DeploymentNameTaken(name);
+      if (created === "account_gone") throw accountEnded();
+      if (created === "name_taken") throw deploymentNameTaken(name);
       if (created === "too_many")
-        throw new AdapterRefused(
+        throw adapterRefused(
           fields.name,
-          `an account has at most ${mostOfAccount} adapters; delete one that is not used any more.`,
+          `an account has at most ${maxPerAccount} adapters; delete one that is not used any more.`,
         );
       if (created === "base_takes_none")
-        throw new AdapterRefused(
+        throw adapterRefused(
           fields.base,
           `${base.name} is to run with ${noAdapters}; update it without that, or name another base.`,
         );
+      // The next request to this replica finds it.
+      await deps.refresh();
       return created;
     },
     get: find,
@@ -155,9 +157,10 @@ export function createAdapters(deps: {
     async remove(owner, name) {
       const found = await find(owner, name);
       if (!(await store.remove(found.id, found.account))) throw new AdapterNotFound(name);
+      await deps.refresh();
       return { ...found, status: "deleted", held: 0 };
     },
-    list: (account, baseModel) => store.list(account, baseModel),
+    list: store.list,
   };
 }
 

@@ -1,9 +1,10 @@
-// Which GPUs a model could have now, and on which host the next instance of one would go. The placement itself answers: what
-// is shown as available is what would be placed.
+// GPUs that a model could get now, and the host of its next instance. Uses the placement itself, so what is offered can be
+// placed.
 import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
 import type { HostId } from "../../proto/ids.ts";
 import type { Gpu, HostView } from "../fleet/host.ts";
 import type { Engine } from "./deployment.ts";
+import { canUseGpus } from "./place-filter.ts";
 import { isUsable } from "./place-gpus.ts";
 import { createPlacementIndex } from "./place-index.ts";
 import { type Rejection, rejections } from "./place-reasons.ts";
@@ -15,40 +16,41 @@ export interface GpuOffer {
   /** Nano-USD for all its GPUs; 0n without a price. */
   readonly hourRate: bigint;
   readonly isAvailable: boolean;
-  /** The cheapest that is free and holds the weights that were asked about. */
+  /** The cheapest free GPU that holds the requested weights. */
   readonly isRecommended: boolean;
 }
 
-/** Of a deployment that was not made. */
+/** Result for a deployment that was not created. */
 export interface NewDryRun extends DryRun {
   readonly engine: Engine;
-  /** Expected of one instance, over all its GPUs; 0 unknown. */
+  /** Expected memory of one instance over all its GPUs; 0: unknown. */
   readonly memoryBytes: number;
   /** Nano-USD of the instances that always run; 0n without a price. */
   readonly hourRate: bigint;
 }
 
 export interface DryRun {
-  /** Where the next instance would go; undefined: nowhere. */
+  /** Host of the next instance; undefined: none. */
   readonly host: HostId | undefined;
-  /** Of every host that cannot take it. */
+  /** For every host that cannot take it. */
   readonly refused: readonly Rejection[];
 }
 
 const counts = [1, 2, 4, 8];
 
-/** Every size that some host has, in display order. `memoryBytes`: what a model needs; 0 unknown. */
+/** Returns every size that at least one host has, in display order. `memoryBytes`: need of the model; 0: unknown. */
 export function gpuOffers(
-  hosts: readonly HostView[],
+  allHosts: readonly HostView[],
   memoryBytes: number,
   hourRates: ReadonlyMap<string, bigint>,
-  /** Most that the account may claim anew. */
-  mostNew: (gpu: GpuType) => number | undefined = () => undefined,
+  /** Maximum GPUs that the account may newly claim. */
+  maxNew: (gpu: GpuType) => number | undefined = () => undefined,
 ): readonly GpuOffer[] {
+  const hosts = allHosts.filter(({ inventory }) => canUseGpus("stoker", inventory));
   const index = createPlacementIndex(hosts);
   const couldHave = (gpu: GpuType, count: number, bytes: number) =>
     index.place({
-      ...{ gpu, gpusPerInstance: count, memoryBytes: bytes, mostNewGpus: mostNew(gpu) },
+      ...{ gpu, gpusPerInstance: count, memoryBytes: bytes, maxNewGpus: maxNew(gpu) },
       ...{ engine: "stoker", host: undefined },
     }) !== undefined;
   const sizes = gpuTypes.flatMap((gpu) => {
@@ -72,7 +74,7 @@ export function gpuOffers(
   });
 }
 
-/** Slices are no size of two: they do not work as one. */
+/** GPU slices cannot be combined. */
 const couldBe = (type: GpuType, count: number, gpu: Gpu) =>
   gpu.type === type && isUsable({ engine: "stoker", gpusPerInstance: count }, gpu);
 

@@ -1,27 +1,22 @@
-// PUT, DELETE, stop and start of a deployment: each one guarded write; loops do the rest.
+// PUT, DELETE, stop and start of a deployment: each is one guarded write; loops do the rest.
+
 import { noAdapters } from "../../proto/engine-args.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { type GpuDefaults, requireGpus } from "../quotas/gpu-limits.ts";
+import type { ServiceError } from "../service-error.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
-import type { Deployment, DeploymentKind, DeploymentStatus } from "./deployment.ts";
-import { DeploymentConflict, DeploymentNotFound, DeploymentRefused, WrongDeploymentState } from "./errors.ts";
+import type { Deployment, DeploymentKind, DeploymentStatus, StandardArgs } from "./deployment.ts";
+import { DeploymentConflict, DeploymentNotFound, deploymentRefused, wrongDeploymentState } from "./errors.ts";
 import type { MemoryClaim, Run } from "./expected-memory.ts";
 import { checkExtraArgs, checkKeptArgs, contextLengthOf } from "./extra-args.ts";
 import { isWanted, targetOf } from "./lifecycle.ts";
-import {
-  batchSizeOf,
-  checkBatchSize,
-  checkStandardArgs,
-  ownArgs,
-  type StandardArgs,
-  withStandardArgs,
-} from "./standard-args.ts";
+import { batchSizeOf, checkBatchSize, checkStandardArgs, ownArgs, withStandardArgs } from "./standard-args.ts";
 import type { Change, DeploymentStore, GpuCheck } from "./store.ts";
 
 type Store = Pick<DeploymentStore, "get" | "change">;
 
 export interface UpdateDeps extends Partial<FundsDeps> {
-  /** What an instance of it will take once it runs that; absent: nobody says. */
+  /** Memory of an instance after the change; undefined: unknown. */
   readonly memory?: (now: Deployment, next: Run) => Promise<MemoryClaim>;
 }
 
@@ -30,9 +25,9 @@ export interface SettingsUpdate {
   readonly maxInstances?: number;
   /** Seconds without a request until it sleeps; null: the default. Only with min_instances 0. */
   readonly inactiveShutdown?: number | null;
-  /** Replaces the whole set. Instances are replaced one after the other, beside the old ones where there is room. */
+  /** Replaces the whole set. Instances are replaced one at a time, beside the old ones where there is capacity. */
   readonly extraArgs?: readonly string[];
-  /** Likewise, beside the other. */
+  /** Likewise, independent of `extraArgs`. */
   readonly standardArgs?: StandardArgs;
 }
 
@@ -40,7 +35,7 @@ export async function getDeployment(
   store: Pick<DeploymentStore, "get">,
   account: AccountId,
   id: DeploymentId,
-  /** Those of another kind are not found. */
+  /** Deployments of another kind are not found. */
   kind: DeploymentKind = "model",
 ): Promise<Deployment> {
   const found = await store.get(id, account);
@@ -48,7 +43,7 @@ export async function getDeployment(
   return found;
 }
 
-/** Throws NoFunds when more instances are to run at once than the account can hold the first minutes of. */
+/** Throws noFunds when the account cannot hold the first minutes of the additional instances. */
 export async function updateDeployment(
   store: Store,
   account: AccountId,
@@ -68,7 +63,7 @@ export async function updateDeployment(
     const minInstances = update.minInstances ?? now.minInstances;
     const maxInstances = update.maxInstances ?? now.maxInstances;
     if (minInstances > maxInstances)
-      throw new DeploymentRefused("settings: min_instances is above max_instances; raise the one or lower the other.", {
+      throw deploymentRefused("settings: min_instances is above max_instances; raise the one or lower the other.", {
         param: "settings",
       });
     const { standardArgs = {}, extraArgs } = argsAfter(now, update);
@@ -78,13 +73,13 @@ export async function updateDeployment(
     const isOtherRun = maxBatchSize > batchSizeOf(now) || JSON.stringify(extraArgs) !== JSON.stringify(now.extraArgs);
     const claim =
       isOtherRun || isFewer ? await memory?.(now, { ...now, extraArgs, contextLength, maxBatchSize }) : undefined;
-    // An engine that runs takes no more at once than it was started for, and keeps its memory until it starts anew.
+    // A running engine cannot accept more concurrent requests than it was started for, and keeps its memory until a restart.
     const isOtherArgs = isOtherRun || givesBack(claim, now);
     const isOtherScale = minInstances !== now.minInstances || maxInstances !== now.maxInstances;
-    // It means nothing to what is never to sleep.
+    // Ignored for a deployment that never sleeps.
     const asked = update.inactiveShutdown === undefined ? now.inactiveShutdown : update.inactiveShutdown;
     if (update.inactiveShutdown && minInstances > 0)
-      throw new DeploymentRefused("settings: inactive_shutdown lets a deployment sleep, which wants min_instances 0.", {
+      throw deploymentRefused("settings: inactive_shutdown lets a deployment sleep, which wants min_instances 0.", {
         param: "settings",
       });
     const inactiveShutdown = minInstances > 0 ? null : asked;
@@ -102,7 +97,7 @@ export async function updateDeployment(
   });
 }
 
-/** Instances are drained and removed; it can be started again. */
+/** Drains and removes all instances; the deployment can be started again. */
 export function stopDeployment(store: Store, account: AccountId, id: DeploymentId): Promise<void> {
   const stoppable: readonly DeploymentStatus[] = ["initializing", "downloading", "deploying", "deployed", "updating"];
   return changeFrom(store, account, id, undefined, (now) => {
@@ -111,7 +106,10 @@ export function stopDeployment(store: Store, account: AccountId, id: DeploymentI
   });
 }
 
-/** Its GPUs count again and must be paid. Throws NoFunds or GpuLimitReached as for a new deployment. */
+/**
+ * Starts a stopped or failed deployment. Its GPUs count again and must be paid: throws noFunds or GpuLimitReached as for a
+ * new deployment, and DeploymentConflict when another one has taken its name.
+ */
 export async function startDeployment(
   store: Store,
   account: AccountId,
@@ -119,20 +117,23 @@ export async function startDeployment(
   deps: FundsDeps & { readonly gpuDefaults: GpuDefaults },
 ): Promise<void> {
   const found = await getDeployment(store, account, id);
-  if (found.status === "stopped") await requireFunds(deps, account, found);
+  if (isAtRest(found.status)) await requireFunds(deps, account, found);
   await changeFrom(store, account, id, deps.gpuDefaults, (now) => {
-    if (now.status !== "stopped") throw wrongState(now.status, "started");
+    if (!isAtRest(now.status)) throw wrongState(now.status, "started");
     return { status: "initializing", failReason: "", target: 1 };
   });
 }
 
-/** Ends it for good; its name is free at once, its GPUs when the host has confirmed the removal. */
+/** Holds no GPUs until it is started. */
+const isAtRest = (status: DeploymentStatus) => status === "stopped" || status === "failed";
+
+/** Ends it permanently; its name is free at once, its GPUs when the host has confirmed the removal. */
 export function deleteDeployment(
   store: Store,
   account: AccountId,
   id: DeploymentId,
   kind: DeploymentKind = "model",
-  /** Of who asks, for the audit log. */
+  /** The caller's address, for the audit log. */
   ip = "",
 ): Promise<void> {
   return changeFrom(
@@ -148,7 +149,7 @@ export function deleteDeployment(
   );
 }
 
-/** Ends every one of the account's, of every kind. */
+/** Ends all deployments of the account, of every kind. */
 export async function deleteDeployments(
   store: Store & Pick<DeploymentStore, "list">,
   account: AccountId,
@@ -156,63 +157,76 @@ export async function deleteDeployments(
   for (const { id, kind, status } of await store.list(account, undefined, undefined)) {
     if (status === "deleted") continue;
     await deleteDeployment(store, account, id, kind).catch((error) => {
-      // Somebody else was faster; whether one is left is looked at again.
+      // A concurrent change won; the next pass checks whether any is left.
       if (!(error instanceof DeploymentConflict)) throw error;
     });
   }
 }
 
-/** What stands in the way, and what to do. */
-function wrongState(status: DeploymentStatus, act: "changed" | "stopped" | "started"): WrongDeploymentState {
+/** Ends the account's deployments of a model: of one version, or all. */
+export async function deleteModel(
+  store: Store & Pick<DeploymentStore, "list">,
+  account: AccountId,
+  name: string,
+  version: string | undefined,
+): Promise<void> {
+  for (const one of await store.list(account, "model", undefined)) {
+    if (one.modelName !== name || one.status === "deleted") continue;
+    if (version === undefined || one.version === version) await deleteDeployment(store, account, one.id);
+  }
+}
+
+/** Says which state prevents the action, and what to do. */
+function wrongState(status: DeploymentStatus, act: "changed" | "stopped" | "started"): ServiceError {
   switch (status) {
     case "failed":
-      return new WrongDeploymentState(
-        `A deployment that has failed cannot be ${act}. Its fail_reason says why it failed; delete it and deploy it anew.`,
+      return wrongDeploymentState(
+        `A deployment that has failed cannot be ${act}. Read its fail_reason, then start it again or delete it.`,
       );
     case "deleted":
-      return new WrongDeploymentState(`A deployment that was deleted cannot be ${act}. Deploy it anew.`);
+      return wrongDeploymentState(`A deployment that was deleted cannot be ${act}. Deploy it anew.`);
     case "stopping":
-      return new WrongDeploymentState(
+      return wrongDeploymentState(
         `A deployment that is stopping cannot be ${act}. Wait until it is stopped, then start it.`,
       );
     case "stopped":
-      return new WrongDeploymentState(`This deployment is stopped already. Start it when it is to serve again.`);
+      return wrongDeploymentState(`This deployment is stopped already. Start it when it is to serve again.`);
     default:
-      return new WrongDeploymentState(
-        `Only a stopped deployment can be started; this one is ${status}. To have its instances start anew, stop it first.`,
+      return wrongDeploymentState(
+        `Only a stopped or failed deployment can be started; this one is ${status}. To restart its instances, stop it first.`,
       );
   }
 }
 
-/** Each of the two sets is replaced as a whole, or stays as it was. */
+/** Each of the two sets is replaced as a whole, or kept. */
 function argsAfter(now: Deployment, update: SettingsUpdate): Pick<Deployment, "extraArgs" | "standardArgs"> {
   if (!update.extraArgs && !update.standardArgs) return now;
   const standardArgs = update.standardArgs ?? now.standardArgs ?? {};
   checkBatchSize(batchSizeOf({ ...now, standardArgs }), now.engine);
   const reader = { engine: now.engine, format: now.weights.format };
-  // Who says the whole set again with one more in it must not be refused for what an earlier version took.
+  // Arguments accepted by an earlier version must not be refused when they are sent again with one more.
   checkExtraArgs(update.extraArgs?.filter((arg) => !now.extraArgs.includes(arg)) ?? [], reader);
   checkStandardArgs(update.standardArgs ?? {}, reader, now.standardArgs);
   const args = withStandardArgs(update.extraArgs ?? ownArgs(now), standardArgs, now.engine);
   return { standardArgs, extraArgs: checkKeptArgs(args, reader) };
 }
 
-/** The part of a shared GPU, which is paid for, was cut for more than it will take. */
+/** The GPU share was sized for more memory than the instance will use. */
 const givesBack = (claim: MemoryClaim | undefined, now: Deployment) =>
   claim?.isMemoryBound === true && now.isMemoryBound === true && claim.memoryBytes < now.memoryBytes;
 
-/** What the arguments say; without a word from old or new ones, as it was. */
+/** From the arguments; without one in old and new arguments, unchanged. */
 function contextLengthAfter(now: Deployment, extraArgs: readonly string[]): number {
   const wasAsked = contextLengthOf(now.extraArgs) > 0;
   return contextLengthOf(extraArgs) || (wasAsked ? 0 : now.contextLength);
 }
 
-/** Looks, decides, writes if nothing moved meanwhile, and looks again a few times if something did. */
+/** Reads, decides and writes if the row is unchanged; retries a few times if it changed. */
 async function changeFrom(
   store: Store,
   account: AccountId,
   id: DeploymentId,
-  /** Of a change that may take more GPUs. */
+  /** For a change that may need more GPUs. */
   gpus: GpuDefaults | undefined,
   decide: (now: Deployment) => Change | undefined | Promise<Change | undefined>,
   kind: DeploymentKind = "model",
@@ -224,24 +238,24 @@ async function changeFrom(
     const check = gpus && takesMore(now, change) ? gpuCheck(now, change, gpus) : undefined;
     const done = await store.change(id, account, now.revision, change, check);
     if (done === "has_adapters")
-      throw new DeploymentRefused(
+      throw deploymentRefused(
         `extra_args: ${noAdapters} would leave the LoRA adapters of this model without one that serves them. Delete them first, or make a deployment of its own without adapters.`,
         { param: "extra_args" },
       );
+    if (done === "name_taken")
+      throw new DeploymentConflict("Another deployment or adapter now has this name. Delete that one, or this one.");
     if (done) return;
   }
-  throw new DeploymentConflict(
-    "The deployment is being changed by somebody else at this moment. Look again and retry.",
-  );
+  throw new DeploymentConflict("The deployment is being changed by another request. Read it again and retry.");
 }
 
 function takesMore(now: Deployment, change: Change): boolean {
-  return now.status === "stopped" || (change.maxInstances ?? now.maxInstances) > now.maxInstances;
+  return isAtRest(now.status) || (change.maxInstances ?? now.maxInstances) > now.maxInstances;
 }
 
-/** A stopped deployment takes none, whatever its settings say, until it is started. */
+/** A stopped deployment uses no GPUs until it is started. */
 function gpuCheck(now: Deployment, change: Change, gpus: GpuDefaults): GpuCheck | undefined {
-  if (now.status === "stopped" && change.status === undefined) return undefined;
+  if (isAtRest(now.status) && change.status === undefined) return undefined;
   const wanted = (change.maxInstances ?? now.maxInstances) * now.numGpus;
   return (use) => requireGpus(use, now.gpu, wanted, gpus);
 }

@@ -1,4 +1,4 @@
-// Which engine serves a repository where nobody said: its format of weights and the GPU decide. Pure.
+// Chooses the engine for a repository by its weight formats and the GPU. Pure.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { RepoLook, WeightsFormat } from "../catalog/hub-look.ts";
 
@@ -7,23 +7,23 @@ export type ModelEngine = (typeof modelEngines)[number];
 
 export interface EngineChoice {
   readonly engine: ModelEngine;
-  /** What it reads; undefined: one GGUF model, which the agent chooses. */
+  /** Format to load; undefined: one GGUF model, chosen by the agent. */
   readonly format: WeightsFormat | undefined;
 }
 
-/** A language model's. Or why none fits: what happened, why, what would work. */
+/** For a language model: an engine, or why none fits: what happened, why, what would work. */
 export function chooseEngine(
   asked: ModelEngine | undefined,
   gpu: GpuType,
   look: RepoLook | undefined,
 ): EngineChoice | { readonly why: string } {
   if (asked !== undefined) return { engine: asked, format: asked === "stoker" ? undefined : "safetensors" };
-  // What cannot be looked at from here the host may still reach, and says what it finds.
+  // The host may reach what is unreachable from here, and reports what it finds.
   if (look?.kind !== "found") return { engine: "stoker", format: undefined };
   const { formats } = look;
   if (gpu !== "other" && formats.has("safetensors")) return { engine: "vllm", format: "safetensors" };
   if (formats.has("gguf")) return { engine: "stoker", format: undefined };
-  // What reads pictures is a language model in ONNX too.
+  // A model that reads pictures is also a language model in ONNX.
   if (formats.has("onnx") && look.task === "image-text-to-text") return { engine: "stoker", format: "onnx" };
   if (formats.has("safetensors"))
     return {

@@ -1,5 +1,5 @@
-// Where a deployment's next instances go. Holds the fleet as an index; what others claim meanwhile is found out by the guard
-// of the commit, so a look that is a moment old costs a repetition and never a GPU.
+// Chooses hosts for a deployment's next instances, from an in-memory index of the fleet. The commit's guard detects
+// concurrent claims, so a stale index costs a retry and never a GPU.
 import { type DeploymentId, type HostId, randomId } from "../../proto/ids.ts";
 import type { HostState, HostView } from "../fleet/host.ts";
 import { weightsKey } from "../fleet/host.ts";
@@ -9,47 +9,47 @@ import { isAskedFor } from "./place-filter.ts";
 import { mayShare } from "./place-fit.ts";
 import { createPlacementIndex, withPlaced } from "./place-index.ts";
 import { rejections } from "./place-reasons.ts";
-import { concernsOthers, mostNewGpus } from "./place-reserve.ts";
+import { concernsOthers, maxNewGpus } from "./place-reserve.ts";
 import type { GpuReserve, GpuSharing, NewInstance, ReserveStore } from "./store.ts";
 import type { Want } from "./want.ts";
 
 export interface Choice {
   readonly placements: readonly NewInstance[];
-  /** Why there are not as many as were asked for. */
+  /** Why fewer were placed than requested. */
   readonly reasons: readonly PendingReason[];
-  /** Of the type, when another account's minimum bears on it: to be moved where something is placed. */
+  /** GPU reserve of the type, when another account's minimum applies: its revision must be raised on placement. */
   readonly reserve: GpuReserve | undefined;
-  /** When a GPU is begun to be shared: to be moved likewise. */
+  /** Set when a GPU becomes shared: its revision must be raised likewise. */
   readonly sharing: GpuSharing | undefined;
 }
 
 export interface HostChooser {
-  /** One after the other, each seeing those before it. Throws when the database is away. */
+  /** Chooses in sequence, each seeing those before it. Throws when the database is unavailable. */
   choose(deployment: Deployment, instances: readonly Instance[], count: number): Promise<Choice>;
-  /** Whether the GPUs it has there are as large as what it is to run from now on; true where nobody knows. */
+  /** Returns whether its current GPUs are large enough for the new run; true when unknown. */
   holds(deployment: Deployment, instance: Instance): boolean;
-  /** They were written: the next choice sees them. */
+  /** The placements were committed: the next choice includes them. */
   placed(deployment: Deployment, placements: readonly NewInstance[]): void;
-  /** Its record moved; undefined: nobody knows which. */
+  /** The host's record changed; undefined: unknown which. */
   changed(host: HostId | undefined): void;
 }
 
-/** A fleet of up to so many hosts is read whole for every choice: that is cheaper than to be a moment behind. */
+/** At or below this size, reload all hosts for each placement. */
 const smallFleet = 100;
 
 export function createHostChooser(deps: {
-  /** All hosts, or the named ones of them. */
+  /** Returns all hosts, or the named ones. */
   readonly snapshot: (only?: readonly HostId[]) => Promise<readonly HostView[]>;
   readonly hostState: (host: HostId) => HostState;
   readonly reserves: ReserveStore;
   readonly monotonicMs: () => number;
-  /** How long a large fleet may go without being read whole. */
+  /** Maximum time without a full reload of a large fleet. */
   readonly resyncMs: number;
 }): HostChooser {
   let index = createPlacementIndex();
   let wholeAtMs = Number.NEGATIVE_INFINITY;
   const moved = new Set<HostId>();
-  /** What could not be placed on this very fleet is not explained twice. */
+  /** A refusal by the same fleet is explained only once. */
   let version = 0;
   const explained = new Map<
     DeploymentId,
@@ -86,11 +86,11 @@ export function createHostChooser(deps: {
 
   function explain(deployment: Deployment, want: Want): readonly PendingReason[] {
     const known = explained.get(deployment.id);
-    // Where its like are decides which host comes first, never why one is refused.
+    // Placement of siblings decides the order of hosts, never a refusal.
     const asked = JSON.stringify({ ...want, spread: undefined });
     if (known?.version === version && known.asked === asked) return known.reasons;
     const all = [...index.hosts()];
-    // Where one host alone may have it, what the others lack is of no use to whoever waits.
+    // When only one host qualifies, the others' reasons are irrelevant.
     const named = all.filter((host) => isAskedFor(want, host));
     const reasons = summarize(rejections(want, named.length > 0 ? named : all));
     if (explained.size > 10_000) explained.clear();
@@ -110,7 +110,7 @@ export function createHostChooser(deps: {
       const { account, gpu } = deployment;
       const shared = mayShare(wantOf(deployment)) ? await deps.reserves.sharing(account, gpu) : undefined;
       let sharing: GpuSharing | undefined;
-      // After their revisions: whatever was claimed before that is seen.
+      // Read after the revisions, so that every earlier claim is seen.
       await look(reserve !== undefined);
       const spread = new Map<HostId, number>();
       for (const one of instances) if (!one.isTombstoned) spread.set(one.hostId, (spread.get(one.hostId) ?? 0) + 1);
@@ -118,8 +118,8 @@ export function createHostChooser(deps: {
       const before = new Map<HostId, HostView>();
       try {
         for (let n = 0; n < count; n++) {
-          const most = reserve && mostNewGpus(reserve.minimums, index.hosts(), deployment.account, reserve.gpu);
-          const want = { ...wantOf(deployment, spread), mostNewGpus: most };
+          const most = reserve && maxNewGpus(reserve.minimums, index.hosts(), deployment.account, reserve.gpu);
+          const want = { ...wantOf(deployment, spread), maxNewGpus: most };
           const found = index.place(want);
           if (!found) {
             const none = [{ host: "", why: "no host is connected; start an agent" }];
@@ -143,7 +143,7 @@ export function createHostChooser(deps: {
         }
         return { placements, reasons: [], reserve, sharing };
       } finally {
-        // Nothing is claimed before it is written.
+        // Undo: nothing is claimed before the commit.
         for (const host of before.values()) index.put(host);
       }
     },
@@ -157,7 +157,7 @@ export function createHostChooser(deps: {
     placed(deployment, placements) {
       for (const [id, there] of Map.groupBy(placements, (one) => one.hostId)) {
         let host = index.get(id);
-        // Somebody else's claims came between: the guard said so, or the record tells.
+        // A concurrent claim: the guard failed, or the record shows it.
         if (host?.revision !== there[0]?.hostRevision) {
           moved.add(id);
           continue;
@@ -191,7 +191,7 @@ type Wanted = Pick<
   "account" | "gpu" | "numGpus" | "memoryBytes" | "isMemoryBound" | "engine" | "weights" | "container" | "image"
 >;
 
-/** What one instance of it needs. */
+/** Requirements of one instance. */
 export function wantOf(deployment: Wanted, spread?: ReadonlyMap<HostId, number>): Want {
   const { weights } = deployment;
   return {

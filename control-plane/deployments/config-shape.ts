@@ -1,11 +1,11 @@
-// The shape of a model from its config.json, as the transformers library writes it.
+// Reads the shape of a model from its config.json, as the transformers library writes it.
 import { loraWidthOf } from "./adapter-memory.ts";
 import type { ModelShape } from "./memory-estimate.ts";
 
-/** Undefined when it does not say what is needed. */
+/** Undefined when a required field is missing. */
 export function readConfigShape(value: unknown, weightsBytes: number): ModelShape | undefined {
   const whole = asObject(value);
-  // Models that read more than text keep the language model's part beside the others.
+  // Multimodal models keep the language model's part in a nested object.
   const config = { ...whole, ...asObject(whole["text_config"]) };
   const number = (key: string) => {
     const found = config[key];

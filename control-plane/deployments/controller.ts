@@ -1,9 +1,10 @@
-// The loop that brings deployments to what was asked: look, decide, claim, place, write. Woken by pushed changes, and by timers
-// for one deployment; every few seconds it looks at everything anyway. Several replicas run it at once: a claim keeps two from
-// working on one deployment, revisions keep two placements from meeting on one GPU.
+// Loop that converges deployments to their desired state: read, decide, claim, place, write. Woken by changes and by timers
+// of single deployments; also polls everything every few seconds. Several replicas run it concurrently: claims serialise
+// work on a deployment, revisions prevent two placements on one GPU.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
 import type { HostState } from "../fleet/host.ts";
 import type { HostChooser } from "./choose-hosts.ts";
 import type { Deployment, Instance, Leaving, PlacedInstance } from "./deployment.ts";
@@ -17,9 +18,9 @@ export interface Controller {
   /** A deployment, or what it could be placed on, changed. */
   wake(): void;
   run(signal: AbortSignal): Promise<void>;
-  /** One pass over everything; returns how many deployments it moved. */
+  /** One pass over all deployments; returns how many it changed. */
   pass(): Promise<number>;
-  /** The same of one deployment, whatever became of it. Throws when a step of it could not be done: worth another try. */
+  /** The same for one deployment. Throws when a step failed and should be retried. */
   look(id: DeploymentId): Promise<void>;
 }
 
@@ -31,12 +32,12 @@ export interface Transition {
 
 const claimTtlMs = 30_000;
 const resyncMs = 5_000;
-/** A lost race is looked at again at once, but not for ever. */
+/** A lost race is retried at once, up to this often. */
 const maxTries = 4;
-/** Timers are set for what comes due within so many looks: what lies farther off may be another thing by then. */
+/** Timers are set for events due within this many polls; later ones may change before. */
 const looksAhead = 3;
-/** Set at a look, the soonest first. */
-const mostTimers = 500;
+/** Maximum timers set per poll, the soonest first. */
+const maxTimers = 500;
 
 export function createController(deps: {
   readonly store: Pick<DeploymentStore, "active" | "claim" | "commit" | "release">;
@@ -44,16 +45,16 @@ export function createController(deps: {
   readonly hostState: (host: Instance["hostId"]) => HostState;
   readonly owner: string;
   readonly log: Logger;
-  /** Hosts that are being emptied, and in how many ms that may take no longer; read once per look. */
+  /** Hosts that are being drained, with the ms left; read once per pass. */
   readonly leaving?: () => Promise<ReadonlyMap<HostId, number>>;
-  /** GPUs with a fault: what serves on one is replaced elsewhere before it goes. Read once per look. */
+  /** GPUs with a fault: an instance on one is replaced elsewhere before it stops. Read once per pass. */
   readonly faultyGpus?: () => Promise<FaultyGpus>;
-  /** Requests at the instances of these hosts. */
+  /** Returns the requests at the instances of these hosts. */
   readonly loads?: (hosts: readonly HostId[]) => Promise<Loads>;
   readonly onTransition?: (transition: Transition) => void;
-  /** Wake it when something comes due, and after a step that could not be done; without them the next look finds both. */
+  /** Wake the controller when an event is due, and after a failed step; without timers the next poll finds both. */
   readonly timers?: Pick<Timers, "add">;
-  /** Of a silent host, in ms; undefined: it is none, or lost. */
+  /** Ms until a silent host counts as lost; undefined: it is not silent, or already lost. */
   readonly untilLostMs?: HostTimes["untilLostMs"];
   readonly resyncMs?: number;
   /** Unix ms. */
@@ -62,7 +63,7 @@ export function createController(deps: {
   const { store, log } = deps;
   let isWanted = true;
   let wakeUp = () => {};
-  const unixMs = deps.unixMs ?? Date.now;
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
   const everyMs = deps.resyncMs ?? resyncMs;
 
   const decide = (
@@ -71,7 +72,7 @@ export function createController(deps: {
     leaving: WhatLeaves,
     loads: Loads = noLoads,
   ): Decision => {
-    // What lives on one host's disk cannot go on elsewhere: it waits for its host.
+    // Data on one host's disk cannot move: wait for the host.
     const isMovable = deployment.kind === "model";
     const placed: PlacedInstance[] = instances.map((instance) => ({
       ...instance,
@@ -93,10 +94,10 @@ export function createController(deps: {
       const isWritten = await settle(claimed, leaving);
       if (isWritten !== "lost-race") return isWritten;
     }
-    throw new RacesLost("other controllers moved the hosts meanwhile, again and again");
+    throw new RacesLost("lost every race against other controllers");
   }
 
-  /** Read only where one of several that serve is to go: the others have no need of it. */
+  /** Read only when one of several serving instances must stop. */
   async function loadsFor({ deployment, instances }: Claimed, leaving: WhatLeaves): Promise<Loads> {
     const serving = instances.filter(({ phase, isTombstoned }) => phase === "ready" && !isTombstoned);
     const { plan } = decide(deployment, instances, leaving);
@@ -114,8 +115,8 @@ export function createController(deps: {
         plan.place > 0
           ? await deps.hosts.choose(deployment, claimed.instances, plan.place)
           : { placements: [], reasons: [], reserve: undefined, sharing: undefined };
-      // No room beside the old one: it gives its own, and does not serve until it has started anew. Where that could not hold
-      // the new one either it serves on.
+      // No capacity for a second instance: replace the old one in place, with a gap in service. If its GPUs could not hold
+      // the new one either, it keeps serving.
       const changeable = claimed.instances.find(({ id }) => id === plan.inPlace);
       const isInPlace =
         chosen.placements.length === 0 && changeable !== undefined && deps.hosts.holds(deployment, changeable);
@@ -157,7 +158,7 @@ export function createController(deps: {
     if (verdict.spec !== deployment.spec)
       log.warn(
         { deployment: deployment.id, updateError },
-        "the update did not come up; what ran before is wanted again",
+        "update failed to start; reverted to the previous specification",
       );
     if (deployment.status === status) return;
     const seconds = Math.max(0, unixMs() - deployment.updatedAtMs) / 1000;
@@ -174,10 +175,10 @@ export function createController(deps: {
     const times = { untilLostMs: deps.untilLostMs ?? never, untilDueMs };
     const dueMs = nextDueMs(deployment, placed, times, nowMs);
     const isQuiet = plan.place === 0 && plan.tombstone.length === 0 && plan.revise.length === 0;
-    // Most have nothing to do: they cost no claim.
+    // Most deployments have nothing to do and cost no claim.
     const isIdle = isQuiet && deployment.pendingReasons.length === 0 && isSame(deployment, outcome);
     const moved = !isIdle && (await work(deployment.id, leaving));
-    // Whoever holds it may have died: what it did not do is done when its claim has ended.
+    // The holder may have died: its work is done when the claim expires.
     const heldUntilMs = moved === "held" && claimedUntilMs > nowMs ? [claimedUntilMs] : [];
     const atMs = Math.min(...heldUntilMs, dueMs ?? Number.POSITIVE_INFINITY);
     const isSoon = atMs - nowMs <= looksAhead * everyMs;
@@ -187,15 +188,15 @@ export function createController(deps: {
 
   async function whatLeaves(): Promise<WhatLeaves> {
     const dueInMs = (await deps.leaving?.()) ?? new Map<HostId, number>();
-    // As times, where they are read: a look may take seconds.
+    // Converted to absolute times where they are read: a pass may take seconds.
     const nowMs = unixMs();
     const dueAtMs = new Map([...dueInMs].map(([host, ms]) => [host, nowMs + ms]));
     return { dueAtMs, gpus: (await deps.faultyGpus?.()) ?? new Map() };
   }
 
   function setTimers(timers: readonly Timer[]): void {
-    const first = timers.length > mostTimers ? timers.toSorted((a, b) => a.atMs - b.atMs) : timers;
-    if (first.length > 0) deps.timers?.add(first.slice(0, mostTimers));
+    const first = timers.length > maxTimers ? timers.toSorted((a, b) => a.atMs - b.atMs) : timers;
+    if (first.length > 0) deps.timers?.add(first.slice(0, maxTimers));
   }
 
   const lookAtAll = createLookAtAll<WhatLeaves>({
@@ -215,7 +216,7 @@ export function createController(deps: {
   }
 
   let last: Promise<unknown> = Promise.resolve();
-  /** One look at a time: two would place on the same room, and undo each other's work. */
+  /** One pass at a time: concurrent passes would place on the same capacity and undo each other's work. */
   function inTurn<T>(work: () => Promise<T>): Promise<T> {
     const mine = last.then(work);
     last = mine.catch(() => {});
@@ -239,7 +240,7 @@ export function createController(deps: {
         try {
           await inTurn(pass);
         } catch (error) {
-          log.warn({ err: error }, "the deployment controller could not finish a pass; it tries again");
+          log.warn({ err: error }, "deployment controller pass failed; will retry");
           await wait(500, undefined, { signal }).catch(() => {});
         }
         if (isWanted) continue;
@@ -252,7 +253,7 @@ export function createController(deps: {
 }
 
 interface WhatLeaves {
-  /** Unix ms from which on what is there goes, replaced or not. */
+  /** Unix ms from which an instance stops, replaced or not. */
   readonly dueAtMs: ReadonlyMap<HostId, number>;
   readonly gpus: FaultyGpus;
 }
@@ -288,7 +289,7 @@ const isSame = (deployment: Deployment, outcome: Outcome) =>
 function isNews(deployment: Deployment, verdict: Verdict): boolean {
   const { tombstones, placements, revised, pendingReasons } = verdict;
   if (!isSame(deployment, verdict) || tombstones.length + placements.length + revised.length > 0) return true;
-  // By field: a jsonb column gives its keys back in an order of its own.
+  // Compare by field: a jsonb column does not preserve the order of keys.
   const known = deployment.pendingReasons;
   return (
     pendingReasons.length !== known.length ||

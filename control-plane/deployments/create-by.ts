@@ -1,25 +1,26 @@
-// POST /v1/deploy: where a model comes from decides how it is deployed.
+// POST /v1/deploy: the model's provider decides how it is deployed.
 import type { GpuType } from "../../proto/gpu.ts";
-import { createDeployment, type Owner } from "./create.ts";
+import { createDeployment, type Owner, versionOf } from "./create.ts";
 import { createHf, type HfDeps } from "./create-hf.ts";
 import { createFromImage } from "./create-image.ts";
 import { defaultGpu } from "./default-gpu.ts";
 import type { Deployment } from "./deployment.ts";
+import { modelUnknown } from "./errors.ts";
 
-/** `cnt`: a container image; `stoker`: a model that this installation offers. */
+/** `cnt`: a container image; `stoker`: a model of this installation. */
 export type DeployProvider = "huggingface" | "stoker" | "cnt";
 
 export interface ProvidedModel {
   readonly modelName: string;
-  /** Of the hub: a revision; of an image: a tag or digest. */
+  /** A revision of the hub; for an image a tag or digest. */
   readonly version: string | undefined;
-  /** Undefined: the least that is free. */
+  /** Undefined: the smallest free type. */
   readonly gpu: GpuType | undefined;
   readonly numGpus: number;
   readonly maxBatchSize: number;
 }
 
-/** Throws the errors of createDeployment. */
+/** Throws modelUnknown, and the errors of createDeployment. */
 export async function createBy(
   deps: HfDeps,
   owner: Owner,
@@ -34,6 +35,14 @@ export async function createBy(
   }
   const gpu = request.gpu ?? defaultGpu(await deps.hosts());
   if (provider === "cnt") return createFromImage(deps, owner, { ...size, image: modelName, version, gpu });
+  if (version !== undefined) {
+    const model = deps.demoModel(modelName) ?? (await deps.publicModel(modelName));
+    if (model && version !== versionOf(model.weights) && version !== model.weights.revision)
+      throw modelUnknown(
+        `The model ${modelName} has no version ${version.slice(0, 80)}. Leave out version for the latest.`,
+        { param: "version" },
+      );
+  }
   const name = modelName.split("/").at(-1) ?? modelName;
   return createDeployment(deps, owner, {
     ...size,

@@ -2,26 +2,26 @@ import { randomId } from "../../proto/ids.ts";
 import type { Owner } from "./create.ts";
 import { versionOf } from "./create.ts";
 import type { Deployment } from "./deployment.ts";
-import { AccountEnded, DeploymentNameTaken, DeploymentRefused, HostNotFound } from "./errors.ts";
+import { accountEnded, deploymentNameTaken, deploymentRefused, hostNotFound } from "./errors.ts";
 import type { DeploymentStore, NewDeployment } from "./store.ts";
 
 export interface ExternalRequest {
   readonly name: string;
-  /** Origin of an OpenAI-compatible server that already runs, as seen from the host. */
+  /** Origin of a running OpenAI-compatible server, as seen from the host. */
   readonly url: string;
   readonly maxBatchSize: number;
-  /** Name the server knows the model by; the deployment's own without one. */
+  /** Model name at the server; default: the deployment's name. */
   readonly servedName: string | undefined;
-  /** Id or name of the host whose agent reaches the server; any live one without it. */
+  /** Id or name of the host whose agent reaches the server; default: any live host. */
   readonly host: string | undefined;
   readonly contextLength: number | undefined;
-  /** What its models do; text generation without one. */
+  /** Task of its models; default: text generation. */
   readonly task?: string | undefined;
 }
 
 /**
- * A server that already runs, as an instance like any other: same keys, gate, metering and money. For the operator. Asked
- * again with the same address it answers with what is there.
+ * Adds a running server as an instance with the usual keys, gate, metering and billing. For the operator. Idempotent by
+ * address.
  */
 export async function createExternal(
   deps: {
@@ -32,7 +32,7 @@ export async function createExternal(
   request: ExternalRequest,
 ): Promise<Deployment> {
   const url = parse(request.url);
-  if (request.host !== undefined && !(await deps.hasHost(request.host))) throw new HostNotFound(request.host);
+  if (request.host !== undefined && !(await deps.hasHost(request.host))) throw hostNotFound(request.host);
   const weights = {
     repo: "",
     revision: "",
@@ -60,26 +60,25 @@ export async function createExternal(
     contextLength: request.contextLength ?? 0,
     memoryBytes: 0,
   };
-  // It takes no GPU of ours.
+  // It uses none of our GPUs.
   const created = await deps.store.insert(next, () => {});
-  if (created === "account_gone") throw new AccountEnded();
+  if (created === "account_gone") throw accountEnded();
   if (created !== "name_taken") return created;
   const own = await deps.store.list(owner.account, "model", undefined);
   const same = own.find(
     (one) => one.modelName === request.name && one.externalUrl === url && !["deleted", "failed"].includes(one.status),
   );
-  if (!same) throw new DeploymentNameTaken(request.name);
+  if (!same) throw deploymentNameTaken(request.name);
   return same;
 }
 
 function parse(text: string): string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
-    throw new DeploymentRefused(
-      "url: the server's address is written http://host:port, without user, query or fragment.",
-      { param: "url" },
-    );
+    throw deploymentRefused("url: the server's address is written http://host:port, without user, query or fragment.", {
+      param: "url",
+    });
   }
-  // A path such as /v1 belongs to the requests, which the agent writes itself.
+  // A path such as /v1 is part of the requests that the agent sends.
   return `${url.origin}${url.pathname.replace(/\/(v1\/?)?$/, "")}`;
 }

@@ -1,20 +1,20 @@
-// POST /deploy/hf/: a hub model of any task. What the hub says of the repository decides; what cannot work is refused now,
-// not after a download.
+// POST /deploy/hf/: a hub model of any task. Checks the hub's record of the repository first, so that impossible deployments
+// fail now and not after a download.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { HostView } from "../fleet/host.ts";
 import { type CreateDeps, checkRepo, createDeployment, type Owner } from "./create.ts";
 import { defaultGpu } from "./default-gpu.ts";
 import type { Deployment } from "./deployment.ts";
-import { DeploymentRefused } from "./errors.ts";
+import { deploymentRefused, modelUnknown } from "./errors.ts";
 import { engineOfTask, taskOf } from "./tasks.ts";
 
 export interface HfRequest {
-  /** The repository; the deployment has its name. */
+  /** The repository, which is also the deployment's name. */
   readonly modelName: string;
   readonly task: string | undefined;
   readonly revision: string | undefined;
   readonly token: string | undefined;
-  /** Undefined: the smallest that is free. */
+  /** Undefined: the smallest free type. */
   readonly gpu: GpuType | undefined;
   readonly numGpus: number;
   readonly maxBatchSize: number;
@@ -26,19 +26,24 @@ export interface HfDeps extends CreateDeps {
   readonly hosts: () => Promise<readonly HostView[]>;
 }
 
-/** Throws the errors of createDeployment. */
+/** Throws modelUnknown, and the errors of createDeployment. */
 export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): Promise<Deployment> {
   const revision = request.revision ?? "main";
   checkRepo(request.modelName, revision, { repo: "model_name", revision: "version" });
-  // Another revision than the known files' is the hub's to give.
+  // Known files apply to their own revision only.
   const named = deps.demoModel(request.modelName);
   const known = named?.weights.revision === revision ? named : undefined;
   const look = known ? undefined : await deps.lookAtRepo(request.modelName, revision, request.token);
+  if (look?.kind === "missing")
+    throw modelUnknown(
+      `The hub has no repository ${request.modelName} at revision ${revision}, or the token may not read it. Check model_name and version.`,
+      { param: "model_name" },
+    );
   const found = look?.kind === "found" ? look : undefined;
   const task = taskOf(request.task ?? known?.task, found?.task);
   const by = engineOfTask(task);
   if (by === "onnx" && found && !found.formats.has("onnx"))
-    throw new DeploymentRefused(
+    throw deploymentRefused(
       `model_name: the repository holds no ONNX weights, and ${task} is served from nothing else; deploy one that has them (an onnx/ folder, as onnx-community repositories do).`,
       { param: "model_name" },
     );

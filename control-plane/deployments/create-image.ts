@@ -1,5 +1,5 @@
-// POST /v1/deploy with provider `cnt`: a container image that speaks the OpenAI paths itself. Which images run is the choice of
-// each host's operator; the host says so where it refuses one.
+// POST /v1/deploy with provider `cnt`: a container image that serves the OpenAI paths itself. Each host's operator decides
+// which images may run; the host reports a refusal.
 import type { GpuType } from "../../proto/gpu.ts";
 import { randomId } from "../../proto/ids.ts";
 import { requireGpus } from "../quotas/gpu-limits.ts";
@@ -7,12 +7,12 @@ import type { CreateDeps, Owner } from "./create.ts";
 import { fullName, versionOf } from "./create.ts";
 import { requireFunds } from "./dedicated-money.ts";
 import type { Deployment } from "./deployment.ts";
-import { AccountEnded, AccountSuspended, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
+import { accountEnded, deploymentNameTaken, deploymentRefused, refuseSuspended } from "./errors.ts";
 
 export interface ImageRequest {
   /** The image's repository, without tag or digest. */
   readonly image: string;
-  /** A tag, or `sha256:...`; undefined: as the repository is written. */
+  /** A tag, or `sha256:...`; undefined: no suffix. */
   readonly version: string | undefined;
   readonly gpu: GpuType;
   readonly numGpus: number;
@@ -22,16 +22,16 @@ export interface ImageRequest {
 const imageForm = /^[a-z0-9][\w./:-]{0,254}$/;
 const versionForm = /^(sha256:[0-9a-f]{64}|[\w][\w.-]{0,127})$/;
 
-/** The record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
+/** Returns the record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
 export async function createFromImage(deps: CreateDeps, owner: Owner, request: ImageRequest): Promise<Deployment> {
-  if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+  refuseSuspended(owner);
   const { image, version, gpu, numGpus, maxBatchSize } = request;
   if (!imageForm.test(image) || image.includes(".."))
-    throw new DeploymentRefused("model_name: an image is written registry.example/owner/name, in lower case.", {
+    throw deploymentRefused("model_name: an image is written registry.example/owner/name, in lower case.", {
       param: "model_name",
     });
   if (version !== undefined && !versionForm.test(version))
-    throw new DeploymentRefused("version: a tag, or sha256: with the 64 digits of a digest.", { param: "version" });
+    throw deploymentRefused("version: a tag, or sha256: with the 64 digits of a digest.", { param: "version" });
   const scale = { gpu, numGpus, minInstances: 1, maxInstances: 1 };
   const modelName = fullName(image.split("/").slice(-2).join("/").replaceAll(":", "-"), owner.displayName);
   await requireFunds(deps, owner.account, { ...scale, modelName });
@@ -58,7 +58,7 @@ export async function createFromImage(deps: CreateDeps, owner: Owner, request: I
     },
     (use) => requireGpus(use, gpu, numGpus, deps.gpuDefaults),
   );
-  if (created === "account_gone") throw new AccountEnded();
-  if (created === "name_taken") throw new DeploymentNameTaken(modelName);
+  if (created === "account_gone") throw accountEnded();
+  if (created === "name_taken") throw deploymentNameTaken(modelName);
   return created;
 }

@@ -1,4 +1,4 @@
-// POST /deploy/llm: check, write the intent, reply. What must still be found out about weights and hosts is found by loops.
+// POST /deploy/llm: check, store the intent, reply. Loops find out the rest about weights and hosts.
 import { createHash } from "node:crypto";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
@@ -6,15 +6,15 @@ import type { LookAtRepo } from "../catalog/hub-look.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
 import { chooseEngine, type EngineChoice, type ModelEngine } from "./choose-engine.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
-import type { Deployment, WeightsSource } from "./deployment.ts";
-import { AccountEnded, AccountSuspended, BaseModelUnknown, DeploymentNameTaken, DeploymentRefused } from "./errors.ts";
+import type { Deployment, StandardArgs, WeightsSource } from "./deployment.ts";
+import { accountEnded, baseModelUnknown, deploymentNameTaken, deploymentRefused, refuseSuspended } from "./errors.ts";
 import { expectedMemory, type MemorySources } from "./expected-memory.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
-import { checkBatchSize, checkStandardArgs, type StandardArgs, withStandardArgs } from "./standard-args.ts";
+import { checkBatchSize, checkStandardArgs, withStandardArgs } from "./standard-args.ts";
 import type { DeploymentStore, InsertRefusal, NewDeployment } from "./store.ts";
 import { typeOfTask } from "./tasks.ts";
 
-/** Who deploys. */
+/** The account that deploys. */
 export interface Owner {
   readonly account: AccountId;
   readonly displayName: string;
@@ -22,13 +22,13 @@ export interface Owner {
 }
 
 export interface DeployRequest {
-  /** `owner/name`; without an owner the caller's display name is put before it. */
+  /** `owner/name`; without an owner the caller's display name is prepended. */
   readonly modelName: string;
   readonly gpu: GpuType;
   readonly numGpus: number;
   readonly maxBatchSize: number;
   readonly hf: { readonly repo: string; readonly revision?: string; readonly token?: string } | undefined;
-  /** A public model whose weights are used. */
+  /** Public model whose weights are used. */
   readonly baseModel: string | undefined;
   readonly minInstances: number;
   readonly maxInstances: number;
@@ -40,9 +40,9 @@ export interface DeployRequest {
   readonly engine?: ModelEngine | undefined;
   /** Undefined: text generation, or the known model's own. */
   readonly task?: string;
-  /** Made already: neither the GPU nor the hub is asked. */
+  /** Choice made in advance: neither the GPU nor the hub is checked. */
   readonly choice?: EngineChoice;
-  /** Undefined: the host's for the engine. */
+  /** Undefined: the host's image for the engine. */
   readonly image?: string | undefined;
 }
 
@@ -50,23 +50,23 @@ export interface CreateDeps extends FundsDeps, MemorySources {
   readonly store: Pick<DeploymentStore, "insert">;
   readonly gpuDefaults: GpuDefaults;
   readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
-  /** A model of the demo catalogue by its repository. */
+  /** Returns a model of the demo catalogue by its repository. */
   readonly demoModel: (repo: string) => KnownModel | undefined;
-  /** Asked where the engine is open; a hub that does not answer decides nothing. */
+  /** Used when the engine is undecided; an unreachable hub decides nothing. */
   readonly lookAtRepo: LookAtRepo;
   readonly publicModel: (name: string) => Promise<KnownModel | undefined>;
 }
 
-/** A model whose weights and needs are known beforehand. */
+/** A model with known weights and memory needs. */
 export interface KnownModel {
   readonly weights: WeightsSource;
-  /** Of one instance that is used so; 0: as its files say. */
+  /** Memory of one instance with this use; 0: estimate from its files. */
   readonly memoryBytes: (use: Pick<Deployment, "maxBatchSize" | "contextLength">) => number;
-  /** Of one instance as somebody else runs it, where its files say nothing. */
+  /** Memory of one instance in another engine, when its files do not say. */
   readonly otherwiseBytes?: number;
   /** Undefined: text generation. */
   readonly task?: string;
-  /** Served when the deployment does not say; 0: the model's own. */
+  /** Default context length; 0: the model's own. */
   readonly contextLength: number;
 }
 
@@ -75,7 +75,7 @@ const repoForm = /^[A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96}$/;
 const revisionForm = /^[\w./-]{1,128}$/;
 const nameForm = /^[A-Za-z0-9][\w.-]{0,95}\/[A-Za-z0-9][\w.-]{0,127}$/;
 
-/** The record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
+/** Returns the record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
 export async function createDeployment(deps: CreateDeps, owner: Owner, request: DeployRequest): Promise<Deployment> {
   const next = await plannedDeployment(deps, owner, request);
   const created = await deps.store.insert(next, gpuCheck(deps.gpuDefaults, request));
@@ -83,7 +83,7 @@ export async function createDeployment(deps: CreateDeps, owner: Owner, request: 
   return created;
 }
 
-/** What `createDeployment` would make; nothing is made. Throws what that would throw. */
+/** Returns what `createDeployment` would create, without creating it. Throws the same errors. */
 export async function wouldCreate(
   deps: Omit<CreateDeps, "store"> & { readonly store: Pick<DeploymentStore, "refusalOf"> },
   owner: Owner,
@@ -101,14 +101,14 @@ const gpuCheck =
     requireGpus(use, gpu, numGpus * maxInstances, defaults);
 
 const refusedWith = (refusal: InsertRefusal, { modelName }: NewDeployment) =>
-  refusal === "account_gone" ? new AccountEnded() : new DeploymentNameTaken(modelName);
+  refusal === "account_gone" ? accountEnded() : deploymentNameTaken(modelName);
 
 async function plannedDeployment(
   deps: Omit<CreateDeps, "store" | "gpuDefaults">,
   owner: Owner,
   request: DeployRequest,
 ): Promise<NewDeployment> {
-  if (owner.suspendReason !== null) throw new AccountSuspended(owner.suspendReason);
+  refuseSuspended(owner);
   const modelName = fullName(request.modelName, owner.displayName);
   if (request.minInstances > request.maxInstances)
     throw refusedField("settings", "min_instances is above max_instances; raise the one or lower the other.");
@@ -155,7 +155,7 @@ async function plannedDeployment(
   return { ...run, ...claim, memoryBytes: claim.memoryBytes || (model.otherwiseBytes ?? 0) };
 }
 
-/** One whose files are known already is ours to serve; otherwise the hub is asked where the answer can change anything. */
+/** A model with known files uses our runtime; otherwise the hub is asked when the answer matters. */
 async function engineFor(
   deps: Pick<CreateDeps, "lookAtRepo">,
   request: DeployRequest,
@@ -179,7 +179,7 @@ async function modelFor(
 ): Promise<KnownModel> {
   if (request.baseModel !== undefined) {
     const base = deps.demoModel(request.baseModel) ?? (await deps.publicModel(request.baseModel));
-    if (!base) throw new BaseModelUnknown(request.baseModel);
+    if (!base) throw baseModelUnknown(request.baseModel);
     if (request.hf === undefined && base.weights.repo === "")
       throw refusedField(
         "base_model",
@@ -187,22 +187,22 @@ async function modelFor(
       );
     if (request.hf === undefined) return base;
   }
-  // Without a repository the model's own name is one.
+  // The default repository is the model's name.
   const repo = request.hf?.repo ?? modelName;
   const revision = request.hf?.revision || "main";
   checkRepo(repo, revision, { repo: "hf.repo", revision: "hf.revision" });
   const known = deps.demoModel(repo);
-  // Known files stand for the name of a model; a repository and a revision that were asked for are never others.
+  // Known files apply to a model's name, never to an explicit repository or revision.
   const isMeant =
     request.hf === undefined ||
     (known?.weights.repo.toLowerCase() === repo.toLowerCase() && known.weights.revision === revision);
   return known && isMeant ? known : { weights: { repo, revision }, memoryBytes: () => 0, contextLength: 0 };
 }
 
-/** Whether it may stand in an address of the hub. */
+/** True when it may be part of a hub URL. */
 export const isRepo = (repo: string): boolean => repoForm.test(repo) && !repo.includes("..");
 
-/** Before either stands in an address of the hub. `fields`: what the caller calls them. Throws DeploymentRefused. */
+/** Checks both before they are part of a hub URL. `fields`: their names in the request. Throws deploymentRefused. */
 export function checkRepo(
   repo: string,
   revision: string,
@@ -220,7 +220,7 @@ export function checkRepo(
     );
 }
 
-/** With the owner's name before one that has none. Throws DeploymentRefused. */
+/** Prepends the owner's name if missing. Throws deploymentRefused. */
 export function fullName(given: string, displayName: string, field = "model_name"): string {
   const name = given.includes("/") ? given : `${displayName}/${given}`;
   if (!nameForm.test(name) || name.includes("..")) {
@@ -233,9 +233,9 @@ export function fullName(given: string, displayName: string, field = "model_name
   return name;
 }
 
-const refusedField = (field: string, why: string) => new DeploymentRefused(`${field}: ${why}`, { param: field });
+const refusedField = (field: string, why: string) => deploymentRefused(`${field}: ${why}`, { param: field });
 
-/** A hash over what is run: the same weights are the same version. */
+/** Hash of what runs: the same weights are the same version. */
 export function versionOf(weights: WeightsSource): string {
   return createHash("sha256")
     .update(weights.sha256 ?? `${weights.repo}@${weights.revision}`)

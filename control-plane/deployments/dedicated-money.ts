@@ -1,11 +1,11 @@
-// Running instances are paid for in advance: this keeps their next minutes held, and stops in time what cannot be paid. The
-// money itself is billing's; deployments know who runs.
+// Running instances are prepaid: this keeps their next minutes held, and stops in time those that cannot be paid. Billing
+// owns the money; deployments know which instances run.
 import type { Logger } from "pino";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { nano, toUsd } from "../../proto/money.ts";
 import type { HostState } from "../fleet/host.ts";
 import type { Deployment } from "./deployment.ts";
-import { NoFunds } from "./errors.ts";
+import { noFunds } from "./errors.ts";
 import { isWanted } from "./lifecycle.ts";
 import type { DeploymentStore } from "./store.ts";
 
@@ -13,19 +13,19 @@ export interface RunningInstance {
   readonly instance: InstanceId;
   readonly deployId: DeploymentId;
   readonly account: AccountId;
-  /** Type, or the subject of another price by the hour. */
+  /** GPU type, or the subject of another hourly price. */
   readonly gpu: string;
-  /** A part of one where it shares it. */
+  /** A fraction for a shared GPU. */
   readonly gpus: number;
 }
 
 export type HoldRefusal =
-  /** What the next minutes cost, nano-USD. */
+  /** Cost of the next minutes, in nano-USD. */
   { readonly kind: "funds"; readonly needed: bigint } | { readonly kind: "suspended"; readonly reason: string };
 
-/** The money of running instances, as billing keeps it. */
+/** Holds for running instances, implemented by billing. */
 export interface TimeHolds {
-  /** Those whose next minutes could not be held, and how long what was held before still lasts. */
+  /** Returns those whose next minutes could not be held, and how long their current hold lasts. */
   renew(
     running: readonly RunningInstance[],
   ): Promise<
@@ -34,19 +34,19 @@ export interface TimeHolds {
 }
 
 export interface FundsDeps {
-  /** Nano-USD that the account may still spend; null: no limit. */
+  /** Nano-USD that the account may still spend; null: unlimited. */
   readonly funds: (account: AccountId) => Promise<bigint | null>;
-  /** Nano-USD that `count` instances hold when they start; 0n where the GPU type has no price. */
+  /** Nano-USD that `count` instances hold at start; 0n where the GPU type has no price. */
   readonly firstMinutes: (
     gpu: string,
     gpusPerInstance: number,
     count: number,
-    /** Whose discounts apply. */
+    /** Owner whose discounts apply. */
     of: { readonly account: AccountId; readonly model: string },
   ) => Promise<bigint>;
 }
 
-/** Throws NoFunds when the account could not hold the first minutes of what is to run. Nothing is reserved yet. */
+/** Throws noFunds when the account cannot hold the first minutes. Reserves nothing yet. */
 export async function requireFunds(
   deps: FundsDeps,
   account: AccountId,
@@ -56,14 +56,14 @@ export async function requireFunds(
   if (funds === null) return;
   const { gpu, numGpus, minInstances, modelName: model } = want;
   const needed = await deps.firstMinutes(gpu, numGpus, Math.max(1, minInstances), { account, model });
-  if (funds <= 0n || funds < needed) throw new NoFunds(needed);
+  if (funds <= 0n || funds < needed) throw noFunds(needed);
 }
 
-/** Two more renewals are tried before this; then there is still time to drain. */
+/** Two more renewals are tried before this; enough time is left to drain. */
 const stopAtMs = 2 * 60_000;
 
 export interface HoldKeeper {
-  /** Every minute, and when a deployment changed: an instance that has just become ready is not held yet. */
+  /** Called every minute and when a deployment changed: a newly ready instance has no hold yet. */
   pass(): Promise<void>;
 }
 
@@ -75,7 +75,7 @@ export function createHoldKeeper(deps: {
 }): HoldKeeper {
   const { store, log } = deps;
 
-  /** Ready, and heard of: for a host that is silent nobody promises more time. */
+  /** Ready instances of responsive hosts: a silent host gets no further holds. */
   async function running(): Promise<readonly RunningInstance[]> {
     return (await store.active(undefined)).flatMap(({ deployment, instances }) =>
       instances
@@ -100,9 +100,9 @@ export function createHoldKeeper(deps: {
     const now = await store.get(id, account);
     if (!now || !isWanted(now.status)) return;
     const failReason = reasonOf(why);
-    // Moved meanwhile: the next pass looks again, and there is time for it.
+    // The row changed: the next pass retries in time.
     if (!(await store.change(id, account, now.revision, { status: "stopping", failReason }))) return;
-    log.warn({ deployment: id, account, failReason }, "deployment stopped: its GPU time cannot be held");
+    log.warn({ deployment: id, account, failReason }, "deployment stopped: could not hold its GPU time");
   }
 
   return {

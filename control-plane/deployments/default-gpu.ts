@@ -1,7 +1,7 @@
 import type { GpuType } from "../../proto/gpu.ts";
 import type { HostView } from "../fleet/host.ts";
 
-/** Least first. */
+/** Smallest first. */
 const byPrice: readonly GpuType[] = [
   "other",
   "L4-24GB",
@@ -14,7 +14,7 @@ const byPrice: readonly GpuType[] = [
   "B300-270GB",
 ];
 
-/** Of a deployment whose owner named none: the least type with a free GPU, else the least there is, else `other`. */
+/** Default GPU type: the smallest with a free GPU, else the smallest that exists, else `other`. */
 export function defaultGpu(hosts: readonly HostView[]): GpuType {
   const there = new Set<GpuType>();
   const free = new Set<GpuType>();

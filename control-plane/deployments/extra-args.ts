@@ -1,28 +1,40 @@
 import { whyArgsRefused, whyStoredArgsRefused } from "../../proto/engine-args.ts";
 import type { Engine, WeightsSource } from "./deployment.ts";
-import { ExtraArgRefused } from "./errors.ts";
+import { extraArgRefused } from "./errors.ts";
 
-/** What reads them. */
+/** Engine and model that the arguments apply to. */
 export interface ArgsReader {
   readonly engine: Engine;
   readonly format?: WeightsSource["format"] | undefined;
 }
 
-/** What a caller asks for, as it was given. Throws ExtraArgRefused naming the first that would have no effect, and why. */
+/** Joins `--name`, `value` to `--name=value`, the form that is stored and sent to agents. */
+export function joinArgs(args: readonly string[]): readonly string[] {
+  const joined: string[] = [];
+  for (const arg of args) {
+    const last = joined.at(-1);
+    const isValue = !arg.startsWith("--") && last?.startsWith("--") === true && !last.includes("=");
+    if (isValue) joined[joined.length - 1] = `${last}=${arg}`;
+    else joined.push(arg);
+  }
+  return joined;
+}
+
+/** Checks the caller's arguments. Throws extraArgRefused for the first one without effect, with the reason. */
 export function checkExtraArgs(args: readonly string[], { engine, format }: ArgsReader): readonly string[] {
   const why = whyArgsRefused(isGraph({ engine, format }) ? "stoker-onnx" : engine, args);
-  if (why !== undefined) throw new ExtraArgRefused(why);
+  if (why !== undefined) throw extraArgRefused(why);
   return withoutContradiction(args, engine);
 }
 
-/** What stays as it was, beside what was asked for: older rows hold what is refused by now. */
+/** Checks only combinations with kept arguments: older rows contain some that are refused now. */
 export function checkKeptArgs(args: readonly string[], { engine }: ArgsReader): readonly string[] {
   const why = whyStoredArgsRefused(engine, args);
-  if (why !== undefined) throw new ExtraArgRefused(why);
+  if (why !== undefined) throw extraArgRefused(why);
   return withoutContradiction(args, engine);
 }
 
-/** Pairs with which our runtime does not start (runtime/engine-options.ts, runtime/config.ts). */
+/** Pairs that prevent our runtime from starting (runtime/engine-options.ts, runtime/config.ts). */
 const contradictions = [
   {
     these: [/^--flash-attn=off$/, /^--kv-cache-dtype=q\d/],
@@ -36,14 +48,14 @@ const contradictions = [
 
 function withoutContradiction(args: readonly string[], engine: Engine): readonly string[] {
   const found = contradictions.find(({ these }) => these.every((form) => args.some((arg) => form.test(arg))));
-  if (engine === "stoker" && found) throw new ExtraArgRefused(found.why);
+  if (engine === "stoker" && found) throw extraArgRefused(found.why);
   return args;
 }
 
-/** Served from ONNX graphs, whose lengths and types are fixed. */
+/** Runs ONNX graphs, whose lengths and types are fixed. */
 export const isGraph = ({ engine, format }: ArgsReader): boolean => engine === "stoker" && format === "onnx";
 
-/** The value of `--max-model-len` (`--context-length`), or 0. */
+/** Returns the value of `--max-model-len` (`--context-length`), or 0. */
 export function contextLengthOf(args: readonly string[]): number {
   const arg = args.find((one) => /^--(max-model-len|context-length)=/.test(one));
   return arg ? Number(arg.slice(arg.indexOf("=") + 1)) : 0;

@@ -1,13 +1,14 @@
-// The shape of a model from the first bytes of its GGUF file. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// Reads the shape of a model from the first bytes of its GGUF file.
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 import { loraWidthOf } from "./adapter-memory.ts";
 import type { ModelShape } from "./memory-estimate.ts";
 
-/** Sizes of the scalar types by number; strings (8) and arrays (9) say their own. */
+/** Sizes of the scalar types by number; strings (8) and arrays (9) carry their lengths. */
 const scalarBytes: readonly number[] = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
 const magic = "GGUF";
-const mostKeys = 4_096;
+const maxKeys = 4_096;
 
-/** Undefined when the bytes end before everything needed was there, or are no GGUF header. */
+/** Undefined when required fields are beyond the end of the bytes, or there is no GGUF header. */
 export function readGgufShape(head: Buffer, weightsBytes: number): ModelShape | undefined {
   const facts = readFacts(head);
   const architecture = facts.get("general.architecture");
@@ -33,11 +34,11 @@ export function readGgufShape(head: Buffer, weightsBytes: number): ModelShape | 
   };
 }
 
-/** Numbers and short strings; what follows the end of `head` is not known. */
+/** Reads numbers and short strings up to the end of `head`. */
 function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
   const facts = new Map<string, number | string>();
   if (head.length < 24 || head.toString("latin1", 0, 4) !== magic) return facts;
-  const keys = Math.min(Number(head.readBigUInt64LE(16)), mostKeys);
+  const keys = Math.min(Number(head.readBigUInt64LE(16)), maxKeys);
   let at = 24;
   const text = (): string => {
     const length = Number(head.readBigUInt64LE(at));
@@ -46,7 +47,7 @@ function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
     at = from + length;
     return head.toString("utf8", from, at);
   };
-  // Counts are whatever the file claims: no loop may go by them alone.
+  // Counts come from an untrusted file: loops need their own bounds.
   const pass = (type: number, count: number): void => {
     const bytes = (scalarBytes[type] || Number.NaN) * count;
     if (!(at + bytes <= head.length)) throw new RangeError("the header goes on, or says what is not known");
@@ -58,7 +59,7 @@ function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
       const of = head.readUInt32LE(at);
       const count = Number(head.readBigUInt64LE(at + 4));
       at += 12;
-      // Some models say it per layer: the largest counts.
+      // Some models have one value per layer: use the largest.
       if (of === 4 || of === 5) {
         let most = 0;
         for (let n = 0; n < count; n++, at += 4) most = Math.max(most, head.readUInt32LE(at));
@@ -83,7 +84,7 @@ function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
       if (found !== undefined) facts.set(key, found);
     }
   } catch (error) {
-    // What was read so far may be enough.
+    // The fields read so far may be enough.
     if (!(error instanceof RangeError)) throw error;
   }
   return facts;

@@ -1,25 +1,25 @@
-// The states of a deployment (interface.md 6.6) as values: what it is called given what its instances do. No clock, no store.
+// Status of a deployment (interface.md 6.6) derived from its instances. No clock, no store.
 import { unreachable } from "../../proto/unreachable.ts";
 import type { DeploymentStatus, PlacedInstance } from "./deployment.ts";
 
 export interface Outcome {
   readonly status: DeploymentStatus;
   readonly failReason: string;
-  /** What is to run: the last that served where an update did not come up. */
+  /** Desired specification: after a failed update the last one that served. */
   readonly spec: number;
   readonly servingSpec: number;
-  /** Why the update was taken back. */
+  /** Why the update was reverted. */
   readonly updateError: string;
 }
 
 export interface Standing extends Outcome {
-  /** Instances wanted. */
+  /** Desired number of instances. */
   readonly target: number;
 }
 
 const progress = ["initializing", "downloading", "deploying"] as const;
 
-/** Where a deployment stands after its instances reported. The same as before when nothing speaks for a change. */
+/** Returns the status after a report of its instances; unchanged when nothing requires a change. */
 export function statusAfter(standing: Standing, instances: readonly PlacedInstance[]): Outcome {
   const { status, failReason, spec, servingSpec, updateError } = standing;
   const same: Outcome = { status, failReason, spec, servingSpec, updateError };
@@ -28,7 +28,7 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
     const broken = brokenUpdate(standing, live);
     if (broken) return { ...same, spec: servingSpec, updateError: reasonOf(broken) };
   }
-  // A copy on a lost host holds up no verdict, but for one that served and may come back.
+  // An instance on a lost host is ignored, except one that served and may return.
   const hasServed = status === "deployed" || status === "updating";
   const judged = live.filter((one) => !one.isHostLost || hasFailed(one) || (hasServed && one.phase === "ready"));
   const failed = (): Outcome => ({ ...same, status: "failed", failReason: reasonOf(judged[0] as PlacedInstance) });
@@ -49,8 +49,8 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
       return isDone ? deployed() : same;
     }
     case "stopping":
-      // A lost host cannot confirm; its tombstones wait for its return and hold nobody up.
-      // Why it was stopped, if not by its owner, is told until it starts again.
+      // A lost host cannot confirm: its tombstones wait for its return and delay nothing. The reason of a stop by the system
+      // is shown until the next start.
       return instances.every((instance) => instance.isHostLost) ? { ...same, status: "stopped" } : same;
     case "stopped":
     case "failed":
@@ -61,14 +61,14 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
   }
 }
 
-/** Of an update that was never seen to serve, an instance that gave up while no other of it serves. */
+/** Returns a failed instance of an update that never served, when no other instance of it serves. */
 function brokenUpdate({ spec, servingSpec }: Standing, live: readonly PlacedInstance[]): PlacedInstance | undefined {
   if (spec === servingSpec || servingSpec === 0) return undefined;
   const own = live.filter((one) => one.spec === spec);
   return own.some(isUpToDate) ? undefined : own.find(hasFailed);
 }
 
-/** A deployment that was woken or finished its update has shown that what is wanted can serve. */
+/** A deployment that woke up or finished its update has proven its desired specification. */
 function servedBy(
   { spec, servingSpec, updateError }: Standing,
   upToDate: readonly PlacedInstance[],
@@ -78,7 +78,7 @@ function servedBy(
     : { servingSpec, updateError };
 }
 
-/** How many are still wanted beside those that serve. */
+/** Desired instances that do not serve yet. */
 export function pendingOf(standing: Pick<Standing, "status" | "target">, running: number): number {
   return isWanted(standing.status) ? Math.max(0, standing.target - running) : 0;
 }
@@ -102,7 +102,7 @@ export function isWanted(status: DeploymentStatus): boolean {
   }
 }
 
-/** Instances wanted: what load asks for, within the bounds that its owner set. 0: asleep. */
+/** Desired instances by load, within the owner's bounds. 0: asleep. */
 export function targetOf(scale: {
   readonly target: number;
   readonly minInstances: number;
@@ -111,11 +111,11 @@ export function targetOf(scale: {
   return Math.max(scale.minInstances, Math.min(scale.target, scale.maxInstances));
 }
 
-/** Serves what it should; one of an older generation may serve on until it is changed. */
+/** Serves its desired generation; an older one may keep serving until it is changed. */
 export const isUpToDate = (instance: PlacedInstance) =>
   instance.phase === "ready" && instance.observedGeneration >= instance.generation && !instance.isHostLost;
 
-/** Its agent has tried what there was to try. A failure of the generation before speaks of what was replaced since. */
+/** Its agent has no more retries. A failure of an earlier generation does not count. */
 export const hasFailed = (instance: PlacedInstance) =>
   instance.phase === "failed" && instance.observedGeneration >= instance.generation;
 
@@ -126,7 +126,7 @@ function reasonOf({ failCode, failMessage }: PlacedInstance): string {
   return reason || "instance_failed: the instance ended without saying why; see its log";
 }
 
-/** Never backwards: a restart inside one instance is not a new beginning of the deployment. */
+/** Never backwards: a restart of one instance does not reset the deployment's progress. */
 function furthest(current: (typeof progress)[number], live: readonly PlacedInstance[]): (typeof progress)[number] {
   const reached = live.map((instance) => {
     switch (instance.phase) {

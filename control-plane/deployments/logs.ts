@@ -1,6 +1,6 @@
 // Log lines of a deployment's instances, fetched from the agents that run them.
 import type { HostId, InstanceId } from "../../proto/ids.ts";
-import { LogsUnavailable } from "./errors.ts";
+import { logsUnavailable } from "./errors.ts";
 import type { Deployment, DeploymentStore } from "./store.ts";
 
 export interface LogLine {
@@ -11,14 +11,14 @@ export interface LogLine {
 
 export interface LogQuery {
   readonly fromMs?: number;
-  /** The same to the nanosecond, as lines have it: what was read up to there does not come again. */
+  /** The same in nanoseconds; lines up to this time are excluded. */
   readonly fromAt?: string;
   readonly toMs?: number;
   /** 1 to 1000. */
   readonly limit: number;
 }
 
-/** Asks one host. Throws when it does not answer. */
+/** Fetches logs from one host. Throws when it does not respond. */
 export type AskForLogs = (
   host: HostId,
   instance: InstanceId,
@@ -26,7 +26,7 @@ export type AskForLogs = (
   signal: AbortSignal,
 ) => Promise<readonly LogLine[]>;
 
-/** Lines per instance, ascending. An instance whose host does not answer is left out; if none answers: LogsUnavailable. */
+/** Lines per instance, ascending. Instances of unresponsive hosts are omitted; if none responds: ServiceError. */
 export async function readLogs(
   deps: { readonly store: Pick<DeploymentStore, "instances">; readonly ask: AskForLogs },
   deployment: Pick<Deployment, "id">,
@@ -44,7 +44,7 @@ export async function readLogs(
   for (const answer of answers) if (answer.status === "fulfilled") lines.set(answer.value.id, answer.value.lines);
   const failed = answers.find((answer) => answer.status === "rejected");
   if (lines.size === 0 && failed) {
-    throw new LogsUnavailable("The host that runs the deployment does not answer at the moment. Try again shortly.", {
+    throw logsUnavailable("The host of this deployment is not responding. Try again in a few seconds.", {
       cause: failed.reason,
       retryAfterSeconds: 5,
     });
@@ -52,7 +52,7 @@ export async function readLogs(
   return lines;
 }
 
-/** All instances as one log: the last lines, or the first ones after `fromMs` when only that is given. */
+/** Merges all instances: the last lines, or the first ones after `fromMs` when only that is given. */
 export function mergeLogs(logs: ReadonlyMap<InstanceId, readonly LogLine[]>, query: LogQuery): readonly LogLine[] {
   const { fromAt = "" } = query;
   // An older agent reads from the millisecond on.

@@ -1,23 +1,25 @@
-// A look at every deployment, one after the other. What goes wrong with one holds up no other; a database that is away ends the
-// look, since every other one would wait for it as well.
+// Processes every deployment in turn. An error of one does not stop the others; an unavailable database ends the pass,
+// because the others would wait for it too.
+
 import type { Logger } from "pino";
 import type { DeploymentId } from "../../proto/ids.ts";
+import { DatabaseUnavailable } from "../service-error.ts";
 import type { Active } from "./store.ts";
 import type { Timer } from "./timers.ts";
 
-/** Nothing is wrong: another try finds out. */
+/** Lost a race; a retry may succeed. */
 export class RacesLost extends Error {}
 
-/** What one look at one deployment came to. */
+/** Result of processing one deployment. */
 export interface Looked {
   readonly isMoved: boolean;
-  /** Nothing was asked of the database. */
+  /** No query was needed. */
   readonly isIdle: boolean;
-  /** When to look at it again, if that is soon. */
+  /** Next timer, if it is due soon. */
   readonly timer: Timer | undefined;
 }
 
-/** Until the first try after what could not be done. */
+/** Delay before the first retry of a failed step. */
 const retryMs = 250;
 
 export function createLookAtAll<Facts>(deps: {
@@ -28,24 +30,27 @@ export function createLookAtAll<Facts>(deps: {
   /** Unix ms. */
   readonly unixMs: () => number;
 }): (facts: Facts) => Promise<number> {
-  /** Those at which the database did not answer at the last look. */
+  /** Deployments that timed out at the database in the last pass. */
   let unanswered: ReadonlySet<DeploymentId> = new Set();
 
-  /** Those last: where many wait for one lock, all others have had their turn before a look ends at them. */
+  /** Process those last: when many wait for one lock, all others are done before the pass ends at them. */
   async function inOrder(): Promise<readonly Active[]> {
     const all = await deps.active();
     const isLast = (one: Active) => Number(unanswered.has(one.deployment.id));
     return unanswered.size > 0 ? all.toSorted((a, b) => isLast(a) - isLast(b)) : all;
   }
 
-  /** When to try again what could not be done. The next look is soon enough for a lock: each try waits as long as a statement may. */
+  /**
+   * Returns when to retry a failed step. A lock timeout waits for the next poll: each retry takes as long as a statement
+   * may.
+   */
   function retryOf({ deployment: { id } }: Active, { error, isSilent }: Failed): Timer | undefined {
     const level = error instanceof RacesLost ? "info" : "warn";
-    deps.log[level]({ err: error, deployment: id }, "a step of a deployment could not be done; it is tried again");
+    deps.log[level]({ err: error, deployment: id }, "deployment step failed; will retry");
     return isSilent ? undefined : { id, kind: "retry", atMs: deps.unixMs() + retryMs };
   }
 
-  /** Returns how many were moved. Throws what the database threw when it is away. */
+  /** Returns the number of changed deployments. Throws the database's error when it is unavailable. */
   return async (facts) => {
     const timers: Timer[] = [];
     const silent = new Set<DeploymentId>();
@@ -59,7 +64,7 @@ export function createLookAtAll<Facts>(deps: {
         if (isFailed && looked.isSilent) {
           silent.add(one.deployment.id);
           silentInARow += 1;
-          // One may wait for somebody's lock. At two one after the other the database is away.
+          // One timeout may be a lock; two in a row mean that the database is unavailable.
           if (silentInARow > 1) throw looked.error;
         } else if (isFailed || !looked.isIdle) silentInARow = 0;
         if (!isFailed && looked.isMoved) moved += 1;
@@ -76,10 +81,10 @@ export function createLookAtAll<Facts>(deps: {
 
 class Failed {
   readonly error: unknown;
-  /** The database did not answer. */
+  /** The database did not respond. */
   readonly isSilent: boolean;
   constructor(error: unknown) {
     this.error = error;
-    this.isSilent = (error as { code?: unknown } | undefined)?.code === "store_away";
+    this.isSilent = error instanceof DatabaseUnavailable;
   }
 }

@@ -20,7 +20,7 @@ export interface HostObservations {
 
 interface Written {
   readonly nodeEpoch: bigint;
-  /** What runs there. */
+  /** Presence of processes there. */
   readonly presence: string;
   readonly texts: ReadonlyMap<InstanceId, string>;
 }
@@ -29,7 +29,7 @@ export function createObserver(deps: {
   readonly store: Pick<DeploymentStore, "observe">;
   readonly log: Logger;
 }): Observer {
-  /** What was last written per host, so that a report without news costs no write. */
+  /** Last written report per host: an unchanged report costs no write. */
   const written = new Map<HostId, Written>();
 
   return {

@@ -1,13 +1,15 @@
-// What must hold of a host whatever is free on it. Cheap: every candidate passes through here.
+// Requirements on a host independent of its free capacity. Cheap: every candidate is checked here.
 import { whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { Want } from "./want.ts";
 
-/** Why the host is out of the question, or undefined. */
+/** Returns why the host is excluded, or undefined. */
 export function refuse(want: Want, host: HostView): string | undefined {
   if (!isAskedFor(want, host)) return `not the host that was asked for (${want.host})`;
   if (host.state !== "live") return `${host.state}: silent for ${Math.round(host.silentMs / 1000)} s`;
   if (!host.schedulable) return host.condition || "its data path is not proven yet";
+  if (want.gpusPerInstance > 0 && !canUseGpus(want.engine, host.inventory))
+    return "its container engine has no nvidia runtime; install the NVIDIA container toolkit";
   const { drivers, rentalImages, rentalsUnavailable } = host.inventory;
   switch (want.engine) {
     case "container":
@@ -21,7 +23,7 @@ export function refuse(want: Want, host: HostView): string | undefined {
       return undefined;
     case "vllm":
     case "sglang":
-      // A host names them as drivers of its own once its operator gave it their image.
+      // A host lists them as drivers once its operator has allowed an image for them.
       if (drivers.includes(want.engine)) return undefined;
       return `its operator named no image of ${want.engine} (STOKER_${want.engine.toUpperCase()}_IMAGE)`;
     default:
@@ -30,11 +32,22 @@ export function refuse(want: Want, host: HostView): string | undefined {
   }
 }
 
-/** Where none is named, any is. */
+/** True when no host is required, or it is this one. */
 export const isAskedFor = ({ host: asked }: Want, host: HostView): boolean =>
   asked === undefined || asked === host.id || asked === host.hostname;
 
-/** The agent would refuse it all the same, and what was placed there would stay there. */
+/**
+ * Reports whether instances of the engine can use the host's GPUs: containers need the nvidia runtime. For rentals the agent
+ * decides, and offers no images without it.
+ */
+export function canUseGpus(engine: Want["engine"], inventory: HostView["inventory"]): boolean {
+  const { drivers, nvidiaDriverVersion, hasNvidiaRuntime } = inventory;
+  const isContainer =
+    engine === "stoker" ? !drivers.includes("process") : engine !== "external" && engine !== "container";
+  return !isContainer || nvidiaDriverVersion === "" || hasNvidiaRuntime;
+}
+
+/** The agent would refuse it, and the instance would stay assigned there. */
 function whyNoContainer({ image }: Want, { inventory }: HostView): string | undefined {
   if (!inventory.drivers.includes("docker")) return "it has no container engine";
   const rules = inventory.containers;

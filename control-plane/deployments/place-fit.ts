@@ -1,13 +1,14 @@
-// What of a host an instance would get: the smallest GPUs that hold it, or room beside others of its account.
+// Chooses the part of a host that an instance gets: the smallest GPUs that hold it, or capacity beside others of its
+// account.
 import type { Gpu, HostView } from "../fleet/host.ts";
 import { byIndex, type FreeGpu, freeGpus, isUsable, sharedGpus } from "./place-gpus.ts";
 import { isVirtual, resourcesOf } from "./resources.ts";
 import type { Placed, Want } from "./want.ts";
 
 export interface Fit extends Placed {
-  /** It comes onto a GPU that its account uses already. */
+  /** It shares a GPU that its account already uses. */
   readonly isJoining: boolean;
-  /** Of the type, or of the GPU that is shared: what stays free. */
+  /** Free afterwards: GPUs of the type, or memory of the shared GPU. */
   readonly left: number;
 }
 
@@ -22,15 +23,15 @@ export function fitOn(want: Want, host: HostView): Fit | undefined {
   return taken && granted(want, host, taken, free.length - taken.length);
 }
 
-/** Room on one GPU is taken by its size only when nothing more than that will be used. */
+/** A GPU is shared only when memory has a fixed upper bound. */
 export const mayShare = (want: Want) =>
   want.sharesWith !== undefined &&
   want.gpusPerInstance === 1 &&
   want.memoryBytes > 0 &&
   (want.engine === "stoker" || want.engine === "vllm" || want.engine === "sglang");
 
-/** What is free is not for this account. */
-export const isKept = (want: Want) => want.mostNewGpus !== undefined && want.gpusPerInstance > want.mostNewGpus;
+/** Free GPUs are reserved for other accounts. */
+export const isKept = (want: Want) => want.maxNewGpus !== undefined && want.gpusPerInstance > want.maxNewGpus;
 
 function withoutGpus(want: Want, host: HostView): Fit | undefined {
   const grantBytes = want.engine === "agent_instance" ? want.memoryBytes : 0;
@@ -40,12 +41,12 @@ function withoutGpus(want: Want, host: HostView): Fit | undefined {
   return { host: host.id, revision: host.revision, ...none, grantBytes, left: grantBytes > 0 ? left : 0 };
 }
 
-/** The GPUs an instance would have for itself; undefined when those that are free do not hold it. */
+/** Returns exclusive GPUs for an instance; undefined when the free ones cannot hold it. */
 export function choose(want: Want, host: HostView, free: readonly FreeGpu[]): readonly FreeGpu[] | undefined {
   const count = want.gpusPerInstance;
   const usable = free.filter(({ gpu }) => isUsable(want, gpu)).sort(bySize);
   if (usable.length < count) return undefined;
-  // Parts of one host's memory add up; a model that is cut over real GPUs needs its part on each, and all of one kind.
+  // Shares of host memory add up; a model split over real GPUs needs its part on each, all of one kind.
   if (usable.every(({ gpu }) => isVirtual(gpu, host.inventory))) {
     for (let start = 0; start + count <= usable.length; start++) {
       const window = usable.slice(start, start + count);
@@ -75,7 +76,7 @@ function granted(want: Want, host: HostView, taken: readonly FreeGpu[], left: nu
   };
 }
 
-/** An operator who offers more shares of memory than there is memory has decided that it may be promised twice. */
+/** An operator who offers more shares than there is memory has accepted overcommitment. */
 export function lacksMemory(host: HostView, grantBytes: number): boolean {
   const { gpus, memoryBytes } = host.inventory;
   const offered = gpus.reduce((sum, gpu) => sum + (isVirtual(gpu, host.inventory) ? gpu.memoryBytes : 0), 0);

@@ -1,4 +1,4 @@
-// Which GPUs of a host are free, and how much of them: the smaller of what was claimed and what was reported.
+// Free GPUs of a host and their free memory: the smaller of the claimed and the reported value.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { Gpu, GpuClaim, HostView } from "../fleet/host.ts";
 import { isVirtual } from "./resources.ts";
@@ -7,21 +7,21 @@ import type { Want } from "./want.ts";
 export interface FreeGpu {
   readonly gpu: Gpu;
   readonly freeBytes: number;
-  /** Of the account it is shared with already. */
+  /** The account's claim on the shared GPU. */
   readonly claim: GpuClaim | undefined;
 }
 
 type Held = Pick<HostView, "inventory" | "claims" | "gpuMemoryUsed">;
 
-/** What drivers and displays hold for themselves; more, and somebody unknown works there. */
+/** Share used by drivers and displays; above it an unknown process uses the GPU. */
 const idleShare = 0.25;
 
-/** Unclaimed, sound, and nobody else's. */
+/** Unclaimed, healthy, and unused by unknown processes. */
 export function freeGpus(host: Held, type: GpuType): readonly FreeGpu[] {
   const claimed = new Set(host.claims.map((claim) => claim.gpuUuid));
   return host.inventory.gpus.flatMap((gpu) => {
     if (gpu.type !== type || !gpu.isHealthy || claimed.has(gpu.uuid)) return [];
-    // Whoever was given the whole GPU before it was split would meet others on its slices.
+    // An instance with the whole GPU from before the split would share it with users of its slices.
     if (gpu.parentUuid !== undefined && claimed.has(gpu.parentUuid)) return [];
     const used = host.gpuMemoryUsed.get(gpu.uuid) ?? 0;
     if (used > gpu.memoryBytes * idleShare) return [];
@@ -29,7 +29,7 @@ export function freeGpus(host: Held, type: GpuType): readonly FreeGpu[] {
   });
 }
 
-/** GPUs that others of the account leave room on. */
+/** GPUs with free capacity beside other instances of the account. */
 export function sharedGpus(host: Held, { gpu: type, sharesWith }: Want): readonly FreeGpu[] {
   if (sharesWith === undefined) return [];
   return host.claims.flatMap((claim) => {
@@ -42,10 +42,10 @@ export function sharedGpus(host: Held, { gpu: type, sharesWith }: Want): readonl
   });
 }
 
-/** What may be used for this want at all: a slice of a GPU is nothing to rent out, and cannot work with others as one. */
+/** True when the GPU is usable for this request: a slice cannot be rented out or combined with others. */
 export const isUsable = (want: Pick<Want, "engine" | "gpusPerInstance">, gpu: Gpu) =>
   !isSlice(gpu) || (want.engine !== "container" && want.gpusPerInstance === 1);
 
-/** Of a GPU in MIG mode: as good as a small GPU of its own, memory and faults apart from those beside it. */
+/** A MIG slice: like a small GPU of its own, with isolated memory and faults. */
 export const isSlice = (gpu: Pick<Gpu, "migProfile" | "uuid">) => gpu.migProfile !== "" || gpu.uuid.startsWith("MIG-");
 export const byIndex = (a: Gpu, b: Gpu) => a.index - b.index || (a.uuid < b.uuid ? -1 : 1);

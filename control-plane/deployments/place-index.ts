@@ -1,5 +1,5 @@
-// Candidates without a look at every host: by GPU type and how many are free, by account with room on a GPU, by weights kept.
-// What it answers is what comparing all hosts would (place-score.ts); the order in which they came makes no difference.
+// Index of candidates by GPU type and free count, by account with shared capacity, and by weights present. Its result equals
+// a comparison of all hosts (place-score.ts), independent of insertion order.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import type { GpuClaim, HostView } from "../fleet/host.ts";
@@ -12,7 +12,7 @@ import type { Placed, Want } from "./want.ts";
 
 export interface PlacementIndex {
   place(want: Want): Placed | undefined;
-  /** Adds it, or takes its place. */
+  /** Adds or replaces the host. */
   put(host: HostView): void;
   remove(id: HostId): void;
   get(id: HostId): HostView | undefined;
@@ -24,21 +24,21 @@ type Ids = SortedIds<HostId>;
 
 interface Entry {
   readonly host: HostView;
-  /** The sets it stands in. */
+  /** Sets that contain it. */
   readonly sets: readonly Ids[];
 }
 
 export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementIndex {
   const entries = new Map<HostId, Entry>();
-  /** At n: hosts with n free GPUs of the type. */
+  /** Index n: hosts with n free GPUs of the type. */
   const byFree = new Map<GpuType, Ids[]>();
-  const byRoom = new Map<string, Ids>();
+  const byCapacity = new Map<string, Ids>();
   const byWeights = new Map<string, Ids>();
   const byName = new Map<string, Ids>();
 
   function setsOf(host: HostView): readonly Ids[] {
     const sets: Ids[] = [set(byName, host.hostname)];
-    // Others are candidates for nothing; an answer for the one host that was asked for still finds them.
+    // Other hosts are never candidates; a lookup of the one required host still finds them.
     if (host.state !== "live" || !host.schedulable) return sets;
     for (const type of new Set(host.inventory.gpus.map((gpu) => gpu.type))) {
       const buckets = byFree.get(type) ?? [];
@@ -49,7 +49,7 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
     }
     for (const claim of host.claims) {
       const gpu = host.inventory.gpus.find((one) => one.uuid === claim.gpuUuid);
-      if (gpu && claim.memoryBytes !== undefined) sets.push(set(byRoom, roomKey(claim.account, gpu.type)));
+      if (gpu && claim.memoryBytes !== undefined) sets.push(set(byCapacity, capacityKey(claim.account, gpu.type)));
     }
     for (const key of host.keptWeights) sets.push(set(byWeights, key));
     return sets;
@@ -83,7 +83,7 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
     return first?.fit;
   }
 
-  /** The tightest of those among `only`, in whose order they stand; nobody is looked at twice. */
+  /** Returns the tightest fit among `only`, in its order; checks each host once. */
   function tightest(want: Want, only: Ids | undefined): Fit | undefined {
     if (isKept(want)) return undefined;
     const buckets = byFree.get(want.gpu) ?? [];
@@ -108,13 +108,13 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
     if (want.gpusPerInstance === 0) return best(want, entries.keys());
     const { spread } = want;
     if (mayShare(want)) {
-      const room = byRoom.get(roomKey(want.sharesWith as AccountId, want.gpu)) ?? [];
+      const room = byCapacity.get(capacityKey(want.sharesWith as AccountId, want.gpu)) ?? [];
       const joined = best(want, spread ? [...room].filter((id) => !spread.has(id)) : room);
       if (joined?.isJoining) return joined;
     }
     const kept = want.weights === undefined ? undefined : byWeights.get(want.weights);
     const apart = (kept && tightest(want, kept)) ?? tightest(want, undefined);
-    // Beside its like rather than nowhere.
+    // Prefer a host with sibling instances to none.
     return apart ?? (spread ? best(want, spread.keys()) : undefined);
   }
 
@@ -138,7 +138,7 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
   };
 }
 
-/** The host as it is once an instance was placed there. */
+/** Returns the host with an instance placed on it. */
 export function withPlaced(host: HostView, placed: Placed, account: AccountId): HostView {
   const claims: GpuClaim[] = [...host.claims];
   for (const gpu of placed.gpus) {
@@ -160,4 +160,4 @@ function set(map: Map<string, Ids>, key: string): Ids {
   return made;
 }
 
-const roomKey = (account: AccountId, type: GpuType) => `${account}/${type}`;
+const capacityKey = (account: AccountId, type: GpuType) => `${account}/${type}`;

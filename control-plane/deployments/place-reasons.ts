@@ -1,4 +1,4 @@
-// Why each host was refused, in a sentence. Made only when somebody asks: placing itself never looks at most hosts.
+// Explains in a sentence why each host was refused. Computed on request only: placement itself does not check most hosts.
 import type { HostView } from "../fleet/host.ts";
 import { refuse } from "./place-filter.ts";
 import { fitOn, isKept, mayShare } from "./place-fit.ts";
@@ -11,7 +11,7 @@ export interface Rejection {
   readonly why: string;
 }
 
-/** Of every host that cannot take it, by name. */
+/** For every host that cannot take it, by name. */
 export function rejections(want: Want, hosts: readonly HostView[]): readonly Rejection[] {
   return hosts
     .flatMap((host) => {

@@ -1,16 +1,16 @@
-// GPUs that minimums keep for other accounts. A minimum is a number of GPUs of a type, not certain ones: who has fewer than
-// its own may have any that are free, and everybody else leaves as many free as are still due.
+// GPUs reserved for accounts with minimums. A minimum is a count of GPUs of a type, not specific ones: an account below its
+// minimum may take any free GPU, and all others must leave as many free as are still due.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { GpuCounts } from "../quotas/gpu-limits.ts";
 import { freeGpus } from "./place-gpus.ts";
 
-/** Of every account that has one and may deploy. */
+/** Minimums of accounts that may deploy. */
 export type GpuMinimums = ReadonlyMap<AccountId, GpuCounts>;
 
-/** Most GPUs of the type that the account may claim anew; undefined: nobody else has a minimum of it. */
-export function mostNewGpus(
+/** Maximum GPUs of the type that the account may newly claim; undefined: no other account has a minimum. */
+export function maxNewGpus(
   minimums: GpuMinimums,
   hosts: Iterable<HostView>,
   account: AccountId,
@@ -20,7 +20,7 @@ export function mostNewGpus(
   const held = new Map<AccountId, number>();
   let free = 0;
   for (const host of hosts) {
-    // What ran on a lost host is placed anew elsewhere: its account needs GPUs again.
+    // Instances of a lost host are placed elsewhere, so their account needs GPUs again.
     if (host.state === "lost") continue;
     if (host.state === "live" && host.schedulable) free += freeGpus(host, gpu).length;
     const ofType = new Set(host.inventory.gpus.flatMap((one) => (one.type === gpu ? [one.uuid] : [])));
@@ -33,18 +33,18 @@ export function mostNewGpus(
   return Math.max(dueTo(account), free - due, 0);
 }
 
-/** The same of every type that some host has. */
-export async function mostNewByType(
+/** The same for every type that at least one host has. */
+export async function maxNewByType(
   hosts: readonly HostView[],
   account: AccountId,
   reserve: (gpu: GpuType) => Promise<{ readonly minimums: GpuMinimums }>,
 ): Promise<ReadonlyMap<GpuType, number | undefined>> {
   const types = new Set(hosts.flatMap((host) => host.inventory.gpus.map((gpu) => gpu.type)));
   const most = new Map<GpuType, number | undefined>();
-  for (const gpu of types) most.set(gpu, mostNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
+  for (const gpu of types) most.set(gpu, maxNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
   return most;
 }
 
-/** Whether what the account takes of the type may be another's. */
+/** True when GPUs that the account takes of the type may be another's. */
 export const concernsOthers = (minimums: GpuMinimums, account: AccountId, gpu: GpuType): boolean =>
   [...minimums].some(([owner, counts]) => owner !== account && (counts[gpu] ?? 0) > 0);

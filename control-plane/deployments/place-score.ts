@@ -1,13 +1,13 @@
-// Which of several hosts that fit. One order, so that the same fleet always gives the same answer.
+// Order of hosts that fit. Total, so that the same fleet always gives the same result.
 import type { HostView } from "../fleet/host.ts";
 import type { Fit } from "./place-fit.ts";
 import type { Want } from "./want.ts";
 
 export interface Scored {
   readonly fit: Fit;
-  /** Instances of the same deployment there: one host lost must not take all of them. */
+  /** Sibling instances there: the loss of one host must not take all of them. */
   readonly beside: number;
-  /** Its weights are there. */
+  /** Its weights are present. */
   readonly isLocal: boolean;
 }
 
@@ -20,8 +20,8 @@ export function score(want: Want, host: HostView, fit: Fit): Scored {
 }
 
 /**
- * Apart from its like; then in what its account has begun to use; then where its weights are; then the tightest fit, since a
- * whole empty host is worth more to an 8-GPU model than to this one; then by id.
+ * Orders by fewest siblings; then GPUs already shared by the account; then weights present; then the tightest fit, because
+ * an empty host is worth more to an 8-GPU model; then id.
  */
 export function compare(a: Scored, b: Scored): number {
   return (

@@ -1,5 +1,5 @@
-// Placement as a pure function: filter by what must hold, fit what is free, score what fits. The dry runs ("will it fit",
-// "why is it pending") are this same code; whoever places often keeps an index (place-index.ts).
+// Placement as a pure function: filter by requirements, fit free capacity, score. Dry runs ("will it fit", "why is it
+// pending") use the same code; frequent callers keep an index (place-index.ts).
 import type { HostView } from "../fleet/host.ts";
 import { createPlacementIndex } from "./place-index.ts";
 import { type Rejection, rejections } from "./place-reasons.ts";

@@ -1,6 +1,6 @@
-// What a deployment's instances need next, decided from values alone: how many to place, which to change where they are,
-// which to send away. Invariants: a copy that serves goes only when another serves in its place, when fewer are wanted, or
-// when its host may wait no longer; at most one more than wanted exists while something is replaced.
+// Decides the next changes of a deployment's instances from values alone: how many to place, change in place, or remove.
+// Invariants: a serving instance is removed only when another serves in its place, when fewer are desired, or when its
+// host's deadline has passed; during a replacement at most one extra instance exists.
 
 import type { InstanceId } from "../../proto/ids.ts";
 import type { DeploymentStatus, PlacedInstance } from "./deployment.ts";
@@ -10,11 +10,11 @@ export interface Plan {
   /** Instances to place. */
   readonly place: number;
   readonly tombstone: readonly InstanceId[];
-  /** To run what is wanted on the GPUs they have: nothing serves there now. */
+  /** Change these in place on their GPUs: none of them serves now. */
   readonly revise: readonly InstanceId[];
-  /** The same of one that serves, where nothing can be placed beside it: it does not serve meanwhile. */
+  /** The same for a serving one without capacity for a second instance: service is interrupted. */
   readonly inPlace: InstanceId | undefined;
-  /** Among `tombstone`: failed while others serve, and replaced. */
+  /** Failed instances among `tombstone`, replaced while others serve. */
   readonly replaced: number;
 }
 
@@ -22,7 +22,7 @@ export interface WantedInstances {
   readonly status: DeploymentStatus;
   readonly target: number;
   readonly spec: number;
-  /** One that failed while others serve, or may again, may be replaced now: its back-off is over. */
+  /** A failed instance beside serving ones may be replaced now: its back-off has passed. */
   readonly mayReplace: boolean;
 }
 
@@ -35,11 +35,11 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
   const here = live.filter((instance) => !instance.isHostLost).sort(byWorthOfKeeping);
   const isCurrent = (one: PlacedInstance) => one.spec === want.spec && one.leaving === undefined;
 
-  // A copy that works is never the one that goes.
+  // A working instance is never the one to remove.
   const current = here.filter(isCurrent);
   const kept = current.slice(0, target);
   const surplus = current.slice(target);
-  // While another serves, or may come back with its host, one that failed is not the end of the deployment.
+  // While another instance serves, or may return with its host, a failure does not fail the deployment.
   const isCovered = live.some((one) => one.phase === "ready");
   const broken = want.mayReplace && isCovered ? kept.filter(hasFailed) : [];
   const staying = kept.length - broken.length;
@@ -58,7 +58,7 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
   const isBusy = kept.some((one) => !isUpToDate(one)) || revise.length > 0;
   const changeable = oldKept.findLast((one) => one.leaving === undefined && !sharesGpu(one));
 
-  // Copies on lost hosts may still be serving somebody there: they go once their replacements serve.
+  // Instances on lost hosts may still serve: remove them once their replacements serve.
   const isReplaced = kept.length === target && kept.every((one) => one.phase === "ready");
   const stale = isReplaced ? live.filter((one) => one.isHostLost) : [];
   const gone = old.filter((one) => !oldKept.includes(one) && !revise.includes(one));
@@ -73,10 +73,10 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
 
 const firstDelayMs = 10_000;
 const longestDelayMs = 300_000;
-/** So long without one, earlier ones are forgotten. */
+/** After this time without a failure, earlier replacements are forgotten. */
 const calmMs = 30 * 60_000;
 
-/** What is replaced after `replacements` others: each waits twice as long as the one before. */
+/** Earliest time of the next replacement: the delay doubles with each. */
 export function replacementsAt(
   { replacements, replacedAtMs }: { readonly replacements: number; readonly replacedAtMs: number },
   nowMs: number,
@@ -87,12 +87,12 @@ export function replacementsAt(
   return { count, isDue: sinceMs >= delayMs, dueAtMs: replacedAtMs + delayMs };
 }
 
-/** Its part of the GPU, and with it the price, was cut for what it runs: something else is placed anew. */
+/** Its share of the GPU, and its price, were sized for the current run: another run is placed anew. */
 const sharesGpu = (one: PlacedInstance) => one.gpuMemoryBytes > 0;
 
 const idsOf = (instances: readonly PlacedInstance[]) => instances.map((instance) => instance.id);
 
-/** Serving ones first, among them those with most to do, then the oldest: what goes has the least to wait for. */
+/** Serving instances first, the busiest first among them, then the oldest: the last one is removed. */
 function byWorthOfKeeping(a: PlacedInstance, b: PlacedInstance): number {
   const serving = Number(b.phase === "ready") - Number(a.phase === "ready");
   return serving || (b.load ?? 0) - (a.load ?? 0) || a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);

@@ -8,8 +8,8 @@ export interface Resources {
 const mib = 1024 * 1024;
 
 /**
- * What an instance is granted of its host. A GPU of type `other` on a host without NVIDIA GPUs is a share of its memory;
- * beside real GPUs an instance gets the same share of the host as it has of the GPUs. `gpuShare`: of each of its GPUs.
+ * Resources of the host granted to an instance. A GPU of type `other` on a host without NVIDIA GPUs is a share of its
+ * memory; beside real GPUs an instance gets the same share of the host as of the GPUs. `gpuShare`: of each of its GPUs.
  */
 export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory, gpuShare = 1): Resources {
   if (gpuUuids.length === 0) return { cpus: 0, memoryBytes: 0 };
@@ -17,7 +17,7 @@ export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory, g
   const share = (own.length * gpuShare) / Math.max(1, inventory.gpus.length);
   const areVirtual = own.every((gpu) => isVirtual(gpu, inventory));
   return {
-    // At least one whole core: a model server on half a core waits for itself.
+    // At least one whole core: a model server on half a core stalls.
     cpus: Math.max(1, Math.floor(inventory.cpuCores * share * 100) / 100),
     memoryBytes: areVirtual
       ? own.reduce((sum, gpu) => sum + gpu.memoryBytes, 0)
@@ -25,12 +25,12 @@ export function resourcesOf(gpuUuids: readonly string[], inventory: Inventory, g
   };
 }
 
-/** A share of processor and memory that goes by the name of a GPU. */
+/** A share of CPU and memory, presented as a GPU. */
 export const isVirtual = (gpu: Pick<Gpu, "type">, inventory: Pick<Inventory, "nvidiaDriverVersion">) =>
   gpu.type === "other" && inventory.nvidiaDriverVersion === "";
 
-/** Expected need of one instance over its GPUs from the size of its weights; 0 while that is unknown. */
+/** Expected memory of one instance from the size of its weights; 0: unknown. */
 export function expectedMemoryBytes(weightsBytes: number): number {
-  // The runtime fits its KV cache into what is left, so only a little of it must be there.
+  // The runtime fits its KV cache into the rest, so only a small part of it is required.
   return weightsBytes > 0 ? Math.ceil(weightsBytes * 1.1) + 256 * mib : 0;
 }

@@ -1,8 +1,9 @@
-// The loop behind autoscale.ts: every few seconds the load that hosts report becomes a sample of each deployment that may
-// scale, and a target that differs is written, guarded by the revision it was decided on. Samples are in memory only: a
-// restart, or a second replica, knows less and therefore changes less. Since when nobody used it stands in its row.
+// Loop around autoscale.ts: every few seconds the reported load becomes a sample of each scalable deployment, and a changed
+// target is written, guarded by the revision it was decided on. Samples are in memory: a restart, or a second replica, has
+// fewer samples and therefore changes less. The time of last use is in the deployment's row.
 import type { Logger } from "pino";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
 import { type AgedLive, freshMs, type InstanceLive } from "../fleet/live.ts";
 import { fullShare, type Sample, type ScaleWindows, scaleTo, scaleWindows } from "./autoscale.ts";
 import type { FundsDeps } from "./dedicated-money.ts";
@@ -12,37 +13,37 @@ import { batchSizeOf } from "./standard-args.ts";
 import type { DeploymentStore } from "./store.ts";
 
 export interface Scaler {
-  /** Returns how many targets it moved. Throws when the database is away. */
+  /** Returns the number of changed targets. Throws when the database is unavailable. */
   pass(): Promise<number>;
 }
 
-/** Callers that wait say so every five seconds. */
+/** Waiting callers are recorded every five seconds. */
 const awaitedMs = 8_000;
-/** So often it is written down that a deployment is in use. */
+/** Interval at which use is written to the row. */
 const noteEveryMs = 10_000;
 
 interface Known {
   readonly samples: readonly Sample[];
   readonly counts: ReadonlyMap<string, Counts>;
   readonly isUsed: boolean;
-  /** Of some instance nobody told what it does: it may be in use. */
+  /** At least one instance has no recent report; treat the deployment as possibly in use. */
   readonly isUnheard: boolean;
   /** Since when nobody used it. */
   readonly idleSinceMs: number;
-  /** When each of its instances was first heard of by this control plane; undefined: not yet. */
+  /** Time of each instance's first report to this control plane; undefined: none yet. */
   readonly heardSinceMs: number | undefined;
-  /** When its row was last told of use. */
+  /** Time of the last write of use. */
   readonly notedMs: number;
 }
 
 export function createScaler(deps: {
   readonly store: Pick<DeploymentStore, "active" | "change" | "noteUse">;
-  /** What every host last told. */
+  /** Returns every host's last report. */
   readonly live: () => Promise<ReadonlyMap<HostId, AgedLive>>;
   readonly funds: FundsDeps["funds"];
   readonly firstMinutes: FundsDeps["firstMinutes"];
   readonly log: Logger;
-  /** 1, or less in tests: all windows are that much shorter. */
+  /** 1 in production. Smaller in tests: all windows are shorter by this factor. */
   readonly clockScale?: number;
   /** Monotonic ms. */
   readonly clock?: () => number;
@@ -51,7 +52,7 @@ export function createScaler(deps: {
 }): Scaler {
   const { store, log } = deps;
   const clock = deps.clock ?? (() => performance.now());
-  const unixMs = deps.unixMs ?? Date.now;
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
   const scale = deps.clockScale ?? 1;
   const known = new Map<DeploymentId, Known>();
 
@@ -70,7 +71,7 @@ export function createScaler(deps: {
     for (const { id, hostId, phase } of instances) {
       if (phase !== "ready") continue;
       const seen = figuresOf(live.get(hostId), id);
-      // Of what is not heard of nobody knows how busy it is: it counts as one instance's worth of work.
+      // An instance without reports has unknown load: count it as fully used.
       const told = before?.counts.get(id);
       if (!seen) {
         load += batchSizeOf(deployment) * fullShare;
@@ -79,7 +80,7 @@ export function createScaler(deps: {
         continue;
       }
       const now: Counts = { finished: seen.finished ?? 0, turnedAway: seen.turnedAway ?? 0 };
-      // One not seen before says how much there was in all, not since when.
+      // The first report has totals only; rates need a second one.
       const since = told ?? now;
       counts.set(id, now);
       const here = seen.inFlight + seen.waiting;
@@ -91,7 +92,7 @@ export function createScaler(deps: {
     const atMs = clock();
     const keepFromMs = atMs - windowsOf(deployment).downMs;
     const samples = [...(before?.samples ?? []), { atMs, load, isStarting }];
-    // One older than the window stays: it says that the window is covered.
+    // Keep one sample older than the window: it proves that the window is covered.
     const first = samples.findLastIndex((one) => one.atMs <= keepFromMs);
     const kept = merged(first > 0 ? samples.slice(first) : samples);
     const heardSinceMs = before?.heardSinceMs ?? (isUnheard ? undefined : atMs);
@@ -99,7 +100,7 @@ export function createScaler(deps: {
     const isNoted = isUsed && atMs - (before?.notedMs ?? Number.NEGATIVE_INFINITY) >= noteEveryMs * scale;
     const now: Known = {
       ...{ samples: kept, counts, isUsed, isUnheard, heardSinceMs },
-      // It counts from the first look that saw nobody.
+      // Idle time starts at the first pass without use.
       idleSinceMs: isUsed || before?.isUsed ? atMs : idleSinceMs,
       notedMs: isNoted ? atMs : (before?.notedMs ?? Number.NEGATIVE_INFINITY),
     };
@@ -124,7 +125,7 @@ export function createScaler(deps: {
       );
       return false;
     }
-    // Moved meanwhile: the next pass looks again.
+    // The row changed: the next pass retries.
     if (!(await store.change(deployment.id, deployment.account, deployment.revision, { target: to }))) return false;
     log.info({ deployment: deployment.id, from, to }, "deployment scaled");
     return true;
@@ -151,10 +152,10 @@ export function createScaler(deps: {
         const here = instances.filter((one) => !one.isTombstoned);
         const { samples, idleSinceMs, heardSinceMs, notedMs, isUnheard } = sample(deployment, here, live);
         const atMs = samples.at(-1)?.atMs ?? 0;
-        // Two looks may see one report: requests between reports show once another has come.
+        // Two passes may read one report: requests between reports appear in the next one.
         const isWatched = !isUnheard && heardSinceMs !== undefined && atMs - heardSinceMs >= freshMs * scale;
         if (notedMs === atMs) used.push(deployment.id);
-        // While it changes what it runs only more are added: what is replaced is neither idle nor too much.
+        // During an update only add instances: those being replaced are neither idle nor excess.
         const isCalm = deployment.status === "deployed";
         const { minInstances: min, maxInstances: max } = deployment;
         const maxBatchSize = batchSizeOf(deployment);
@@ -171,7 +172,7 @@ export function createScaler(deps: {
   };
 }
 
-/** When it is known to have been in use, or to have become what it is, before this control plane looked: Unix ms. */
+/** Unix ms of the last known use or change of state before this control plane started. */
 const lastTold = ({ usedAtMs, awaitedAtMs, updatedAtMs }: Deployment) => Math.max(usedAtMs, awaitedAtMs, updatedAtMs);
 
 const mayScale = ({ kind, status, minInstances, maxInstances }: Deployment) =>
@@ -182,25 +183,25 @@ function figuresOf(aged: AgedLive | undefined, id: Instance["id"]): InstanceLive
   return aged.live.instances.find((one) => one.instanceId === id);
 }
 
-/** Of one instance, since its agent started. */
+/** Counters of one instance since its agent started. */
 interface Counts {
   readonly finished: number;
   readonly turnedAway: number;
 }
 
 /**
- * The load of those for whom there was no place since the look before: as much of what is there as they were of those that
- * ended. No more than there is, since who is turned away asks again.
+ * Load of refused requests since the last pass: current load times the ratio of refused to finished requests. At most the
+ * current load, because refused clients retry.
  */
 function unmet(load: number, since: Counts, now: Counts): number {
   const turnedAway = now.turnedAway - since.turnedAway;
   const ended = now.finished - since.finished;
-  // Less than before: the agent counts anew.
+  // Lower than before: the agent restarted.
   if (turnedAway <= 0 || ended < 0) return 0;
   return load * Math.min(1, turnedAway / Math.max(1, ended));
 }
 
-/** Of a run of like samples the first and the last say it all: an idle day costs no memory. */
+/** Keeps only the first and last of consecutive equal samples, so an idle day costs no memory. */
 function merged(samples: readonly Sample[]): Sample[] {
   return samples.filter((one, n) => {
     const [before, after] = [samples[n - 1], samples[n + 1]];

@@ -1,4 +1,4 @@
-/** A set of ids that is read in order: a binary search and a short move of memory per change. */
+/** Set of ids in sorted order: each change costs a binary search and a short copy. */
 export class SortedIds<Id extends string> {
   readonly #ids: Id[] = [];
 
@@ -24,7 +24,7 @@ export class SortedIds<Id extends string> {
     return this.#ids[Symbol.iterator]();
   }
 
-  /** Where it stands, or would. */
+  /** Its index, or its insertion point. */
   #at(id: Id): number {
     let low = 0;
     let high = this.#ids.length;

@@ -1,24 +1,11 @@
-// Settings of engines by names of the interface's own (6.2), which every engine has under another one. They are kept beside the
-// arguments they come to: each of the two sets is replaced without the other.
-import { mostBatchSize } from "../../proto/batch-size.ts";
-import type { Engine } from "./deployment.ts";
-import { DeploymentRefused } from "./errors.ts";
+// Engine settings under the interface's own names (6.2), which differ per engine. They are stored beside the resulting
+// arguments: each set is replaced independently.
+import { maxBatchSize } from "../../proto/batch-size.ts";
+import type { Engine, StandardArgs } from "./deployment.ts";
+import { deploymentRefused } from "./errors.ts";
 import { type ArgsReader, isGraph } from "./extra-args.ts";
 
-/** Absent: the engine's own default. */
-export interface StandardArgs {
-  readonly maxContextSize?: number;
-  /** In place of max_batch_size. */
-  readonly maxConcurrentRequests?: number;
-  readonly maxImagesPerPrompt?: number;
-  readonly gpuMemoryFraction?: number;
-  readonly maxPrefillTokens?: number;
-  readonly kvCacheDtype?: "auto" | "fp8";
-  readonly enablePrefixCaching?: boolean;
-  readonly quantization?: string;
-}
-
-/** Arguments of what can be said by one; undefined: the engine has nothing like it. `[]`: it is so without a word. */
+/** Arguments for each setting; undefined: the engine has no such setting. `[]`: it is the engine's default. */
 type Words = { readonly [Key in keyof Required<StandardArgs>]?: (value: Required<StandardArgs>[Key]) => string[] };
 
 const vllm: Words = {
@@ -40,7 +27,7 @@ const sglang: Words = {
   quantization: (method) => [`--quantization=${method}`],
 };
 
-/** Prefixes are kept always, memory is taken as it is needed, and weights are quantised in their file. */
+/** Prefix caching is always on, memory is allocated on demand, and weights are quantised in their file. */
 const stoker: Words = {
   maxContextSize: (tokens) => [`--max-model-len=${tokens}`],
   kvCacheDtype: (type) => [`--kv-cache-dtype=${type === "fp8" ? "q8_0" : type}`],
@@ -60,30 +47,30 @@ const wireNames: Record<keyof StandardArgs, string> = {
   quantization: "quantization",
 };
 
-/** Requests that an instance lets in at once: as was said last, else as it was made. */
+/** Concurrent requests an instance accepts: as last set, otherwise as created. */
 export function batchSizeOf(one: { readonly maxBatchSize: number; readonly standardArgs?: StandardArgs }): number {
   return one.standardArgs?.maxConcurrentRequests ?? one.maxBatchSize;
 }
 
-/** Throws DeploymentRefused where the engine takes fewer. */
+/** Throws deploymentRefused where the engine takes fewer. */
 export function checkBatchSize(batchSize: number, engine: Engine): void {
-  if (engine === "stoker" && batchSize > mostBatchSize)
-    throw refused(`max_concurrent_requests is at most ${mostBatchSize} on the engine stoker.`);
+  if (engine === "stoker" && batchSize > maxBatchSize)
+    throw refused(`max_concurrent_requests is at most ${maxBatchSize} on the engine stoker.`);
 }
 
-/** What they come to at the engine. Throws DeploymentRefused for what it has no such setting of. */
+/** Converts to the engine's arguments. Throws deploymentRefused for an unsupported setting. */
 export function standardAsArgs(standard: StandardArgs, engine: Engine): readonly string[] {
   const words = wordsOf[engine] ?? {};
   return (Object.keys(standard) as (keyof StandardArgs)[]).flatMap((key) => {
     const value = standard[key];
-    // Its own column: the data path counts by it, not the engine alone.
+    // It has its own column: the data path uses it too.
     if (value === undefined || key === "maxConcurrentRequests") return [];
     const say = words[key] as ((value: unknown) => string[]) | undefined;
     return say ? say(value) : refuse(wireNames[key], engine);
   });
 }
 
-/** What a caller asks for beyond what stands there already. Throws DeploymentRefused for what would have no effect. */
+/** Checks changes by the caller. Throws deploymentRefused for settings without effect. */
 export function checkStandardArgs(asked: StandardArgs, reader: ArgsReader, already: StandardArgs = {}): void {
   if (!isGraph(reader)) return;
   const keys = (Object.keys(asked) as (keyof StandardArgs)[]).filter((key) => asked[key] !== already[key]);
@@ -94,7 +81,7 @@ export function checkStandardArgs(asked: StandardArgs, reader: ArgsReader, alrea
     );
 }
 
-/** Both sets as one. Throws DeploymentRefused where they say the same thing twice. */
+/** Merges both sets. Throws deploymentRefused for duplicates. */
 export function withStandardArgs(own: readonly string[], standard: StandardArgs, engine: Engine): readonly string[] {
   const said = standardAsArgs(standard, engine);
   const names = new Set(own.map(nameOf));
@@ -104,7 +91,7 @@ export function withStandardArgs(own: readonly string[], standard: StandardArgs,
   return [...own, ...said];
 }
 
-/** Without what the standard ones came to. */
+/** Removes the arguments that the standard settings produced. */
 export function ownArgs(one: {
   readonly extraArgs: readonly string[];
   readonly standardArgs?: StandardArgs;
@@ -127,7 +114,7 @@ export function writeStandardArgs(standard: StandardArgs): Record<string, unknow
 
 const nameOf = (arg: string) => arg.split("=", 1)[0] as string;
 
-const refused = (why: string) => new DeploymentRefused(`standard_args: ${why}`, { param: "standard_args" });
+const refused = (why: string) => deploymentRefused(`standard_args: ${why}`, { param: "standard_args" });
 
 function refuse(name: string, engine: string): never {
   throw refused(`${name} cannot be set so on the engine ${engine}; leave it out.`);

@@ -1,5 +1,5 @@
-// What deployments need kept. Implemented by store/deployments-store.ts. Every method that a customer can reach takes the
-// account; every write names what it saw.
+// Storage of deployments. Implemented by store/deployments-store.ts. Every method that a customer can reach takes the
+// account; every write is guarded by the revision it read.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
@@ -12,12 +12,12 @@ import type {
   DeploymentStatus,
   Instance,
   PendingReason,
+  StandardArgs,
   WeightsSource,
 } from "./deployment.ts";
-import type { MemoryClaim } from "./expected-memory.ts";
+import type { MeasuredMemoryStore, MemoryClaim } from "./expected-memory.ts";
 import type { Outcome } from "./lifecycle.ts";
 import type { GpuMinimums } from "./place-reserve.ts";
-import type { StandardArgs } from "./standard-args.ts";
 
 export type {
   Adapter,
@@ -27,6 +27,7 @@ export type {
   DeploymentStatus,
   GpuMinimums,
   Instance,
+  MeasuredMemoryStore,
   MemoryClaim,
   StandardArgs,
   WeightsSource,
@@ -60,39 +61,39 @@ export type NewDeployment = Omit<
   readonly ip?: string;
 };
 
-/** A row that this controller alone may write until the lock expires. */
+/** A row that only this controller may write until the lock expires. */
 export interface Claimed {
   readonly deployment: Deployment;
   readonly instances: readonly Instance[];
   readonly lockToken: bigint;
 }
 
-/** `claimedUntilMs`: Unix ms at which some controller's claim on it ends, if not before; 0: there is none. */
+/** `claimedUntilMs`: Unix ms at which another controller's claim expires; 0: unclaimed. */
 export type Active = Omit<Claimed, "lockToken"> & { readonly claimedUntilMs: number };
 
 export interface NewInstance {
   readonly id: InstanceId;
   readonly hostId: HostId;
-  /** Of the host, as the placement saw it. */
+  /** Revision of the host, as the placement read it. */
   readonly hostRevision: bigint;
   readonly gpus: readonly { readonly uuid: string; readonly memoryBytes: number }[];
-  /** Of each of its GPUs; 1 all of it. */
+  /** Share of each of its GPUs; 1: all. */
   readonly gpuShare: number;
-  /** Of the one GPU it shares; 0: its GPUs are its own. */
+  /** Memory on its shared GPU; 0: exclusive GPUs. */
   readonly gpuMemoryBytes: number;
-  /** Of the host's memory. */
+  /** Granted host memory. */
   readonly grantBytes: number;
 }
 
-/** What minimums keep of a GPU type, as the placement saw it. */
+/** GPUs of a type reserved by minimums, as the placement read them. */
 export interface GpuReserve {
   readonly gpu: GpuType;
   readonly minimums: GpuMinimums;
-  /** Moved by every claim of the type that another account's minimum bears on. */
+  /** Raised by every claim of the type while another account has a minimum. */
   readonly revision: bigint;
 }
 
-/** How often an account has begun to share a GPU of the type, as the placement saw it. */
+/** Number of times an account started to share a GPU of the type, as the placement read it. */
 export interface GpuSharing {
   readonly account: AccountId;
   readonly gpu: GpuType;
@@ -106,20 +107,20 @@ export interface ReserveStore {
 }
 
 export interface Verdict extends Outcome {
-  /** Given when GPUs are claimed that another account's minimum bears on. */
+  /** Set when the claimed GPUs are subject to another account's minimum. */
   readonly reserve?: Pick<GpuReserve, "gpu" | "revision"> | undefined;
-  /** Given when a GPU is claimed that others of the account may share: not where one was begun at the same time. */
+  /** Set when the claimed GPU may be shared; the commit fails if another one became shared concurrently. */
   readonly sharing?: GpuSharing | undefined;
   readonly pendingReasons: readonly PendingReason[];
   readonly placements: readonly NewInstance[];
   readonly tombstones: readonly InstanceId[];
-  /** Are to run what is wanted where they are. */
+  /** Instances that change their specification in place. */
   readonly revised: readonly InstanceId[];
-  /** Set when failed ones are replaced: how many were, this one included. */
+  /** Set when failed instances are replaced: the count including this replacement. */
   readonly replacements: number | undefined;
 }
 
-/** What a host says of one instance. */
+/** A host's report of one instance. */
 export interface Observation {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
@@ -133,7 +134,7 @@ export interface Observation {
   readonly restarts: number;
   readonly contextLength: number;
   readonly identity: string;
-  /** 0 and empty for what is not reached by SSH. */
+  /** 0 and empty when it has no SSH access. */
   readonly sshPort: number;
   readonly sshAddress: string;
   readonly adapters: readonly AdapterNews[];
@@ -143,25 +144,25 @@ export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids" |
 
 export interface DesiredRow {
   readonly instance: Pick<Instance, "id" | "deployId" | "generation" | "gpuUuids" | "gpuShare" | "gpuMemoryBytes">;
-  /** With the arguments that this instance runs. */
+  /** With the arguments of this instance's specification. */
   readonly deployment: Deployment;
-  /** As its owner said them last. */
+  /** The owner's current settings. */
   readonly standardArgs: StandardArgs;
   readonly weights: WeightsSource;
   readonly weightsToken: Buffer | null;
   readonly agentInstance: DesiredAgentInstance | undefined;
-  /** To be held while it serves. */
+  /** Adapters to load while it serves. */
   readonly adapters: readonly DesiredAdapter[];
 }
 
 export interface DesiredAdapter
   extends Pick<Adapter, "id" | "account" | "repo" | "revision" | "file" | "source" | "commit"> {
-  /** Under the account's data key, where the source is no repository. */
+  /** Sealed with the account's data key; null: the source is a repository. */
   readonly url: Buffer | null;
   readonly token: Buffer | null;
 }
 
-/** Of engine agent_instance. */
+/** Set for engine agent_instance. */
 export interface DesiredAgentInstance {
   readonly image: string;
   readonly port: number;
@@ -177,17 +178,17 @@ export interface DesiredRows {
   readonly generation: bigint;
   readonly instances: readonly DesiredRow[];
   readonly tombstones: readonly InstanceId[];
-  /** Unix ms at which the host is to be empty; 0: it is not being emptied. */
+  /** Unix ms at which the host must be empty; 0: it is not being drained. */
   readonly emptiedByMs: number;
-  /** Of the tombstones, those whose deployment goes on. */
+  /** Tombstones whose deployment continues elsewhere. */
   readonly moved: readonly InstanceId[];
-  /** Weights the operator wants there ahead of any deployment. */
+  /** Weights that the operator prefetches. */
   readonly prefetch: readonly NodeWeights[];
 }
 
 /**
- * Asked inside the write, under the account's lock, with what the account's other deployments take of the type; what it
- * throws comes out with nothing written.
+ * Called within the write, under the account's lock, with the GPUs of the type used by the account's other deployments; when
+ * it throws, nothing is written.
  */
 export type GpuCheck = (use: GpuUse) => void;
 
@@ -199,38 +200,38 @@ export interface Change {
   readonly minInstances?: number;
   readonly maxInstances?: number;
   readonly inactiveShutdown?: number | null;
-  /** Instances wanted by load. */
+  /** Desired instances by load. */
   readonly target?: number;
-  /** What is to run from now on; instances are replaced by and by. */
+  /** New specification; instances are replaced gradually. */
   readonly spec?: {
     readonly extraArgs: readonly string[];
     readonly standardArgs: StandardArgs;
     readonly contextLength: number;
-    /** Absent: nobody knows; the claim stays as it was, and its GPUs are not shared. */
+    /** Undefined: unknown; the claim is kept and its GPUs are not shared. */
     readonly memory?: MemoryClaim;
   };
-  /** What instances claim that are placed from now on. */
+  /** Claim of instances placed from now on. */
   readonly memory?: MemoryClaim;
-  /** Nothing is written and `has_adapters` told where adapters of it are served or on their way. */
+  /** When adapters of it exist, writes nothing and returns `has_adapters`. */
   readonly endsAdapters?: boolean;
-  /** Instances let in fewer requests at once from now on; nothing of what runs starts anew. */
+  /** Lowers the concurrent requests of instances without restarting them. */
   readonly standardArgs?: StandardArgs;
-  /** What runs changes where it is: every instance is to run the next generation, at once. */
+  /** Moves every instance to the next generation in place, at once. */
   readonly isNewGeneration?: boolean;
 }
 
-/** How far the next instance of a deployment is. */
+/** Start progress of a deployment's next instance. */
 export interface ColdStart {
   readonly deployment: Deployment;
-  /** Of the live instances. */
+  /** Phases of the live instances. */
   readonly phases: readonly InstancePhase[];
-  /** Since the first instance that does not serve yet was placed, or else since one was asked for. */
+  /** Since the first non-serving instance was placed, or since one was requested. */
   readonly elapsedMs: number;
-  /** How long a start took of late; 0 unknown. */
+  /** Duration of a recent start; 0: unknown. */
   readonly startMs: number;
 }
 
-/** What requests on one deployment came to. Percentiles and means over those that began; 0 where there was none. */
+/** Statistics of requests on one deployment. Percentiles and means over those that started; 0 without requests. */
 export interface UseStats {
   readonly requests: number;
   readonly errors: number;
@@ -239,7 +240,7 @@ export interface UseStats {
   readonly totalMs: number;
   readonly averageMs: number;
   readonly p95Ms: number;
-  /** To the first byte. */
+  /** Time to the first byte. */
   readonly averageFirstMs: number;
   readonly p95FirstMs: number;
   /** Per token after the first. */
@@ -249,15 +250,15 @@ export interface UseStats {
   readonly chargeNano: bigint;
 }
 
-/** What requests on one deployment came to in each part of a period, and why they ended. */
+/** Statistics per interval of a period, and the reasons why requests ended. */
 export interface UseSeries {
   readonly steps: readonly {
-    /** Unix ms at which it begins. */
+    /** Start of the interval, Unix ms. */
     readonly fromMs: number;
     readonly requests: number;
     readonly errors: number;
     readonly outputTokens: number;
-    /** To the first byte, of requests that had one; null: there was none. */
+    /** Time to the first byte; null: no request had one. */
     readonly firstMs: { readonly p50: number; readonly p95: number } | null;
     readonly totalMs: { readonly p50: number; readonly p95: number } | null;
     readonly queueP95Ms: number | null;
@@ -267,16 +268,28 @@ export interface UseSeries {
 }
 
 export interface DeploymentStatsStore {
-  /** Of all the account's deployments that were asked in [fromMs, toMs), the busiest first. Each throws ReportTooLong. */
+  /** The account's deployments with requests in [fromMs, toMs), the busiest first. Each method throws ReportTooLong. */
   requests(
     account: AccountId,
     fromMs: number,
     toMs: number,
   ): Promise<readonly { readonly modelName: string; readonly requests: number }[]>;
-  /** Of one deployment of the account's. */
+  /** For one deployment of the account. */
   use(id: DeploymentId, account: AccountId, fromMs: number, toMs: number): Promise<UseStats>;
-  /** The same in `steps` equal parts; parts without a request are there too. */
+  /** The same in `steps` equal intervals, including empty ones. */
   series(id: DeploymentId, account: AccountId, fromMs: number, toMs: number, steps: number): Promise<UseSeries>;
+}
+
+/** Sets whether accounts may reuse each other's evaluated prompts on a deployment. */
+export interface PrefixCacheChange {
+  readonly id: DeploymentId;
+  readonly isShared: boolean;
+  readonly act: { readonly by: string; readonly ip: string; readonly note: string };
+}
+
+export interface PrefixCacheStore {
+  /** Notifies the deployment's hosts. False when there is no such deployment, or it was deleted. */
+  share(change: PrefixCacheChange): Promise<boolean>;
 }
 
 /** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted meanwhile. */
@@ -284,50 +297,49 @@ export type InsertRefusal = "name_taken" | "account_gone";
 
 export interface DeploymentStore {
   insert(deployment: NewDeployment, check: GpuCheck): Promise<Deployment | InsertRefusal>;
-  /** What `insert` would say now; nothing is written. */
+  /** Returns the refusal that `insert` would return; writes nothing. */
   refusalOf(deployment: NewDeployment, check: GpuCheck): Promise<InsertRefusal | undefined>;
-  /** Of any kind. */
+  /** A deployment of any kind. */
   get(id: DeploymentId, account: AccountId): Promise<Deployment | undefined>;
-  /** Of every kind and in every status without them; of those that were deleted the last 1,000 alone. */
+  /** Every kind and status by default; of deleted ones only the last 1,000. */
   list(
     account: AccountId,
     kind: DeploymentKind | undefined,
     statuses: readonly DeploymentStatus[] | undefined,
   ): Promise<readonly Deployment[]>;
-  /** Sealed under the account's data key; null: it has none. */
+  /** Sealed with the account's data key; null: it has none. */
   weightsToken(id: DeploymentId, account: AccountId): Promise<Buffer | null>;
-  /** Instances that are not on their way out; of all deployments without an id. */
+  /** Instances without a tombstone; without an id those of all deployments. */
   instances(id: DeploymentId | undefined): Promise<readonly Instance[]>;
-  /** False when the row moved since `ifRevision`, or its new name is taken: look again. */
+  /** Returns false when the row changed since `ifRevision`. `name_taken`: a failed deployment's name is in use again. */
   change(
     id: DeploymentId,
     account: AccountId,
     ifRevision: bigint,
     change: Change,
     check?: GpuCheck,
-  ): Promise<boolean | "has_adapters">;
+  ): Promise<boolean | "has_adapters" | "name_taken">;
 
-  /** Deployments that should run, or of which something is left; all, or the named ones. */
+  /** Deployments that must run, or still have instances; all, or the given ones. */
   active(ids: readonly DeploymentId[] | undefined): Promise<readonly Active[]>;
   /**
-   * Somebody waits for an instance: counts as use of it, and asks for one instance where none is wanted. One guarded write,
-   * whoever else asks meanwhile.
+   * Records a waiting caller as use, and requests one instance if none is desired. One guarded write for concurrent callers.
    */
   wake(id: DeploymentId, account: AccountId): Promise<void>;
-  /** They are in use now: one write for all of them, by the loop that looks at every deployment. */
+  /** Records use of these deployments in one write. */
   noteUse(ids: readonly DeploymentId[]): Promise<void>;
   /** Undefined when there is no such deployment. */
   coldStart(id: DeploymentId, account: AccountId): Promise<ColdStart | undefined>;
 
   /** Undefined when another controller holds it. */
   claim(id: DeploymentId, owner: string, ttlMs: number): Promise<Claimed | undefined>;
-  /** False when the claim, the deployment or a host moved meanwhile: nothing was written. */
+  /** Returns false when the claim, the deployment or a host changed; nothing was written. */
   commit(claimed: Claimed, verdict: Verdict): Promise<boolean>;
   release(claimed: Claimed): Promise<void>;
 
   /**
-   * `isFenced` when a newer session exists: nothing was written. `present`: all that runs there; what is unknown of it comes
-   * back, is kept with the host, and gets its tombstone again where it had ended.
+   * `isFenced`: a newer session exists and nothing was written. `present`: all instances there; unknown ones are returned
+   * and stored with the host, and ended ones get their tombstone again.
    */
   observe(
     host: HostId,
@@ -356,45 +368,31 @@ export type NewAdapter = Pick<
   | "description"
 > & { readonly isBasePublic: boolean; readonly url: Buffer | null; readonly token: Buffer | null };
 
-/** `name_taken`: a live deployment or adapter of the account has it; `too_many`: above `most` of the account. */
+/** `name_taken`: a live deployment or adapter of the account has it; `too_many`: above `most` per account. */
 export type AdapterRefusal = "name_taken" | "account_gone" | "too_many" | "base_takes_none";
 
-/** Where an adapter stands for callers that wait for it. `full`: all places are taken by adapters that were used just now. */
+/** State of an adapter for waiting callers. `full`: all slots hold adapters that were used just now. */
 export type AdapterStanding = "wanted" | "trouble" | "full" | "failed" | "gone";
 
 export interface AdapterStore {
-  /** It is wanted at once while the base has fewer than `room`. */
+  /** Loaded at once while the base has fewer than `room`. */
   insert(next: NewAdapter, most: number, room: number): Promise<Adapter | AdapterRefusal>;
-  /** By name the live one, or else the last that failed. */
+  /** Finds the live one by name, otherwise the last failed one. */
   find(name: string, account: AccountId): Promise<Adapter | undefined>;
   get(id: AdapterId, account: AccountId): Promise<Adapter | undefined>;
-  /** Newest first; not those that were deleted. Of one base, as it was named. */
+  /** Newest first, without deleted ones. Optionally of one base, by its name. */
   list(account: AccountId, baseModel: string | undefined): Promise<readonly Adapter[]>;
   change(
     id: AdapterId,
     account: AccountId,
     change: { readonly isPrivate?: boolean; readonly description?: string },
   ): Promise<boolean>;
-  /** False when it was gone. Hosts unload it. */
+  /** Returns false when it did not exist. Hosts unload it. */
   remove(id: AdapterId, account: AccountId): Promise<boolean>;
-  /** It was used; written down now and then. */
+  /** Records use, at intervals. */
   used(id: AdapterId, account: AccountId): Promise<void>;
-  /** Somebody waits for it: it is wanted from now on, in the place of the one used longest ago where there is no room, by number or as a host says. */
-  want(id: AdapterId, account: AccountId, mostHeld: (engine: string, task: string) => number): Promise<AdapterStanding>;
-  /** Drops those not used for so long, follows bases to other deployments, ends those whose base is gone. Returns of how many. */
+  /** Requests it for a waiting caller; it replaces the least recently used adapter when the base is full. */
+  want(id: AdapterId, account: AccountId, maxHeld: (engine: string, task: string) => number): Promise<AdapterStanding>;
+  /** Unloads adapters unused for `idleMs`, moves them with their bases, ends those without a base. Returns the count. */
   tend(idleMs: number): Promise<number>;
-}
-
-/** A run like others before it: nothing else changes what it takes. */
-export type MemoryRun = Pick<
-  Deployment,
-  "version" | "engine" | "gpu" | "numGpus" | "maxBatchSize" | "contextLength" | "extraArgs"
->;
-
-/** What instances were seen to take of their GPUs, by what they run. */
-export interface MeasuredMemoryStore {
-  /** Writes down what those that serve hold now; returns of how many kinds. */
-  look(): Promise<number>;
-  /** The most that such a run ever held, over all its GPUs; undefined: none was seen. */
-  find(run: MemoryRun): Promise<number | undefined>;
 }

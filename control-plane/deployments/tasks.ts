@@ -1,5 +1,5 @@
-// The interface's tasks, what the hub calls them, and which engine serves them here. Pure.
-import { DeploymentRefused } from "./errors.ts";
+// Tasks of the interface, their names at the hub, and the engines that serve them. Pure.
+import { deploymentRefused } from "./errors.ts";
 
 export const interfaceTasks = [
   "automatic-speech-recognition",
@@ -54,7 +54,7 @@ const ofHub: Readonly<Record<string, Task>> = {
 
 export type TaskEngine = "onnx" | "llm";
 
-/** The task as the interface names it: as asked, else as the hub says. Throws DeploymentRefused. */
+/** Returns the requested task, otherwise the hub's. Throws deploymentRefused. */
 export function taskOf(asked: string | undefined, ofRepo: string | undefined): Task {
   const task = asked ?? (ofRepo === undefined ? undefined : (ofHub[ofRepo] ?? ofRepo));
   if (task === undefined)
@@ -62,7 +62,7 @@ export function taskOf(asked: string | undefined, ofRepo: string | undefined): T
   return task as Task;
 }
 
-/** Throws DeploymentRefused with what would work, for a task that nothing here serves. */
+/** Throws deploymentRefused with alternatives for an unsupported task. */
 export function engineOfTask(task: Task): TaskEngine {
   if (task === "text-generation") return "llm";
   if (byOnnx.has(task)) return "onnx";
@@ -77,4 +77,4 @@ export function typeOfTask(task: string): "llm" | "tts" | "legacy" {
   return task === "text-to-speech" ? "tts" : "legacy";
 }
 
-const refused = (why: string) => new DeploymentRefused(`task: ${why}`, { param: "task" });
+const refused = (why: string) => deploymentRefused(`task: ${why}`, { param: "task" });

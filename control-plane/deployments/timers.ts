@@ -1,6 +1,6 @@
-// What of a deployment comes due by time alone, and what a controller needs of whoever wakes it then. Implemented by
-// jobs/deployment-timers.ts. INVARIANT: a timer decides nothing. Whoever is woken reads the rows and decides anew, so one that
-// is lost, late or there twice costs time at most: the controller looks at everything every few seconds anyway.
+// Time-based events of deployments, and the port that wakes a controller for them. Implemented by jobs/deployment-timers.ts.
+// INVARIANT: a timer decides nothing. The controller reads the rows and decides again, so a lost, late or duplicate timer
+// only costs time: every few seconds it polls everything anyway.
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
 import type { Deployment, PlacedInstance } from "./deployment.ts";
 import { hasFailed, isWanted } from "./lifecycle.ts";
@@ -8,42 +8,42 @@ import { replacementsAt } from "./plan.ts";
 
 export interface Timer {
   readonly id: DeploymentId;
-  /** `due`: a time has come; `retry`: a step that could not be done. */
+  /** `due`: a time was reached; `retry`: a failed step. */
   readonly kind: "due" | "retry";
-  /** Unix ms by the clock of who set it. */
+  /** Unix ms by the setter's clock. */
   readonly atMs: number;
 }
 
 export interface Timers {
-  /** In the background, as long as it takes. What `wake` throws has it called again after pauses that grow, a few times. */
+  /** Runs in the background. When `wake` throws, it is called again a few times with growing pauses. */
   start(wake: (id: DeploymentId) => Promise<void>): void;
-  /** One that is there already stays as it is. Never waits and never throws: while the queue is away timers are dropped. */
+  /** An existing timer is unchanged. Never waits and never throws: timers are dropped while the queue is unavailable. */
   add(timers: readonly Timer[]): void;
   /** Bounded. */
   stop(): Promise<void>;
 }
 
-/** Of one host, in ms from now; undefined: nothing of that kind is to come. */
+/** Times of one host, in ms from now; undefined: none. */
 export interface HostTimes {
-  /** Until one that is silent counts as lost. */
+  /** Until a silent host counts as lost. */
   untilLostMs(host: HostId): number | undefined;
-  /** Until one that is being emptied waits for replacements no longer. */
+  /** Until a drained host's deadline. */
   untilDueMs(host: HostId): number | undefined;
 }
 
-/** The next time, Unix ms, at which a controller may have to act although nothing was said to it. */
+/** Returns the next Unix ms at which a controller may have to act without an event. */
 export function nextDueMs(
   deployment: Pick<Deployment, "kind" | "status" | "replacements" | "replacedAtMs">,
   instances: readonly PlacedInstance[],
   hosts: HostTimes,
   nowMs: number,
 ): number | undefined {
-  // What lives on one host's disk waits for its host, however long.
+  // Data on one host's disk waits for its host, however long.
   const isMovable = deployment.kind === "model";
   const live = instances.filter((one) => !one.isTombstoned);
   const times: (number | undefined)[] = [];
   if (isMovable) {
-    // What is being stopped is stopped once nobody is left who could confirm it.
+    // A stop completes once no instance is left that could confirm it.
     const waitedFor = isWanted(deployment.status) ? live : instances;
     for (const { hostId } of waitedFor) times.push(hosts.untilLostMs(hostId));
     for (const { hostId } of live) times.push(hosts.untilDueMs(hostId));

@@ -1,22 +1,22 @@
-// Somebody waits for an instance: one is asked for where none is wanted, if it can be paid, and how far it is is told.
+// Requests an instance for a waiting caller if none is desired and funds suffice, and reports its progress.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import type { FundsDeps } from "./dedicated-money.ts";
 import { isWanted, targetOf } from "./lifecycle.ts";
 import type { ColdStart, DeploymentStore } from "./store.ts";
 
 export type StartState =
-  /** One is on its way. `phase`: initializing, downloading or deploying. */
+  /** An instance is starting. `phase`: initializing, downloading or deploying. */
   | { readonly kind: "coming"; readonly phase: string; readonly etaSeconds: number }
-  /** None is on its way, which may pass: no room, or its host is silent. */
+  /** No instance is starting, which may be temporary: no capacity, or its host is silent. */
   | { readonly kind: "stuck"; readonly phase: string; readonly etaSeconds: number }
-  /** The first minutes of an instance are not paid for. */
+  /** Funds do not cover the first minutes of an instance. */
   | { readonly kind: "unpaid" }
-  /** None will come before somebody does something. `phase`: its status. */
+  /** No instance will start without an action. `phase`: its status. */
   | { readonly kind: "ended"; readonly phase: string };
 
 export type AskForInstance = (id: DeploymentId, account: AccountId) => Promise<StartState>;
 
-/** Throws when the database is away. Called again and again while somebody waits. */
+/** Throws when the database is unavailable. Called repeatedly while a request waits. */
 export function createWaker(
   deps: FundsDeps & { readonly store: Pick<DeploymentStore, "coldStart" | "wake"> },
 ): AskForInstance {
@@ -41,17 +41,17 @@ async function isPaid(
   return needed === 0n || left >= needed;
 }
 
-/** Of a start whose length nobody knows yet. */
+/** Estimate for a start without earlier measurements. */
 const guessedMs = 30_000;
-/** Room may come free at any time, and nobody knows when. */
-const noRoomSeconds = 60;
+/** Capacity may become free at any time. */
+const noCapacitySeconds = 60;
 
 export function stateOf({ deployment, phases, elapsedMs, startMs }: ColdStart): StartState {
   const { progress, pendingReasons } = deployment;
   const isAny = (...wanted: readonly string[]) => phases.some((phase) => wanted.includes(phase));
-  // What takes longer than it should is nearly there, for all we know.
+  // When a start takes longer than before, assume it is nearly done.
   const etaSeconds = Math.max(2, Math.ceil(((startMs || guessedMs) - elapsedMs) / 1000));
-  // Nobody starts a server that is not ours: it comes back when it does.
+  // An external server is not started here: it returns on its own.
   if (deployment.externalUrl !== null && isAny("loading"))
     return { kind: "stuck", phase: "unreachable", etaSeconds: 10 };
   if (isAny("creating", "loading", "draining")) return { kind: "coming", phase: "deploying", etaSeconds };
@@ -63,6 +63,6 @@ export function stateOf({ deployment, phases, elapsedMs, startMs }: ColdStart): 
   if (isAny("pending")) return { kind: "coming", phase: "initializing", etaSeconds };
   if (phases.length > 0) return { kind: "stuck", phase: "unreachable", etaSeconds: 10 };
   return pendingReasons.length > 0
-    ? { kind: "stuck", phase: "no_capacity", etaSeconds: noRoomSeconds }
+    ? { kind: "stuck", phase: "no_capacity", etaSeconds: noCapacitySeconds }
     : { kind: "coming", phase: "initializing", etaSeconds };
 }

@@ -1,4 +1,4 @@
-// What one instance wants of a host, and what it was given.
+// Requirements of one instance, and the resources it was granted.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import type { Gpu } from "../fleet/host.ts";
@@ -11,24 +11,21 @@ export interface Want {
   /** Over all GPUs of the instance; 0 unknown. */
   readonly memoryBytes: number;
   readonly engine: Engine;
-  /** Whose it is: told what it holds itself where nothing is free. */
+  /** Its account: refusals mention the account's own claims. */
   readonly account?: AccountId | undefined;
-  /** Id or name of the one host allowed; undefined: any. */
+  /** Id or name of the required host; undefined: any. */
   readonly host: string | undefined;
-  /** Of a rented container, by the name under which hosts offer it. */
+  /** Image of a rented container, by the name under which hosts offer it. */
   readonly rentalImage?: string | undefined;
-  /** Of a model server or agent instance that brings its own. */
+  /** Image of a model server or agent instance with its own. */
   readonly image?: string | undefined;
-  /**
-   * Its account, where it may share a GPU with others of that account and with nobody else: then `memoryBytes` is all it
-   * will ever take.
-   */
+  /** Its account, if it may share a GPU with other instances of that account; then `memoryBytes` is its upper bound. */
   readonly sharesWith?: AccountId | undefined;
-  /** Most GPUs it may claim anew: others are kept for accounts with minimums. Undefined: any that are free. */
-  readonly mostNewGpus?: number | undefined;
-  /** What it loads: hosts that have it come first. */
+  /** Maximum GPUs it may newly claim: others are reserved for minimums. Undefined: any free ones. */
+  readonly maxNewGpus?: number | undefined;
+  /** Weights to load: hosts that have them come first. */
   readonly weights?: string | undefined;
-  /** Hosts with instances of the same deployment, and how many: the next one had better be elsewhere. */
+  /** Hosts with sibling instances, and their count: other hosts are preferred. */
   readonly spread?: ReadonlyMap<HostId, number> | undefined;
 }
 
@@ -36,10 +33,10 @@ export interface Placed {
   readonly host: HostId;
   readonly revision: bigint;
   readonly gpus: readonly Gpu[];
-  /** Of the one GPU it shares; 0: its GPUs are its own. */
+  /** Memory on its shared GPU; 0: exclusive GPUs. */
   readonly gpuMemoryBytes: number;
-  /** Of each of its GPUs. */
+  /** Share of each of its GPUs. */
   readonly gpuShare: number;
-  /** Of the host's memory. */
+  /** Granted host memory. */
   readonly grantBytes: number;
 }

@@ -1,20 +1,22 @@
-// Where the bytes of files lie. Implemented by blobs/folder-blobs.ts and blobs/s3-blobs.ts.
+// Storage of the bytes of files. Implemented by blobs/folder-blobs.ts and blobs/s3-blobs.ts.
 import type { Readable } from "node:stream";
 
 export interface BlobStore {
   readonly name: "folder" | "s3";
   /**
-   * Keeps all that `body` gives under `key`, durably when the promise resolves: a blob is there whole or not at all. Ends
-   * with the error of `body`, or when the signal fires; then nothing is kept. Throws FileStoreAway.
+   * Stores `body` under `key`, durable when the promise resolves: a blob exists whole or not at all. Rejects with the error
+   * of `body`, or when the signal aborts; then nothing is stored. Throws fileStoreUnavailable.
    */
   put(key: string, body: Readable, signal: AbortSignal): Promise<void>;
-  /** Throws BlobMissing, FileStoreAway. */
+  /** Throws BlobMissing, fileStoreUnavailable. */
   get(key: string, signal?: AbortSignal): Promise<Readable>;
-  /** No-op when it is gone. Throws FileStoreAway. */
+  /** No-op when it does not exist. Throws fileStoreUnavailable. */
   remove(key: string): Promise<void>;
 }
 
-/** A row names it, and it is not there: it was taken away by hand, or this control plane looks at another folder. */
+/**
+ * The database has a row for it, but the blob is missing: it was removed by hand, or this control plane uses another folder.
+ */
 export class BlobMissing extends Error {
   override readonly name = "BlobMissing";
 }

@@ -1,15 +1,16 @@
-// A request to a host's data path that is no inference: its proof and logs. A connection each: they are far between.
+// Sends a request other than inference to a host's data path: proof and logs. Each uses its own connection, because they are
+// rare.
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { DataPathAddress, Dial } from "./dial.ts";
 
 export interface DataPathQuestion {
   readonly method: "GET" | "POST";
-  /** With its query. */
+  /** Including its query. */
   readonly path: string;
   readonly ticket: string;
-  /** Whoever answers there may be anybody: a longer answer is an error. */
-  readonly mostBytes: number;
+  /** The responder is not trusted: a longer response is an error. */
+  readonly maxBytes: number;
 }
 
 export interface DataPathAnswer {
@@ -17,11 +18,11 @@ export interface DataPathAnswer {
   readonly body: string;
 }
 
-/** Rejects with what kept it from an answer; why-unreachable.ts says it in words. Redirects are answers. */
+/** Rejects with the cause; why-unreachable.ts describes it. Redirects count as responses. */
 export function askDataPath(
   dial: Dial,
   to: DataPathAddress,
-  { method, path, ticket, mostBytes }: DataPathQuestion,
+  { method, path, ticket, maxBytes }: DataPathQuestion,
   signal: AbortSignal,
 ): Promise<DataPathAnswer> {
   return new Promise((resolve, reject) => {
@@ -30,7 +31,7 @@ export function askDataPath(
     const headers = { "x-stoker-ticket": ticket, ...(method === "POST" ? { "content-length": "0" } : {}) };
     const asking = ask(url, { ...dial(to), method, headers, agent: false, signal });
     asking.on("error", reject);
-    // Not asked for, and no signal ends a request that has come to it.
+    // Unsolicited; no signal ends an upgraded request.
     asking.once("upgrade", ({ statusCode }, socket) => {
       socket.destroy();
       reject(new Error(`answered ${statusCode}`));
@@ -41,7 +42,7 @@ export function askDataPath(
       answer.on("data", (part: Buffer) => {
         parts.push(part);
         length += part.length;
-        if (length > mostBytes) answer.destroy(new Error(`answered with more than ${mostBytes} bytes`));
+        if (length > maxBytes) answer.destroy(new Error(`answered with more than ${maxBytes} bytes`));
       });
       answer.on("error", reject);
       answer.once("end", () =>

@@ -1,6 +1,6 @@
-// The certificate authority of the installation: who a host is, and that this is its control plane, are facts signed here.
-// It signs three kinds of certificates, told apart by their SAN: `spiffe://stoker/node/<id>`, `spiffe://stoker/control-plane` (where
-// agents come to) and `spiffe://stoker/gateway/<id>` (who comes to their data paths).
+// Certificate authority of the installation. It signs three kinds of certificates, distinguished by their SAN:
+// `spiffe://stoker/node/<id>`, `spiffe://stoker/control-plane` (the server agents connect to) and
+// `spiffe://stoker/gateway/<id>` (the client of their data paths).
 import {
   createHash,
   createPrivateKey,
@@ -37,7 +37,7 @@ export type NodeIdentity =
   | { readonly ok: false; readonly why: string };
 
 export interface OwnCertificate {
-  /** The leaf, then the authority: an agent that knows only its hash finds it here. */
+  /** The leaf, then the authority: an agent that knows only its hash reads it here. */
   readonly certChainPem: string;
   readonly keyPem: string;
   readonly caPem: string;
@@ -47,19 +47,19 @@ export interface OwnCertificate {
 export interface Authority {
   /** X.509, DER. */
   readonly certificate: Buffer;
-  /** SHA-256 of it, base64url: agents pin it on first contact. */
+  /** SHA-256 of the certificate, base64url: agents pin it on first contact. */
   readonly hash: string;
-  /** Undefined unless it is a PKCS#10 of a P-256 key that signed it. */
+  /** Undefined unless it is a PKCS#10 signed by its own P-256 key. */
   readRequest(csr: Uint8Array): NodeRequest | undefined;
-  /** What the next certificate of a host will say, so that it can be written down before it is given. */
+  /** Validity and serial of a host's next certificate, so that they can be stored before it is issued. */
   times(): IssuedTimes;
   /** DER. */
   issueNode(request: NodeRequest, host: HostId, times: IssuedTimes): Buffer;
-  /** A fresh key of this process with a certificate that agents know the control plane by. */
+  /** Creates a key of this process with a certificate that identifies the control plane to agents. */
   issueOwn(): OwnCertificate;
-  /** The same for the connections it opens to data paths. `id`: of the replica. */
+  /** The same for connections to data paths. `id`: of the replica. */
   issueGateway(id: string): OwnCertificate;
-  /** Whose certificate this is: signed here, in its time, of a host. That the peer holds its key is the handshake's proof. */
+  /** Returns the host of a valid certificate signed here. The TLS handshake proves that the peer holds its key. */
   identify(certificate: Buffer): NodeIdentity;
 }
 
@@ -68,9 +68,9 @@ const ownName = "spiffe://stoker/control-plane";
 const dayMs = 86_400_000;
 const authorityLifeMs = 20 * 365 * dayMs;
 const ownLifeMs = 30 * dayMs;
-/** A host whose clock is wrong by hours still comes in. */
+/** Tolerates host clocks that are hours behind. */
 const backdateMs = dayMs;
-/** Renewed at two thirds of it. */
+/** Renewed after two thirds of it. */
 export const nodeLifeMs = 3 * dayMs;
 
 export function makeAuthority(nowMs: number): MadeAuthority {
@@ -137,7 +137,7 @@ export function openAuthority(
         return undefined;
       }
     },
-    // To the second, as certificates have it.
+    // Rounded to seconds, as in certificates.
     times: () => ({ serial: newSerial(), notAfterMs: Math.floor((nowMs() + lifeMs) / 1000) * 1000 }),
     issueNode: (request, host, times) => issue(host, request.publicKey, hostUri(host), times),
     issueOwn: () => issueForProcess("Stoker control plane", ownName),
@@ -169,7 +169,7 @@ const newKey = () => generateKeyPairSync("ec", { namedCurve: "P-256" });
 const pkcs8Of = (key: KeyObject): Buffer => key.export({ type: "pkcs8", format: "der" });
 const sha256 = (bytes: Buffer): Buffer => createHash("sha256").update(bytes).digest();
 
-/** Positive, and as short as DER wants it: the first byte is never zero nor above 0x7f. */
+/** Positive and minimal, as DER requires: the first byte is never zero nor above 0x7f. */
 function newSerial(): string {
   const bytes = randomBytes(16);
   bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;

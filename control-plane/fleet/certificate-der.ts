@@ -1,4 +1,5 @@
-// X.509 and PKCS#10 as bytes: what our authority signs, and what hosts ask it to. ECDSA over P-256 with SHA-256, nothing else.
+// X.509 and PKCS#10 encoding: certificates that our authority signs, and requests of hosts. ECDSA over P-256 with SHA-256
+// only.
 import { createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { CertificationRequest } from "@peculiar/asn1-csr";
 import { AsnConvert, OctetString } from "@peculiar/asn1-schema";
@@ -37,7 +38,7 @@ export interface CertificateFacts {
   readonly notBefore: Date;
   readonly notAfter: Date;
   readonly publicKey: KeyObject;
-  /** Of a leaf; undefined: the authority itself, which signs others. */
+  /** SAN of a leaf; undefined: the authority itself. */
   readonly uri: string | undefined;
 }
 
@@ -66,7 +67,7 @@ export function signCertificate(facts: CertificateFacts, signingKey: KeyObject):
   return Buffer.from(AsnConvert.serialize(certificate));
 }
 
-/** The key of a PKCS#10 that it signed itself. Throws when it is none, or of another kind of key. */
+/** Returns the key of a self-signed PKCS#10. Throws for invalid requests and other kinds of keys. */
 export function keyOfRequest(csr: Uint8Array): KeyObject {
   const request = AsnConvert.parse(arrayBufferOf(csr), CertificationRequest);
   const spki = Buffer.from(AsnConvert.serialize(request.certificationRequestInfo.subjectPKInfo));
@@ -91,7 +92,7 @@ const ofAuthority = () => [
   extension(id_ce_keyUsage, new KeyUsage(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign), true),
 ];
 
-/** Both usages: hosts are clients of their session and servers of their data path, control planes the other way round. */
+/** Both usages: hosts are clients of their session and servers of their data path; control planes the reverse. */
 const ofLeaf = (uri: string) => [
   extension(id_ce_basicConstraints, new BasicConstraints({ cA: false }), true),
   extension(id_ce_keyUsage, new KeyUsage(KeyUsageFlags.digitalSignature), true),

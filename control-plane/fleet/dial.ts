@@ -1,24 +1,26 @@
-// How this control plane connects to data paths of hosts: the one place that decides between TLS and plain HTTP, whose certificate
-// must come, and what is shown there. What is shown is issued here and renewed by whoever dials first after two thirds of its life.
+// Connects this control plane to data paths of hosts: the only place that decides between TLS and plain HTTP, and which
+// certificates both sides present. Plain HTTP to other machines is refused unless the operator allows the host. The client
+// certificate is issued here, and renewed at the first connection after two thirds of its life.
 import type { SecureContext } from "node:tls";
+import { isLoopbackHost } from "../../proto/address-rules.ts";
 import type { HostId } from "../../proto/ids.ts";
 import { dialOptions, type PeerOptions, PeerRefused, peerContext } from "../../proto/peer-tls.ts";
 import type { OwnCertificate } from "./authority.ts";
 
 export interface DataPathAddress {
   readonly hostId: HostId;
-  /** As the agent announces it: `https` is mutual TLS; `http` an agent on this machine alone, or of an earlier version. */
+  /** As announced by the agent: `https` is mutual TLS, `http` is plain. */
   readonly origin: string;
 }
 
-/** What to open a connection with. Asked anew for each one. Throws PeerRefused. */
+/** Returns the options for one new connection. Throws PeerRefused. */
 export type Dial = (to: DataPathAddress) => PeerOptions;
 
 export function createDial(deps: {
   readonly issue: () => OwnCertificate;
   readonly isRevoked: (host: HostId) => boolean;
-  /** Plain HTTP only to this very machine. */
-  readonly insistsOnTls: boolean;
+  /** True when the operator allows plain HTTP to a host on another machine. */
+  readonly mayBePlain: (hostname: string) => boolean;
   readonly nowMs: () => number;
 }): Dial {
   let held: { readonly context: SecureContext; readonly renewAtMs: number } | undefined;
@@ -37,14 +39,11 @@ export function createDial(deps: {
   return ({ hostId, origin }) => {
     if (deps.isRevoked(hostId)) throw new PeerRefused(`is revoked: host ${hostId}`);
     if (origin.startsWith("https:")) return dialOptions(context(), hostId);
-    if (deps.insistsOnTls && !isThisMachine(origin))
-      throw new PeerRefused(
-        "speaks no TLS, which STOKER_DATA_PATH_TLS=required of this control plane asks for: update its agent, or remove " +
-          "STOKER_INGRESS_TLS=off there",
-      );
-    return {};
+    const { hostname = "" } = URL.parse(origin) ?? {};
+    if (isLoopbackHost(hostname) || deps.mayBePlain(hostname)) return {};
+    throw new PeerRefused(
+      "speaks no TLS, which is required of hosts on other machines: update its agent, remove STOKER_INGRESS_TLS=off there, or " +
+        "name the host in STOKER_DATA_PATH_PLAIN of every control plane",
+    );
   };
 }
-
-const isThisMachine = (origin: string): boolean =>
-  /^(127(\.\d{1,3}){3}|\[::1\]|localhost)$/.test(URL.parse(origin)?.hostname ?? "");

@@ -1,9 +1,9 @@
-// How a host comes in and stays: a join token becomes a certificate, the certificate is renewed and says at every session
-// who the host is, the operator may take it back.
+// Identity of hosts: a join token is exchanged for a certificate, which is renewed, authenticates each session, and can be
+// revoked by the operator.
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { type HostId, randomId } from "../../proto/ids.ts";
 import type { Authority } from "./authority.ts";
-import { NodeBanned, NodeNotBehind, NodeNotFound, NodeRefused, NodeRevoked } from "./errors.ts";
+import { NodeBanned, NodeRefused, nodeNotBehind, nodeNotFound, nodeRevoked } from "./errors.ts";
 import { hostNamed } from "./find-host.ts";
 import type { AdoptedHost, EnrolmentStore, EnrolmentVerdict, FleetAct, FleetStore, GrantOf } from "./store.ts";
 
@@ -12,7 +12,7 @@ export interface EnrolmentRequest {
   /** PKCS#10, DER. */
   readonly csr: Uint8Array;
   readonly hostId: string;
-  /** Where it comes from, for the audit. */
+  /** Source address, for the audit log. */
   readonly ip: string;
 }
 
@@ -32,28 +32,28 @@ export interface JoinToken {
 export interface Enrolment {
   /** Throws NodeRefused, NodeBanned. */
   enroll(request: EnrolmentRequest): Promise<GivenCertificate>;
-  /** With the certificate in use. Throws NodeRefused, NodeBanned. */
+  /** Authenticated by the current certificate. Throws NodeRefused, NodeBanned. */
   renew(certificate: Buffer | undefined, csr: Uint8Array): Promise<GivenCertificate>;
-  /** Whose session it is. Throws NodeRefused, NodeBanned. */
+  /** Returns the host of a session. Throws NodeRefused, NodeBanned. */
   admit(certificate: Buffer | undefined): Promise<HostId>;
   createToken(
-    wish: { readonly pool: string; readonly ttlMs: number; readonly forHost: string | undefined },
+    request: { readonly pool: string; readonly ttlMs: number; readonly forHost: string | undefined },
     act: FleetAct,
   ): Promise<JoinToken>;
-  /** By id or name, as wherever an operator names a host. Throws NodeNotFound, NodeNameShared, NodeRevoked. */
+  /** By id or name. Throws nodeNotFound, nodeNameShared, nodeRevoked. */
   revoke(host: string, act: FleetAct): Promise<void>;
-  /** What runs there and is of a known deployment is known again. Throws NodeNotFound, NodeNameShared, NodeNotBehind. */
+  /** Adopts instances there that belong to known deployments. Throws nodeNotFound, nodeNameShared, nodeNotBehind. */
   adopt(host: string, act: FleetAct): Promise<AdoptedHost & { readonly hostId: HostId }>;
 }
 
-/** Of the token that agents of this machine's own `up` come in with; its secret lies in the secrets folder. */
+/** Id of the token for agents of this machine's `up`; its secret is in the secrets folder. */
 export const standingTokenId = "installation";
 
 export function createEnrolment(deps: {
   readonly store: EnrolmentStore;
   readonly fleet: Pick<FleetStore, "adopt" | "hosts">;
   readonly authority: Authority;
-  /** For those who may read the secrets folder. */
+  /** For processes that may read the secrets folder. */
   readonly standingSecret: string;
   readonly grantOf: GrantOf;
   readonly nowMs: () => number;
@@ -76,9 +76,9 @@ export function createEnrolment(deps: {
   };
   const named = async (idOrName: string) => hostNamed(await deps.fleet.hosts(), idOrName);
   const demandKnown = async (host: HostId) => {
-    if (!(await deps.fleet.hosts()).some((one) => one.id === host)) throw new NodeNotFound(host);
+    if (!(await deps.fleet.hosts()).some((one) => one.id === host)) throw nodeNotFound(host);
   };
-  /** A host that joined and opened no session yet is one, too. */
+  /** A host that joined without a session yet also counts. */
   const demandJoined = async (host: HostId) => {
     if (!(await store.identity(host))) await demandKnown(host);
   };
@@ -122,7 +122,7 @@ export function createEnrolment(deps: {
 
     async admit(certificate) {
       const { hostId, keyHash } = hostOf(certificate);
-      // Undefined: enrolled after the backup that this database was restored from. The signature stands.
+      // Undefined: enrolled after the backup that this database was restored from. The signature is still valid.
       const known = await store.identity(hostId);
       if (known?.isRevoked) throw new NodeBanned(hostId);
       if (known && !known.keyHash.equals(keyHash))
@@ -145,20 +145,20 @@ export function createEnrolment(deps: {
     async revoke(idOrName, act) {
       const host = await named(idOrName);
       await demandJoined(host);
-      if (!(await store.revoke(host, act))) throw new NodeRevoked(host);
+      if (!(await store.revoke(host, act))) throw nodeRevoked(host);
     },
 
     async adopt(idOrName, act) {
       const host = await named(idOrName);
       await demandKnown(host);
       const adopted = await deps.fleet.adopt(host, act, deps.grantOf);
-      if (!adopted) throw new NodeNotBehind(host);
+      if (!adopted) throw nodeNotBehind(host);
       return { ...adopted, hostId: host };
     },
   };
 }
 
-/** What agents of those who may read the secrets folder join with, as often as they like. */
+/** Reusable join token for agents that may read the secrets folder. */
 export const standingToken = (secret: string, authority: Pick<Authority, "hash">): string =>
   `${standingTokenId}.${secret}.${authority.hash}`;
 

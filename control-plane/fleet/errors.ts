@@ -1,67 +1,41 @@
-import { ServiceError } from "../service-error.ts";
+import { conflict, notFound } from "../service-error.ts";
 
-export class NodeNotFound extends ServiceError {
-  readonly code = "node_not_found";
-  constructor(id: string) {
-    super(`There is no host ${id}. \`GET /v1/admin/nodes\` lists the hosts.`, { param: "id" });
-  }
-}
+export const nodeNotFound = (id: string) =>
+  notFound("node_not_found", `Host ${id} not found. \`GET /v1/admin/nodes\` lists the hosts.`, { param: "id" });
 
-/** Under the code of a host that is none: the name alone finds no host. */
-export class NodeNameShared extends ServiceError {
-  readonly code = "node_not_found";
-  constructor(name: string, ids: readonly string[]) {
-    super(`${ids.length} hosts are called ${name}: name the one you mean by its id, one of ${ids.join(", ")}.`, {
-      param: "id",
-    });
-  }
-}
+/** Uses the code of an unknown host, because the name alone identifies none. */
+export const nodeNameShared = (name: string, ids: readonly string[]) =>
+  notFound("node_not_found", `${ids.length} hosts are named ${name}. Use one of their ids: ${ids.join(", ")}.`, {
+    param: "id",
+  });
 
-export class NodeNotBehind extends ServiceError {
-  readonly code = "node_not_behind";
-  constructor(id: string) {
-    super(`There is nothing to adopt: host ${id} obeys this control plane already.`);
-  }
-}
+export const nodeNotBehind = (id: string) =>
+  conflict("node_not_behind", `Host ${id} already follows this control plane; there is nothing to adopt.`);
 
-export class NodeRevoked extends ServiceError {
-  readonly code = "node_revoked";
-  constructor(id: string) {
-    super(`The certificate of host ${id} was revoked already, or it never had one.`);
-  }
-}
+export const nodeRevoked = (id: string) =>
+  conflict("node_revoked", `The certificate of host ${id} is already revoked, or it never had one.`);
 
-export class NodeInUse extends ServiceError {
-  readonly code = "node_in_use";
-  constructor(host: string) {
-    super(
-      `Instances are left on ${host}, or their end was never confirmed. Drain it first; if it will never come back, revoke it and delete their deployments.`,
-    );
-  }
-}
+export const nodeInUse = (host: string) =>
+  conflict(
+    "node_in_use",
+    `Instances on ${host} are running or not confirmed as stopped. Drain it first; if it never returns, revoke it and delete their deployments.`,
+  );
 
-export class NodeDraining extends ServiceError {
-  readonly code = "node_draining";
-  constructor(host: string) {
-    super(
-      `${host} is being drained, so it gets nothing new already; a cordon would end the drain and keep what is there. If that is what you want, put it back into use (\`stoker node uncordon ${host}\`) and cordon it then.`,
-    );
-  }
-}
+export const nodeDraining = (host: string) =>
+  conflict(
+    "node_draining",
+    `${host} is draining; a cordon would cancel the drain and keep its instances. To do that, run \`stoker node uncordon ${host}\` first.`,
+  );
 
-export class NodeConnected extends ServiceError {
-  readonly code = "node_connected";
-  constructor(host: string) {
-    super(`${host} is connected and would come back at once. Stop its agent or revoke it first.`);
-  }
-}
+export const nodeConnected = (host: string) =>
+  conflict("node_connected", `${host} is connected and would join again at once. Stop its agent or revoke it first.`);
 
-/** Said to an agent over its session, never to a client: the message goes into the host's log. */
+/** Sent to an agent over its session, never to a client: the message is for the host's log. */
 export abstract class AgentRefusal extends Error {
   abstract readonly code: string;
 }
 
-/** An agent that does not come in, until somebody does what the sentence says. */
+/** The agent is refused until the action in the message is taken. */
 export class NodeRefused extends AgentRefusal {
   readonly code = "node_refused";
 }
@@ -77,7 +51,7 @@ export class NodeBanned extends AgentRefusal {
   }
 }
 
-/** Another agent with the same identity came later and is alive: this one stops serving. */
+/** Another live agent registered later with the same identity, so this one stops serving. */
 export class RunSuperseded extends AgentRefusal {
   readonly code = "run_superseded";
   constructor(host: string) {
@@ -88,13 +62,18 @@ export class RunSuperseded extends AgentRefusal {
   }
 }
 
-export class NothingCordoned extends ServiceError {
-  readonly code = "nothing_cordoned";
-  constructor(host: string, gpu: string | undefined) {
+/** The host sent invalid data, so its session ended. It may start another one after a pause. */
+export class SessionPaused extends AgentRefusal {
+  readonly code = "session_paused";
+  constructor(why: string) {
     super(
-      gpu === undefined
-        ? `Neither ${host} nor a GPU of it is cordoned: there is nothing to lift.`
-        : `GPU ${gpu} of ${host} is not cordoned: there is nothing to lift.`,
+      `the control plane accepts no session of this host for 10 seconds because it sent what no agent sends: ${why}`,
     );
   }
 }
+
+export const nothingCordoned = (host: string, gpu: string | undefined) =>
+  conflict(
+    "nothing_cordoned",
+    gpu === undefined ? `Neither ${host} nor any of its GPUs is cordoned.` : `GPU ${gpu} of ${host} is not cordoned.`,
+  );

@@ -1,17 +1,17 @@
-// Operators name a host by its id, or by its name where that is one host's alone. Pure.
+// Finds a host by its id, or by its name if unique. Pure.
 import type { HostId } from "../../proto/ids.ts";
-import { NodeNameShared } from "./errors.ts";
+import { nodeNameShared } from "./errors.ts";
 import type { HostRecord } from "./host.ts";
 
 /**
- * An id that no host has comes back as it is: it may be one that joined and opened no session yet. Throws NodeNameShared
- * where several hosts have the name.
+ * An unknown id is returned unchanged: it may belong to a host that joined without a session yet. Throws nodeNameShared when
+ * several hosts have the name.
  */
 export function hostNamed(hosts: readonly Pick<HostRecord, "id" | "hostname">[], idOrName: string): HostId {
   if (hosts.some((host) => host.id === idOrName)) return idOrName as HostId;
   const named = hosts.filter((host) => host.hostname === idOrName);
   if (named.length > 1)
-    throw new NodeNameShared(
+    throw nodeNameShared(
       idOrName,
       named.map((host) => host.id),
     );

@@ -1,6 +1,6 @@
-// How long each host has been silent, as heard by THIS running process: the clocks begin anew when it starts, so an absence
-// of the control plane itself moves nothing. Monotonic time; renewals (here or at another replica), registrations and
-// answers on the data path count as life.
+// How long each host has been silent, as observed by this process: the clocks restart with it, so an outage of the control
+// plane itself changes nothing. Monotonic time; renewals (here or at another replica), registrations and responses on the
+// data path count as signs of life.
 import type { HostId } from "../../proto/ids.ts";
 import type { HostState } from "./host.ts";
 
@@ -16,18 +16,18 @@ export const hostClockLimits: HostClockLimits = { leaseMs: 20_000, lostMs: 60_00
 export interface HostClocks {
   heard(host: HostId): void;
   /**
-   * What the replicas wrote down: counts as life when it moved since the last look. Forgets hosts that are not in it.
-   * Returns the hosts it moved for.
+   * Applies times stored by the replicas: a changed time counts as a sign of life. Removes hosts that are missing. Returns
+   * the hosts with a change.
    */
   sawSeenAt(seenAt: ReadonlyMap<HostId, number>): readonly HostId[];
-  /** Hosts that were revoked are lost, however lately they were heard. */
+  /** Revoked hosts are lost, whenever they were last seen. */
   setRevoked(hosts: ReadonlySet<HostId>): void;
   silentMs(host: HostId): number;
   /** `lost` only when the silence is this host's own: see isMassSilence. */
   state(host: HostId): HostState;
-  /** Of a silent one that is not lost; undefined also where a mass silence holds it back. */
+  /** For a silent host that is not lost; undefined also while a mass silence holds it back. */
   untilLostMs(host: HostId): number | undefined;
-  /** Hosts that would be lost but for a mass silence: worth an alert. */
+  /** Hosts that would be lost without a mass silence: worth an alert. */
   heldBack(): readonly HostId[];
 }
 
@@ -88,8 +88,8 @@ export function createHostClocks(deps: {
 }
 
 /**
- * More than half of three or more hosts fell silent within one lost-interval of each other: our own network is likelier
- * broken than all of theirs. Hosts that were silent long before do not count.
+ * True when more than half of three or more hosts fell silent within one lost-interval: our own network is the likelier
+ * cause. Hosts that were silent long before do not count.
  */
 export function isMassSilence(
   heardMs: number,

@@ -1,20 +1,31 @@
-// An operator takes hosts out of use: nothing new, then nothing at all, then the host is forgotten.
-import type { HostId, InstanceId } from "../../proto/ids.ts";
-import { NodeConnected, NodeDraining, NodeInUse, NodeNotFound } from "./errors.ts";
+// The operator's view of hosts, and operations to take them out of use and back.
+import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import { nodeConnected, nodeDraining, nodeInUse, nodeNotFound, nothingCordoned } from "./errors.ts";
 import { hostNamed } from "./find-host.ts";
 import type { HostView } from "./host.ts";
 import { type AgedLive, requestsAt } from "./live.ts";
 import { type Proposal, proposeRebalance } from "./rebalance.ts";
-import type { FleetAct, HostOperationStore } from "./store.ts";
+import type { FleetAct, FleetStore, HostOperationStore } from "./store.ts";
+
+export interface NodeView extends HostView {
+  /** Last reported figures and their age; undefined before the first report. */
+  readonly figures: AgedLive | undefined;
+  readonly instances: readonly {
+    readonly id: InstanceId;
+    readonly deployId: DeploymentId;
+    /** Requests of this replica on it. */
+    readonly inFlight: number;
+  }[];
+}
 
 export interface HostProgress {
   readonly host: HostId;
-  /** Instances that were there when the drain began. */
+  /** Instances present when the drain began. */
   readonly total: number;
   readonly left: number;
-  /** Of those: they live on this host's disk and wait for their owners. */
+  /** Instances among those that are bound to this host's disk and wait for their owners. */
   readonly fixed: number;
-  /** Requests that run or wait there, where it said so of late. */
+  /** Running and waiting requests there, if recently reported. */
   readonly inFlight: number;
 }
 
@@ -23,47 +34,82 @@ export interface EndedUnknown {
   readonly instances: readonly InstanceId[];
 }
 
-/** All take an id or a name and throw NodeNotFound, or NodeNameShared for a name that several have. */
+/** All methods take an id or a name and throw nodeNotFound, or nodeNameShared for an ambiguous name. */
 export interface HostOperations {
-  /** Throws NodeDraining. */
+  list(): Promise<readonly NodeView[]>;
+  get(node: string): Promise<NodeView>;
+  /** Throws nodeDraining. */
   cordon(node: string, act: FleetAct): Promise<HostId>;
-  /** Whether there was anything to end. */
+  /**
+   * Returns GPUs that were cordoned for a fault to use: without `gpu` all of them, and the host too if it was cordoned or
+   * drained. Throws nothingCordoned.
+   */
+  uncordon(node: string, gpu: string | undefined, act: FleetAct): Promise<NodeView>;
+  /** Returns false when there was nothing to end. */
   end(node: string, act: FleetAct): Promise<boolean>;
-  /** What is there serves until it is replaced elsewhere; `deadlineMs` from now the last requests are cut. */
+  /** Instances serve until replaced elsewhere; after `deadlineMs` the last requests are cut. */
   drain(node: string, deadlineMs: number, act: FleetAct): Promise<HostId>;
   progress(node: string): Promise<HostProgress>;
-  /** Throws NodeInUse, NodeConnected. */
+  /** Throws nodeInUse, nodeConnected. */
   remove(node: string, act: FleetAct): Promise<HostId>;
-  /** Has it end what runs there and no deployment knows, or only these; what is ended. */
+  /** Ends unknown instances there, all or the given ones; returns those it ends. */
   endUnknown(node: string, only: readonly string[] | undefined, act: FleetAct): Promise<EndedUnknown>;
-  /** Moves that would open the largest hole; nothing is moved. */
+  /** Proposes moves that free the most GPUs on one host; moves nothing. */
   rebalance(): Promise<Proposal | undefined>;
 }
 
 export function createHostOperations(deps: {
   readonly store: HostOperationStore;
   readonly snapshot: () => Promise<readonly HostView[]>;
-  readonly live: (hosts: readonly HostId[]) => Promise<ReadonlyMap<HostId, AgedLive>>;
+  /** Figures of these hosts; default: of every host. */
+  readonly live: (hosts?: readonly HostId[]) => Promise<ReadonlyMap<HostId, AgedLive>>;
+  readonly instances: () => Promise<
+    readonly { readonly id: InstanceId; readonly deployId: DeploymentId; readonly hostId: HostId }[]
+  >;
+  /** Requests of this replica on an instance. */
+  readonly inFlight: (instance: InstanceId) => number;
+  readonly uncordonGpus: FleetStore["uncordon"];
 }): HostOperations {
   const { store } = deps;
 
-  async function find(node: string): Promise<HostView> {
-    const hosts = await deps.snapshot();
-    const named = hostNamed(hosts, node);
-    const found = hosts.find(({ id }) => id === named);
-    if (!found) throw new NodeNotFound(node);
-    return found;
+  const find = async (node: string): Promise<HostView> => named(await deps.snapshot(), node);
+
+  async function list(): Promise<readonly NodeView[]> {
+    const figures = await deps.live();
+    const instances = Map.groupBy(await deps.instances(), (instance) => instance.hostId);
+    return (await deps.snapshot()).map((host) => ({
+      ...host,
+      figures: figures.get(host.id),
+      instances: (instances.get(host.id) ?? []).map(({ id, deployId }) => ({
+        id,
+        deployId,
+        inFlight: deps.inFlight(id),
+      })),
+    }));
+  }
+
+  async function get(node: string): Promise<NodeView> {
+    return named(await list(), node);
   }
 
   async function begin(node: string, deadlineMs: number | undefined, act: FleetAct): Promise<HostId> {
     const { id, hostname } = await find(node);
     const outcome = await store.begin({ host: id, deadlineMs }, act);
-    if (outcome === "unknown") throw new NodeNotFound(node);
-    if (outcome === "draining") throw new NodeDraining(hostname);
+    if (outcome === "unknown") throw nodeNotFound(node);
+    if (outcome === "draining") throw nodeDraining(hostname);
     return id;
   }
 
   return {
+    list,
+    get,
+    async uncordon(node, gpu, act) {
+      const { id, hostname } = await find(node);
+      const isHostBack = gpu === undefined && (await store.end(id, act));
+      const areGpusBack = await deps.uncordonGpus({ host: id, gpu, act });
+      if (!isHostBack && !areGpusBack) throw nothingCordoned(hostname, gpu);
+      return get(id);
+    },
     cordon: (node, act) => begin(node, undefined, act),
     drain: (node, deadlineMs, act) => begin(node, deadlineMs, act),
     end: async (node, act) => store.end((await find(node)).id, act),
@@ -76,11 +122,11 @@ export function createHostOperations(deps: {
     },
     async remove(node, act) {
       const { id, hostname, state } = await find(node);
-      // A host that is heard would come back with its next word.
-      if (state === "live") throw new NodeConnected(hostname);
+      // A live host would register again with its next message.
+      if (state === "live") throw nodeConnected(hostname);
       const outcome = await store.remove(id, act);
-      if (outcome === "unknown") throw new NodeNotFound(node);
-      if (outcome === "has_instances") throw new NodeInUse(hostname);
+      if (outcome === "unknown") throw nodeNotFound(node);
+      if (outcome === "has_instances") throw nodeInUse(hostname);
       return id;
     },
     async endUnknown(node, only, act) {
@@ -91,4 +137,11 @@ export function createHostOperations(deps: {
       return proposeRebalance(await deps.snapshot(), await store.placed());
     },
   };
+}
+
+function named<Host extends HostView>(hosts: readonly Host[], node: string): Host {
+  const id = hostNamed(hosts, node);
+  const found = hosts.find((host) => host.id === id);
+  if (!found) throw nodeNotFound(node);
+  return found;
 }

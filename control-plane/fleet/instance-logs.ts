@@ -6,10 +6,10 @@ import { operatorTicket } from "./prove-data-path.ts";
 import type { FleetStore } from "./store.ts";
 
 const limitMs = 10_000;
-/** A thousand lines, each as long as an engine's log may have them. */
-const mostBytes = 32 * 1024 * 1024;
+/** A thousand lines of maximum length. */
+const maxBytes = 32 * 1024 * 1024;
 
-/** Asks the host's data path for lines of one instance. Throws when the host is unknown or does not answer. */
+/** Fetches lines of one instance from the host's data path. Throws when the host is unknown or does not respond. */
 export async function instanceLogs(
   { store, dial }: { readonly store: Pick<FleetStore, "dataPath">; readonly dial: Dial },
   host: HostId,
@@ -24,7 +24,7 @@ export async function instanceLogs(
   if (query.fromAt !== undefined) params.set("at", query.fromAt);
   if (query.toMs !== undefined) params.set("to", String(query.toMs));
   const ticket = signTicket(operatorTicket("logs", instance), path.ticketKey);
-  const asked = { method: "GET", path: `/i/${instance}/logs?${params}`, ticket, mostBytes } as const;
+  const asked = { method: "GET", path: `/i/${instance}/logs?${params}`, ticket, maxBytes } as const;
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
   const answer = await askDataPath(dial, { hostId: host, origin: path.origin }, asked, bounded);
   if (answer.status !== 200) throw new Error(`host ${host} answered ${answer.status}`);

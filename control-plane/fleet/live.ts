@@ -1,13 +1,13 @@
-// What a host does now, as its last report said. Undefined fields: the host does not tell.
+// Current activity of a host, from its last report. Undefined fields: not reported.
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 
 export interface HostLive {
   readonly load: HostLoad | undefined;
   readonly gpus: readonly GpuLive[];
-  /** Of the GPUs' figures when the report was made. */
+  /** Age of the GPU figures at the time of the report. */
   readonly gpuSampleAgeMs: number;
   readonly spool: { readonly records: number; readonly bytes: number; readonly oldestAgeSeconds: number };
-  /** The host's clock minus ours. */
+  /** The host's clock minus this clock. */
   readonly clockSkewSeconds: number;
   readonly instances: readonly InstanceLive[];
 }
@@ -43,9 +43,9 @@ export interface InstanceLive {
   readonly phase: string;
   readonly inFlight: number;
   readonly waiting: number;
-  /** Requests that ended there since its agent started; absent in what an older version wrote down. */
+  /** Requests that ended since its agent started; undefined in rows of older versions. */
   readonly finished?: number | undefined;
-  /** Requests for which there was no place, likewise. */
+  /** Requests refused for lack of capacity, likewise. */
   readonly turnedAway?: number | undefined;
   readonly tokensPerSecond: number;
   readonly restarts: number;
@@ -60,16 +60,16 @@ export interface AgedLive {
   readonly ageMs: number;
 }
 
-/** The newer of what this replica heard and what another one wrote down. */
+/** Returns the newer of this replica's report and another replica's. */
 export function newerLive(one: AgedLive | undefined, other: AgedLive | undefined): AgedLive | undefined {
   if (!one || !other) return one ?? other;
   return one.ageMs <= other.ageMs ? one : other;
 }
 
-/** Figures older than this tell nothing of now. */
+/** Older figures count as stale. */
 export const freshMs = 15_000;
 
-/** Requests that run and wait, by instance; of hosts that said so of late. */
+/** Running and waiting requests by instance, for hosts with recent reports. */
 export function requestsAt(hosts: Iterable<AgedLive>): ReadonlyMap<InstanceId, number> {
   const fresh = [...hosts].filter(({ ageMs }) => ageMs <= freshMs).flatMap(({ live }) => live.instances);
   return new Map(fresh.map(({ instanceId, inFlight, waiting }) => [instanceId, inFlight + waiting]));
@@ -80,7 +80,7 @@ export interface LiveFigures {
   of(host: HostId): AgedLive | undefined;
 }
 
-/** Of the hosts whose sessions this replica holds. */
+/** Figures of hosts whose sessions this replica holds. */
 export function createLiveFigures(monotonicMs: () => number): LiveFigures {
   const known = new Map<HostId, { readonly live: HostLive; readonly atMs: number }>();
   return {

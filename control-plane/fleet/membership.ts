@@ -1,5 +1,5 @@
-// Hosts come, are heard, and report what they have. Heartbeats are gathered and written for all hosts in one statement
-// every few seconds; the clocks here move at once.
+// Registers hosts and receives their heartbeats and reports. Heartbeats of all hosts are written in one statement every few
+// seconds; the clocks in memory advance immediately.
 import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
@@ -12,11 +12,14 @@ import { reconnectSpreadMs } from "./reconnect-spread.ts";
 import type { RoutingTable } from "./routing-table.ts";
 import type { FleetStore, HostSession, Registration } from "./store.ts";
 
-export type Hello = Omit<Registration, "ticketKey">;
+export interface Hello extends Omit<Registration, "ticketKey"> {
+  /** Last restore mark that the agent received; empty if none. */
+  readonly restoreMark: string;
+}
 
 export interface Welcome extends HostSession {
   readonly ticketKey: Buffer;
-  /** The agent has obeyed a newer state than this database holds: it was restored from an older one. */
+  /** The agent has applied a newer state than this database holds, so the database was restored from a backup. */
   readonly isBehind: boolean;
 }
 
@@ -29,16 +32,19 @@ export interface InventoryReport {
 
 export interface Membership {
   /**
-   * A new epoch and ticket key. When we are behind the agent, the host gets a condition and nothing is placed on it.
-   * Throws RunSuperseded for an agent whose place another one with the same identity has taken.
+   * Issues a new epoch and ticket key. If this database is behind the agent, sets a condition on the host, which excludes it
+   * from placement. Throws RunSuperseded if another agent with the same identity registered later.
    */
   register(hello: Hello): Promise<Welcome>;
   heard(session: HostSession): void;
   report(session: HostSession, report: InventoryReport): Promise<void>;
-  /** The first window in which the hosts of this fleet should come back, as many as there are now. */
+  /** Window in which the hosts of this fleet should reconnect first, for its current size. */
   readonly reconnectSpreadMs: number;
-  /** No heartbeat could be written or read for a quarter of a lease: others soon take this replica's hosts for silent. */
-  readonly isDatabaseAway: boolean;
+  /**
+   * No heartbeat could be written or read for a quarter of a lease: other replicas soon consider this replica's hosts
+   * silent.
+   */
+  readonly isDatabaseUnavailable: boolean;
   /** Writes and reads heartbeats until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -55,7 +61,7 @@ export function createMembership(deps: {
   readonly figures: Pick<LiveFigures, "saw">;
   readonly monotonicMs: () => number;
   readonly log: Logger;
-  /** How long a session that fell silent counts as alive. */
+  /** How long a silent session counts as alive. */
   readonly leaseMs: number;
   readonly everyMs?: number;
 }): Membership {
@@ -78,7 +84,7 @@ export function createMembership(deps: {
       if (taken.length > 0) await store.heard(taken.map(asBeat));
       const seenAt = await store.seenAt();
       beatenMs = deps.monotonicMs();
-      // The replica that holds the session hears the reports; the others learn here that a host they gave up is worth a try.
+      // Reports arrive at the session's replica; other replicas detect here that a silent host is back.
       for (const host of clocks.sawSeenAt(seenAt)) deps.routing.sawReport(host);
       for (const host of seenAt.keys()) if (!states.has(host)) states.set(host, clocks.state(host));
       for (const host of states.keys()) if (!seenAt.has(host)) states.delete(host);
@@ -127,7 +133,7 @@ export function createMembership(deps: {
     get reconnectSpreadMs() {
       return reconnectSpreadMs(states.size);
     },
-    get isDatabaseAway() {
+    get isDatabaseUnavailable() {
       return deps.monotonicMs() - beatenMs > deps.leaseMs / 4;
     },
     heard(session) {

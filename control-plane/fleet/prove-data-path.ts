@@ -1,6 +1,8 @@
-// "The host cannot reach me" and "I cannot reach the host" are two facts: this finds out the second. The agent announces
-// where its data path is; a signed request there must come back with the host's own id.
+// Verifies that this control plane can reach a host: the agent announces its data path, and a signed request there must
+// return the host's own id.
+
 import { randomId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
 import { signTicket, type Ticket } from "../../proto/ticket.ts";
 import { askDataPath } from "./ask-data-path.ts";
 import type { DataPathAddress, Dial } from "./dial.ts";
@@ -13,9 +15,9 @@ export interface DataPath extends DataPathAddress {
 export type Proof = { readonly ok: true } | { readonly ok: false; readonly condition: string };
 
 const limitMs = 5_000;
-const mostBytes = 4_096;
+const maxBytes = 4_096;
 
-/** Never throws: what went wrong is the condition the host is shown with. */
+/** Never throws: returns the condition to show for the host. */
 export async function proveDataPath(dial: Dial, path: DataPath, signal: AbortSignal): Promise<Proof> {
   const failed = (why: string): Proof => ({ ok: false, condition: `data_path_unreachable: ${path.origin} ${why}` });
   try {
@@ -24,7 +26,7 @@ export async function proveDataPath(dial: Dial, path: DataPath, signal: AbortSig
     const { status, body } = await askDataPath(
       dial,
       path,
-      { method: "POST", path: "/prove", ticket, mostBytes },
+      { method: "POST", path: "/prove", ticket, maxBytes },
       bounded,
     );
     if (status !== 200) return failed(`answered ${status}`);
@@ -36,12 +38,13 @@ export async function proveDataPath(dial: Dial, path: DataPath, signal: AbortSig
   }
 }
 
-/** A ticket for what costs nothing: proof and logs. It carries no hold and no permits. */
+/** Ticket for free operations: proof and logs. It carries no hold and no permits. */
 export function operatorTicket(purpose: string, instanceId: string): Ticket {
-  const nowMs = Date.now();
+  const nowMs = steadyTime.nowMs();
   return {
     requestId: randomId<"request">(24),
     attempt: 1,
+    hostId: "",
     instanceId,
     deployId: "",
     admittedAtMs: nowMs,

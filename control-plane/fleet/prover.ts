@@ -1,5 +1,5 @@
-// Keeps the proof of a connected host's data path fresh: until it holds with a growing pause, then now and then, and at
-// once when a request found the door closed. Only a proven host is given work.
+// Keeps verifying a connected host's data path: with growing pauses until it succeeds, then periodically, and at once after
+// a refused connection. Only verified hosts receive instances.
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
 import type { Dial } from "./dial.ts";
@@ -60,7 +60,7 @@ export function createProver(deps: {
         }
         const pauseMs = failures > 0 ? Math.min(firstRetryMs * 2 ** (failures - 1), maxRetryMs) : renewMs;
         await pause(pauseMs, woken, signal);
-        // Not when a newer session of the same host has put its own.
+        // A newer session of the host may have replaced it.
         if (wakes.get(path.hostId) === wake) wakes.delete(path.hostId);
       }
     },

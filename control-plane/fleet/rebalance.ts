@@ -1,5 +1,5 @@
-// Which moves would open the largest hole: as many free GPUs of one type on one host as the fleet can give. Pure, and only a
-// proposal: small models that are scattered over hosts keep a large one from finding a place.
+// Proposes moves that free as many GPUs of one type on one host as possible. Pure, and only a proposal: small models spread
+// over hosts leave no host for a large one.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostView } from "./host.ts";
@@ -11,7 +11,7 @@ export interface PlacedOn {
   readonly account: AccountId;
   readonly hostId: HostId;
   readonly gpuUuids: readonly string[];
-  /** False: it lives on its host's disk. */
+  /** False: bound to its host's disk. */
   readonly isMovable: boolean;
 }
 
@@ -22,21 +22,21 @@ export interface Move {
   readonly from: HostId;
   readonly to: HostId;
   readonly gpus: number;
-  /** It starts there before it ends here: how long nobody serves instead of it. */
+  /** It starts there before it stops here, so service has no gap. */
   readonly gapSeconds: 0;
 }
 
 export interface Proposal {
   readonly gpu: GpuType;
   readonly host: HostId;
-  /** Free GPUs on one host: the most there are now, and after the moves. */
+  /** Maximum free GPUs on one host: now, and after the moves. */
   readonly largestNow: number;
   readonly largestAfter: number;
   /** In this order. */
   readonly moves: readonly Move[];
 }
 
-/** The one that gains most, by the fewest moves; undefined where no moves gain anything. */
+/** Returns the largest gain with the fewest moves; undefined when no moves gain anything. */
 export function proposeRebalance(hosts: readonly HostView[], placed: readonly PlacedOn[]): Proposal | undefined {
   const usable = hosts.filter((host) => host.state === "live" && host.schedulable);
   const types = [...new Set(usable.flatMap((host) => host.inventory.gpus.map((gpu) => gpu.type)))].sort();
@@ -61,7 +61,7 @@ function freeOf(host: HostView, type: GpuType) {
   return host.inventory.gpus.filter((gpu) => gpu.type === type && gpu.isHealthy && !claimed.has(gpu.uuid));
 }
 
-/** Small ones first: each that leaves makes the hole larger, and they find a place most easily. */
+/** Small instances first: they are the easiest to place. */
 function emptied(
   host: HostView,
   gpu: GpuType,
@@ -79,7 +79,7 @@ function emptied(
   const moves: Move[] = [];
   for (const one of here) {
     const need = one.gpuUuids.length;
-    // The fullest host that still takes it: a move must not break up another hole.
+    // Use the fullest host that fits, to keep other hosts free.
     const to = hosts
       .filter(({ id }) => id !== host.id && (free.get(id) ?? 0) >= need)
       .sort((a, b) => (free.get(a.id) ?? 0) - (free.get(b.id) ?? 0) || (a.id < b.id ? -1 : 1))[0];

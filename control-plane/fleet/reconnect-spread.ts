@@ -1,11 +1,11 @@
-// Over how long the hosts of a fleet are to spread their first attempt to come back: about thirteen a second, so that none of
-// the seconds sees more than a seventh of them. Never longer than most of a lease, or the spread itself would make hosts
-// count as unreachable; two handfuls of hosts are no herd.
+// Interval over which a fleet's hosts spread their first reconnect: about thirteen per second, at most a seventh of the
+// hosts in any second. Always shorter than a lease, so that the spread itself makes no host unreachable; small fleets need
+// no spread.
 
 const perHostMs = 75;
 const leastMs = 1_000;
-const mostMs = 15_000;
+const maxMs = 15_000;
 
 export function reconnectSpreadMs(hosts: number): number {
-  return Math.min(mostMs, Math.max(leastMs, hosts * perHostMs));
+  return Math.min(maxMs, Math.max(leastMs, hosts * perHostMs));
 }

@@ -1,6 +1,6 @@
 import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 
-/** An instance that can serve now. One object per instance, kept over refreshes, so `inFlight` stays true. */
+/** An instance that can serve now. The object is kept across refreshes, so `inFlight` stays correct. */
 export interface Route {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
@@ -9,17 +9,20 @@ export interface Route {
   readonly origin: string;
   readonly ticketKey: Buffer;
   readonly maxBatchSize: number;
-  /** LoRA adapters that it serves beside its model; absent: none. */
+  /** LoRA adapters it serves besides its model; undefined: none. */
   readonly adapters?: ReadonlySet<AdapterId>;
-  /** Requests of this replica on it; moved by the relay alone. */
+  /** Requests of this replica on it; changed only by the relay. */
   inFlight: number;
 }
 
-/** The routing table in memory: loaded from PostgreSQL at start, moved by host reports. Unknown state keeps known routes. */
+/**
+ * Routing table in memory: loaded from PostgreSQL at start, changed by host reports. Known routes stay while the state is
+ * unknown.
+ */
 export interface Routes {
-  /** Ready instances of live hosts; with an adapter those that hold it. */
+  /** Ready instances of live hosts; with an adapter, those that hold it. */
   ready(deployment: DeploymentId, adapter?: AdapterId): readonly Route[];
-  /** The data path answered (or refused to connect): counts as a sign of life (or of its absence) of that host. */
+  /** Records a response of the data path as a sign of life, or a refused connection as the opposite. */
   sawAnswer(host: HostId): void;
   sawFailure(host: HostId, instance: InstanceId): void;
 }

@@ -1,5 +1,5 @@
-// The routing table in memory: a projection of PostgreSQL that every replica keeps by pushed changes. It is loaded before
-// the first request and used at once; while the database cannot be read the last known routes stay.
+// Routing table in memory: a projection of PostgreSQL that every replica updates from changes. Loaded before the first
+// request; while the database is unavailable the last known routes stay.
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { Route, Routes } from "./routes.ts";
@@ -8,14 +8,14 @@ import type { FleetStore, RouteRow } from "./store.ts";
 type OwnRoute = { -readonly [K in keyof Route]: Route[K] } & { nodeEpoch: bigint };
 
 export interface RoutingTable extends Routes {
-  /** Reads the table anew. Objects of known instances stay the same ones. Throws when the database is away. */
+  /** Reloads the table. Objects of known instances are kept. Throws when the database is unavailable. */
   refresh(): Promise<void>;
   readonly isLoaded: boolean;
   /** Requests of this replica on an instance. */
   inFlight(instance: InstanceId): number;
-  /** The host reported or proved its data path: instances that refused a connection are tried again. */
+  /** The host reported or verified its data path: instances that refused a connection are retried. */
   sawReport(host: HostId): void;
-  /** Called when the data path refused a connection, for a new proof. */
+  /** Called when the data path refused a connection, to verify it again. */
   onFailure(listener: (host: HostId) => void): void;
 }
 
@@ -31,7 +31,7 @@ export function createRoutingTable(deps: {
 
   function project(row: RouteRow): OwnRoute {
     const before = known.get(row.instanceId);
-    // A new epoch is a new registration: what refused the old one may answer now.
+    // A new registration: instances that refused the old one may respond now.
     if (before && before.nodeEpoch !== row.nodeEpoch) refused.delete(row.instanceId);
     return before ? Object.assign(before, row) : { ...row, inFlight: 0 };
   }
@@ -52,7 +52,7 @@ export function createRoutingTable(deps: {
       }
       const ids = new Set(rows.map((row) => row.instanceId));
       for (const [id, route] of known) {
-        // A route with requests on it is remembered: the same instance may become ready again meanwhile.
+        // Keep a route with requests: the same instance may become ready again.
         if (ids.has(id) || route.inFlight > 0) continue;
         known.delete(id);
         refused.delete(id);
@@ -65,7 +65,7 @@ export function createRoutingTable(deps: {
       const group = adapter === undefined ? all : all.filter((route) => route.adapters?.has(adapter));
       const isUsable = (route: OwnRoute) =>
         !refused.has(route.instanceId) && deps.clocks.state(route.hostId) === "live";
-      // The usual case makes no new array: this is on the path of every request.
+      // Hot path: the usual case allocates no array.
       return group.every(isUsable) ? group : group.filter(isUsable);
     },
     inFlight: (instance) => known.get(instance)?.inFlight ?? 0,

@@ -3,7 +3,7 @@ import type { HostView } from "./host.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { FleetStore } from "./store.ts";
 
-/** Every host (or the named ones) with its claims and what the clocks say of it. Its revision guards what is decided on it. */
+/** Returns every host (or the given ones) with claims and state. Decisions are guarded by its revision. */
 export async function snapshot(
   deps: {
     readonly store: Pick<FleetStore, "hosts">;

@@ -1,4 +1,4 @@
-// What the fleet needs kept. Implemented by store/fleet-store.ts.
+// Storage of the fleet. Implemented by store/fleet-store.ts.
 import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { Gpu, GpuClaim, HostOperation, HostRecord, Inventory, UnknownInstance } from "./host.ts";
 import type { AgedLive, HostLive } from "./live.ts";
@@ -14,9 +14,9 @@ export interface Registration {
   readonly inventory: Inventory;
   /** 32 random bytes; signs the tickets of the new epoch. */
   readonly ticketKey: Buffer;
-  /** Of the agent's process. */
+  /** Id of the agent's process. */
   readonly runId: string;
-  /** What the agent has obeyed so far. */
+  /** Highest epoch the agent has applied. */
   readonly highestEpoch: bigint;
   readonly generation: bigint;
 }
@@ -25,12 +25,12 @@ export type Registered =
   | {
       readonly kind: "registered";
       readonly nodeEpoch: bigint;
-      /** The agent has obeyed an epoch that this database never gave it, and nobody has adopted the host since. */
+      /** The agent has applied an epoch that this database never issued, and the host was not adopted since. */
       readonly isBehind: boolean;
-      /** A run that another one took over from came back: its identity lives twice. */
+      /** A superseded run returned: two agents share one identity. */
       readonly isClone: boolean;
     }
-  /** The run that took over from this one is alive: this one is fenced. */
+  /** The superseding run is alive: this one is fenced. */
   | { readonly kind: "superseded" };
 
 export interface RouteRow {
@@ -40,7 +40,7 @@ export interface RouteRow {
   readonly origin: string;
   readonly ticketKey: Buffer;
   readonly maxBatchSize: number;
-  /** LoRA adapters that it holds. */
+  /** LoRA adapters it holds. */
   readonly adapters: ReadonlySet<AdapterId>;
   readonly nodeEpoch: bigint;
 }
@@ -51,7 +51,7 @@ export interface NeighbourRow {
   readonly ticketKey: Buffer;
 }
 
-/** A host's epoch, as the writer knows it: a write of an older session changes nothing. */
+/** A host's epoch, as the writer knows it: a write of an older session has no effect. */
 export interface HostSession {
   readonly hostId: HostId;
   readonly nodeEpoch: bigint;
@@ -62,105 +62,105 @@ export interface HeartBeat extends HostSession {
   readonly leases?: { readonly ids: readonly string[]; readonly ageMs: number; readonly live: HostLive };
 }
 
-/** An operator says that GPUs are sound. */
+/** An operator's confirmation that GPUs work. */
 export interface GpuUncordon {
   readonly host: HostId;
-  /** Undefined: all of the host. */
+  /** Undefined: all GPUs of the host. */
   readonly gpu: string | undefined;
   readonly act: { readonly by: string; readonly ip: string; readonly note: string };
 }
 
 export interface HostOperationStore {
   /**
-   * Cordons the host, or drains it where a deadline is given; the newest wins, audited. `draining`: it was only to be cordoned,
-   * which would end its drain; nothing was written.
+   * Cordons the host, or drains it when a deadline is given; the newest operation wins, audited. `draining`: a cordon would
+   * end the running drain; nothing was written.
    */
   begin(
-    wish: { readonly host: HostId; readonly deadlineMs: number | undefined },
+    request: { readonly host: HostId; readonly deadlineMs: number | undefined },
     act: FleetAct,
   ): Promise<"begun" | "draining" | "unknown">;
   /** False when there is nothing to end. */
   end(host: HostId, act: FleetAct): Promise<boolean>;
-  /** Hosts that are being emptied, and in how many ms that may take no longer; not above 0: now. */
+  /** Hosts being drained, with the ms left until their deadline; 0 or less: overdue. */
   draining(): Promise<ReadonlyMap<HostId, number>>;
-  /** Instances that are still there, and how many of them live on its disk. */
+  /** Instances still there, and how many of them are bound to its disk. */
   left(host: HostId): Promise<{ readonly all: number; readonly fixed: number }>;
-  /** All that are not on their way out. */
+  /** All instances without a tombstone. */
   placed(): Promise<readonly PlacedOn[]>;
   remove(host: HostId, act: FleetAct): Promise<"removed" | "has_instances" | "unknown">;
-  /** Has the host end what runs there and no deployment knows, audited; what that is. `only`: of these instances. */
+  /** Orders the host to end unknown instances, audited; returns them. `only`: limits it to these instances. */
   endUnknown(host: HostId, only: readonly string[] | undefined, act: FleetAct): Promise<readonly InstanceId[]>;
 }
 
 export interface FleetStore {
   /**
-   * Gives the host its next epoch and tells every replica: an older session is fenced from here on. A host that has obeyed a
-   * newer state than this database holds keeps its epoch and is marked until somebody adopts it. `leaseMs`: a run heard
-   * within it is alive.
+   * Issues the host's next epoch and notifies every replica: older sessions are fenced from here on. A host that has applied
+   * a newer state than this database holds keeps its epoch and is marked until adopted. `leaseMs`: a run heard within it is
+   * alive.
    */
   register(registration: Registration, leaseMs: number): Promise<Registered>;
   /**
-   * Lifts the host's epoch and generation above what its agent obeyed, audited; what runs there of deployments that are known
-   * is known again. Undefined: the host is unknown, or not behind.
+   * Raises the host's epoch and generation above what its agent applied, audited; adopts instances of known deployments.
+   * Undefined: the host is unknown, or not behind.
    */
   adopt(host: HostId, act: FleetAct, grantOf: GrantOf): Promise<AdoptedHost | undefined>;
-  /** One statement for all hosts. */
+  /** Writes all heartbeats in one statement. */
   heard(beats: readonly HeartBeat[]): Promise<void>;
-  /** Hosts whose certificate was taken back: they serve nobody, whatever they say. */
+  /** Hosts with a revoked certificate: they serve nothing. */
   revoked(): Promise<ReadonlySet<HostId>>;
-  /** Of these, the ones whose certificates others would still believe: theirs have not expired yet. */
+  /** Revoked hosts whose certificates have not expired, so that other hosts would still accept them. */
   barred(): Promise<readonly HostId[]>;
-  /** Which process of the host's agent registered last; undefined: the host is not known. */
+  /** Run that registered last; undefined: the host is unknown. */
   runOf(host: HostId): Promise<string | undefined>;
   /** Unix ms per host. */
   seenAt(): Promise<ReadonlyMap<HostId, number>>;
   setCondition(session: HostSession, to: { readonly schedulable: boolean; readonly condition: string }): Promise<void>;
-  /** Moves the host's revision. GPUs that are at fault are cordoned. */
+  /** Raises the host's revision. GPUs with a fault are cordoned. */
   setInventory(session: HostSession, inventory: Inventory): Promise<void>;
-  /** Lease ids in the last report of every host, and its age; of a host that never reported, since it first came. */
+  /** Lease ids in the last report of every host, and its age; for a host without reports, since its registration. */
   openLeases(): Promise<
     readonly { readonly hostId: HostId; readonly leaseIds: readonly string[]; readonly reportAgeMs: number }[]
   >;
-  /** All, or the named ones, with what is claimed on them; a cordoned GPU is not healthy. */
+  /** All hosts, or the given ones, with their claims; a cordoned GPU counts as unhealthy. */
   hosts(only?: readonly HostId[]): Promise<readonly HostRecord[]>;
-  /** An older session's word changes nothing. */
+  /** A write of an older session has no effect. */
   setKeptWeights(session: HostSession, keys: readonly string[]): Promise<void>;
-  /** Figures of the last report, as some replica wrote them down. */
+  /** Figures of the last report, as stored by any replica. */
   live(only?: readonly HostId[]): Promise<ReadonlyMap<HostId, AgedLive>>;
   /** Uuids by host. */
   cordonedGpus(): Promise<ReadonlyMap<HostId, ReadonlySet<string>>>;
-  /** False when nothing there is cordoned. */
-  uncordon(wish: GpuUncordon): Promise<boolean>;
-  /** What signs a request to this host now; undefined when unknown. */
+  /** Returns false when nothing is cordoned there. */
+  uncordon(request: GpuUncordon): Promise<boolean>;
+  /** Key that signs requests to this host; undefined: unknown. */
   dataPath(host: HostId): Promise<{ readonly origin: string; readonly ticketKey: Buffer } | undefined>;
   /**
-   * Other hosts whose data path is proven, those first that run a model of the repository or were told to fetch it.
-   * `repo` is owner/name of a hub, or `pypi:` and a package.
+   * Other hosts with a verified data path, first those that run a model of the repository or prefetch it. `repo` is
+   * owner/name of a hub, or `pypi:` and a package.
    */
   neighbours(host: HostId, repo: string, limit: number): Promise<readonly NeighbourRow[]>;
-  /** Instances that are ready and not on their way out. */
+  /** Ready instances without a tombstone. */
   readyInstances(): Promise<readonly RouteRow[]>;
 }
 
-/** Bytes of the host's memory that an instance with these GPUs is promised. */
+/** Returns the bytes of host memory granted to an instance with these GPUs. */
 export type GrantOf = (gpuUuids: readonly string[], inventory: Inventory) => number;
 
 export interface AdoptedHost {
-  /** Known again. */
+  /** Adopted instances. */
   readonly instances: readonly InstanceId[];
-  /** Of these deployments. */
+  /** Their deployments. */
   readonly deployIds: readonly string[];
-  /** What runs there and stays unknown, and why. */
+  /** Instances that stay unknown, and why. */
   readonly left: readonly { readonly instanceId: string; readonly deployId: string; readonly why: string }[];
 }
 
-/** Keeps ticket keys at rest under the operator's key. The host's id is bound to the ciphertext. */
+/** Seals ticket keys with the operator's key. The host's id is bound to the ciphertext. */
 export interface TicketKeySeal {
   seal(key: Buffer, host: HostId): Buffer;
   open(sealed: Buffer, host: HostId): Buffer;
 }
 
-/** Who does something that is audited, from where, and why. */
+/** Actor, address and note of an audited action. */
 export interface FleetAct {
   readonly by: string;
   readonly ip: string;
@@ -176,14 +176,14 @@ export interface NewJoinToken {
   readonly expiresAt: Date;
 }
 
-/** A host that asks for its first certificate, or for one after it lost its own. */
+/** A host's request for its first certificate, or for one after it lost its own. */
 export interface EnrolmentClaim {
   readonly hostId: HostId;
   readonly keyHash: Buffer;
   readonly serial: string;
   readonly notAfter: Date;
   readonly ip: string;
-  /** Undefined: the standing token of the installation. */
+  /** Undefined: the reusable token of the installation. */
   readonly token: { readonly id: string; readonly secretHash: Buffer } | undefined;
 }
 
@@ -202,18 +202,21 @@ export interface KnownIdentity {
 }
 
 export interface EnrolmentStore {
-  /** Keeps `made` unless there is an authority already; what is kept. */
+  /** Stores `made` unless an authority exists; returns the stored one. */
   authority(
     make: () => Promise<{ readonly certificate: Buffer; readonly sealedKey: Buffer }>,
   ): Promise<{ readonly certificate: Buffer; readonly sealedKey: Buffer }>;
   addToken(token: NewJoinToken, act: FleetAct): Promise<void>;
-  /** Takes the token and writes down who the host is, together; audited. The same host and key may repeat it. */
+  /** Uses the token and stores the host's identity in one transaction; audited. The same host and key may repeat it. */
   enroll(claim: EnrolmentClaim): Promise<EnrolmentVerdict>;
-  /** Undefined: no host of that id was enrolled here. */
+  /** Undefined: no host with that id enrolled here. */
   identity(host: HostId): Promise<KnownIdentity | undefined>;
-  /** A newer certificate of the same key; also of a host that this database forgot. False: revoked, or another key. */
+  /**
+   * Stores a newer certificate of the same key, also for a host missing after a restore. Returns false: revoked, or another
+   * key.
+   */
   renewed(host: HostId, certificate: Omit<EnrolmentClaim, "hostId" | "token" | "ip">): Promise<boolean>;
-  /** No session and no route from here on; audited. False: unknown, or revoked already. */
+  /** Ends the host's sessions and routes permanently; audited. Returns false: unknown, or already revoked. */
   revoke(host: HostId, act: FleetAct): Promise<boolean>;
 }
 
@@ -234,15 +237,15 @@ export interface CommandOutcome {
   readonly result: unknown;
 }
 
-/** What a host is to do once. Rows are put by those who want something done, in their own transaction. */
+/** Commands for hosts. Rows are inserted in the transaction of the operation that needs them. */
 export interface CommandStore {
-  /** Without an outcome, oldest first; also past their deadline: the agent may have begun in time. */
+  /** Commands without an outcome, oldest first; also past their deadline: the agent may have started in time. */
   pending(host: HostId): Promise<readonly PendingCommand[]>;
-  /** The first outcome stays; told to whoever waits as `command`. */
+  /** Stores the first outcome; waiters receive it as `command`. */
   finish(host: HostId, outcome: CommandOutcome): Promise<void>;
 }
 
-/** A repository an operator wants on a host. */
+/** A repository that an operator prefetches to a host. */
 export interface AskedWeights {
   readonly repo: string;
   readonly revision: string;
@@ -255,32 +258,106 @@ export interface AskedWeights {
 
 export interface NodeWeights extends AskedWeights {
   readonly id: string;
-  /** Empty until it is there. */
+  /** Empty until downloaded. */
   readonly commit: string;
   readonly bytes: bigint;
   /** 0 while unknown. */
   readonly bytesTotal: bigint;
-  /** Empty while nothing is wrong. */
+  /** Empty when there is no error. */
   readonly failCode: string;
   readonly failMessage: string;
   readonly createdAtMs: number;
 }
 
-/** How far one of them has come, as its host says. */
+/** Progress of one of them, as reported by its host. */
 export type NodeWeightsNews = Pick<NodeWeights, "id" | "commit" | "bytes" | "bytesTotal" | "failCode" | "failMessage">;
 
 export interface NodeWeightsStore {
-  /** Wakes the host. Undefined when there is no such host. */
+  /** Wakes the host. Undefined when the host does not exist. */
   ask(
     host: string,
     id: string,
-    wish: AskedWeights,
+    request: AskedWeights,
     who: { readonly by: string; readonly ip: string },
   ): Promise<NodeWeights | undefined>;
-  /** Oldest first; undefined when there is no such host. */
+  /** Oldest first; undefined when the host does not exist. */
   list(host: string): Promise<readonly NodeWeights[] | undefined>;
-  /** False when there is none. */
+  /** Returns false when there is none. */
   drop(host: string, id: string, who: { readonly by: string; readonly ip: string }): Promise<boolean>;
-  /** An older session's news change nothing. */
+  /** A report of an older session has no effect. */
   observe(session: HostSession, news: readonly NodeWeightsNews[]): Promise<void>;
+}
+
+export interface OpenReconcile {
+  readonly id: string;
+  readonly cause: string;
+  readonly beganAtMs: number;
+}
+
+export interface ResendOfHost {
+  readonly reconcileId: string;
+  readonly records: bigint;
+  /** Records dropped by the host because of its limits on age and bytes. */
+  readonly dropped: bigint;
+  /** Unix ms; 0: none was dropped. */
+  readonly droppedThroughMs: number;
+  readonly isDone: boolean;
+}
+
+export interface ReconcileReport {
+  readonly cause: string;
+  readonly hosts: number;
+  /** Hosts that did not finish in time; their records may be missing. */
+  readonly missingHosts: readonly string[];
+  /** Records sent again; the database already had most of them. */
+  readonly resent: number;
+  /** Usage records from before the restore that were settled after it. */
+  readonly recovered: number;
+  /** Nano-USD, decimal text. */
+  readonly recoveredCharge: string;
+  /** Dropped records that may be younger than the backup: the maximum number of lost records. */
+  readonly lostAtMost: number;
+}
+
+/** A detected restore. */
+export interface NoticedRestore {
+  readonly id: string;
+  readonly cause: string;
+  readonly beganAt: Date;
+  /** The reconcile ends at this time, even if hosts are still awaited. */
+  readonly endsBy: Date;
+  /** Undefined while agents send their records again. */
+  readonly endedAt: Date | undefined;
+  /** Hosts whose records are still awaited. Empty once it has ended. */
+  readonly awaited: readonly { readonly host: HostId; readonly name: string }[];
+  /** Undefined until it has ended. */
+  readonly report: ReconcileReport | undefined;
+}
+
+/** Sign of a restore at a host: a mark or an epoch, as text. */
+export interface SignOfHost {
+  readonly host: HostId;
+  readonly sign: string;
+}
+
+export interface ReconcileStore {
+  /** Newest first. */
+  list(limit: number): Promise<readonly NoticedRestore[]>;
+  /** Stores the current cluster and timeline; true if they differ from the stored ones. */
+  sawIdentity(): Promise<boolean>;
+  /** Returns the newest mark, a fresh one if that is older than `everyMs` or `isForced`. */
+  mark(everyMs: number, isForced: boolean): Promise<string>;
+  isKnownMark(mark: string): Promise<boolean>;
+  /**
+   * Opens a reconcile; false if one is open. Also false if the host showed this sign before, or another one within
+   * `lastsMs`.
+   */
+  begin(cause: string, lastsMs: number, backupAtMs: number | undefined, shown?: SignOfHost): Promise<boolean>;
+  /** Time of the newest mark, Unix ms. A restored database holds no later state, except for the interval between marks. */
+  lastMarkAtMs(): Promise<number | undefined>;
+  open(): Promise<OpenReconcile | undefined>;
+  /** Counts above 1,000,000,000 are reduced to it, and times in the future to now. */
+  sawResend(host: HostId, resend: ResendOfHost): Promise<void>;
+  /** Ends the open reconcile when all hosts have sent their records or its time has passed. */
+  endIfDone(): Promise<ReconcileReport | undefined>;
 }

@@ -1,10 +1,11 @@
-// What kept a request from a host's data path, for the condition the host is shown with. It goes on from the host's address.
+// Describes why a request did not reach a host's data path, for the host's condition. Continues a sentence that starts with
+// the host's address.
 import { PeerRefused } from "../../proto/peer-tls.ts";
 
 const otherInstallation =
   "shows a certificate of another installation, or of nobody: something else listens there, or ends TLS in front of the agent";
 
-/** By code. */
+/** Keyed by error code. */
 const sentences: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: "shows a certificate that has expired: its agent renews it over its session; see its log",
   CERT_NOT_YET_VALID: "shows a certificate that is not valid yet: compare the clocks of host and control plane",
@@ -15,7 +16,7 @@ const sentences: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: otherInstallation,
 };
 
-/** OpenSSL says what in the text alone. */
+/** OpenSSL puts the cause in the text only. */
 const protocolErrors: readonly (readonly [RegExp, string])[] = [
   [
     /wrong version number|packet length too long/,
@@ -24,7 +25,7 @@ const protocolErrors: readonly (readonly [RegExp, string])[] = [
   [/alert handshake failure/, "has no certificate yet: its agent gets one when it joins; see its log"],
 ];
 
-/** `isSecure`: over TLS. Whoever does not take a certificate there hangs up. */
+/** `isSecure`: over TLS. A peer that rejects the certificate closes the connection. */
 export function whyUnreachable(error: unknown, isSecure: boolean, limitMs: number): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof PeerRefused) return error.message;

@@ -1,7 +1,8 @@
 // May this caller run this request, on which model, within which limits, with how much money set aside? In memory; waits
 // only for a grant.
+
 import type { AccountId } from "../../proto/ids.ts";
-import type { TokenRates, UnitCounts } from "../../proto/money.ts";
+import type { TokenRates } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { type Discounts, discountedRates } from "../billing/discounts.ts";
 import { type Budgets, type Hold, InsufficientFunds, SpendingSuspended } from "../billing/hold.ts";
@@ -9,9 +10,11 @@ import { affordableMaxTokens, holdSize, promptTokensBound, type RequestSize } fr
 import type { ModelDirectory, ServedModel } from "../catalog/served-model.ts";
 import type { RateLimiter } from "../quotas/rate-limiter.ts";
 import type { RatePermit } from "../quotas/rate-meter.ts";
+import type { ServiceError } from "../service-error.ts";
 import type { Completion, Trace } from "./completion.ts";
-import { FundsSuspended, ModelNotAllowed, ModelNotFound, SuspendedByOperator } from "./errors.ts";
+import { fundsSuspended, ModelNotFound, modelNotAllowed, suspendedByOperator } from "./errors.ts";
 import { mayUse } from "./may-use.ts";
+import type { TaskUnits } from "./task.ts";
 
 export interface Admission {
   readonly model: ServedModel;
@@ -30,8 +33,8 @@ export interface Admission {
   readonly maxTokens: number;
   /** The hold did not cover what was asked for: the engine must be told `maxTokens`. */
   readonly isLowered: boolean;
-  /** Of a task other than text: what its request asks for, as it is billed where nobody knows better. */
-  readonly units: UnitCounts | undefined;
+  /** Undefined for text. */
+  readonly units: TaskUnits | undefined;
 }
 
 export interface AdmitDeps {
@@ -44,7 +47,7 @@ export interface AdmitDeps {
 /** An answer without max_tokens is never longer than this. */
 export const defaultMaxTokens = 16_384;
 
-/** Throws FundsSuspended, SuspendedByOperator, ModelNotAllowed, ModelNotFound, RateLimited, InsufficientFunds, BudgetStoreAway. */
+/** Throws fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound, RateLimited, InsufficientFunds, DatabaseUnavailable. */
 export function admit(
   deps: AdmitDeps,
   caller: Caller,
@@ -74,19 +77,19 @@ export function admit(
     });
     return hold instanceof Promise
       ? hold
-          .then((granted) => admitted(caller, model, completion, size, priced, granted, full, permit, units?.asked))
+          .then((granted) => admitted(caller, model, completion, size, priced, granted, full, permit, units))
           .catch((error) => refused(permit, error))
-      : admitted(caller, model, completion, size, priced, hold, full, permit, units?.asked);
+      : admitted(caller, model, completion, size, priced, hold, full, permit, units);
   } catch (error) {
     return refused(permit, error);
   }
 }
 
-/** The model that a caller means. Throws FundsSuspended, SuspendedByOperator, ModelNotAllowed, ModelNotFound. */
+/** The model that a caller means. Throws fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound. */
 export function modelFor(models: ModelDirectory, caller: Caller, name: string): ServedModel {
   if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
   const model = models.resolve(name, caller.account);
-  if (!mayUse(caller.models, model, name)) throw new ModelNotAllowed(name);
+  if (!mayUse(caller.models, model, name)) throw modelNotAllowed(name);
   if (!model) throw new ModelNotFound(name);
   return model;
 }
@@ -96,8 +99,8 @@ function refused(permit: RatePermit, error: unknown): never {
   throw error instanceof SpendingSuspended ? suspended(error.reason) : error;
 }
 
-const suspended = (reason: string): FundsSuspended | SuspendedByOperator =>
-  reason === "admin" ? new SuspendedByOperator() : new FundsSuspended(reason);
+const suspended = (reason: string): ServiceError =>
+  reason === "admin" ? suspendedByOperator() : fundsSuspended(reason);
 
 function admitted(
   caller: Caller,
@@ -108,7 +111,7 @@ function admitted(
   hold: Hold,
   full: bigint,
   permit: RatePermit,
-  units: UnitCounts | undefined,
+  units: TaskUnits | undefined,
 ): Admission {
   const isLowered = hold.amount < full;
   const maxTokens = isLowered ? affordableMaxTokens(hold.amount, size, priced.rates) : size.maxTokens;

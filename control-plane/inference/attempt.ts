@@ -1,16 +1,18 @@
 // One try of a request at one instance: bytes from the agent to the client by callbacks, no stream objects.
 // Invariants: ends exactly once; every state has a deadline; after the end nothing more reaches the sink.
+
+import type { Deadline, Deadlines } from "../../proto/deadlines.ts";
 import { decodeUsage, type Refusal, refusalHeader, type UsageFigures, usageHeader } from "../../proto/usage.ts";
+import { isAllowedUsage, type UsageTerms } from "../../proto/usage-bounds.ts";
 import type { ServiceError } from "../service-error.ts";
 import type { AnswerSink, SinkListener } from "./answer-sink.ts";
 import type { Trace } from "./completion.ts";
-import type { Deadline, Deadlines } from "./deadlines.ts";
-import { FrameCounter } from "./frame-counter.ts";
+import { OutputCounter } from "./output-counter.ts";
 import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstream-call.ts";
 
 export type AttemptEnd =
-  /** The answer went out whole; without figures the hold waits for the record. */
-  | { readonly kind: "answered"; readonly usage: UsageFigures | undefined }
+  /** The answer went out whole; without figures the hold waits for the record. `frames`: those with output, of a stream. */
+  | { readonly kind: "answered"; readonly usage: UsageFigures | undefined; readonly frames: number | undefined }
   /** The engine answered with an error status; nothing of it was forwarded. */
   | {
       readonly kind: "engine-error";
@@ -23,7 +25,7 @@ export type AttemptEnd =
   | { readonly kind: "refused"; readonly refusal: Refusal; readonly retryAfterSeconds: number | undefined }
   /** No connection: nothing was sent. */
   | { readonly kind: "unreachable"; readonly cause: Error }
-  /** Broke after it was sent: it may have run. `frames` data frames of it were forwarded. */
+  /** Broke after it was sent: it may have run. `frames` frames with output were forwarded. */
   | { readonly kind: "broken" | "timeout"; readonly frames: number; readonly cause: Error }
   /** Nothing of it was delivered, and nothing will be: this process let it go. */
   | { readonly kind: "dropped"; readonly why: ServiceError }
@@ -47,8 +49,8 @@ export const defaultLimits: AttemptLimits = {
 };
 
 const keepAlive = Buffer.from(": keep-alive\n\n");
-/** Of an error's body; the rest is read and dropped. */
-const mostErrorBytes = 64 * 1024;
+/** Maximum length of an error body; the rest is read and discarded. */
+const maxErrorBytes = 64 * 1024;
 
 export interface AttemptDeps {
   readonly sink: AnswerSink;
@@ -56,15 +58,19 @@ export interface AttemptDeps {
   readonly isStream: boolean;
   readonly deadlines: Deadlines;
   readonly limits: AttemptLimits;
+  /** Bounds of the usage that the agent may report; anything else is ignored. */
+  readonly terms: UsageTerms;
   readonly end: (end: AttemptEnd) => void;
 }
 
+/** Maximum Retry-After that a host can set. */
+const maxRetryAfterSeconds = 600;
+
 export class Attempt implements Deadline, SinkListener, UpstreamListener {
   dueMs: number;
-  slot = -1;
   readonly #deps: AttemptDeps;
   readonly #firstByteDueMs: number;
-  readonly #counter: FrameCounter | undefined;
+  readonly #counter: OutputCounter | undefined;
   #answer: "none" | "stream" | "whole" | "error" = "none";
   #isEnded = false;
   #isStalled = false;
@@ -82,7 +88,7 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
 
   constructor(deps: AttemptDeps) {
     this.#deps = deps;
-    this.#counter = deps.isStream ? new FrameCounter() : undefined;
+    this.#counter = deps.isStream ? new OutputCounter() : undefined;
     const now = performance.now();
     this.#firstByteDueMs = now + deps.limits.firstByteMs;
     this.dueMs = deps.isStream ? now + deps.limits.keepAliveMs : this.#firstByteDueMs;
@@ -145,7 +151,7 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
     this.#status = status;
     this.#refusal = one(headers[refusalHeader]) as Refusal | undefined;
     const usage = one(headers[usageHeader]);
-    if (usage !== undefined) this.#usage = decodeUsage(usage);
+    if (usage !== undefined) this.#usage = this.#allowed(decodeUsage(usage));
     this.#retryAfter = one(headers["retry-after"]);
     this.#contentType = one(headers["content-type"]) ?? this.#contentType;
     this.#contentLength = one(headers["content-length"]);
@@ -158,16 +164,16 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
     if (this.#isEnded) return;
     const now = performance.now();
     if (this.#answer === "stream") {
-      const counter = this.#counter as FrameCounter;
+      const counter = this.#counter as OutputCounter;
       counter.push(chunk);
-      this.dueMs = now + (counter.frames > 0 ? this.#deps.limits.gapMs : this.#deps.limits.keepAliveMs);
-      if (counter.frames > 0) this.#sawFirstByte(now);
+      this.dueMs = now + (counter.hasData ? this.#deps.limits.gapMs : this.#deps.limits.keepAliveMs);
+      if (counter.hasData) this.#sawFirstByte(now);
       this.#deps.sink.write(chunk);
     } else if (this.#answer === "whole") {
       this.dueMs = now + this.#deps.limits.gapMs;
       this.#sawFirstByte(now);
       this.#forwardPiece(chunk);
-    } else if (this.#errorBytes < mostErrorBytes) {
+    } else if (this.#errorBytes < maxErrorBytes) {
       this.#error.push(chunk);
       this.#errorBytes += chunk.length;
     }
@@ -181,9 +187,10 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
       return;
     }
     const usage = one(trailers[usageHeader]);
-    if (usage !== undefined) this.#usage = decodeUsage(usage);
+    if (usage !== undefined) this.#usage = this.#allowed(decodeUsage(usage));
     // First the end, then the last bytes: the response may close, and its line be written, before a promise is heard of.
-    this.#end({ kind: "answered", usage: this.#usage });
+    const frames = this.#answer === "stream" ? this.#counter?.frames : undefined;
+    this.#end({ kind: "answered", usage: this.#usage, frames });
     if (this.#answer === "stream" || this.#hasForwarded) sink.end();
     else sink.whole(this.#status, this.#contentType, this.#only ?? Buffer.alloc(0));
   }
@@ -195,12 +202,17 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
 
   /** Data of the answer has gone to the client: no other instance may answer now. */
   get hasForwardedData(): boolean {
-    return this.#hasForwarded || (this.#counter?.frames ?? 0) > 0;
+    return this.#hasForwarded || (this.#counter?.hasData ?? false);
+  }
+
+  /** Undefined for figures that the ticket does not allow: the hold then waits for the record. */
+  #allowed(usage: UsageFigures | undefined): UsageFigures | undefined {
+    return usage && isAllowedUsage(usage, this.#deps.terms) ? usage : undefined;
   }
 
   #errorEnd(): AttemptEnd {
     const seconds = Number(this.#retryAfter);
-    const retryAfterSeconds = seconds > 0 ? seconds : undefined;
+    const retryAfterSeconds = seconds > 0 ? Math.min(seconds, maxRetryAfterSeconds) : undefined;
     if (this.#refusal) return { kind: "refused", refusal: this.#refusal, retryAfterSeconds };
     const body = Buffer.concat(this.#error);
     return { kind: "engine-error", status: this.#status, body, retryAfterSeconds, usage: this.#usage };

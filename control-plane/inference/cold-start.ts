@@ -7,9 +7,9 @@ import { InsufficientFunds } from "../billing/hold.ts";
 import type { ServedAdapter, ServedModel } from "../catalog/served-model.ts";
 import type { Routes } from "../fleet/routes.ts";
 import type { AnswerSink } from "./answer-sink.ts";
-import { ByteRoom } from "./byte-room.ts";
+import { ByteBudget } from "./byte-budget.ts";
 import type { Trace } from "./completion.ts";
-import { ColdStartsFull, ModelNotReady } from "./errors.ts";
+import { coldStartsFull, ModelNotReady } from "./errors.ts";
 
 /** What is known of the next instance. Implemented by deployments/wake.ts. */
 export type StartState =
@@ -38,7 +38,7 @@ export interface ColdStartLimits {
   /** Waiters of one deployment at this replica, whatever its batch. */
   readonly fewestWaiters: number;
   /** Of the bodies of those that wait, over all deployments. */
-  readonly mostBytes: number;
+  readonly maxBytes: number;
 }
 
 export const coldStartLimits: ColdStartLimits = {
@@ -49,13 +49,13 @@ export const coldStartLimits: ColdStartLimits = {
   askEveryMs: 1_000,
   lookEveryMs: 100,
   fewestWaiters: 256,
-  mostBytes: 256 * 1024 * 1024,
+  maxBytes: 256 * 1024 * 1024,
 };
 
 export interface ColdStarts {
   /**
    * Resolves when there may be a place at an instance, or the client is gone. Throws ModelNotReady when the wait is over or
-   * useless, ColdStartsFull when too much waits already, InsufficientFunds when the owner's own instance is not paid for.
+   * useless, coldStartsFull when too much waits already, InsufficientFunds when the owner's own instance is not paid for.
    */
   wait(
     model: ServedModel,
@@ -91,7 +91,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   const clock = deps.clock ?? (() => performance.now());
   /** By deployment, and by adapter where they wait for one. */
   const groups = new Map<DeploymentId | AdapterId, Group>();
-  const room = new ByteRoom(limits.mostBytes);
+  const budget = new ByteBudget(limits.maxBytes);
   let isClosed = false;
 
   async function run(model: ServedModel, group: Group): Promise<void> {
@@ -143,7 +143,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
       const group = groups.get(keyOf(model)) ?? { waiters: new Set(), state: unknown, stuckSinceMs: undefined };
       const isFull = group.waiters.size >= Math.max(limits.fewestWaiters, 8 * model.maxBatchSize);
       if (isFull || isClosed) return Promise.reject(notReady(model, group.state));
-      if (!room.take(account, bodyBytes)) return Promise.reject(new ColdStartsFull(model.name, etaOf(group.state)));
+      if (!budget.take(account, bodyBytes)) return Promise.reject(coldStartsFull(model.name, etaOf(group.state)));
       const nowMs = clock();
       return new Promise((resolve, reject) => {
         const waiter: Waiter = {
@@ -154,7 +154,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
           commentMs: nowMs + limits.keepAliveMs,
           leave(how) {
             if (!group.waiters.delete(waiter)) return;
-            room.give(account, bodyBytes);
+            budget.give(account, bodyBytes);
             sink.listener = undefined;
             if (how instanceof Error) reject(how);
             else resolve(how);

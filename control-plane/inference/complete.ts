@@ -5,19 +5,19 @@ import type { RequestLabels } from "../billing/request-labels.ts";
 import type { ServedAdapter } from "../catalog/served-model.ts";
 import { RateLimited } from "../quotas/errors.ts";
 import { type Admission, type AdmitDeps, admit } from "./admit.ts";
-import type { AnswerRoom } from "./answer-room.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import type { ColdStarts } from "./cold-start.ts";
 import type { Completion, Trace } from "./completion.ts";
 import { EngineOverloaded, InstancesUnreachable, ModelNotFound, ModelNotReady } from "./errors.ts";
 import { type RelayDeps, type RelayEnd, relay } from "./relay.ts";
+import type { ResponseBuffer } from "./response-buffer.ts";
 
 export interface Spine extends AdmitDeps, RelayDeps {
   readonly labels: Pick<RequestLabels, "note">;
   /** Told of every request on an adapter: those not used give their place away. Must not throw or wait. */
   readonly adapterUse?: (adapter: ServedAdapter) => void;
   /** Of what is kept of answers before it is handed on. */
-  readonly answers: AnswerRoom;
+  readonly answers: ResponseBuffer;
   /** Undefined: nobody waits for an instance. */
   readonly coldStarts?: ColdStarts;
   /** Whether a caller that waited is still one. Undefined: nobody looks. */
@@ -121,11 +121,11 @@ function noteMarks(spine: Spine, caller: Caller, { endUser, cacheKey }: Completi
   spine.labels.note(requestId, label, caller.account, { endUser, cacheKey, source });
 }
 
-function settle({ hold, rates }: Admission, { usage, ranAttempt }: RelayEnd): void {
+function settle({ hold, rates }: Admission, { usage, ranAttempt, overdue }: RelayEnd): void {
   if (ranAttempt === 0) hold.release();
   else if (usage) {
     const cost = costOf(usage, rates);
-    hold.settle(cost < hold.amount ? cost : nano(hold.amount), ranAttempt);
+    hold.settle(cost < hold.amount ? cost : nano(hold.amount), ranAttempt, overdue);
   } else hold.awaitRecord(ranAttempt);
 }
 

@@ -1,18 +1,18 @@
-import type { ServiceError } from "../service-error.ts";
+import { type ErrorKind, ServiceError } from "../service-error.ts";
 import type { AttemptEnd } from "./attempt.ts";
 import type { Completion } from "./completion.ts";
-import { EngineOverloaded, EngineRefusal, UpstreamBroken, UpstreamTimeout, WrongTask } from "./errors.ts";
+import { EngineOverloaded, upstreamBroken, upstreamTimeout, WrongTask } from "./errors.ts";
 
 type EngineError = Extract<AttemptEnd, { kind: "engine-error" }>;
 
-/** What the caller did wrong, as it is told to him; any other status of an engine is its own trouble, or ours. */
-const callers = new Map([
-  [400, 400],
-  [405, 405],
-  [413, 413],
-  // No status of this interface: a file of a kind that the model does not read.
-  [415, 400],
-  [422, 422],
+/** Statuses of engines that are the caller's fault; any other one is the engine's or ours. */
+const callers: ReadonlyMap<number, ErrorKind> = new Map([
+  [400, "bad_request"],
+  [405, "unsupported"],
+  [413, "too_large"],
+  // A file of a type that the model does not read.
+  [415, "bad_request"],
+  [422, "invalid"],
 ]);
 
 /** An engine's error answer in our words: the caller's faults with the engine's own message, the rest as a broken upstream. */
@@ -27,14 +27,14 @@ export function engineError(
   // Our own runtime names paths of its own, which are not this interface's.
   const isOtherTask = status === 501 || told.code === "unsupported_task" || (status === 404 && isUnknownPath(told));
   if (isOtherMethod || isOtherTask) return new WrongTask(model);
-  const callersStatus = told.code === "voice_not_found" ? 404 : callers.get(status);
-  if (callersStatus !== undefined) {
+  const fault = told.code === "voice_not_found" ? "not_found" : callers.get(status);
+  if (fault !== undefined) {
     const message = told.message ?? "The model's engine refused the request without saying why.";
-    return new EngineRefusal(callersStatus, message, told.code ?? "invalid_request", told.type, told.param);
+    return new ServiceError(fault, told.code ?? "invalid_request", message, { param: told.param });
   }
   if (status === 429) return new EngineOverloaded(retryAfterSeconds ?? 1);
   const cause = new Error(`the engine answered ${status}: ${(told.message ?? "").slice(0, 500)}`);
-  return status === 504 ? new UpstreamTimeout({ cause }) : new UpstreamBroken({ cause });
+  return status === 504 ? upstreamTimeout({ cause }) : upstreamBroken({ cause });
 }
 
 /** The engine has no such path, as ours and FastAPI's say it; a model that it does not know is our own trouble. */
@@ -43,7 +43,6 @@ const isUnknownPath = ({ code, message }: Told) => code === "not_found" || messa
 interface Told {
   readonly message?: string;
   readonly code?: string;
-  readonly type?: string;
   readonly param?: string;
 }
 
@@ -64,7 +63,6 @@ function read(body: Buffer): Told {
     ...(typeof detail === "string" ? { message: detail } : {}),
     ...text("message"),
     ...text("code"),
-    ...text("type"),
     ...text("param"),
   };
 }

@@ -1,9 +1,12 @@
-// The way of an admitted request to an instance and back, with another instance where that is safe: before the first data
-// byte, never after it.
+// Sends an admitted request to an instance and its response to the client. Retries on another instance only before the first
+// byte of data.
+
+import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
-import { signTicket, type TicketUnits } from "../../proto/ticket.ts";
+import { clockToleranceMs, type SealKey, signTicket, type TicketUnits } from "../../proto/ticket.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
+import type { UsageTerms } from "../../proto/usage-bounds.ts";
 import type { DeliveredCounts } from "../billing/delivered.ts";
 import type { Route, Routes } from "../fleet/routes.ts";
 import type { ServiceError } from "../service-error.ts";
@@ -12,10 +15,17 @@ import { affinityOf } from "./affinity.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import { Attempt, type AttemptEnd, type AttemptLimits } from "./attempt.ts";
 import type { Completion, Trace } from "./completion.ts";
-import type { Deadlines } from "./deadlines.ts";
 import { engineError } from "./engine-error.ts";
-import { EngineOverloaded, InstancesUnreachable, ModelNotReady, UpstreamBroken, UpstreamTimeout } from "./errors.ts";
+import {
+  EngineOverloaded,
+  InstancesUnreachable,
+  ModelNotReady,
+  requestStopsServer,
+  upstreamBroken,
+  upstreamTimeout,
+} from "./errors.ts";
 import { forwardBody } from "./forward-body.ts";
+import type { RefusedRequests } from "./refused-requests.ts";
 import { pickRoute } from "./route.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
 import type { TaskBody } from "./task.ts";
@@ -27,28 +37,33 @@ export interface RelayDeps {
   readonly delivered: DeliveredCounts;
   readonly deadlines: Deadlines;
   readonly metrics: SpineMetrics;
+  readonly refused: RefusedRequests;
   readonly limits: AttemptLimits;
   readonly replicaId: string;
+  /** Seals tickets: see proto/ticket.ts. */
+  readonly sealKey: () => SealKey;
   /** Unix ms. */
   readonly unixMs: () => number;
 }
 
 export interface RelayEnd {
   readonly kind: "answered" | "client-gone" | "failed";
-  /** The last attempt that may have run; 0: none did. */
+  /** Number of the last attempt that may have run; 0 if none did. */
   readonly ranAttempt: number;
-  /** The agent's own figures of that attempt. */
+  /** Usage of that attempt as the agent reports it. */
   readonly usage: UsageFigures | undefined;
-  /** Without figures: data frames of that attempt that went to the client. */
+  /** Data frames of that attempt sent to the client, when `usage` is undefined. */
   readonly frames: number;
-  /** With `failed`: why. */
+  /** Reports the usage that the gateway saw, in case the agent's record never arrives. */
+  readonly overdue?: () => void;
+  /** Cause when `kind` is `failed`. */
   readonly error: ServiceError | undefined;
 }
 
-const mostAttempts = 3;
+const maxAttempts = 3;
 const ticketMs = 60_000;
 
-/** Resolves when the request is over; never rejects for what an instance or the client does. */
+/** Resolves when the request has ended. Failures of an instance or the client never reject. */
 export async function relay(
   deps: RelayDeps,
   admission: Admission,
@@ -56,21 +71,25 @@ export async function relay(
   sink: AnswerSink,
   trace: Trace,
 ): Promise<RelayEnd> {
-  const { model } = admission;
+  const { model, account } = admission;
   const body = completion.task
     ? completion.task.body(model.servedName)
     : { contentType: "application/json", bytes: forwardBody(completion, admission) };
+  const { refused } = deps;
+  const refusedSeconds = refused.secondsLeft(model.deployId, account, body.bytes);
+  if (refusedSeconds !== undefined) return broken(0, 0, requestStopsServer(refusedSeconds));
   const tried: Route[] = [];
-  // Of a request that waited for an instance after it was turned away: no attempt number is used twice.
+  // Not 0 when a request is relayed again after waiting for an instance: attempt numbers are never reused.
   const before = trace.attempts;
   let ranAttempt = 0;
+  let hasBroken = false;
   let last: AttemptEnd | undefined;
   let busySeconds: number | undefined;
 
-  while (tried.length < mostAttempts) {
+  while (tried.length < maxAttempts) {
     if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
     const ready = deps.routes.ready(model.deployId, model.adapter?.id);
-    const route = pickRoute(ready, tried, ready.length > 1 ? affinityOf(completion, admission.account) : 0);
+    const route = pickRoute(ready, tried, ready.length > 1 ? affinityOf(completion, account) : 0);
     if (!route) break;
     if (completion.failFast === true && route.inFlight + completion.n > route.maxBatchSize) {
       busySeconds ??= 1;
@@ -85,10 +104,21 @@ export async function relay(
     switch (last.kind) {
       case "answered":
         deps.routes.sawAnswer(route.hostId);
-        return { kind: "answered", ranAttempt: trace.attempts, usage: last.usage, frames: 0, error: undefined };
+        refused.answered(model.deployId, account, body.bytes);
+        // The agent may never write its record: this count then bills what the client received.
+        if (!last.usage && last.frames !== undefined) reportDelivered(deps, route, admission, trace, last.frames);
+        return {
+          kind: "answered",
+          ranAttempt: trace.attempts,
+          usage: last.usage,
+          frames: last.frames ?? 0,
+          error: undefined,
+          ...overdueOf(deps, route, admission, trace, last.usage),
+        };
       case "engine-error":
         deps.routes.sawAnswer(route.hostId);
         deps.metrics.upstreamErrors.inc({ reason: last.status >= 500 ? "engine_error" : "engine_refusal" });
+        if (!last.usage) reportDelivered(deps, route, admission, trace, 0);
         return {
           kind: "failed",
           ranAttempt: trace.attempts,
@@ -107,6 +137,11 @@ export async function relay(
       case "refused":
         deps.routes.sawAnswer(route.hostId);
         deps.metrics.upstreamErrors.inc({ reason: last.refusal });
+        if (last.refusal === "stops_server") {
+          const seconds = last.retryAfterSeconds ?? 60;
+          refused.add(model.deployId, account, body.bytes, seconds);
+          return broken(ranAttempt, 0, requestStopsServer(seconds));
+        }
         if (last.refusal === "busy") busySeconds = Math.min(busySeconds ?? 60, last.retryAfterSeconds ?? 1);
         break;
       case "unreachable":
@@ -119,21 +154,44 @@ export async function relay(
         deps.metrics.upstreamErrors.inc({ reason: last.kind });
         reportDelivered(deps, route, admission, trace, last.frames);
         if (last.kind === "timeout") {
-          return broken(ranAttempt, last.frames, new UpstreamTimeout({ cause: last.cause }));
+          return broken(ranAttempt, last.frames, upstreamTimeout({ cause: last.cause }));
         }
         deps.routes.sawFailure(route.hostId, route.instanceId);
-        if (end.hasForwardedData) {
+        // The request itself may crash its hosts: after two failures do not send it to a third.
+        if (hasBroken || end.hasForwardedData) {
           deps.metrics.aborts.inc({ by: "upstream" });
-          return broken(ranAttempt, last.frames, new UpstreamBroken({ cause: last.cause }));
+          return broken(ranAttempt, last.frames, upstreamBroken({ cause: last.cause }));
         }
+        hasBroken = true;
     }
   }
   return broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
 }
 
-/** Of the attempt that runs: the most that it may cost. */
+/** Only for text: tokens do not measure audio or images. */
+function overdueOf(deps: RelayDeps, route: Route, admission: Admission, trace: Trace, usage: UsageFigures | undefined) {
+  if (!usage || usage.output === 0 || usage.units) return {};
+  const { input: inputTokens, cachedInput: cachedInputTokens, output } = usage;
+  const { requestId, attempts, admittedAtMs } = trace;
+  const brokeAtMs = deps.unixMs();
+  // A hold keeps this until its record is durable: it must not refer to the request and its response.
+  const overdue = () => {
+    const count = countOf(deps, route, admission, { requestId, attempts, admittedAtMs }, output);
+    const lost = { ...count.lost, brokeAtMs, inputTokens, cachedInputTokens };
+    deps.delivered.report({ ...count, lost }, "overdue");
+  };
+  return { overdue };
+}
+
+/** Reports what the client received of the current attempt; without a usage record it is billed by this count. */
 function reportDelivered(deps: RelayDeps, route: Route, admission: Admission, trace: Trace, frames: number): void {
-  deps.delivered.report({
+  deps.delivered.report(countOf(deps, route, admission, trace, frames), "broken");
+}
+
+type TracedAttempt = Pick<Trace, "requestId" | "attempts" | "admittedAtMs">;
+
+function countOf(deps: RelayDeps, route: Route, admission: Admission, trace: TracedAttempt, frames: number) {
+  return {
     requestId: trace.requestId,
     attempt: trace.attempts,
     account: admission.account,
@@ -141,10 +199,10 @@ function reportDelivered(deps: RelayDeps, route: Route, admission: Admission, tr
     leaseIds: admission.hold.leaseIds,
     hold: nano(admission.hold.amount),
     lost: { ...lostAttempt(deps.replicaId, route, admission, trace), brokeAtMs: deps.unixMs() },
-  });
+  };
 }
 
-const lostAttempt = (replica: string, route: Route, admission: Admission, trace: Trace) => ({
+const lostAttempt = (replica: string, route: Route, admission: Admission, trace: TracedAttempt) => ({
   host: route.hostId,
   key: admission.key,
   replica: replica as ReplicaId,
@@ -187,12 +245,13 @@ function attempt(
       isStream: completion.stream,
       deadlines: deps.deadlines,
       limits: deps.limits,
+      terms: termsOf(admission, completion),
       end: (end) => {
         route.inFlight -= completion.n;
         resolve({ end, hasForwardedData: handler.hasForwardedData });
       },
     });
-    // As the agent's gate counts: a request with `n` takes n places.
+    // The agent counts a request with `n` completions as n permits.
     route.inFlight += completion.n;
     const path = `/i/${route.instanceId}${enginePathOf(completion)}`;
     const ticket = ticketFor(deps, route, admission, completion, trace);
@@ -200,12 +259,19 @@ function attempt(
   });
 }
 
+const termsOf = ({ inputTokensBound, maxTokens, units }: Admission, { n }: Completion): UsageTerms => ({
+  inputTokensBound,
+  maxTokens,
+  permits: n,
+  units,
+});
+
 function enginePathOf({ kind, task }: Completion): string {
   if (task) return task.enginePath;
   return kind === "chat" ? "/v1/chat/completions" : "/v1/completions";
 }
 
-/** Signed now that the instance is known, so that waiting does not use up its minute. */
+/** Called after the instance is chosen, so that time spent waiting does not count against the ticket's lifetime. */
 function ticketFor(
   deps: RelayDeps,
   route: Route,
@@ -217,10 +283,11 @@ function ticketFor(
     {
       requestId: trace.requestId,
       attempt: trace.attempts,
+      hostId: route.hostId,
       instanceId: route.instanceId,
       deployId: model.deployId,
       admittedAtMs: trace.admittedAtMs,
-      expiresAtMs: Math.min(deps.unixMs() + ticketMs, hold.expiresAtMs),
+      expiresAtMs: Math.min(deps.unixMs() + ticketMs, hold.expiresAtMs - clockToleranceMs),
       account,
       keyId: key,
       replicaId: deps.replicaId,
@@ -237,9 +304,10 @@ function ticketFor(
       priceVersion: model.priceVersion,
       ...(completion.failFast === true ? { failFast: true } : {}),
       ...(discountId === undefined ? {} : { discountId }),
-      ...(units === undefined ? {} : { units: { asked: units, rates: unitRateTexts(rates.units) } }),
+      ...(units === undefined ? {} : { units: { ...units, rates: unitRateTexts(rates.units) } }),
     },
     route.ticketKey,
+    deps.sealKey(),
   );
 }
 
@@ -259,15 +327,15 @@ function unitRateTexts(units: UnitRates | undefined): TicketUnits["rates"] {
   return [String(units.characters), String(units.audio), String(units.images), String(units.imageUnit)];
 }
 
-/** For one, its disk is full. */
+/** Shown when the agent cannot write usage records, for example because its disk is full. */
 const noRecords = "The model's host cannot record usage at the moment, so it takes no requests.";
 
 function noInstance({ model }: Admission, last: AttemptEnd | undefined, busySeconds: number | undefined): ServiceError {
-  // A busy instance can serve in a moment, whatever became of the others.
+  // A busy instance can serve soon, even if all others failed.
   if (busySeconds !== undefined) return new EngineOverloaded(busySeconds);
   switch (last?.kind) {
     case "broken":
-      return new UpstreamBroken({ cause: last.cause });
+      return upstreamBroken({ cause: last.cause });
     case "unreachable":
       return new InstancesUnreachable({ cause: last.cause });
     case "refused":

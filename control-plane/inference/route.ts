@@ -2,7 +2,7 @@ import type { Route } from "../fleet/routes.ts";
 import { hashText } from "./affinity.ts";
 
 /** How much fuller than the emptiest an instance may be, in shares of a batch, and still be taken for its cache. */
-const mostImbalance = 0.25;
+const maxImbalance = 0.25;
 
 /**
  * The least loaded of the ready instances that were not tried yet; undefined when none is left. With an `affinity` other than
@@ -25,7 +25,7 @@ export function pickRoute(ready: readonly Route[], tried: readonly Route[], affi
   if (!own || !least || own === least) return least;
   const isFull = own.inFlight >= own.maxBatchSize;
   const imbalance = own.inFlight / own.maxBatchSize - least.inFlight / least.maxBatchSize;
-  return isFull || imbalance > mostImbalance ? least : own;
+  return isFull || imbalance > maxImbalance ? least : own;
 }
 
 // By id: a refresh of the table may have made a new object for the same instance.

@@ -4,13 +4,20 @@ import { usageHeader } from "../../proto/usage.ts";
 import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstream-call.ts";
 
 const noHeaders: UpstreamHeaders = {};
+const nobody: UpstreamListener = {
+  onRequestStart() {},
+  onResponseStart() {},
+  onResponseData() {},
+  onResponseEnd() {},
+  onResponseError() {},
+};
 
 export class SharedCall implements UpstreamCall {
   isOver = false;
   readonly #frames: FrameSocket;
   readonly #stream: number;
-  readonly #listener: UpstreamListener;
-  readonly #left: () => void;
+  #listener: UpstreamListener;
+  #left: () => void;
   #isPaused = false;
   /** What came while paused. */
   #kept: { readonly kind: number; readonly payload: Buffer }[] = [];
@@ -86,8 +93,7 @@ export class SharedCall implements UpstreamCall {
 
   broke(error: Error): void {
     if (this.isOver) return;
-    this.#end();
-    this.#listener.onResponseError(this, error);
+    this.#end().onResponseError(this, error);
   }
 
   /** Told in quarters of the window: a frame per chunk would cost as much as the chunk. */
@@ -102,14 +108,19 @@ export class SharedCall implements UpstreamCall {
 
   #finish(trailers: UpstreamHeaders): void {
     if (this.isOver) return;
-    this.#end();
-    this.#listener.onResponseEnd(this, trailers);
+    this.#end().onResponseEnd(this, trailers);
   }
 
-  #end(): void {
+  /** Returns the listener, and refers to nothing of the request any more: see proto/slot-list.ts for what tables keep. */
+  #end(): UpstreamListener {
+    const listener = this.#listener;
+    const left = this.#left;
     this.isOver = true;
     this.#kept = [];
-    this.#left();
+    this.#listener = nobody;
+    this.#left = () => {};
+    left();
+    return listener;
   }
 }
 

@@ -2,7 +2,7 @@
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Duplex } from "node:stream";
-import { FrameSocket, frameKind, mostPayload, sharedPath, sharedProtocol, withFields } from "../../proto/frames.ts";
+import { FrameSocket, frameKind, maxPayload, sharedPath, sharedProtocol, withFields } from "../../proto/frames.ts";
 import { onceExpired, type PeerOptions } from "../../proto/peer-tls.ts";
 import { SharedCall } from "./shared-call.ts";
 import type { UpstreamListener, UpstreamRequest } from "./upstream-call.ts";
@@ -57,7 +57,7 @@ export function connectShared(
 }
 
 /** Bodies waiting for an agent that does not read; beyond it another instance is the better choice. */
-const mostWaitingBytes = 256 * 1024 * 1024;
+const maxWaitingBytes = 256 * 1024 * 1024;
 
 /** A request on its way out. */
 interface Outgoing {
@@ -124,7 +124,7 @@ function shareConnection(socket: Duplex, first: Buffer, life: SharedLife): Share
   function sendPiece(one: Outgoing): boolean {
     const { stream, call, request, listener } = one;
     const { body } = request;
-    const piece = body.subarray(one.sent, one.sent + mostPayload);
+    const piece = body.subarray(one.sent, one.sent + maxPayload);
     const isFirst = one.sent === 0;
     one.sent += piece.length;
     const isLast = one.sent === body.length;
@@ -149,7 +149,7 @@ function shareConnection(socket: Duplex, first: Buffer, life: SharedLife): Share
       if (lastStream === 0xffff_ffff) frames.close(new Error("the connection has no stream numbers left"));
       if (frames.isClosed)
         return listener.onResponseError(undefined, new Error("the connection to the agent was lost"));
-      if (waitingBytes + request.body.length > mostWaitingBytes)
+      if (waitingBytes + request.body.length > maxWaitingBytes)
         return listener.onResponseError(undefined, new Error("too much is waiting for this agent"));
       const stream = ++lastStream;
       const call = new SharedCall(frames, stream, listener, () => {

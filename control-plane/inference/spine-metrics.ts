@@ -37,7 +37,7 @@ export function createSpineMetrics(registry: Registry): SpineMetrics {
       registers,
     }),
     refused(error) {
-      if (error instanceof RateLimited) limited.inc({ kind: error.kind });
+      if (error instanceof RateLimited) limited.inc({ kind: error.params.limit });
       else if (error instanceof InsufficientFunds) limited.inc({ kind: "budget" });
     },
   };

@@ -1,13 +1,22 @@
-// Where jobs are kept: BullMQ's PostgreSQL backend in a schema of its own, or Redis. A lost job costs nothing: whatever it
-// must do also stands in a table, and schedules are made anew when they are missing.
-import { createPostgresBackend, PostgresConnection, Queue, Worker, type WorkerOptions, withBackend } from "bullmq";
+// Storage of jobs: BullMQ's PostgreSQL backend in its own schema, or Redis. A lost job costs nothing: everything it must do
+// is also in a table, and missing schedules are recreated.
+import { EventEmitter } from "node:events";
+import {
+  type createPostgresBackend,
+  PostgresConnection,
+  PostgresQueueBackend,
+  Queue,
+  Worker,
+  type WorkerOptions,
+  withBackend,
+} from "bullmq";
 
 export type JobsAddress = { readonly databaseUrl: string } | { readonly redisUrl: string };
 
 export type Work = (job: { readonly name: string; readonly data: unknown }) => Promise<void>;
 
-/** How a worker of one queue works, in BullMQ's words. */
-export type WorkerWishes = Pick<
+/** Options of one queue's worker, in BullMQ's terms. */
+export type QueueWorkerOptions = Pick<
   WorkerOptions,
   | "concurrency"
   | "drainDelay"
@@ -19,13 +28,13 @@ export type WorkerWishes = Pick<
   | "stalledInterval"
 >;
 
-/** A server that is away is asked again so soon, also after a long outage. */
+/** Retry interval for an unavailable server, also after a long outage. */
 const redisRetryMs = 1_000;
 const schema = "stoker_jobs";
 const connectTimeoutMs = 2_000;
-/** Of BullMQ's own changes to its tables, and of waiting for another control plane's. */
+/** Limit for BullMQ's own migrations, including the wait for another control plane's. */
 const migrationTimeoutMs = 60_000;
-/** Two for commands; a worker listens on one more of its own. */
+/** Two for commands; a worker listens on one more connection. */
 const maxConnections = 2;
 
 interface Client {
@@ -34,46 +43,46 @@ interface Client {
   close(): Promise<void>;
 }
 
-/** What is used of a connection to PostgreSQL. */
+/** The used part of a PostgreSQL connection. */
 interface Connected {
   on(event: "error", listener: () => void): unknown;
   end(): Promise<void>;
 }
 
-/** What is used of BullMQ, the same over either store. */
+/** The used part of BullMQ, the same over either store. */
 export interface Backend {
   readonly queue: Client & Pick<Queue, "addBulk" | "getJobCounts" | "getJobScheduler" | "upsertJobScheduler">;
   readonly worker: Client & Pick<Worker, "run">;
 }
 
 /**
- * BullMQ takes every listener off the connection it listens on before it ends it, and what a dying server says in between
- * would then end this process: one listener stays.
+ * BullMQ removes every listener from the client it listens on before it ends that client. An error that PostgreSQL sends in
+ * between would end this process, so an `error` listener is added again.
  */
-const createListeningBackend: typeof createPostgresBackend = (...given) => {
-  const backend = createPostgresBackend(...given);
-  const { connection } = backend;
-  const establish = connection.getListenClient.bind(connection);
-  const seen = new WeakSet<object>();
-  connection.getListenClient = async () => {
-    const client = await establish();
-    if (seen.has(client)) return client;
-    seen.add(client);
-    const forget = client.removeAllListeners.bind(client);
-    client.removeAllListeners = (...event) => {
-      forget(...event);
-      return client.on("error", () => {});
-    };
-    return client;
-  };
-  return backend;
-};
+export class ListeningConnection extends PostgresConnection {
+  readonly #guarded = new WeakSet<object>();
 
-const Postgres = withBackend(createListeningBackend);
+  override async getListenClient() {
+    const client = await super.getListenClient();
+    if (client instanceof EventEmitter && !this.#guarded.has(client)) {
+      this.#guarded.add(client);
+      // In a microtask: removeAllListeners() also removes listeners added while it runs.
+      client.on("removeListener", (event) => {
+        if (event === "error") queueMicrotask(() => client.on("error", () => {}));
+      });
+    }
+    return client;
+  }
+}
+
+const createBackend: typeof createPostgresBackend = (queueName, options) =>
+  new PostgresQueueBackend(new ListeningConnection(options.connection), queueName, options);
+
+const Postgres = withBackend(createBackend);
 
 /**
- * Brings the tables of a queue in PostgreSQL to BullMQ's version of them, over a connection of its own: it takes longer than any
- * other statement may. Broken off by `signal`.
+ * Migrates a queue's tables in PostgreSQL to BullMQ's version, over its own connection because it may take longer than any
+ * other statement. Aborted by `signal`.
  */
 export async function makeTables(address: JobsAddress, signal: AbortSignal): Promise<void> {
   if ("redisUrl" in address) return;
@@ -87,7 +96,7 @@ export async function makeTables(address: JobsAddress, signal: AbortSignal): Pro
     keepAlive: true,
     statement_timeout: migrationTimeoutMs,
     query_timeout: migrationTimeoutMs + 1_000,
-    // A control plane that vanished meanwhile would keep the lock that the others wait for.
+    // A control plane that died during the migration would otherwise keep the lock.
     idle_in_transaction_session_timeout: 10_000,
     onConnect(client: Connected) {
       client.on("error", () => {});
@@ -97,24 +106,24 @@ export async function makeTables(address: JobsAddress, signal: AbortSignal): Pro
   try {
     await connection.waitUntilReady();
   } finally {
-    // Not waited for: a server that vanished does not say goodbye.
+    // Not awaited: a server that vanished does not close the connection.
     end.abort();
     void connection.close().catch(() => {});
   }
 }
 
 /**
- * Opens connections; nothing is worked on before `worker.run()`. The tables must have been made. Throws when the address cannot
- * be understood. `answerMs`: PostgreSQL must have done a statement by then.
+ * Opens connections; no job runs before `worker.run()`. The tables must exist. Throws when the address is invalid.
+ * `answerMs`: limit of a PostgreSQL statement.
  */
 export function openBackend(
   address: JobsAddress,
   queueName: string,
   work: Work,
-  wishes: WorkerWishes,
+  options: QueueWorkerOptions,
   answerMs: number,
 ): Backend {
-  const worker = { ...wishes, autorun: false };
+  const worker = { ...options, autorun: false };
   if ("redisUrl" in address) {
     const connection = { url: address.redisUrl, maxRetriesPerRequest: null, retryStrategy: () => redisRetryMs };
     return {
@@ -130,9 +139,9 @@ export function openBackend(
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     statement_timeout: answerMs,
-    // A server that vanished without a word would otherwise be waited for until TCP gives up: the connection is given up instead.
+    // Close the connection to a server that vanished instead of waiting for TCP to give up.
     query_timeout: answerMs * 1.2,
-    // A connection that breaks between two statements of a transaction: the next one fails, and nothing else.
+    // When a connection breaks between two statements of a transaction, only the next statement fails.
     onConnect: (client: Connected) => void client.on("error", () => {}),
   };
   return {

@@ -1,6 +1,6 @@
-// Jobs of batches: one per batch and run, by id alone, and one more when its rank changed. A run may last for a day; its job is
-// kept by BullMQ's renewed lock, and given to another worker where this one died. That one finds the batch's row held or not,
-// which decides.
+// Jobs of batches: one per batch and run, by id alone, and one more when its rank changed. A run may last a day; BullMQ's
+// renewed lock holds its job, and another worker gets the job when this one dies. Whether the batch's row is held decides
+// what that worker does.
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { BatchQueue, DueBatch } from "../batches/queue.ts";
@@ -9,20 +9,20 @@ import { createStandingQueue, type StandingQueue, within } from "./standing-queu
 
 const name = "stoker-batches";
 const addLimitMs = 5_000;
-/** Renewed at the half of it. */
+/** Renewed at half of this. */
 const lockMs = 30_000;
 const stalledEveryMs = 15_000;
-/** Until a store that refused the connection is asked for jobs again. */
+/** Pause before a store that refused the connection is asked for jobs again. */
 const retryMs = 2_000;
-/** A job that broke down with its worker is never given up: its batch's row counts how often that was. */
-const mostStalled = 1_000_000;
+/** A job whose worker died is never given up: its batch's row counts how often that happened. */
+const maxStalled = 1_000_000;
 
 export function createBatchQueue(deps: {
   readonly address: JobsAddress;
-  /** At a time, by this control plane. */
-  readonly mostBatches: number;
+  /** Maximum concurrent batches of this control plane. */
+  readonly maxBatches: number;
   readonly lookEveryMs?: number;
-  /** A store that has not answered by then is away. */
+  /** A store that does not respond within this time is unavailable. */
   readonly answerMs?: number;
   readonly log: Logger;
   readonly registry: Registry;
@@ -36,11 +36,11 @@ export function createBatchQueue(deps: {
         ...deps,
         name,
         work: ({ data }) => work((data as Pick<DueBatch, "id">).id),
-        wishes: {
-          concurrency: deps.mostBatches,
+        options: {
+          concurrency: deps.maxBatches,
           lockDuration: lockMs,
           stalledInterval: stalledEveryMs,
-          maxStalledCount: mostStalled,
+          maxStalledCount: maxStalled,
           runRetryDelay: retryMs,
         },
         look: async () => reached(),
@@ -55,15 +55,15 @@ export function createBatchQueue(deps: {
       const jobs = due.map(({ id, run, rank }) => ({
         name: "run",
         data: { id },
-        // Finished jobs go at once: what became of a batch stands in its row, and the id must be free again. A job keeps the
-        // priority it was added with: another rank is another job, and of a run's jobs the first finds the row.
+        // Finished jobs are removed at once: the batch's row holds the result, and the id must be free again. A job keeps
+        // the priority it was added with, so another rank is another job; of a run's jobs the first claims the row.
         opts: { jobId: `${id}-${run}-${rank}`, priority: rank, removeOnComplete: true, removeOnFail: true },
       }));
-      // Commands to a store that is away wait in the client: never more than once.
+      // Commands wait in the client while the store is unavailable: at most one at a time.
       adding ??= queue.addBulk(jobs).finally(() => {
         adding = undefined;
       });
-      if (!(await within(addLimitMs, adding))) throw new Error("the job queue does not answer");
+      if (!(await within(addLimitMs, adding))) throw new Error("job queue does not respond");
     },
 
     stop: async () => standing?.stop(),

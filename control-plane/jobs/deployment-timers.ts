@@ -1,5 +1,5 @@
-// Timers of deployments as delayed jobs of BullMQ: one for a deployment and a time, and one series of retries for a step that
-// could not be done. A job carries the deployment's id and nothing else. None exists for what is at rest.
+// Timers of deployments as delayed BullMQ jobs: one per deployment and time, and one series of retries for a failed step. A
+// job carries only the deployment's id. Idle deployments have none.
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { Timer, Timers } from "../deployments/timers.ts";
@@ -8,21 +8,21 @@ import { createStandingQueue, type StandingQueue } from "./standing-queue.ts";
 import { timerJob } from "./timer-job.ts";
 
 const name = "stoker-deployments";
-/** A controller looks at one deployment at a time: another job is for another control plane, if there is one. */
-const mostAtOnce = 1;
-/** Until a store that refused the connection is asked for jobs again. */
+/** A controller processes one deployment at a time; other jobs go to other control planes. */
+const maxConcurrent = 1;
+/** Pause before a store that refused the connection is asked for jobs again. */
 const retryMs = 2_000;
-/** New jobs announce themselves: an idle worker asks by itself so seldom. */
+/** Poll interval of an idle worker; new jobs are announced. */
 const idleSeconds = 30;
-/** Timers that wait to be written. What is dropped the next look finds again. */
-const mostKept = 1_000;
-/** Older ones were done by a look meanwhile. */
+/** Timers waiting to be written. The next poll finds dropped ones again. */
+const maxKept = 1_000;
+/** A poll has handled older ones already. */
 const staleMs = 10_000;
 
 export function createDeploymentTimers(deps: {
   readonly address: JobsAddress;
   readonly lookEveryMs?: number;
-  /** A store that has not answered by then is away. */
+  /** A store that does not respond within this time is unavailable. */
   readonly answerMs?: number;
   readonly log: Logger;
   readonly registry: Registry;
@@ -33,7 +33,7 @@ export function createDeploymentTimers(deps: {
   let isStopped = false;
   let kept: Timer[] = [];
 
-  /** Commands to a store that is away wait in the client: never more than one of them. */
+  /** Commands wait in the client while the store is unavailable: at most one at a time. */
   function send(): void {
     const queue = standing?.queue();
     if (!queue || isAdding || isStopped) return;
@@ -48,7 +48,7 @@ export function createDeploymentTimers(deps: {
       .then(
         () => true,
         (error) => {
-          log.debug({ err: error, timers: jobs.length }, "timers could not be written; the next look does without");
+          log.debug({ err: error, timers: jobs.length }, "could not write timers; the next poll replaces them");
           return false;
         },
       )
@@ -68,21 +68,18 @@ export function createDeploymentTimers(deps: {
           try {
             await wake(id);
           } catch (error) {
-            log.info(
-              { err: error, deployment: id, kind },
-              "a step of a deployment could not be done; it is tried again",
-            );
+            log.info({ err: error, deployment: id, kind }, "deployment step failed; will retry");
             throw error;
           }
         },
-        wishes: { concurrency: mostAtOnce, runRetryDelay: retryMs, drainDelay: idleSeconds },
+        options: { concurrency: maxConcurrent, runRetryDelay: retryMs, drainDelay: idleSeconds },
         look: async () => send(),
         lookEveryMs: deps.lookEveryMs ?? 15_000,
       });
       standing.start();
     },
     add(timers) {
-      kept.push(...timers.slice(0, Math.max(0, mostKept - kept.length)));
+      kept.push(...timers.slice(0, Math.max(0, maxKept - kept.length)));
       send();
     },
     async stop() {

@@ -1,5 +1,5 @@
-// Work that returns every so often and that one control plane of several does at a time, as a rule. The queue promises at
-// least once: each job must bear being run twice and by two at once.
+// Periodic work, normally done by one control plane at a time. The queue delivers at least once: each job must tolerate
+// repeated and concurrent runs.
 import type { Logger } from "pino";
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { Backend, JobsAddress } from "./backend.ts";
@@ -19,9 +19,9 @@ export function createRepeatedJobs(deps: {
   readonly log: Logger;
   readonly registry: Registry;
   readonly keepFinishedMs: number;
-  /** How often the schedules are looked for: they may have been wiped with the queue. */
+  /** How often missing schedules are recreated: they may have been wiped with the queue. */
   readonly lookEveryMs?: number;
-  /** A store that has not answered by then is away. */
+  /** A store that does not respond within this time is unavailable. */
   readonly answerMs?: number;
 }): RepeatedJobs {
   const { jobs, log } = deps;
@@ -31,7 +31,7 @@ export function createRepeatedJobs(deps: {
 
   async function work({ name }: { readonly name: string }): Promise<void> {
     const job = byName.get(name);
-    // Another version's job: its own control planes do it.
+    // A job of another version: control planes of that version run it.
     if (!job) return;
     const beganMs = performance.now();
     try {
@@ -41,12 +41,12 @@ export function createRepeatedJobs(deps: {
       log.debug({ job: name, ms: Math.round(performance.now() - beganMs) }, "job done");
     } catch (error) {
       metrics.runs.inc({ job: name, outcome: "failed" });
-      log.warn({ err: error, job: name }, "a job failed; its next turn tries again");
+      log.warn({ err: error, job: name }, "job failed; will retry at its next run");
       throw error;
     }
   }
 
-  /** Makes the schedules that are missing or differ: one that stands keeps its next time. */
+  /** Creates schedules that are missing or differ; an existing one keeps its next time. */
   async function schedule(queue: Backend["queue"]): Promise<void> {
     for (const { name, everyMs } of jobs) {
       const known = await queue.getJobScheduler(name);
@@ -61,7 +61,7 @@ export function createRepeatedJobs(deps: {
     ...deps,
     name: "stoker",
     work,
-    wishes: { concurrency: 2, removeOnComplete: keep, removeOnFail: keep },
+    options: { concurrency: 2, removeOnComplete: keep, removeOnFail: keep },
     look: schedule,
     lookEveryMs: deps.lookEveryMs ?? 60_000,
   });

@@ -1,34 +1,41 @@
-// A queue that is there whenever its store is: opened in the background, looked at every so often, closed within bounds.
+// A queue that is available whenever its store is: opened in the background, checked periodically, closed within bounds.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
-import { type Backend, type JobsAddress, makeTables, openBackend, type Work, type WorkerWishes } from "./backend.ts";
+import {
+  type Backend,
+  type JobsAddress,
+  makeTables,
+  openBackend,
+  type QueueWorkerOptions,
+  type Work,
+} from "./backend.ts";
 
 export interface StandingQueue {
-  /** In the background: a store that cannot be reached is tried again, and holds nothing else up. */
+  /** Opens in the background: an unreachable store is retried and delays nothing else. */
   start(): void;
-  /** Bounded, also when the store is away. What runs is waited for that long. */
+  /** Bounded, also while the store is unavailable. Waits that long for running jobs. */
   stop(): Promise<void>;
-  /** Undefined before its store was reached for the first time. */
+  /** Undefined before its store was first reached. */
   queue(): Backend["queue"] | undefined;
 }
 
 const stopLimitMs = 5_000;
 const retryMs = 5_000;
-/** As long as any other statement may take. */
+/** The same as for any other statement. */
 const defaultAnswerMs = 5_000;
-/** Of the queue's own words for them. */
+/** BullMQ's names. */
 const states = ["waiting", "prioritized", "delayed", "active", "failed", "completed"] as const;
 
 export function createStandingQueue(deps: {
   readonly address: JobsAddress;
   readonly name: string;
   readonly work: Work;
-  readonly wishes: WorkerWishes;
-  /** As soon as it is open, and again every `lookEveryMs`. */
+  readonly options: QueueWorkerOptions;
+  /** Called once the queue is open, and every `lookEveryMs`. */
   readonly look: (queue: Backend["queue"]) => Promise<void>;
   readonly lookEveryMs: number;
-  /** A store that has not answered by then is away. */
+  /** A store that does not respond within this time is unavailable. */
   readonly answerMs?: number;
   readonly log: Logger;
   readonly registry: Registry;
@@ -40,27 +47,27 @@ export function createStandingQueue(deps: {
   let loop: Promise<void> | undefined;
   let looking: Promise<void> | undefined;
   let areTablesMade = false;
-  let isAway = false;
+  let isUnavailable = false;
 
   const away = (error: unknown): void => {
     if (isOfOneJob(error)) {
-      // Said again at each renewal, for as long as it runs.
+      // Repeated at each renewal while the job runs.
       log.debug({ err: error, queue: name }, "a job was lost with the queue");
       return;
     }
-    if (!isAway && !stopping.signal.aborted)
-      log.warn({ err: error, queue: name }, "the job queue cannot be reached; it is tried again");
-    isAway = true;
+    if (!isUnavailable && !stopping.signal.aborted)
+      log.warn({ err: error, queue: name }, "job queue unavailable; will retry");
+    isUnavailable = true;
   };
 
   async function open(): Promise<Backend> {
-    const fresh = openBackend(deps.address, name, deps.work, deps.wishes, answerMs);
-    // A client whose first contact failed keeps the failure: it is closed and another one made.
+    const fresh = openBackend(deps.address, name, deps.work, deps.options, answerMs);
+    // A client whose first connection failed keeps that failure: close it and create another.
     fresh.queue.on("error", away);
     fresh.worker.on("error", away);
     try {
       await Promise.all([fresh.queue.waitUntilReady(), fresh.worker.waitUntilReady()]);
-      // Whoever stopped the queue waited for this in bounded time only.
+      // The caller of stop() waited for this only for a bounded time.
       stopping.signal.throwIfAborted();
       void fresh.worker.run().catch(away);
       return fresh;
@@ -83,19 +90,19 @@ export function createStandingQueue(deps: {
         if (!areTablesMade) await makeTables(deps.address, stopping.signal);
         areTablesMade = true;
         backend ??= await open();
-        // Commands to a store that is away may wait in the client: never more than once.
+        // Commands wait in the client while the store is unavailable: at most one at a time.
         looking ??= look(backend.queue).finally(() => {
           looking = undefined;
         });
-        if (!(await within(2 * answerMs, looking))) throw new Error("the job queue does not answer");
-        if (isAway) log.info({ queue: name }, "the job queue is reached again");
-        isAway = false;
+        if (!(await within(2 * answerMs, looking))) throw new Error("job queue does not respond");
+        if (isUnavailable) log.info({ queue: name }, "job queue reachable again");
+        isUnavailable = false;
       } catch (error) {
         away(error);
-        // What is not known is not shown: old figures would be taken for those of now.
+        // Remove unknown figures: stale ones would be taken for current ones.
         for (const state of states) counts.remove({ queue: name, state });
         pauseMs = Math.min(pauseMs, retryMs);
-        // What runs goes on under the worker that began it, which must not get a second one beside it.
+        // Running jobs stay with the worker that started them; it must not get a second worker beside it.
         if (!backend || isUnmade(error)) areTablesMade = false;
       }
       await wait(pauseMs, undefined, { signal: stopping.signal }).catch(() => {});
@@ -125,7 +132,7 @@ async function close({ worker, queue }: Backend): Promise<void> {
   await within(stopLimitMs, Promise.allSettled([worker.close(), queue.close()]));
 }
 
-/** False: it was not done by then, and is left to itself. */
+/** Returns false when the work was not done in time; it continues on its own. */
 export async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
   const timer = new AbortController();
   const late = wait(limitMs, false, { signal: timer.signal }).catch(() => false);
@@ -136,25 +143,25 @@ export async function within(limitMs: number, work: Promise<unknown>): Promise<b
   }
 }
 
-/** The queue answers, and does not know this job any more or knows another holder: it was wiped, or its lock ran out. */
+/** True when the queue responds but no longer knows this job or knows another holder: it was wiped, or the lock expired. */
 const isOfOneJob = (error: unknown): boolean =>
   error instanceof Error &&
   /^(could not renew lock for job|(missing (key|lock)|lock mismatch) for job|job \S+ is not in the)/i.test(
     error.message,
   );
 
-/** PostgreSQL does not know the queue's tables or functions any more: they are made anew. */
+/** True when PostgreSQL lacks the queue's tables or functions: they must be recreated. */
 const isUnmade = (error: unknown): boolean =>
   error instanceof Error && "code" in error && ["3F000", "42P01", "42883"].includes(String(error.code));
 
-/** Under BullMQ's own name, for all queues of this process. */
+/** Registered under BullMQ's own name, for all queues of this process. */
 function jobCounts(registry: Registry): Gauge<"queue" | "state"> {
   const name = "bullmq_job_count";
   const known = registry.getSingleMetric(name);
   if (known) return known as Gauge<"queue" | "state">;
   return new Gauge({
     name,
-    help: "Jobs of a queue by state, as last looked at; absent while the queue is away",
+    help: "Jobs of a queue by state, at the last poll; absent while the queue is unavailable",
     labelNames: ["queue", "state"] as const,
     registers: [registry],
   });

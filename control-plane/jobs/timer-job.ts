@@ -1,16 +1,16 @@
-// A timer of a deployment as a job. Its id says what it stands for, so that several control planes that look at the same rows
-// add one job.
+// A timer of a deployment as a job. Its id is derived from the timer, so that control planes that read the same rows add one
+// job.
 import type { Timer } from "../deployments/timers.ts";
 
-/** Times are rounded up to it: looks that see one time differ by their clocks. */
+/** Rounds times up, because the clocks of control planes differ slightly. */
 const roundMs = 250;
-/** After the time itself, so that who is woken finds that it has passed. */
+/** Delay after the due time, so that the woken controller sees it has passed. */
 const graceMs = 20;
-/** A step that cannot be done is tried for half of this; so often at most such a series begins anew. */
+/** Retries of a failed step last half of this; a new series may start once per this period. */
 const seriesMs = 60_000;
 const tries = 8;
 const firstPauseMs = 250;
-/** What was given up can be seen so long. */
+/** How long failed jobs stay visible. */
 const keepFailed = { age: 3_600, count: 1_000 };
 
 export function timerJob({ id, kind, atMs }: Timer, nowMs: number) {

@@ -1,12 +1,12 @@
-import { NoPaymentEvents, type PaymentProvider } from "../billing/payments.ts";
+import { noPaymentEvents, type PaymentProvider } from "../billing/payments.ts";
 
-/** The operator takes the money outside of Stoker and credits it: charges become requests in the operator's list. */
+/** The operator collects the money outside of Stoker and credits it: charges become requests in the operator's list. */
 export function createManualPayments(): PaymentProvider {
   return {
     name: "manual",
     leastCents: 1,
     openCustomer: () => Promise.resolve(null),
-    // The console's own billing page, which is where the caller of this came from.
+    // The console's billing page, where the caller came from.
     portal: (_customer, returnUrl) => Promise.resolve(returnUrl),
     checkout: () => Promise.resolve(null),
     onFile: () => Promise.resolve({ hasPaymentMethod: false, hasBillingAddress: false }),
@@ -14,7 +14,7 @@ export function createManualPayments(): PaymentProvider {
     outcomeOf: () => Promise.resolve({ kind: "requested" }),
     find: () => Promise.resolve({ kind: "requested" }),
     readEvent() {
-      throw new NoPaymentEvents();
+      throw noPaymentEvents();
     },
   };
 }

@@ -1,12 +1,12 @@
-// What an event of Stripe means for us. Pure.
+// Translates Stripe events into payment news. Pure.
 import type { Stripe } from "stripe";
 import type { AccountId } from "../../proto/ids.ts";
 import type { PaymentNews } from "../billing/payments.ts";
 
-/** Undefined: nothing that concerns us, such as payments that were not made for a Stoker account. */
+/** Undefined for irrelevant events, such as payments for another product. */
 export function readNews(event: Stripe.Event): PaymentNews | undefined {
   switch (event.type) {
-    // A payment by a checkout page is told by this event too: one place credits, under the payment's id.
+    // Checkout pages cause this event too: credit in one place, under the payment's id.
     case "payment_intent.succeeded": {
       const intent = event.data.object;
       const account = accountOf(intent.metadata);
@@ -18,7 +18,7 @@ export function readNews(event: Stripe.Event): PaymentNews | undefined {
       const intent = event.data.object;
       const account = accountOf(intent.metadata);
       const chargeId = intent.metadata["stoker_charge"];
-      // A card refused on the checkout page is the customer's to try again.
+      // After a refused card on the checkout page the customer can try again there.
       if (account === undefined || chargeId === undefined) return undefined;
       return { kind: "declined", account, chargeId, why: intent.last_payment_error?.code ?? "declined" };
     }

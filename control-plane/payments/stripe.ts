@@ -1,21 +1,26 @@
-// Stripe by its own library. Nothing about cards reaches Stoker: people enter them on Stripe's pages, and what is taken
-// comes back as signed events.
+// Stripe through its own library. Card data never reaches Stoker: people enter it on Stripe's pages, and the result returns
+// as signed events.
 import { Stripe } from "stripe";
-import { BadPaymentEvent, type ChargeOutcome, type PaymentProvider, PaymentProviderAway } from "../billing/payments.ts";
+import {
+  badPaymentEvent,
+  type ChargeOutcome,
+  type PaymentProvider,
+  paymentProviderUnavailable,
+} from "../billing/payments.ts";
 import { readNews } from "./stripe-events.ts";
 
 export interface StripeSettings {
   readonly secretKey: string;
   readonly webhookSecret: string;
-  /** Another address than Stripe's own, for tests. */
+  /** Alternative to Stripe's address, for tests. */
   readonly apiBase: string | undefined;
 }
 
 const timeoutMs = 20_000;
-/** Between Stripe's clock and the database's. */
+/** Maximum difference between Stripe's clock and the database's. */
 const clocksApartMs = 3_600_000;
 
-/** Stripe's least charge in USD: https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts */
+/** Stripe's minimum charge in USD: https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts */
 const leastCents = 50;
 
 export function createStripePayments(settings: StripeSettings): PaymentProvider {
@@ -41,7 +46,7 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
       asking(async () => {
         const customer = await stripe.customers.create(
           { ...(email === "" ? {} : { email }), metadata: { stoker_account: account } },
-          // Two first visits at once make one customer.
+          // Two concurrent first visits create one customer.
           { idempotencyKey: `customer/${account}` },
         );
         return customer.id;
@@ -63,7 +68,7 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
           line_items: [
             { quantity: 1, price_data: { currency: "usd", unit_amount: amountCents, product_data: { name: "Funds" } } },
           ],
-          // The card is kept for top-ups.
+          // Keep the card for top-ups.
           payment_intent_data: { setup_future_usage: "off_session", metadata: { stoker_account: account } },
           metadata: { stoker_account: account },
           success_url: returnUrl,
@@ -113,7 +118,7 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
     find: ({ customer, chargeId, orderedAtMs }) =>
       asking(async () => {
         if (customer === null) return undefined;
-        // A list, not a search: searching lags behind and is not offered everywhere.
+        // List instead of search: search lags behind and is not available everywhere.
         const since = Math.floor((orderedAtMs - clocksApartMs) / 1000);
         for await (const intent of stripe.paymentIntents.list({ customer, created: { gte: since }, limit: 100 }))
           if (intent.metadata["stoker_charge"] === chargeId) return outcomeOf(intent);
@@ -125,7 +130,7 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
       try {
         event = stripe.webhooks.constructEvent(body, signature, settings.webhookSecret);
       } catch (cause) {
-        throw new BadPaymentEvent(cause);
+        throw badPaymentEvent(cause);
       }
       return { id: event.id, kind: event.type, news: readNews(event) };
     },
@@ -142,6 +147,6 @@ async function asking<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw new PaymentProviderAway(error);
+    throw paymentProviderUnavailable(error);
   }
 }

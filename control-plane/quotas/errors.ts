@@ -1,24 +1,34 @@
-import { ServiceError } from "../service-error.ts";
+import {
+  badRequest,
+  conflict,
+  type ErrorFacts,
+  type ErrorParams,
+  forbidden,
+  invalid,
+  notFound,
+  rateLimited,
+  ServiceError,
+} from "../service-error.ts";
 
 const askForMore = "or ask for a higher limit with POST /v1/me/rate_limit/request";
 
-/** The account uses one model more than its limit allows. */
-export class RateLimited extends ServiceError {
-  readonly code = "rate_limit_exceeded";
-  readonly kind: "concurrency" | "tpm";
-
-  constructor(kind: RateLimited["kind"], message: string, retryAfterSeconds: number) {
-    super(`Rate limited: ${message}`, { retryAfterSeconds });
-    this.kind = kind;
+/** The account is at its concurrency or token limit for a model. */
+export class RateLimited extends ServiceError<ErrorParams & { readonly limit: "concurrency" | "tpm" }> {
+  constructor(limit: "concurrency" | "tpm", message: string, retryAfterSeconds: number) {
+    super("rate_limited", "rate_limit_exceeded", `Rate limited: ${message}`, { retryAfterSeconds, params: { limit } });
   }
 
   static byConcurrency(limit: number): RateLimited {
-    const what = `${limit} requests of your account to this model run at once, as many as it may`;
-    return new RateLimited("concurrency", `${what}. Send this one again when another has ended, ${askForMore}.`, 1);
+    const what = `your account can have at most ${limit} concurrent requests to this model`;
+    return new RateLimited(
+      "concurrency",
+      `${what}. Send this one again when another one has finished, ${askForMore}.`,
+      1,
+    );
   }
 
   static byTokens(limit: number, retryAfterSeconds: number): RateLimited {
-    const what = `your account has used its ${limit} tokens per minute of this model`;
+    const what = `your account can use at most ${limit} tokens per minute of this model`;
     return new RateLimited(
       "tpm",
       `${what}. Send it again in ${retryAfterSeconds} s, ${askForMore}.`,
@@ -27,103 +37,69 @@ export class RateLimited extends ServiceError {
   }
 }
 
-/** A deployment would take more GPUs of a type than the account may use. */
+/** A deployment would exceed the account's GPU limit for a type. */
 export class GpuLimitReached extends ServiceError {
-  readonly code = "gpu_limit_reached";
   constructor(gpu: string, wanted: number, used: number, limit: number) {
     super(
-      `This needs ${wanted} ${gpu} at most (num_gpus times max_instances), and ${used} of your limit of ${limit} are taken by ` +
-        "your other deployments. Ask for less, delete or stop one of them, or ask for a higher limit with " +
+      "invalid",
+      "gpu_limit_reached",
+      `This needs up to ${wanted} ${gpu} (num_gpus times max_instances), and your other deployments use ${used} of your limit of ${limit}. ` +
+        "Request fewer, delete or stop a deployment, or request a higher limit with " +
         "POST /v1/me/gpu_pool/request.",
       { param: "gpu" },
     );
   }
 }
 
-/** A change of the GPU pool that makes no sense, or none at all. */
+/** A request for a GPU pool that is invalid or changes nothing. */
 export class GpuRequestRefused extends ServiceError {
-  readonly code = "invalid_request";
-}
-
-/** The same of one type's limit, where the contract has no 400. */
-export class GpuLimitRefused extends ServiceError {
-  readonly code = "invalid_request";
-  constructor(cause: GpuRequestRefused) {
-    super(cause.message, { param: "requested_limit" });
+  constructor(message: string, facts: ErrorFacts = {}) {
+    super("bad_request", "invalid_request", message, facts);
   }
 }
 
-/** Somebody filed, amended or ended the open request meanwhile. */
-export class GpuRequestConflict extends ServiceError {
-  readonly code = "request_conflict";
-  constructor(openId: string | undefined) {
-    super(
-      openId === undefined
-        ? "No GPU request is open, so none can be amended. Send expected_request_id null to file one."
-        : `The request ${openId} is open: send its id as expected_request_id to replace what it asks for.`,
-      { param: "expected_request_id" },
-    );
-  }
-}
+/** The same for one type's limit, where the contract has no 400. */
+export const gpuLimitRefused = (cause: GpuRequestRefused) =>
+  invalid("invalid_request", cause.message, { param: "requested_limit" });
 
-export class LimitRequestNotFound extends ServiceError {
-  readonly code = "request_not_found";
-  constructor() {
-    super("There is no such request.");
-  }
-}
+/** The open request was filed, amended or closed by someone else. */
+export const gpuRequestConflict = (openId: string | undefined) =>
+  conflict(
+    "request_conflict",
+    openId === undefined
+      ? "No GPU request is open, so none can be amended. Send expected_request_id null to file one."
+      : `Request ${openId} is open. Send its id as expected_request_id to amend it.`,
+    { param: "expected_request_id" },
+  );
 
-export class LimitRequestDecided extends ServiceError {
-  readonly code = "request_decided";
-  constructor() {
-    super("The request is no longer open: it was decided or withdrawn.");
-  }
-}
+export const limitRequestNotFound = () => notFound("request_not_found", "Request not found.");
 
-/** An operator decided on something else than what is asked for now. */
-export class LimitRequestMoved extends ServiceError {
-  readonly code = "request_conflict";
-  constructor() {
-    super("The request was amended since you read it. Look at it again before you decide.");
-  }
-}
+export const limitRequestDecided = () =>
+  conflict("request_decided", "The request is no longer open: it was decided or withdrawn.");
 
-export class RateRequestRefused extends ServiceError {
-  readonly code = "invalid_request";
-  constructor(concurrent: number, tokensPerMinute: number) {
-    super(
-      `What is asked for is not above your limits of ${concurrent} requests at once and ${tokensPerMinute} tokens per minute.`,
-      { param: "rate_limit" },
-    );
-  }
-}
+/** The request was amended after the operator read it. */
+export const limitRequestMoved = () =>
+  conflict("request_conflict", "The request was amended since you read it. Read it again before you decide.");
 
-export class RateRequestOpen extends ServiceError {
-  readonly code = "request_open";
-  constructor() {
-    super("A request for higher rate limits is open already. Your operator decides it before you can file another.", {
-      retryAfterSeconds: 3_600,
-    });
-  }
-}
+export const rateRequestRefused = (concurrent: number, tokensPerMinute: number) =>
+  badRequest(
+    "invalid_request",
+    `The requested limits must be above your limits of ${concurrent} concurrent requests and ${tokensPerMinute} tokens per minute.`,
+    { param: "rate_limit" },
+  );
 
-export class RequestForbidden extends ServiceError {
-  readonly code = "account_suspended";
-  constructor(reason: string) {
-    super(
-      `Your account is suspended (${reason}), so its limits cannot be raised. Clear the reason or ask your operator.`,
-    );
-  }
-}
+export const rateRequestOpen = () =>
+  rateLimited("request_open", "A request for higher rate limits is already open. Wait for your operator's decision.", {
+    retryAfterSeconds: 3_600,
+  });
 
-export class QuotaAccountGone extends ServiceError {
-  readonly code = "account_not_found";
-  constructor() {
-    super("There is no such account, or it was deleted.");
-  }
-}
+export const requestForbidden = (reason: string) =>
+  forbidden(
+    "account_suspended",
+    `Your account is suspended (${reason}), so its limits cannot be raised. Clear the reason or ask your operator.`,
+  );
 
-/** Limits an operator sets that contradict each other. */
-export class LimitsRefused extends ServiceError {
-  readonly code = "invalid_limits";
-}
+export const quotaAccountGone = () => notFound("account_not_found", "Account not found.");
+
+/** Limits set by an operator that contradict each other. */
+export const limitsRefused = (message: string) => invalid("invalid_limits", message);

@@ -1,39 +1,39 @@
-// How many GPUs of a type an account may use. Pure: the records come from the store.
+// GPU limits of an account by type. Pure: the records come from the store.
 import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
 import { GpuLimitReached } from "./errors.ts";
 
-/** By GPU type; a type that is not named has no entry of its own. */
+/** By GPU type; a missing type has no entry of its own. */
 export type GpuCounts = Readonly<Partial<Record<GpuType, number>>>;
 
 export interface GpuDefaults {
-  /** Most GPUs of each type, `other` included, of an account that has no entry for it. */
+  /** Maximum GPUs of each type, including `other`, for an account without an entry for it. */
   readonly perType: number;
 }
 
-/** What stands in an account's records. */
+/** The account's stored limits. */
 export interface GpuRecord {
   readonly isAdmin: boolean;
   readonly max: GpuCounts;
   readonly min: GpuCounts;
 }
 
-/** More than any installation has: what the operator's own account may use without an entry. */
-export const mostGpus = 1_000_000;
+/** Limit of the operator's own account without an entry; more than any installation has. */
+export const maxGpus = 1_000_000;
 
 export function gpuLimit(record: Pick<GpuRecord, "isAdmin" | "max">, gpu: GpuType, defaults: GpuDefaults): number {
-  return record.max[gpu] ?? (record.isAdmin ? mostGpus : defaults.perType);
+  return record.max[gpu] ?? (record.isAdmin ? maxGpus : defaults.perType);
 }
 
-/** Every type, in display order. */
+/** Returns every type, in display order. */
 export function gpuLimits(record: GpuRecord, defaults: GpuDefaults): Record<"max" | "min", Record<GpuType, number>> {
   const of = (count: (gpu: GpuType) => number) =>
     Object.fromEntries(gpuTypes.map((gpu) => [gpu, count(gpu)])) as Record<GpuType, number>;
   return { max: of((gpu) => gpuLimit(record, gpu, defaults)), min: of((gpu) => record.min[gpu] ?? 0) };
 }
 
-/** One GPU type of one account, read under the account's lock: nobody else's deployment comes between look and write. */
+/** One GPU type of one account, read under the account's lock, so no other deployment changes it before the write. */
 export interface GpuUse extends Pick<GpuRecord, "isAdmin" | "max"> {
-  /** By its other live deployments: most instances times GPUs of one. */
+  /** By the account's other live deployments: maximum instances times GPUs per instance. */
   readonly used: number;
 }
 

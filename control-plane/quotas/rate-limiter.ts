@@ -1,5 +1,5 @@
-// Requests at once and tokens per minute, per account and model: in memory, and nothing waits. All names of one deployment
-// (its public name, its id, its adapters) are one model.
+// Concurrent requests and tokens per minute by account and model: in memory, without waits. All names of one deployment (its
+// public name, its id, its adapters) count as one model.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { effectiveRateLimits, type OwnRateLimits, type RateLimits } from "./rate-limits.ts";
 import { RateMeter } from "./rate-meter.ts";
@@ -46,7 +46,7 @@ export class RateMeters implements RateLimiter {
     return meter;
   }
 
-  /** The records of all accounts that have one; the others have the defaults. */
+  /** Replaces the limits of all accounts that have their own; the others use the defaults. */
   setOwnLimits(own: ReadonlyMap<AccountId, OwnRateLimits>): void {
     this.#own = own;
     for (const [account, meters] of this.#accounts) {
@@ -55,7 +55,7 @@ export class RateMeters implements RateLimiter {
     }
   }
 
-  /** What the other replicas count, by meter. */
+  /** Replaces the counts of the other replicas, by meter. */
   setOthers(others: ReadonlyMap<string, { readonly inFlight: number; readonly tokens: number }>): void {
     this.#others = others;
     for (const meter of this.meters()) this.#hear(meter);
@@ -65,7 +65,7 @@ export class RateMeters implements RateLimiter {
     for (const { byModel } of this.#accounts.values()) yield* byModel.values();
   }
 
-  /** Memory is for those who use it. */
+  /** Frees the meters of idle accounts. */
   forgetIdle(): void {
     for (const [account, { byModel }] of this.#accounts) {
       for (const [model, meter] of byModel) if (meter.isIdle) byModel.delete(model);

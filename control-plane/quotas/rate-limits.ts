@@ -1,13 +1,13 @@
-/** What one account may do with one model at a time. Frozen and shared between all of its models. */
+/** Rate limits of one account for each model. Frozen and shared by all of its models. */
 export interface RateLimits {
-  /** Requests running at once. */
+  /** Maximum concurrent requests. */
   readonly concurrent: number;
   readonly tokensPerMinute: number;
 }
 
 export const defaultRateLimits: RateLimits = Object.freeze({ concurrent: 200, tokensPerMinute: 5_000_000 });
 
-/** The account's own record, where it has one: null stands for the default. */
+/** The account's own limits, if any; null: the default. */
 export interface OwnRateLimits {
   readonly concurrent: number | null;
   readonly tokensPerMinute: number | null;

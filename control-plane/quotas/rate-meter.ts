@@ -1,19 +1,19 @@
-// What one account does with one model at this moment. INVARIANTS: every permit taken is ended once; nothing here waits,
-// and nothing is allocated per request but the permit and the texts of its headers.
+// Current use of one model by one account. INVARIANTS: every permit is ended once; nothing waits, and a request allocates
+// only its permit and header texts.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { RateLimited } from "./errors.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import { TokenWindow } from "./token-window.ts";
 
-/** One request's place. */
+/** Permit of one request. */
 export interface RatePermit {
-  /** `tokens` it used, prompt and answer together. Later calls are ignored. */
+  /** `tokens`: used by the request, input and output. Later calls are ignored. */
   end(tokens: number): void;
 }
 
-/** How much of its limits is left, as every answer says it. */
+/** Remaining limits, as reported in every response. */
 export interface RateStanding {
-  /** Appends names and values, in turn. */
+  /** Appends header names and values alternately. */
   writeHeaders(to: string[]): void;
 }
 
@@ -22,7 +22,7 @@ export class RateMeter implements RateStanding {
   readonly id: string;
   limits: RateLimits;
   inFlight = 0;
-  /** Of the other replicas, as they last said. */
+  /** Concurrent requests at the other replicas, as last reported. */
   othersInFlight = 0;
   othersTokens = 0;
   readonly #window: TokenWindow;
@@ -35,7 +35,7 @@ export class RateMeter implements RateStanding {
     this.#window = new TokenWindow(second());
   }
 
-  /** Tokens of the last minute, at this replica. */
+  /** Tokens of the last minute at this replica. */
   get tokens(): number {
     this.#window.advance(this.#second());
     return this.#window.sum;
@@ -50,7 +50,7 @@ export class RateMeter implements RateStanding {
     const { concurrent, tokensPerMinute } = this.limits;
     if (this.inFlight + this.othersInFlight >= concurrent) throw RateLimited.byConcurrency(concurrent);
     if (this.tokens + this.othersTokens >= tokensPerMinute) {
-      // What others used is known as a sum only; it is gone after a minute at the latest.
+      // The others' tokens are known only as a sum, which is gone after a minute at the latest.
       const seconds = this.#window.secondsUntilBelow(tokensPerMinute - this.othersTokens);
       throw RateLimited.byTokens(tokensPerMinute, Math.min(60, seconds || 10));
     }
@@ -75,7 +75,7 @@ export class RateMeter implements RateStanding {
       String(Math.max(0, concurrent - this.inFlight - this.othersInFlight)),
       "x-ratelimit-remaining-tokens",
       String(Math.max(0, tokensPerMinute - used)),
-      // Places are free when a request ends, and nobody knows when: a second is a fair time to look again.
+      // A permit is free when a request ends, which cannot be predicted: suggest a retry after a second.
       "x-ratelimit-reset-requests",
       "1s",
       "x-ratelimit-reset-tokens",
@@ -97,7 +97,7 @@ class Permit implements RatePermit {
   }
 }
 
-/** "1s", "1m0s". */
+/** Formats as "1s" or "1m0s". */
 function durationText(seconds: number): string {
   return seconds < 60 ? `${seconds}s` : "1m0s";
 }

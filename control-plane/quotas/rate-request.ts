@@ -1,30 +1,30 @@
-import { RateRequestOpen, RateRequestRefused, RequestForbidden } from "./errors.ts";
+import { rateRequestOpen, rateRequestRefused, requestForbidden } from "./errors.ts";
 import { effectiveRateLimits, type RateLimits } from "./rate-limits.ts";
 import type { Filing, LimitRecord, LimitRequest } from "./store.ts";
 
-export interface RateWish {
+export interface RateLimitParams {
   readonly concurrent: number;
-  /** Null: as it is. */
+  /** Null: unchanged. */
   readonly tokensPerMinute: number | null;
   readonly reason: string;
 }
 
-/** Throws RequestForbidden, RateRequestOpen, RateRequestRefused. */
+/** Throws requestForbidden, rateRequestOpen, rateRequestRefused. */
 export function fileRateRequest(
-  wish: RateWish,
+  request: RateLimitParams,
   record: LimitRecord,
   open: LimitRequest | undefined,
   defaults: RateLimits,
 ): Filing<"rate"> {
-  if (record.suspendReason !== null) throw new RequestForbidden(record.suspendReason);
-  if (open) throw new RateRequestOpen();
+  if (record.suspendReason !== null) throw requestForbidden(record.suspendReason);
+  if (open) throw rateRequestOpen();
   const now = effectiveRateLimits(record.rate, defaults);
-  const tokensPerMinute = wish.tokensPerMinute ?? now.tokensPerMinute;
-  const isLower = wish.concurrent < now.concurrent || tokensPerMinute < now.tokensPerMinute;
-  const isHigher = wish.concurrent > now.concurrent || tokensPerMinute > now.tokensPerMinute;
-  if (isLower || !isHigher) throw new RateRequestRefused(now.concurrent, now.tokensPerMinute);
+  const tokensPerMinute = request.tokensPerMinute ?? now.tokensPerMinute;
+  const isLower = request.concurrent < now.concurrent || tokensPerMinute < now.tokensPerMinute;
+  const isHigher = request.concurrent > now.concurrent || tokensPerMinute > now.tokensPerMinute;
+  if (isLower || !isHigher) throw rateRequestRefused(now.concurrent, now.tokensPerMinute);
   return {
-    requested: { concurrent: wish.concurrent, tokensPerMinute: wish.tokensPerMinute },
-    reason: wish.reason,
+    requested: { concurrent: request.concurrent, tokensPerMinute: request.tokensPerMinute },
+    reason: request.reason,
   };
 }

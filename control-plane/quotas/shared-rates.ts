@@ -1,9 +1,9 @@
-// Rate counts that replicas tell each other. A request is decided in memory, by this replica's counts and what the others said
-// last: a few hundred milliseconds old. While they cannot be heard each replica grants the whole limit by itself, so with R
-// replicas up to R times the limit may pass; money is not counted here.
+// Rate counts exchanged between replicas. Each request is decided in memory, from this replica's counts and the others' last
+// reports, a few hundred milliseconds old. While the others are unreachable each replica grants the whole limit, so R
+// replicas may admit R times the limit; money is not counted here.
 import type { RateMeters } from "./rate-limiter.ts";
 
-/** The messages that replicas exchange; lossy. */
+/** Messages between replicas; delivery is not guaranteed. */
 export interface RateLink {
   publish(message: string): void;
   on(handler: (message: string, from: string) => void): void;
@@ -19,7 +19,7 @@ export interface SharedRatesDeps {
   readonly link: RateLink;
   /** Monotonic ms. */
   readonly clock?: () => number;
-  /** What a replica said counts for that long. */
+  /** How long a replica's report is valid. */
   readonly ttlMs?: number;
 }
 
@@ -47,7 +47,7 @@ export class SharedRates {
     });
   }
 
-  /** Says what this replica counts, and takes over what the others said. A few times a second. */
+  /** Publishes this replica's counts and applies the others'. Called a few times a second. */
   tick(): void {
     this.#say();
     const nowMs = this.#clock();
@@ -61,7 +61,7 @@ export class SharedRates {
       const { inFlight, tokens } = meter;
       if (inFlight > 0 || tokens > 0) entries.push([meter.id, inFlight, tokens]);
     }
-    // An end is said once; silence means nothing from then on.
+    // The first empty report is published; later ones are not needed.
     if (entries.length > 0 || this.#hasSaid) this.#link.publish(JSON.stringify(entries));
     this.#hasSaid = entries.length > 0;
   }
@@ -79,7 +79,7 @@ function sum(all: readonly ReadonlyMap<string, RateCounts>[]): ReadonlyMap<strin
   return sums;
 }
 
-/** Undefined for what is no message of ours: anybody who reaches the channel can write to it. */
+/** Undefined for an invalid message: anyone with access to the channel can write to it. */
 function read(message: string): ReadonlyMap<string, RateCounts> | undefined {
   try {
     const entries: unknown = JSON.parse(message);

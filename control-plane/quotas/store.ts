@@ -1,4 +1,4 @@
-// What quotas need kept. Implemented by store/quota-store.ts. Every method a customer can reach takes the account.
+// Storage of quotas. Implemented by store/quota-store.ts. Every method a customer can reach takes the account.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import type { GpuCounts, GpuRecord, GpuUse } from "./gpu-limits.ts";
@@ -6,13 +6,13 @@ import type { OwnRateLimits } from "./rate-limits.ts";
 
 export type { GpuCounts, GpuUse };
 
-/** What stands in one account's records. */
+/** Stored limits of one account. */
 export interface LimitRecord extends GpuRecord {
   readonly suspendReason: string | null;
   readonly rate: OwnRateLimits;
 }
 
-/** What a request asks for; a part that is not named stays as it is. */
+/** Requested limits; a missing part stays unchanged. */
 export interface RequestedLimits {
   readonly gpu: { readonly max: GpuCounts; readonly min: GpuCounts };
   readonly rate: { readonly concurrent: number; readonly tokensPerMinute: number | null };
@@ -25,13 +25,13 @@ export interface LimitRequest<Kind extends LimitKind = LimitKind> {
   readonly kind: Kind;
   readonly requested: RequestedLimits[Kind];
   readonly reason: string;
-  /** Rises with every amendment. */
+  /** Incremented by every amendment. */
   readonly revision: number;
   readonly createdAtMs: number;
   /** Null while it is open. */
   readonly decision: "approved" | "rejected" | "withdrawn" | null;
   readonly resolvedAtMs: number | null;
-  /** The operator's words. */
+  /** Text of the operator. */
   readonly resolutionReason: string | null;
 }
 
@@ -40,13 +40,13 @@ export interface Filing<Kind extends LimitKind> {
   readonly reason: string;
 }
 
-/** An operator's request as listed, with whose it is. */
+/** A request in an operator's list, with its account. */
 export interface ListedRequest<Kind extends LimitKind = LimitKind> extends LimitRequest<Kind> {
   readonly email: string;
   readonly displayName: string;
 }
 
-/** Who decides, from where, and with which words: for the audit log. */
+/** Actor, address and note of a decision, for the audit log. */
 export interface Act {
   readonly by: string;
   readonly ip: string;
@@ -54,25 +54,25 @@ export interface Act {
 }
 
 export interface LimitChange {
-  /** Null: the installation's default from now on; undefined: as it is. The same below. */
+  /** Null resets to the installation's default; undefined leaves it unchanged. The same applies below. */
   readonly concurrent?: number | null;
   readonly tokensPerMinute?: number | null;
-  /** By GPU type; types that are not named stay. */
+  /** By GPU type; missing types stay unchanged. */
   readonly max?: Readonly<Partial<Record<GpuType, number | null>>>;
   readonly min?: Readonly<Partial<Record<GpuType, number | null>>>;
 }
 
 export interface QuotaStore {
-  /** Of all accounts that have a rate limit of their own. */
+  /** Returns all accounts that have their own rate limits. */
   ownRateLimits(): Promise<ReadonlyMap<AccountId, OwnRateLimits>>;
-  /** Undefined when there is no such account. */
+  /** Undefined when the account does not exist. */
   record(account: AccountId): Promise<LimitRecord | undefined>;
   openRequest<Kind extends LimitKind>(account: AccountId, kind: Kind): Promise<LimitRequest<Kind> | undefined>;
-  /** The newest decision of an operator; withdrawals are none. */
+  /** Returns the newest decision of an operator; withdrawals do not count. */
   lastDecided<Kind extends LimitKind>(account: AccountId, kind: Kind): Promise<LimitRequest<Kind> | undefined>;
   /**
-   * Opens a request named `id`, or amends the open one, whose id stays. `decide` sees what stands, under the account's lock,
-   * and what it throws comes out with nothing written. Undefined when there is no such account.
+   * Opens a request with `id`, or amends the open one, which keeps its id. `decide` receives the current record under the
+   * account's lock; when it throws, nothing is written. Undefined when the account does not exist.
    */
   file<Kind extends LimitKind>(
     account: AccountId,
@@ -82,10 +82,10 @@ export interface QuotaStore {
   ): Promise<LimitRequest<Kind> | undefined>;
   withdraw(account: AccountId, kind: LimitKind, id: string): Promise<"done" | "decided" | "unknown">;
 
-  /** Open ones first, each part newest first. */
+  /** Open requests first, then the others; newest first in each part. */
   list<Kind extends LimitKind>(kind: Kind, limit: number): Promise<readonly ListedRequest<Kind>[]>;
   /**
-   * Decides an open request and, when approved, writes its limits: one transaction with its audit row and announcement.
+   * Decides an open request and, when approved, writes its limits, in one transaction with the audit row and announcement.
    * `moved`: it was amended since `ifRevision`.
    */
   resolve(
@@ -95,7 +95,7 @@ export interface QuotaStore {
     ifRevision: number | undefined,
     act: Act,
   ): Promise<"done" | "decided" | "moved" | "unknown">;
-  /** Undefined when there is no such account; what `check` throws comes out with nothing written. */
+  /** Undefined when the account does not exist; when `check` throws, nothing is written. */
   setLimits(
     account: AccountId,
     change: LimitChange,

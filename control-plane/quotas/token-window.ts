@@ -1,9 +1,9 @@
 /**
- * Tokens of the last minute, in buckets of one second. A bucket leaves when it is more than a minute old, so that no span of
- * 60 s ever counts less than what was used in it. Seconds are whole and of a monotonic clock.
+ * Tokens of the last minute, in buckets of one second. A bucket expires when it is more than a minute old, so no span of 60
+ * s counts less than was used in it. Seconds are whole seconds of a monotonic clock.
  */
 export class TokenWindow {
-  /** Tokens in the window, as of the second last named. */
+  /** Tokens in the window at the last given second. */
   sum = 0;
   readonly #buckets = new Float64Array(bucketCount);
   #second: number;
@@ -31,12 +31,12 @@ export class TokenWindow {
     this.#lastUsed = this.#second;
   }
 
-  /** Until nothing is left in the window. */
+  /** Seconds until the window is empty. */
   secondsUntilEmpty(): number {
     return this.sum === 0 ? 0 : Math.max(0, this.#lastUsed + bucketCount - this.#second);
   }
 
-  /** Until less than `limit` is left in the window, if nothing is added; 0 when that is so already. */
+  /** Seconds until less than `limit` is in the window if nothing is added; 0 when it is already. */
   secondsUntilBelow(limit: number): number {
     let rest = this.sum;
     for (let age = bucketCount - 1; age >= 0 && rest >= limit; age--) {

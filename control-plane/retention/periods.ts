@@ -1,41 +1,43 @@
-// How long rows that nobody needs any more stay, by kind. Ledger, usage, invoices and audit are kept for ever. Pure.
+// Retention periods by kind of row. Ledger, usage, invoices and audit are kept forever. Pure.
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
 interface Period {
   readonly defaultMs: number;
-  /** Sooner than this something still reads them. */
+  /** Minimum: rows are still read before it. */
   readonly leastMs: number;
 }
 
 const days = (count: number, least: number): Period => ({ defaultMs: count * dayMs, leastMs: least * dayMs });
 
 export const periods = {
-  /** The feed of changes that replicas follow; one that was stopped for longer reads everything anew at its start. */
+  /** The change feed that replicas follow. A replica that was stopped for longer reloads everything at start. */
   changes: days(7, 1),
-  /** Clients' own names of their requests. */
+  /** Names that clients gave their requests. */
   "request-labels": days(30, 1),
-  /** What the gateway delivered of answers that broke off, once they are settled. */
+  /** Delivered counts of broken streams, once settled. */
   "delivered-counts": days(30, 1),
-  /** Closed slices of budgets: a record that comes later than this finds only its account's budget. */
+  /** Closed leases: a later usage record finds only its account's budget. */
   leases: days(35, 2),
-  /** What hosts were to do once: since its end, or since it was to be begun at the latest. */
+  /** Commands of hosts, after their end or their latest start time. */
   commands: days(30, 1),
-  /** Which instances had ended: one that is seen again later than this is shown instead of removed. */
+  /** Instances that ended: one that is observed again later is shown instead of removed. */
   "ended-instances": days(90, 1),
-  /** Requests with a webhook, their results and the log of their calls, since the call was taken or given up. */
+  /** Requests with a webhook, their results and call logs, after delivery or exhaustion. */
   webhooks: days(7, 1),
-  /** Batches that ended, and whose files are gone; with what could never be written of their results. */
+  /** Ended batches whose files are gone, and results that could not be written. */
   batches: days(60, 1),
-  /** Control planes that are gone. */
+  /** Control planes that no longer run. */
   replicas: days(35, 2),
-  /** Answers kept for a day under an `Idempotency-Key`, after their expiry. */
+  /** Responses kept under an `Idempotency-Key`, after their expiry. */
   idempotency: { defaultMs: hourMs, leastMs: hourMs },
-  /** Sign-ins after their expiry. */
+  /** Sessions, after their expiry. */
   "login-sessions": days(7, 0),
   "cli-logins": days(1, 0),
-  /** Counts of passwords that were tried, after their window. */
+  /** Unfinished sign-in steps, after their expiry. */
+  "sign-in-challenges": { defaultMs: hourMs, leastMs: 0 },
+  /** Counts of sign-in attempts, after their window. */
   "sign-in-attempts": { defaultMs: hourMs, leastMs: 0 },
 } as const satisfies Record<string, Period>;
 
@@ -44,7 +46,7 @@ export type Retention = Readonly<Record<Kept, number>>;
 
 const units: Readonly<Record<string, number>> = { h: hourMs, d: dayMs };
 
-/** `changes=3d,request-labels=2d` over the defaults, in milliseconds; every problem is a sentence for the operator. */
+/** Parses `changes=3d,request-labels=2d` over the defaults, in milliseconds; each problem is a sentence for the operator. */
 export function readRetention(text: string | undefined): {
   readonly retention: Retention;
   readonly problems: string[];

@@ -4,12 +4,12 @@ import type { Retention } from "./periods.ts";
 import type { Kept, RetentionStore } from "./store.ts";
 
 const batch = 1_000;
-/** Between two batches: deleting must not crowd out what customers wait for. */
+/** Pause between batches, so that deletes do not delay customers' queries. */
 const pauseMs = 25;
 
 /**
- * Deletes what is older than its period, kind by kind, in small batches. Idempotent; several replicas may do it at once.
- * A kind that fails does not keep the others from their turn; the first failure is thrown at the end.
+ * Deletes rows that are older than their period, kind by kind, in small batches. Idempotent; several replicas may run it
+ * concurrently. A kind that fails does not stop the others; the first failure is thrown at the end.
  */
 export async function sweepOld(
   deps: { readonly store: RetentionStore; readonly retention: Retention; readonly log: Logger },

@@ -1,10 +1,10 @@
-// Which agents are still spoken with. Messages only ever gain fields, so an older agent is understood as long as it stands here:
-// a recorded session of each (test/fixtures/agent-sessions) is replayed by the tests.
+// Minimum supported agent version. Messages only gain fields, so older agents stay compatible: the tests replay a recorded
+// session of each version (test/fixtures/agent-sessions).
 
-/** Raised when the last agent that lacks something this control plane cannot do without is given up. */
+/** Raised when support for the last agent without a required feature ends. */
 const leastVersion = "0.1.0";
 
-/** Why an agent of this version is not let in, for its operator; undefined when it is. A pre-release counts as its release. */
+/** Returns why an agent of this version is refused; undefined: it is accepted. A pre-release counts as its release. */
 export function whyNotSpokenWith(version: string, least = leastVersion): string | undefined {
   const [given, wanted] = [numbersOf(version), numbersOf(least)];
   const said = version.slice(0, 64);

@@ -1,16 +1,22 @@
-// Commands of one session: each pending one is sent once over it, again over the next, until an outcome is known.
+// Sends each pending command once per session, until its outcome is known.
 import type { Logger } from "pino";
 import type { CommandResult__Output } from "../../proto/gen/stoker/fleet/v1/CommandResult.ts";
 import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
+import { scanJson } from "../../proto/json-scan.ts";
 import type { CommandStore, HostSession } from "../fleet/store.ts";
 
 export interface CommandSender {
-  /** Throws when the database is away. */
+  /** Throws when the database is unavailable. */
   sendPending(): Promise<void>;
   take(result: CommandResult__Output): Promise<void>;
 }
 
-/** Not the end of it: the agent still works on it, or a newer session will be told, or it is sent again at the next look. */
+/** Maximum outcomes of one session that are written concurrently. */
+const maxInProgress = 16;
+/** An agent's result has at most 16,384 characters. */
+const maxResultBytes = 64 * 1024;
+
+/** Not final: the agent still works on it, a newer session receives it, or it is sent again. */
 const passing = new Set(["running", "rejected_epoch", "not_begun"]);
 
 export function createCommandSender(deps: {
@@ -21,6 +27,7 @@ export function createCommandSender(deps: {
 }): CommandSender {
   const { session, log } = deps;
   const sent = new Set<string>();
+  let inProgress = 0;
   return {
     async sendPending() {
       for (const command of await deps.store.pending(session.hostId)) {
@@ -42,9 +49,11 @@ export function createCommandSender(deps: {
     },
     async take(result) {
       const { commandId: id, outcome } = result;
-      log.info({ command: id, outcome, isDuplicate: result.duplicate }, "command");
+      if (inProgress >= maxInProgress) return void sent.delete(id);
+      log.info({ command: id.slice(0, 64), outcome: outcome.slice(0, 64), isDuplicate: result.duplicate }, "command");
       if (outcome === "not_begun") sent.delete(id);
       if (passing.has(outcome)) return;
+      inProgress += 1;
       try {
         await deps.store.finish(session.hostId, {
           id,
@@ -54,15 +63,19 @@ export function createCommandSender(deps: {
           result: parsed(result.result),
         });
       } catch (error) {
-        // The agent says it again when it is asked again.
+        // The agent repeats its outcome when the command is sent again.
         sent.delete(id);
-        log.warn({ err: error, command: id }, "the outcome of a command was not written");
+        log.warn({ err: error, command: id.slice(0, 64) }, "the outcome of a command was not written");
+      } finally {
+        inProgress -= 1;
       }
     },
   };
 }
 
+/** Null for invalid input. */
 function parsed(text: string): unknown {
+  if (text.length > maxResultBytes || typeof scanJson(Buffer.from(text)) === "string") return null;
   try {
     return text === "" ? null : JSON.parse(text);
   } catch {

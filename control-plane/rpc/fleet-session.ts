@@ -1,27 +1,30 @@
-// One agent's session: Hello, then renewals, reports and usage from it; its whole desired set, lease times and
-// acknowledgements to it. Only what is durable is acknowledged; a session with an older epoch is ended.
-import type { ServerDuplexStream } from "@grpc/grpc-js";
+// One agent's session: receives Hello, renewals, reports and usage; sends the desired set, lease times and acknowledgements.
+// Acknowledges only durable data; ends a session with an older epoch.
+
 import type { Logger } from "pino";
-import type { AgentMessage__Output } from "../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
-import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
+import { bigintJson } from "../../proto/exact-json.ts";
 import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
 import type { WeightsWanted__Output } from "../../proto/gen/stoker/fleet/v1/WeightsWanted.ts";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
-import { readUsageBatch, type SpooledRecord } from "../../proto/usage-record.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
+import { clockToleranceMs } from "../../proto/ticket.ts";
+import type { SpooledRecord } from "../../proto/usage-record.ts";
 import type { DesiredSet } from "../deployments/desired.ts";
 import type { Observer } from "../deployments/observe.ts";
-import { NodeBanned, NodeRefused } from "../fleet/errors.ts";
+import { NodeBanned, NodeRefused, SessionPaused } from "../fleet/errors.ts";
 import type { Inventory } from "../fleet/host.ts";
 import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
 import type { FindNeighbours } from "../fleet/neighbours.ts";
 import type { Prover } from "../fleet/prover.ts";
+import type { Reconcile, Told } from "../fleet/reconcile.ts";
 import type { CommandStore, FleetStore, NodeWeightsStore } from "../fleet/store.ts";
 import { createCommandSender } from "./command-sender.ts";
+import type { HostPauses } from "./host-pauses.ts";
+import { type FleetStream, type Incoming, incoming } from "./incoming.ts";
 import { readLive } from "./read-live.ts";
 import { asRpcError } from "./rpc-error.ts";
+import { createUsageBatches } from "./usage-batches.ts";
 import { readHello, readInventory, readKeptWeights, readNodeWeights, readObservation, writeDesired } from "./wire.ts";
-
-export type FleetStream = ServerDuplexStream<AgentMessage__Output, ControlMessage>;
 
 export interface SessionTimes {
   readonly leaseTtlMs: number;
@@ -37,9 +40,10 @@ export interface SessionDeps {
   readonly settle: (records: readonly SpooledRecord[], nodeEpoch: string, host: HostId) => Promise<readonly string[]>;
   readonly neighbours: FindNeighbours;
   readonly commands: CommandStore;
+  readonly reconcile: Pick<Reconcile, "sawAgent" | "sawResend" | "told">;
   readonly isRevoked: (host: HostId) => Promise<boolean>;
   readonly runOf: FleetStore["runOf"];
-  /** Hosts that others are to refuse, as last read. */
+  /** Revoked hosts that other hosts must refuse, as last read. */
   readonly barred: () => readonly HostId[];
   readonly monotonicMs: () => number;
   readonly nodeWeights: Pick<NodeWeightsStore, "observe">;
@@ -51,7 +55,7 @@ export interface SessionDeps {
 export interface FleetSession {
   readonly host: HostId;
   readonly nodeEpoch: bigint;
-  /** A newer session of the host began, by that process of an agent; ends this one. */
+  /** Called when a newer session of the host starts, with its agent's run; ends this one. */
   replaced(by: string | undefined): void;
   readonly runId: string;
   /** The host's desired set may have changed. */
@@ -61,18 +65,29 @@ export interface FleetSession {
 }
 
 const helloLimitMs = 10_000;
-/** Times a renewal's interval: one may be late. */
+/** Maximum concurrent questions of one session; an agent without a reply fetches from the hub. */
+const maxQuestions = 16;
+/** Maximum instances of one report; the next report repeats the rest. */
+const maxInstances = 1_000;
+const maxRemoved = 1_000;
+/** In renewal intervals: one renewal may be late. */
 const heardWithin = 1.5;
 
 /**
- * Undefined when no valid Hello came in time. Registers the host, which is the certificate's, and serves the stream until
- * either side ends it.
+ * Undefined when no valid Hello arrived in time. Registers the certificate's host, and serves the stream until either side
+ * ends it.
  */
 export async function openSession(
   deps: SessionDeps,
   stream: FleetStream,
   host: HostId,
+  pauses: HostPauses,
 ): Promise<FleetSession | undefined> {
+  if (pauses.isPaused(host)) {
+    stream.on("error", () => {});
+    stream.emit("error", asRpcError(new SessionPaused("its last session ended for that reason")));
+    return undefined;
+  }
   const messages = incoming(stream);
   const first = await messages.next(helloLimitMs);
   const introduction = first?.body === "hello" && first.hello ? readHello(first.hello, host) : { why: "no Hello came" };
@@ -83,14 +98,17 @@ export async function openSession(
   }
   const { hello } = introduction;
   let welcome: Welcome;
+  let restored: Told;
   try {
     welcome = await deps.membership.register(hello);
+    const { restoreMark: mark, highestEpoch } = hello;
+    restored = await deps.reconcile.sawAgent({ host, mark, isBehind: welcome.isBehind, highestEpoch });
   } catch (error) {
     deps.log.warn({ err: error, host }, "an agent could not be registered; it comes again");
     stream.emit("error", asRpcError(error));
     return undefined;
   }
-  return serve(deps, stream, messages, hello, welcome);
+  return serve(deps, stream, messages, hello, welcome, restored, pauses);
 }
 
 function serve(
@@ -99,6 +117,8 @@ function serve(
   messages: Incoming,
   hello: Hello,
   welcome: Welcome,
+  restored: Told,
+  pauses: HostPauses,
 ): FleetSession {
   const { hostId, nodeEpoch } = welcome;
   const log = deps.log.child({ host: hostId, nodeEpoch: nodeEpoch.toString() });
@@ -125,7 +145,7 @@ function serve(
     messages.stop();
   };
 
-  /** The host has another epoch now. Its operator's doing is told to the agent, which serves nothing from then on. */
+  /** The host has a newer epoch. If an operator caused it, the agent is notified and stops serving. */
   async function superseded(): Promise<void> {
     const isRevoked = await deps.isRevoked(hostId).catch(() => false);
     if (ending.signal.aborted) return;
@@ -140,8 +160,8 @@ function serve(
   const isHeard = () => deps.monotonicMs() - heardMs < deps.times.renewEveryMs * heardWithin;
 
   /**
-   * An agent often comes back before the end of its last connection was noticed, also as another process once its host was
-   * started anew: the older session is silent then. Two that both speak are two agents.
+   * An agent often reconnects before the end of its last connection is detected, also as another process after a restart:
+   * the older session is then silent. Two active sessions are two agents.
    */
   function replaced(by: string | undefined): void {
     if (ending.signal.aborted) return;
@@ -151,7 +171,7 @@ function serve(
     end(why);
   }
 
-  /** Sends the newest set if it was not sent yet; a wake meanwhile is not lost. */
+  /** Sends the newest set if it was not sent yet; a concurrent wake is not lost. */
   async function sendDesired(): Promise<void> {
     isSendWanted = true;
     if (isSending) return;
@@ -163,11 +183,11 @@ function serve(
         if (!set) continue;
         if (set.nodeEpoch !== nodeEpoch) {
           await superseded();
-          // What an older control plane believes must not be obeyed by a host that has seen a newer one.
+          // A host that has seen a newer state must not apply the set of an older database.
         } else if (!welcome.isBehind) {
           if (set.generation !== sentGeneration) stream.write({ desired: writeDesired(set), body: "desired" });
           sentGeneration = set.generation;
-          // After the set: a command is of a generation that the host then knows.
+          // After the set: a command refers to a generation that the host must know.
           await commands.sendPending();
         }
       }
@@ -179,12 +199,12 @@ function serve(
   }
 
   let toldWeights = "[]";
-  /** Undefined before the first: a host may come back with less than it had. */
+  /** Undefined before the first report: a host may return with fewer weights. */
   let toldKept: string | undefined;
-  /** Written when it says something new. */
+  /** Writes changes only. */
   async function takeWeights(report: HostReport__Output): Promise<void> {
     const news = readNodeWeights(report.weights);
-    const text = JSON.stringify(news, (_, value) => (typeof value === "bigint" ? String(value) : value));
+    const text = bigintJson(news);
     if (text !== toldWeights) await deps.nodeWeights.observe(session, news);
     toldWeights = text;
     const kept = readKeptWeights(report.weights);
@@ -193,11 +213,26 @@ function serve(
     toldKept = keptText;
   }
 
+  let knownResend = "";
+  async function takeResend({ resend }: HostReport__Output): Promise<void> {
+    if (!resend) return;
+    const text = `${resend.resendId} ${resend.done}`;
+    if (text === knownResend) return;
+    await deps.reconcile.sawResend(hostId, {
+      reconcileId: resend.resendId,
+      records: BigInt(resend.records),
+      dropped: BigInt(resend.dropped),
+      droppedThroughMs: Number(resend.droppedThroughMs),
+      isDone: resend.done,
+    });
+    knownResend = text;
+  }
+
   async function take(report: HostReport__Output): Promise<void> {
     if (report.nodeEpoch !== nodeEpoch.toString()) return;
     const news = report.inventory ? readInventory(report.inventory) : untold;
     if (news) inventory = news;
-    // An agent tells its inventory once: what could not be written is written with the next report.
+    // An agent sends its inventory once: if a write fails, repeat it with the next report.
     untold = news;
     await deps.membership.report(session, {
       inventory: news,
@@ -205,23 +240,24 @@ function serve(
       live: readLive(report),
     });
     untold = undefined;
+    await takeResend(report);
     await takeWeights(report);
     const isCurrent = await deps.observer.observe({
       hostId,
       nodeEpoch,
-      instances: report.instances.flatMap((wire) => readObservation(wire) ?? []),
-      removed: report.removed as InstanceId[],
+      instances: report.instances.slice(0, maxInstances).flatMap((wire) => readObservation(wire) ?? []),
+      removed: report.removed.slice(0, maxRemoved) as InstanceId[],
     });
     if (!isCurrent) await superseded();
-    // A look at each report is the net below the pushed changes.
+    // Polling with each report covers lost change notifications.
     void sendDesired();
   }
 
   let waiting: HostReport__Output | undefined;
   let taking: Promise<void> | undefined;
   /**
-   * Not waited for: a database that takes its time must not hold up renewals. One report is written at a time; of those
-   * that come meanwhile the newest says it all, but for the inventory, which is told once.
+   * Not awaited: a slow database must not delay renewals. One report is written at a time; of the reports in the meantime
+   * only the newest is needed, except for the inventory, which is sent once.
    */
   function takeSoon(report: HostReport__Output): void {
     waiting = { ...report, inventory: report.inventory ?? waiting?.inventory ?? null };
@@ -240,30 +276,38 @@ function serve(
     }
   }
 
-  /** Without an answer the agent goes on to the hub. */
+  let questions = 0;
+  /** Without a reply the agent fetches from the hub. */
   async function answerNeighbours({ question, repo }: WeightsWanted__Output): Promise<void> {
+    if (questions >= maxQuestions) return;
+    questions += 1;
     const neighbours = await deps.neighbours(hostId, repo.slice(0, 256)).catch((error) => {
-      log.warn({ err: error, repo }, "a host's neighbours could not be read");
+      log.warn({ err: error, repo: repo.slice(0, 256) }, "a host's neighbours could not be read");
       return [];
     });
+    questions -= 1;
     if (!ending.signal.aborted)
       stream.write({ neighbours: { question, neighbours: [...neighbours] }, body: "neighbours" });
   }
 
-  /** Not waited for: a slow settlement must not hold up renewals. */
-  function settle(batch: string): void {
-    let records: readonly SpooledRecord[];
-    try {
-      records = readUsageBatch(batch);
-    } catch (error) {
-      log.error({ err: error }, "a batch of usage cannot be read; the agent keeps it and sends it again");
-      return;
-    }
-    void deps.settle(records, nodeEpoch.toString(), session.hostId).then((spoolIds) => {
-      // Also when nothing of it is durable: then others may be.
-      if (!ending.signal.aborted) stream.write({ usageAck: { spoolIds: [...spoolIds] }, body: "usageAck" });
-    });
+  /** Ends the session, and refuses the host for a while. */
+  function refuseHost(why: string): void {
+    if (ending.signal.aborted) return;
+    pauses.begin(hostId, why);
+    ending.abort();
+    stream.emit("error", asRpcError(new SessionPaused(why)));
+    messages.stop();
   }
+
+  const usage = createUsageBatches({
+    settle: (records) => deps.settle(records, nodeEpoch.toString(), hostId),
+    acknowledge: (spoolIds) => {
+      if (!ending.signal.aborted) stream.write({ usageAck: { spoolIds: [...spoolIds] }, body: "usageAck" });
+    },
+    refuseHost,
+    monotonicMs: deps.monotonicMs,
+    log,
+  });
 
   async function read(): Promise<void> {
     for (;;) {
@@ -273,9 +317,16 @@ function serve(
       if (message.body === "renew" && message.renew) {
         deps.membership.heard(session);
         const { sequence } = message.renew;
-        const { isDatabaseAway: databaseAway, reconnectSpreadMs } = deps.membership;
+        const { isDatabaseUnavailable: databaseAway, reconnectSpreadMs } = deps.membership;
         const barredHosts = [...deps.barred()];
-        const renewed = { sequence, controlTimeMs: Date.now(), databaseAway, reconnectSpreadMs, barredHosts };
+        const renewed = {
+          sequence,
+          controlTimeMs: steadyTime.nowMs(),
+          databaseAway,
+          reconnectSpreadMs,
+          barredHosts,
+          ...deps.reconcile.told,
+        };
         stream.write({ renewed, body: "renewed" });
       } else if (message.body === "report" && message.report) {
         takeSoon(message.report);
@@ -284,7 +335,7 @@ function serve(
       } else if (message.body === "commandResult" && message.commandResult) {
         void commands.take(message.commandResult);
       } else if (message.body === "usage" && message.usage) {
-        settle(message.usage.records);
+        usage.take(message.usage.records);
       }
     }
   }
@@ -297,10 +348,12 @@ function serve(
       renewEveryMs: deps.times.renewEveryMs,
       reportEveryMs: deps.times.reportEveryMs,
       ticketKey: welcome.ticketKey,
-      controlTimeMs: Date.now(),
+      controlTimeMs: steadyTime.nowMs(),
       behind: welcome.isBehind,
       reconnectSpreadMs: deps.membership.reconnectSpreadMs,
       barredHosts: [...deps.barred()],
+      clockToleranceMs,
+      ...restored,
     },
   });
   log.info(
@@ -321,53 +374,4 @@ function serve(
   });
   const { runId } = hello;
   return { host: hostId, nodeEpoch, runId, replaced, wake: () => void sendDesired(), end, ended };
-}
-
-interface Incoming {
-  /** Undefined when the stream ended or nothing came in time. */
-  next(limitMs?: number): Promise<AgentMessage__Output | undefined>;
-  /** Nothing more is wanted. */
-  stop(): void;
-}
-
-const pauseAbove = 64;
-
-/** Messages in order, with back-pressure: an agent that sends faster than the database writes is made to wait. */
-function incoming(stream: FleetStream): Incoming {
-  const queue: AgentMessage__Output[] = [];
-  let isOver = false;
-  let notify = () => {};
-  const over = () => {
-    isOver = true;
-    notify();
-  };
-  stream.on("data", (message: AgentMessage__Output) => {
-    queue.push(message);
-    if (queue.length > pauseAbove) stream.pause();
-    notify();
-  });
-  for (const event of ["end", "error", "close", "cancelled"]) stream.on(event, over);
-
-  return {
-    stop: over,
-    async next(limitMs) {
-      const deadline = limitMs === undefined ? undefined : performance.now() + limitMs;
-      for (;;) {
-        const message = queue.shift();
-        if (message) {
-          if (queue.length === pauseAbove / 2) stream.resume();
-          return message;
-        }
-        const leftMs = deadline === undefined ? undefined : deadline - performance.now();
-        if (isOver || (leftMs !== undefined && leftMs <= 0)) return undefined;
-        await new Promise<void>((resolve) => {
-          const timer = leftMs === undefined ? undefined : setTimeout(resolve, leftMs);
-          notify = () => {
-            clearTimeout(timer);
-            resolve();
-          };
-        });
-      }
-    },
-  };
 }

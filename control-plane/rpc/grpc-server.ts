@@ -1,4 +1,4 @@
-// The gRPC server of Fleet: transport, limits, who may come in. What is said in a session is fleet-session.ts.
+// gRPC server of Fleet: transport, limits, admission. fleet-session.ts implements the session.
 import { join } from "node:path";
 import * as grpc from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
@@ -8,25 +8,25 @@ import type { FleetHandlers } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
 import type { HostId } from "../../proto/ids.ts";
 import type { OwnCertificate } from "../fleet/authority.ts";
 import type { EnrolmentRequest, GivenCertificate } from "../fleet/enrolment.ts";
-import type { FleetStream } from "./fleet-session.ts";
+import type { FleetStream } from "./incoming.ts";
 import { asRpcError } from "./rpc-error.ts";
 import { tlsCredentials } from "./tls.ts";
 
 export interface GrpcServer {
-  /** The port it listens on. */
+  /** Returns the port it listens on. */
   listen(host: string, port: number): Promise<number>;
-  /** Ends the streams; agents come back to whoever listens next. */
+  /** Ends the streams; agents reconnect elsewhere or later. */
   close(): Promise<void>;
 }
 
 export interface GrpcDeps {
   readonly issueOwn: () => OwnCertificate;
-  /** Refuse by throwing; see fleet/errors.ts. */
+  /** Throw to refuse; see fleet/errors.ts. */
   readonly enroll: (request: EnrolmentRequest) => Promise<GivenCertificate>;
   readonly renew: (certificate: Buffer | undefined, csr: Uint8Array) => Promise<GivenCertificate>;
   readonly admit: (certificate: Buffer | undefined) => Promise<HostId>;
   readonly onStream: (stream: FleetStream, host: HostId) => void;
-  /** A connection without any call is closed after this long; agents have theirs open all the time. */
+  /** A connection without calls is closed after this time; agents always have one open. */
   readonly idleMs?: number;
   readonly log: Logger;
 }
@@ -99,7 +99,7 @@ export function createGrpcServer(deps: GrpcDeps): GrpcServer {
     },
     async close() {
       stopRenewing();
-      // Sessions never end by themselves: waiting for them would be waiting for ever.
+      // Sessions do not end on their own, so do not wait for them.
       server.forceShutdown();
     },
   };
@@ -109,7 +109,7 @@ interface Peer {
   getAuthContext(): { sslPeerCertificate?: { readonly raw?: Buffer } };
 }
 
-/** The handshake proved that the peer holds its key; everything else about it is yet to be checked. */
+/** The handshake proved that the peer holds its key; the certificate itself is not checked yet. */
 const certificateOf = (call: unknown): Buffer | undefined => (call as Peer).getAuthContext().sslPeerCertificate?.raw;
 
 const wireCertificate = ({ certificate, ca, hostId }: GivenCertificate): Certificate => ({ certificate, ca, hostId });
@@ -120,7 +120,7 @@ function serviceOf(loaded: grpc.GrpcObject): grpc.ServiceDefinition {
   return (v1["Fleet"] as grpc.ServiceClientConstructor).service;
 }
 
-/** A peer is an address and a port. */
+/** Strips the port from a peer. */
 const addressOf = (peer: string): string =>
   peer
     .replace(/^ipv[46]:/, "")

@@ -1,13 +1,13 @@
-// A host's live figures as domain records: bounded, since they are kept as they come.
+// Reads a host's live figures into domain records, with bounds, because they are stored as received.
 import type { GpuLoad__Output } from "../../proto/gen/stoker/fleet/v1/GpuLoad.ts";
 import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
 import type { InstanceReport__Output } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { GpuLive, HostLive, InstanceLive } from "../fleet/live.ts";
 
-const mostGpus = 64;
-const mostInstances = 512;
-const mostProcesses = 16;
+const maxGpus = 64;
+const maxInstances = 512;
+const maxProcesses = 16;
 
 export function readLive(wire: HostReport__Output): HostLive {
   const { load } = wire;
@@ -21,7 +21,7 @@ export function readLive(wire: HostReport__Output): HostLive {
           diskTotalBytes: Number(load.diskTotalBytes),
         }
       : undefined,
-    gpus: wire.gpus.slice(0, mostGpus).map(readGpu),
+    gpus: wire.gpus.slice(0, maxGpus).map(readGpu),
     gpuSampleAgeMs: wire.gpuSampleAgeMs,
     spool: {
       records: Number(wire.spoolRecords),
@@ -29,7 +29,7 @@ export function readLive(wire: HostReport__Output): HostLive {
       oldestAgeSeconds: wire.spoolOldestAgeSeconds,
     },
     clockSkewSeconds: wire.clockSkewSeconds,
-    instances: wire.instances.slice(0, mostInstances).map(readInstance),
+    instances: wire.instances.slice(0, maxInstances).map(readInstance),
   };
 }
 
@@ -43,7 +43,7 @@ function readGpu(wire: GpuLoad__Output): GpuLive {
     powerWatts: wire.powerWatts,
     powerLimitWatts: wire.powerLimitWatts,
     smClockHertz: wire.smClockHertz,
-    processes: wire.processes.slice(0, mostProcesses).map((one) => ({
+    processes: wire.processes.slice(0, maxProcesses).map((one) => ({
       pid: one.pid,
       name: one.name.slice(0, 128),
       memoryBytes: Number(one.memoryBytes),
@@ -64,7 +64,7 @@ function readInstance(wire: InstanceReport__Output): InstanceLive {
     tokensPerSecond: wire.tokensPerSecond,
     restarts: wire.restarts,
     memoryBytes: Number(wire.memoryBytes),
-    gpuUuids: wire.gpuUuids.slice(0, mostGpus),
+    gpuUuids: wire.gpuUuids.slice(0, maxGpus),
     cpuRatio: wire.cpuRatio,
     kvCacheRatio: wire.kvCacheRatio,
   };

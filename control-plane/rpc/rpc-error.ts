@@ -1,12 +1,13 @@
 import { type ServerErrorResponse, status } from "@grpc/grpc-js";
 import { AgentRefusal } from "../fleet/errors.ts";
 
-/** What an agent acts upon is the status; the sentence is for its log. */
+/** Agents act on the status; the message is for their log. */
 const statuses: Readonly<Record<string, status>> = {
   node_refused: status.UNAUTHENTICATED,
-  // These two end its serving.
+  // Agents stop serving on these two.
   node_banned: status.PERMISSION_DENIED,
   run_superseded: status.ALREADY_EXISTS,
+  session_paused: status.UNAVAILABLE,
 };
 
 export function asRpcError(error: unknown): Pick<ServerErrorResponse, "code" | "details"> & Error {

@@ -1,22 +1,25 @@
-// The sessions this replica holds. Of two of one host the newer epoch stays.
+// Sessions held by this replica. Of two sessions of one host the newer epoch stays.
 import type { HostId } from "../../proto/ids.ts";
-import { type FleetSession, type FleetStream, openSession, type SessionDeps } from "./fleet-session.ts";
+import { type FleetSession, openSession, type SessionDeps } from "./fleet-session.ts";
+import { createHostPauses } from "./host-pauses.ts";
+import type { FleetStream } from "./incoming.ts";
 
 export interface Sessions {
   accept(stream: FleetStream, host: HostId): void;
-  /** A host's desired set changed, or a session of it began elsewhere. */
+  /** The host's desired set changed, or a session of it started elsewhere. */
   wake(host: HostId): void;
   readonly count: number;
-  /** Ends them all, e.g. when this replica stops. */
+  /** Ends all sessions, e.g. when this replica stops. */
   close(): void;
 }
 
 export function createSessions(deps: SessionDeps): Sessions {
   const byHost = new Map<HostId, FleetSession>();
+  const pauses = createHostPauses(deps);
   let isClosed = false;
 
   async function hold(stream: FleetStream, host: HostId): Promise<void> {
-    const session = await openSession(deps, stream, host);
+    const session = await openSession(deps, stream, host, pauses);
     if (!session) return;
     if (isClosed) return session.end("the control plane stops");
     const other = byHost.get(session.host);

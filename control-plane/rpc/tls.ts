@@ -1,5 +1,5 @@
-// TLS of the gRPC port. A client certificate is asked for and not demanded, because a host that enrols has none yet; whose it
-// is, and whether it still stands, is decided per call with a sentence for the agent's log (fleet/enrolment.ts).
+// TLS of the gRPC port. A client certificate is optional, because an enrolling host has none yet; each call checks its owner
+// and validity, with a message for the agent's log (fleet/enrolment.ts).
 import { ServerCredentials } from "@grpc/grpc-js";
 import type { OwnCertificate } from "../fleet/authority.ts";
 

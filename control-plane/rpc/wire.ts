@@ -1,4 +1,4 @@
-// Wire messages to domain records and back; nothing else. A field an agent left out reads as its zero.
+// Converts wire messages to domain records and back. A missing field reads as zero.
 import type { AdapterReport__Output } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
 import type { ContainerRules__Output as WireContainerRules } from "../../proto/gen/stoker/fleet/v1/ContainerRules.ts";
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
@@ -19,10 +19,13 @@ import type { Hello } from "../fleet/membership.ts";
 import type { NodeWeightsNews } from "../fleet/store.ts";
 import { whyNotSpokenWith } from "./agent-version.ts";
 
-const mostKept = 1_000;
-const mostAdapters = 256;
+const maxKept = 1_000;
+/** Maximum GPUs and slices of one host. */
+const maxGpus = 1_024;
+const maxName = 256;
+const maxAdapters = 256;
 
-/** `why` when the message cannot be the introduction of `host`, whose certificate came. */
+/** Returns `why` when the message is not a valid Hello of the certificate's `host`. */
 export function readHello(wire: Hello__Output, host: HostId): { readonly hello: Hello } | { readonly why: string } {
   if (wire.hostId !== host)
     return { why: `the agent calls itself ${wire.hostId.slice(0, 64)}, its certificate does not` };
@@ -39,6 +42,7 @@ export function readHello(wire: Hello__Output, host: HostId): { readonly hello: 
       advertise: origin.origin,
       agentVersion: wire.agentVersion.slice(0, 64),
       runId: wire.runId.slice(0, 64),
+      restoreMark: wire.restoreMark.slice(0, 100),
       highestEpoch: BigInt(wire.highestEpoch),
       generation: BigInt(wire.generation),
       inventory: readInventory(wire.inventory),
@@ -48,17 +52,17 @@ export function readHello(wire: Hello__Output, host: HostId): { readonly hello: 
 
 export function readInventory(wire: Inventory__Output): Inventory {
   return {
-    os: wire.os,
-    cpuModel: wire.cpuModel,
+    os: wire.os.slice(0, maxName),
+    cpuModel: wire.cpuModel.slice(0, maxName),
     cpuCores: wire.cpuCores,
     memoryBytes: Number(wire.memoryBytes),
     diskTotalBytes: Number(wire.diskTotalBytes),
     diskFreeBytes: Number(wire.diskFreeBytes),
-    gpus: wire.gpus.map((gpu) => ({
-      uuid: gpu.uuid,
+    gpus: wire.gpus.slice(0, maxGpus).map((gpu) => ({
+      uuid: gpu.uuid.slice(0, 128),
       index: gpu.index,
       type: isGpuType(gpu.type) ? gpu.type : "other",
-      name: gpu.name,
+      name: gpu.name.slice(0, maxName),
       memoryBytes: Number(gpu.memoryBytes),
       isHealthy: gpu.healthy,
       unhealthyReason: gpu.unhealthyReason.slice(0, 500),
@@ -66,10 +70,10 @@ export function readInventory(wire: Inventory__Output): Inventory {
       migProfile: gpu.migProfile.slice(0, 64),
       ...(gpu.parentUuid === "" ? {} : { parentUuid: gpu.parentUuid.slice(0, 128) }),
     })),
-    drivers: wire.drivers,
-    dockerVersion: wire.dockerVersion,
-    nvidiaDriverVersion: wire.nvidiaDriverVersion,
-    cudaVersion: wire.cudaVersion,
+    drivers: wire.drivers.slice(0, 16).map((driver) => driver.slice(0, 64)),
+    dockerVersion: wire.dockerVersion.slice(0, maxName),
+    nvidiaDriverVersion: wire.nvidiaDriverVersion.slice(0, maxName),
+    cudaVersion: wire.cudaVersion.slice(0, maxName),
     rentalImages: wire.rentalImages.slice(0, 100).map((name) => name.slice(0, 200)),
     rentalsUnavailable: wire.rentalsUnavailable.slice(0, 1_000),
     recordsUnavailable: wire.recordsUnavailable.slice(0, 1_000),
@@ -101,7 +105,7 @@ function readContainers(wire: WireContainerRules): ContainerRules {
   };
 }
 
-/** Undefined for a phase this version does not know: what was known stays. */
+/** Undefined for an unknown phase: the known state stays. */
 export function readObservation(wire: InstanceReport__Output): Observation | undefined {
   if (!isInstancePhase(wire.phase)) return undefined;
   return {
@@ -119,7 +123,7 @@ export function readObservation(wire: InstanceReport__Output): Observation | und
     identity: wire.identity.slice(0, 256),
     sshPort: wire.sshPort,
     sshAddress: wire.sshAddress.slice(0, 253),
-    adapters: wire.adapters.slice(0, mostAdapters).flatMap((one) => readAdapter(one) ?? []),
+    adapters: wire.adapters.slice(0, maxAdapters).flatMap((one) => readAdapter(one) ?? []),
   };
 }
 
@@ -140,30 +144,27 @@ function readAdapter(wire: AdapterReport__Output): AdapterNews | undefined {
   );
 }
 
-/** News of what the operator asked for; the rest of a host's cache is its own affair. */
+/** Progress of prefetched weights; the rest of a host's cache is not needed. */
 export function readNodeWeights(wire: readonly KeptWeights__Output[]): readonly NodeWeightsNews[] {
-  return wire.flatMap((one) =>
-    one.id === ""
-      ? []
-      : [
-          {
-            id: one.id,
-            commit: one.commit.slice(0, 64),
-            bytes: BigInt(one.bytes),
-            bytesTotal: BigInt(one.bytesTotal),
-            failCode: one.failCode.slice(0, 64),
-            failMessage: one.failMessage.slice(0, 4_096),
-          },
-        ],
-  );
+  return wire
+    .filter(({ id }) => id !== "")
+    .slice(0, maxKept)
+    .map((one) => ({
+      id: one.id,
+      commit: one.commit.slice(0, 64),
+      bytes: BigInt(one.bytes),
+      bytesTotal: BigInt(one.bytesTotal),
+      failCode: one.failCode.slice(0, 64),
+      failMessage: one.failMessage.slice(0, 4_096),
+    }));
 }
 
-/** What lies whole in a host's cache, by weightsKey, in one order. */
+/** Returns the complete weights in a host's cache, by weightsKey, sorted. */
 export function readKeptWeights(wire: readonly KeptWeights__Output[]): readonly string[] {
   const whole = wire.filter(({ commit, failCode }) => commit !== "" && failCode === "");
   return [...new Set(whole.map((one) => weightsKey(one.repo.slice(0, 256), one.revision.slice(0, 256))))]
     .sort()
-    .slice(0, mostKept);
+    .slice(0, maxKept);
 }
 
 export function writeDesired(set: DesiredSet): DesiredState {
@@ -207,6 +208,7 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     gpuUuids: [...want.gpuUuids],
     gpuMemoryBytes: want.gpuMemoryBytes,
     gpuShare: want.gpuShare,
+    sharesPrefixCache: want.sharesPrefixCache,
     maxBatchSize: want.maxBatchSize,
     contextLength: want.contextLength,
     memoryBytes: want.memoryBytes,
@@ -228,7 +230,7 @@ const agentPorts = ({ port, volumePath, dashboardPort }: NonNullable<DesiredInst
   dashboardPort,
 });
 
-/** All instances hold what the first one got: its commit, or the digest of its one file. */
+/** All instances load the version of the first: its commit, or the digest of its file. */
 function adapterWeights(one: DesiredInstance["adapters"][number], task: string): Weights {
   const { repo, revision, file, commit, url, token } = one;
   const format = task === imageTask ? "image_lora" : "lora";

@@ -2,7 +2,7 @@ import type { Signals, Topic } from "./port.ts";
 
 type Handler = (message: string, from: string) => void;
 
-/** Replicas that live in one process join the same hub. A control plane without Redis is alone in its own. */
+/** Replicas of one process join the same hub. A control plane without Redis is alone in its hub. */
 export function createSignalHub(): { join(id: string): Signals } {
   const members = new Map<string, Map<Topic, Handler[]>>();
   return {
@@ -15,7 +15,7 @@ export function createSignalHub(): { join(id: string): Signals } {
           if (!isMember()) return;
           for (const [other, theirs] of members) {
             if (other === id) continue;
-            // As over a network: never before the publisher has returned.
+            // As over a network: delivered only after the publisher has returned.
             queueMicrotask(() => {
               if (members.get(other) === theirs) for (const handler of theirs.get(topic) ?? []) handler(message, id);
             });

@@ -1,15 +1,18 @@
-// Messages between the replicas of one installation. They are hints: a lost one costs precision or a second, never a fact.
+// Messages between the replicas of one installation. They are hints: a lost message costs precision or a second, never
+// correctness.
 
 /** `change`: the feed grew; `rates`: one replica's counts. */
 export const topics = ["change", "rates"] as const;
 export type Topic = (typeof topics)[number];
 
 export interface Signals {
-  /** To every other replica that listens now. Never waits and never throws; lost when they cannot be reached. */
+  /** Sends to every other connected replica. Never waits and never throws; the message is lost when they are unreachable. */
   publish(topic: Topic, message: string): void;
-  /** What others say, in the order in which each of them said it; one's own words do not come back. */
+  /**
+   * Receives the others' messages, in the order in which each sent them; a replica's own messages are not delivered to it.
+   */
   on(topic: Topic, handler: (message: string, from: string) => void): void;
   readonly isConnected: boolean;
-  /** Neither hears nor says anything afterwards. */
+  /** Nothing is sent or received afterwards. */
   close(): Promise<void>;
 }

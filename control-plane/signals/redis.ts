@@ -1,25 +1,25 @@
-// Replicas meet on Redis channels. Nothing is stored there: a flush loses nothing, and after a restart of Redis everybody
-// subscribes again by itself. INVARIANT: whatever Redis does, `publish` costs no wait and little memory.
+// Replicas exchange messages on Redis channels. Nothing is stored: a flush loses nothing, and every replica resubscribes
+// after a restart of Redis. INVARIANT: `publish` never waits and its memory is bounded, whatever Redis does.
 import { Redis } from "ioredis";
 import type { Logger } from "pino";
 import { type Signals, type Topic, topics } from "./port.ts";
 
 export interface RedisSignalsDeps {
   readonly url: string;
-  /** Of this replica; without a space. */
+  /** Id of this replica, without spaces. */
   readonly id: string;
-  /** The same at all replicas of one installation and at no other: channels are not kept apart by database numbers. */
+  /** The same at all replicas of one installation and unique to it: database numbers do not separate channels. */
   readonly installation: string;
   readonly log: Logger;
 }
 
-/** Messages that Redis has not yet taken; more are dropped. */
-const mostPending = 64;
+/** Messages not yet sent to Redis; more are dropped. */
+const maxPending = 64;
 
-/** Connects in the background, and again whenever the connection is lost. */
+/** Connects in the background and reconnects whenever the connection is lost. */
 export function createRedisSignals({ url, id, installation, log }: RedisSignalsDeps): Signals {
   const options = {
-    // What is said while Redis is away is old news when it is back.
+    // Messages published while Redis is unavailable would be stale on reconnect.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResubscribe: false,
@@ -36,30 +36,27 @@ export function createRedisSignals({ url, id, installation, log }: RedisSignalsD
   const topicOf = new Map(topics.map((topic) => [channelOf(topic), topic]));
   let pending = 0;
   let isSubscribed = false;
-  let isAway = false;
+  let isUnavailable = false;
   let isClosed = false;
 
-  const away = (error: unknown) => {
-    if (isClosed || isAway) return;
-    isAway = true;
-    log.warn(
-      { err: error },
-      "Redis cannot be reached: rate limits are counted by each replica for itself until it can",
-    );
+  const setUnavailable = (error: unknown) => {
+    if (isClosed || isUnavailable) return;
+    isUnavailable = true;
+    log.warn({ err: error }, "Redis unavailable: each replica counts rate limits alone until it is reachable");
   };
   const isConnected = () => isSubscribed && publisher.status === "ready";
   const back = () => {
-    if (!isAway || !isConnected()) return;
-    log.info("Redis is back");
-    isAway = false;
+    if (!isUnavailable || !isConnected()) return;
+    log.info("Redis reachable again");
+    isUnavailable = false;
   };
-  publisher.on("error", away);
-  subscriber.on("error", away);
-  // A server that closes politely is away without an error.
-  publisher.on("close", () => away(new Error("the connection to Redis ended")));
+  publisher.on("error", setUnavailable);
+  subscriber.on("error", setUnavailable);
+  // A server that closes the connection cleanly raises no error.
+  publisher.on("close", () => setUnavailable(new Error("connection to Redis closed")));
   subscriber.on("close", () => {
     isSubscribed = false;
-    away(new Error("the connection to Redis ended"));
+    setUnavailable(new Error("connection to Redis closed"));
   });
   publisher.on("ready", back);
   subscriber.on("ready", () => {
@@ -67,7 +64,7 @@ export function createRedisSignals({ url, id, installation, log }: RedisSignalsD
       () => {
         isSubscribed = true;
         back();
-        // A connection that cannot subscribe is of no use: a new one is made.
+        // Drop a connection that cannot subscribe; the client opens a new one.
       },
       () => subscriber.disconnect(true),
     );
@@ -83,7 +80,7 @@ export function createRedisSignals({ url, id, installation, log }: RedisSignalsD
 
   return {
     publish(topic, message) {
-      if (isClosed || publisher.status !== "ready" || pending >= mostPending) return;
+      if (isClosed || publisher.status !== "ready" || pending >= maxPending) return;
       pending += 1;
       const done = () => {
         pending -= 1;

@@ -1,13 +1,13 @@
-// What of a queue is worked on, by account, and how much more may be: in number for fairness, in bytes for this process's
-// memory. INVARIANT: each begun item is ended once, with the same bytes.
+// Running work of a queue by account, and the limits for more: a count for fairness, bytes for this process's memory.
+// INVARIANT: each started item is ended once, with the same bytes.
 
 export const mib = 1024 ** 2;
 
 interface LoadLimits {
-  readonly mostOfAccount: number;
-  /** Nothing is begun while this much runs: it is passed by the last one begun at most. */
-  readonly mostBytes: number;
-  readonly mostBytesOfAccount: number;
+  readonly maxPerAccount: number;
+  /** Nothing starts while this many bytes run; the last item started may exceed it. */
+  readonly maxBytes: number;
+  readonly maxBytesPerAccount: number;
 }
 
 interface Load {
@@ -15,8 +15,8 @@ interface Load {
   readonly bytes: number;
 }
 
-export interface LoadRoom extends LoadLimits {
-  /** By account. */
+export interface LoadCapacity extends LoadLimits {
+  /** Keyed by account. */
   readonly running: ReadonlyMap<string, Load>;
   readonly runningBytes: number;
 }
@@ -30,11 +30,11 @@ export class AccountLoad {
     this.#limits = limits;
   }
 
-  room(): LoadRoom {
+  capacity(): LoadCapacity {
     return { ...this.#limits, running: this.#running, runningBytes: this.#bytes };
   }
 
-  began(account: string, bytes: number): void {
+  started(account: string, bytes: number): void {
     this.#add(account, 1, bytes);
   }
 

@@ -1,39 +1,39 @@
-// Rows of a table as a queue: claims what is due as far as there is room, works on it side by side, looks again when
-// something ended, was added, or a second has passed. The table is the queue: nothing is lost with this process.
+// Rows of a table as a queue: claims due rows within the limits, works on them concurrently, and polls again when an item
+// ends, when work was added, or after a second. The table is the queue: nothing is lost with this process.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 
 export interface ClaimLoop {
-  /** Until the signal; then nothing is claimed any more, and it returns when all that runs has ended. */
+  /** Runs until the signal aborts, then claims nothing more and returns when all running work has ended. */
   run(signal: AbortSignal): Promise<void>;
-  /** There may be work. */
+  /** Polls now: there may be work. */
   wake(): void;
 }
 
 export function createClaimLoop<Item>(deps: {
   readonly what: string;
-  readonly mostAtOnce: number;
+  readonly maxConcurrent: number;
   claim(limit: number): Promise<readonly Item[]>;
-  /** Must not reject for what the item is about. */
+  /** Must not reject because of the item itself. */
   work(item: Item): Promise<void>;
   readonly idleMs: number;
   readonly log: Logger;
 }): ClaimLoop {
   const running = new Set<Promise<void>>();
   let woken = Promise.withResolvers<void>();
-  let isAway = false;
+  let isUnavailable = false;
 
   const wake = () => woken.resolve();
 
-  /** Whether there may be more. */
+  /** Returns true when there may be more. */
   async function claimOnce(): Promise<boolean> {
-    const limit = deps.mostAtOnce - running.size;
+    const limit = deps.maxConcurrent - running.size;
     if (limit <= 0) return false;
     const items = await deps.claim(limit);
     for (const item of items) {
       const work = deps
         .work(item)
-        .catch((error) => deps.log.warn({ err: error }, `${deps.what}: left to the next look`))
+        .catch((error) => deps.log.warn({ err: error }, `${deps.what}: failed; will retry`))
         .finally(() => {
           running.delete(work);
           wake();
@@ -46,12 +46,11 @@ export function createClaimLoop<Item>(deps: {
   async function look(signal: AbortSignal): Promise<void> {
     try {
       while (!signal.aborted && (await claimOnce()));
-      if (isAway) deps.log.info(`${deps.what}: the database is reached again`);
-      isAway = false;
+      if (isUnavailable) deps.log.info(`${deps.what}: database reachable again`);
+      isUnavailable = false;
     } catch (error) {
-      if (!isAway)
-        deps.log.warn({ err: error }, `${deps.what}: the database cannot be asked; tried again every second`);
-      isAway = true;
+      if (!isUnavailable) deps.log.warn({ err: error }, `${deps.what}: database unavailable; retrying every second`);
+      isUnavailable = true;
     }
   }
 
@@ -60,13 +59,13 @@ export function createClaimLoop<Item>(deps: {
     async run(signal) {
       signal.addEventListener("abort", wake, { once: true });
       while (!signal.aborted) {
-        // Made before looking: what comes meanwhile must not be slept over.
+        // Created before polling, so that a wake during the poll is not missed.
         woken = Promise.withResolvers<void>();
         await look(signal);
         if (signal.aborted) break;
         const timer = new AbortController();
         const idle = wait(deps.idleMs, undefined, { signal: timer.signal }).catch(() => {});
-        await Promise.race(isAway ? [idle] : [woken.promise, idle]);
+        await Promise.race(isUnavailable ? [idle] : [woken.promise, idle]);
         timer.abort();
       }
       await Promise.all(running);

@@ -1,20 +1,22 @@
-// The outbox at work: each call that is due is made, noted, and planned again until the receiver takes it. At least once: a
-// control plane that dies in between leaves a claim that runs out.
+// Sends due deliveries of the outbox, records each attempt and schedules the next until the receiver accepts. At least once:
+// the claim of a control plane that dies expires.
+
 import type { Logger } from "pino";
 import { randomId } from "../../proto/ids.ts";
+import { unixSeconds } from "../../proto/unix-seconds.ts";
 import { AccountLoad, mib } from "./account-load.ts";
 import { type ClaimLoop, createClaimLoop } from "./claim-loop.ts";
-import { HostCalls, mostOfHost } from "./host-calls.ts";
+import { HostCalls, maxPerHost } from "./host-calls.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 import { nextDelayMs } from "./schedule.ts";
 import type { WebhookSecrets } from "./secrets.ts";
 import { type SendDeps, send } from "./send.ts";
 import type { ClaimedDelivery, WebhookDeliveryStore } from "./store.ts";
 
-const mostAtOnce = 256;
-/** Bodies have 5 MiB at most. */
-const limits = { mostOfAccount: 64, mostBytes: 128 * mib, mostBytesOfAccount: 64 * mib };
-/** Longer than a call takes: whoever holds a claim after it is dead. */
+const maxConcurrent = 256;
+/** Bodies are at most 5 MiB. */
+const limits = { maxPerAccount: 64, maxBytes: 128 * mib, maxBytesPerAccount: 64 * mib };
+/** Longer than a call takes: a claim that expired belongs to a dead process. */
 const claimMs = 60_000;
 
 export interface DeliverDeps extends SendDeps {
@@ -22,7 +24,7 @@ export interface DeliverDeps extends SendDeps {
   readonly secrets: Pick<WebhookSecrets, "sign">;
   readonly metrics: WebhookMetrics;
   readonly log: Logger;
-  /** 1, or less in tests: the schedule, and apart from it the claims, run that much faster. */
+  /** 1 in production. Smaller in tests: the schedule and, separately, the claims run faster by this factor. */
   readonly clockScale: number;
   readonly claimScale: number;
   readonly unixMs?: () => number;
@@ -38,11 +40,11 @@ export function createDeliveries(deps: DeliverDeps): ClaimLoop {
 
   async function work(delivery: ClaimedDelivery): Promise<void> {
     const { webhookId, account, host, body } = delivery;
-    // What fails before a call or after it says nothing of the receiver.
+    // A failure before or after the call says nothing about the receiver.
     let isAlive: boolean | undefined;
     try {
-      await attempt(delivery, (heard) => {
-        isAlive = heard;
+      await attempt(delivery, (observed) => {
+        isAlive = observed;
       });
     } finally {
       hosts.ended(account, host, isAlive);
@@ -51,20 +53,20 @@ export function createDeliveries(deps: DeliverDeps): ClaimLoop {
     deps.log.debug({ webhookId }, "webhook attempt over");
   }
 
-  async function attempt(delivery: ClaimedDelivery, heard: (isAlive: boolean | undefined) => void): Promise<void> {
+  async function attempt(delivery: ClaimedDelivery, onResult: (isAlive: boolean | undefined) => void): Promise<void> {
     const { webhookId, account, body, claim, url } = delivery;
     const atMs = unixMs();
-    const beganMs = performance.now();
+    const startedMs = performance.now();
     const headers = {
       "content-type": "application/json",
       "user-agent": "stoker-webhooks/1",
       "webhook-id": webhookId,
-      "webhook-timestamp": String(Math.floor(atMs / 1000)),
+      "webhook-timestamp": String(unixSeconds(atMs)),
       "webhook-signature": await deps.secrets.sign(account, webhookId, atMs, body),
     };
     const sent = await send(deps, url, headers, body);
-    heard(sent.isAlive);
-    const ms = Math.round(performance.now() - beganMs);
+    onResult(sent.isAlive);
+    const ms = Math.round(performance.now() - startedMs);
     const delayMs = sent.outcome === "ok" ? undefined : nextDelayMs(delivery.tries + 1, sent, random());
     const isExhausted = sent.outcome !== "ok" && delayMs === undefined;
     const { outcome, status, answer } = sent;
@@ -79,7 +81,7 @@ export function createDeliveries(deps: DeliverDeps): ClaimLoop {
 
   return createClaimLoop({
     what: "webhook deliveries",
-    mostAtOnce,
+    maxConcurrent,
     idleMs: 1_000,
     log: deps.log,
     work,
@@ -88,14 +90,14 @@ export function createDeliveries(deps: DeliverDeps): ClaimLoop {
         claim: randomId(16),
         limit,
         lockMs,
-        ...load.room(),
-        mostOfHost,
-        roomOfHost: hosts.room(),
+        ...load.capacity(),
+        maxPerHost,
+        capacityOfHost: hosts.capacity(),
         silent: hosts.silent(),
       });
       for (const { host, account, body } of claimed) {
-        hosts.began(account, host);
-        load.began(account, body.length);
+        hosts.started(account, host);
+        load.started(account, body.length);
       }
       return claimed;
     },

@@ -1,23 +1,23 @@
-// How many calls a receiver's host gets at once, and hardly any of an account for a while where it answered none of its last:
-// an account's silent receiver must not silence the others of a host that many share. One process's own: what a host does to
-// one control plane it does to all. INVARIANT: each begun call is ended once.
+// Concurrent calls per receiver host, and a circuit breaker per account and host: an account's unresponsive receiver must
+// not block other accounts on a shared host. Kept per process: a host that is slow for one control plane is slow for all.
+// INVARIANT: each started call is ended once.
 import type { SilentHost } from "./store.ts";
 
-/** Calls of one host at a time. */
-export const mostOfHost = 8;
+/** Maximum concurrent calls to one host. */
+export const maxPerHost = 8;
 const failuresToOpen = 5;
 const firstPauseMs = 5_000;
-const mostPauseMs = 60_000;
-const mostCircuits = 10_000;
+const maxPauseMs = 60_000;
+const maxCircuits = 10_000;
 
-/** Of one account's calls of one host. */
+/** State of one account's calls to one host. */
 interface Circuit {
   readonly account: string;
   readonly host: string;
   running: number;
   failures: number;
   pauseMs: number;
-  /** Monotonic ms until which nothing is begun. */
+  /** Monotonic time in ms before which no call starts. */
   closedUntilMs: number;
 }
 
@@ -30,24 +30,24 @@ export class HostCalls {
     this.#nowMs = nowMs;
   }
 
-  /** Only of hosts that have less than `mostOfHost`. */
-  room(): Map<string, number> {
-    return new Map([...this.#running].map(([host, running]) => [host, Math.max(0, mostOfHost - running)]));
+  /** Lists only hosts with running calls. */
+  capacity(): Map<string, number> {
+    return new Map([...this.#running].map(([host, running]) => [host, Math.max(0, maxPerHost - running)]));
   }
 
-  /** Where an account's calls of a host have less than the host. */
+  /** Accounts and hosts with a smaller limit than the host's. */
   silent(): readonly SilentHost[] {
     const nowMs = this.#nowMs();
     return [...this.#circuits.values()]
       .filter(({ failures }) => failures >= failuresToOpen)
       .map(({ account, host, running, closedUntilMs }) => {
-        // One call finds out whether a host that was silent answers again.
+        // One call probes whether the host responds again.
         const most = nowMs < closedUntilMs ? 0 : 1;
         return { account, host, room: Math.max(0, most - running) };
       });
   }
 
-  began(account: string, host: string): void {
+  started(account: string, host: string): void {
     this.#running.set(host, (this.#running.get(host) ?? 0) + 1);
     const key = keyOf(account, host);
     const fresh = { account, host, running: 0, failures: 0, pauseMs: firstPauseMs, closedUntilMs: 0 };
@@ -56,7 +56,7 @@ export class HostCalls {
     this.#circuits.set(key, circuit);
   }
 
-  /** `isAlive`: it answered, whatever it said; undefined: nothing was learned of it. */
+  /** `isAlive`: the host responded, with any status; undefined: unknown. */
   ended(account: string, host: string, isAlive: boolean | undefined): void {
     const left = (this.#running.get(host) ?? 1) - 1;
     if (left > 0) this.#running.set(host, left);
@@ -74,17 +74,17 @@ export class HostCalls {
     circuit.failures += 1;
     if (circuit.failures < failuresToOpen || this.#nowMs() < circuit.closedUntilMs) return;
     circuit.closedUntilMs = this.#nowMs() + circuit.pauseMs;
-    circuit.pauseMs = Math.min(mostPauseMs, circuit.pauseMs * 2);
+    circuit.pauseMs = Math.min(maxPauseMs, circuit.pauseMs * 2);
   }
 
   #forgetOld(): void {
-    if (this.#circuits.size <= mostCircuits) return;
+    if (this.#circuits.size <= maxCircuits) return;
     for (const [key, { running }] of this.#circuits) {
       if (running === 0) this.#circuits.delete(key);
-      if (this.#circuits.size <= mostCircuits) return;
+      if (this.#circuits.size <= maxCircuits) return;
     }
   }
 }
 
-/** A host holds no space. */
+/** A host contains no space. */
 const keyOf = (account: string, host: string): string => `${host} ${account}`;

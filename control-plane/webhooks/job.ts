@@ -1,12 +1,12 @@
-// A native request that is answered at a webhook: accepted, run later by any control plane, its end told by a call.
+// Native request whose result is sent to a webhook: accepted now, run later by any control plane.
 import type { AccountId, BudgetId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 
-/** What a scoped token allowed when the request was accepted. Its end is none of it: it was valid then. */
+/** Permissions of a scoped token at acceptance. Its expiry does not apply: it was valid then. */
 export interface JobToken {
   readonly models: readonly string[] | null;
   readonly budget: BudgetId | null;
-  /** Nano-USD; null: none. */
+  /** In nano-USD; null: no limit. */
   readonly limit: bigint | null;
 }
 
@@ -36,20 +36,20 @@ export interface WebhookJob extends NewJob {
   readonly faults: number;
 }
 
-/** What came of a run. */
+/** Result of a run. */
 export interface JobAnswer {
-  /** The whole answer of the model's task, less `request_id` and `inference_status`. */
+  /** The complete response of the model's task, without `request_id` and `inference_status`. */
   readonly results: object;
   readonly runtimeMs: number;
-  /** USD. */
+  /** In USD. */
   readonly cost: number;
-  /** The results are not needed in memory any more. */
+  /** Releases the memory of the results. */
   readonly letGo?: () => void;
 }
 
 /**
- * Runs a job through admission, routing, relay and settlement, its attempts numbered from `firstAttempt`. Undefined when
- * `signal` ended it. Throws what complete() throws, and UpstreamBroken where an engine answered something else.
+ * Runs a job through admission, routing, relay and settlement, its attempts numbered from `firstAttempt`. Returns undefined
+ * when `signal` aborted it. Throws as complete() does, and upstreamBroken for an unexpected engine response.
  */
 export type RunJob = (
   job: WebhookJob,
@@ -67,7 +67,7 @@ export const tokenOf = ({ via, models, spending }: Caller): JobToken | null =>
         limit: spending.token?.limit ?? null,
       };
 
-/** The caller as the account and its key stand now, within what the token allowed. */
+/** Returns the caller with the account's and key's current state, limited to what the token permitted. */
 export function callerOf(now: Caller, token: JobToken | null): Caller {
   if (!token) return now;
   const { models, budget, limit } = token;

@@ -5,9 +5,9 @@ export interface WebhookMetrics {
   attempted(outcome: Outcome, seconds: number): void;
   exhausted(): void;
   ran(outcome: "succeeded" | "failed" | "requeued"): void;
-  /** Since when the oldest call that is due has waited, as last looked. */
+  /** Seconds since the oldest due call became due, at the last read. */
   oldestDue(seconds: number): void;
-  /** Of all accounts, as last looked. */
+  /** Bytes kept for all accounts, at the last read. */
   kept(bytes: number): void;
 }
 

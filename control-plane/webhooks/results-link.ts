@@ -1,4 +1,4 @@
-// Links to results that are too large for a call: whoever has one needs no key, as long as the results are kept.
+// Signed links to results that are too large for a call. They need no key and work as long as the results are kept.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { RequestId } from "../../proto/ids.ts";
 

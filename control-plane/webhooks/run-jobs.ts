@@ -1,5 +1,5 @@
-// Accepted requests at work: each runs through the spine under a claim, and its end is written together with the call that
-// tells it. A control plane that dies leaves a claim that runs out: the next run's attempts void those of the one before.
+// Runs accepted requests: each goes through the spine under a claim, and its end is stored together with the call that
+// reports it. The claim of a control plane that dies expires; the next run's attempts void those of the previous one.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
@@ -15,60 +15,60 @@ import type { ResultsLinks } from "./results-link.ts";
 import type { ClaimedJob, WebhookJobStore } from "./store.ts";
 import { makeWebhookId } from "./webhook-id.ts";
 
-const mostAtOnce = 64;
-/** Bodies hold files of tens of MiB. */
-const mostBytes = 256 * mib;
-const mostOfAccount = 32;
+const maxConcurrent = 64;
+/** Bodies contain files of tens of MiB. */
+const maxBytes = 256 * mib;
+const maxPerAccount = 32;
 const lockMs = 20_000;
 const stopGraceMs = 10_000;
-/** Attempts of one run: far more than it makes. */
+/** Attempts reserved for one run, far more than it uses. */
 const attemptsOfRun = 100;
 
 const keyEnded = {
   code: "invalid_api_key",
-  message: "The API key that the request came with has ended. Send it again with another one.",
+  message: "The API key of this request was revoked or has expired. Send the request again with a valid key.",
 } as const;
 
 export interface JobsDeps {
   readonly store: Pick<WebhookJobStore, "claimJobs" | "keepJobs" | "endJob" | "requeueJob">;
-  /** A live key of a live account; undefined: there is none any more. */
+  /** Returns a live key of a live account, or undefined. */
   readonly findCaller: (account: AccountId, key: KeyId) => Promise<Caller | undefined>;
   readonly links: Pick<ResultsLinks, "make">;
-  /** In memory at a time, but for one that is larger by itself. */
-  readonly mostBodyBytes: number;
+  /** Maximum bytes of bodies in memory, except for a single larger one. */
+  readonly maxBodyBytes: number;
   readonly metrics: WebhookMetrics;
   readonly log: Logger;
-  /** 1, or less in tests: pauses, and apart from them the claims, are that much shorter. */
+  /** 1 in production. Smaller in tests: pauses and, separately, claims are shorter by this factor. */
   readonly clockScale: number;
   readonly claimScale: number;
-  /** For another answer, which is kept until its call is written. */
-  readonly hasRoom: () => boolean;
-  /** A call is due. */
+  /** True when another response may be buffered until its call is stored. */
+  readonly hasCapacity: () => boolean;
+  /** Called when a delivery becomes due. */
   readonly onEnded: () => void;
   readonly unixMs?: () => number;
 }
 
 export interface RunningJobs {
   wake(): void;
-  /** Until the signal; what runs then has `stopGraceMs` before it goes back into the queue. */
+  /** Runs until the signal aborts; running jobs then have `stopGraceMs` before they return to the queue. */
   run(runJob: RunJob, signal: AbortSignal): Promise<void>;
 }
 
 export function createJobRuns(deps: JobsDeps): RunningJobs {
   const unixMs = deps.unixMs ?? Date.now;
   const claimMs = lockMs * deps.claimScale;
-  const most = Math.min(mostBytes, deps.mostBodyBytes);
-  const load = new AccountLoad({ mostOfAccount, mostBytes: most, mostBytesOfAccount: most / 2 });
+  const most = Math.min(maxBytes, deps.maxBodyBytes);
+  const load = new AccountLoad({ maxPerAccount, maxBytes: most, maxBytesPerAccount: most / 2 });
   const aborts = new Map<string, AbortController>();
   let runJob: RunJob | undefined;
 
   async function work(job: ClaimedJob): Promise<void> {
-    const beganMs = performance.now();
+    const startedMs = performance.now();
     const abort = new AbortController();
     aborts.set(job.claim, abort);
     try {
       const outcome = await attempt(job, abort.signal);
-      const ms = Math.round(performance.now() - beganMs);
+      const ms = Math.round(performance.now() - startedMs);
       const { requestId, account, model, claims } = job;
       deps.log.info({ requestId, account, model, run: claims, outcome, ms }, "webhook request");
     } finally {
@@ -89,7 +89,7 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
     } catch (error) {
       return fail(job, failureOf(error, job), error);
     }
-    // Ended from here: another process, or another run, goes on with it.
+    // Aborted here: another process or a later run continues it.
     if (!answer) return requeue(job, 0, false);
     try {
       return await end(job, answer, undefined);
@@ -100,7 +100,7 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
 
   async function fail(job: ClaimedJob, failure: JobFailure, error: unknown): Promise<string> {
     if (failure.kind === "over") return end(job, undefined, failure.error);
-    if (failure.isFault) deps.log.warn({ err: error, requestId: job.requestId }, "a webhook request broke off");
+    if (failure.isFault) deps.log.warn({ err: error, requestId: job.requestId }, "webhook request failed; will retry");
     return requeue(job, failure.afterMs * deps.clockScale, failure.isFault);
   }
 
@@ -127,14 +127,14 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
 
   const loop = createClaimLoop<ClaimedJob>({
     what: "webhook requests",
-    mostAtOnce,
+    maxConcurrent,
     idleMs: 1_000,
     log: deps.log,
     work,
     async claim(limit) {
-      if (!deps.hasRoom()) return [];
-      const claimed = await deps.store.claimJobs({ claim: randomId(16), limit, lockMs: claimMs, ...load.room() });
-      for (const { account, body } of claimed) load.began(account, body.length);
+      if (!deps.hasCapacity()) return [];
+      const claimed = await deps.store.claimJobs({ claim: randomId(16), limit, lockMs: claimMs, ...load.capacity() });
+      for (const { account, body } of claimed) load.started(account, body.length);
       return claimed;
     },
   });
@@ -148,7 +148,7 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
         const ours = await deps.store.keepJobs(claims, claimMs);
         for (const claim of claims) if (!ours.has(claim)) aborts.get(claim)?.abort();
       } catch {
-        // Away: whether another one took over shows when the end is written.
+        // Unreachable: storing the end shows whether another process took over.
       }
     }
   }

@@ -1,11 +1,11 @@
-// When a call that failed is made again. Pure.
+// Retry schedule of failed calls. Pure.
 import type { Outcome } from "./store.ts";
 
 const secondMs = 1_000;
 const minuteMs = 60 * secondMs;
 const hourMs = 60 * minuteMs;
 
-/** Before each attempt: 8 of them in about 18 hours. */
+/** Delay before each attempt: 8 attempts in about 18 hours. */
 export const attemptDelaysMs: readonly number[] = [
   0,
   5 * secondMs,
@@ -18,13 +18,10 @@ export const attemptDelaysMs: readonly number[] = [
 ];
 
 const spread = 0.2;
-const mostRetryAfterMs = hourMs;
+const maxRetryAfterMs = hourMs;
 const honoured: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
-/**
- * Until the next attempt after one that failed, when `tries` of them were made; undefined: that was the last. `random` in
- * [0, 1).
- */
+/** Returns the delay until the next attempt after `tries` failed ones; undefined: no more attempts. `random` in [0, 1). */
 export function nextDelayMs(
   tries: number,
   { status, retryAfterMs }: { readonly status?: number | undefined; readonly retryAfterMs?: number | undefined },
@@ -34,10 +31,10 @@ export function nextDelayMs(
   if (base === undefined) return undefined;
   const ownMs = base * (1 + spread * (2 * random - 1));
   if (retryAfterMs === undefined || status === undefined || !honoured.has(status)) return ownMs;
-  return Math.max(ownMs, Math.min(retryAfterMs, mostRetryAfterMs));
+  return Math.max(ownMs, Math.min(retryAfterMs, maxRetryAfterMs));
 }
 
-/** Seconds, or a date of HTTP. */
+/** Parses seconds or an HTTP date. */
 export function readRetryAfter(text: string | undefined, nowMs: number): number | undefined {
   if (text === undefined) return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text) * secondMs;
@@ -45,7 +42,7 @@ export function readRetryAfter(text: string | undefined, nowMs: number): number 
   return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - nowMs);
 }
 
-/** Of an answer; a redirect is never followed. */
+/** Classifies a response; redirects are never followed. */
 export function outcomeOf(status: number): Outcome {
   if (status >= 200 && status < 300) return "ok";
   if (status < 400) return "3xx";

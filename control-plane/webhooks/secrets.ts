@@ -1,11 +1,12 @@
-// The secret that signs an account's webhooks: made at its first use, shown to the account, replaced with a day's overlap.
+// Secret that signs an account's webhooks: created at first use, shown to the account, rotated with a day's overlap.
 import { randomBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import type { AccountId } from "../../proto/ids.ts";
-import { WebhookAccountGone } from "./errors.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
+import { webhookAccountGone } from "./errors.ts";
 import type { SecretRow, WebhookSecretStore } from "./store.ts";
 
-/** How long a secret goes on signing beside its successor. */
+/** How long the previous secret keeps signing after a rotation. */
 const overlapMs = 24 * 60 * 60 * 1000;
 const prefix = "whsec_";
 const secretBytes = 32;
@@ -13,19 +14,19 @@ const secretBytes = 32;
 export interface WebhookSecret {
   readonly secret: string;
   readonly madeAtMs: number;
-  /** Until when the one before signs as well; null: there is none. */
+  /** End of the previous secret's overlap; null: no previous secret. */
   readonly previousUntilMs: number | null;
 }
 
 export interface WebhookSecrets {
-  /** Throws WebhookAccountGone, as the others do. */
+  /** Throws webhookAccountGone, as the other methods do. */
   get(account: AccountId): Promise<WebhookSecret>;
   rotate(account: AccountId, ip: string): Promise<WebhookSecret>;
-  /** The header `webhook-signature`: of every secret that counts, with spaces between. */
+  /** Returns the `webhook-signature` header: one signature per valid secret, separated by spaces. */
   sign(account: AccountId, webhookId: string, atMs: number, body: Buffer): Promise<string>;
 }
 
-/** Of one account's secrets, with its data key. */
+/** Seals one account's secrets with its data key. */
 export interface SecretSeal {
   seal(account: AccountId, secret: string): Promise<Buffer>;
   open(account: AccountId, sealed: Buffer): Promise<string>;
@@ -37,12 +38,12 @@ export function createWebhookSecrets(deps: {
   readonly unixMs?: () => number;
 }): WebhookSecrets {
   const { store, seal } = deps;
-  const unixMs = deps.unixMs ?? Date.now;
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
   const make = async (account: AccountId): Promise<Buffer> =>
     seal.seal(account, prefix + randomBytes(secretBytes).toString("base64"));
   const found = async (row: Promise<SecretRow | undefined>): Promise<SecretRow> => {
     const there = await row;
-    if (!there) throw new WebhookAccountGone();
+    if (!there) throw webhookAccountGone();
     return there;
   };
   const rowOf = (account: AccountId) => found(store.secretOf(account, () => make(account)));

@@ -1,4 +1,4 @@
-// One call of one receiver: to an address that was checked, with the host it was meant for, bounded in time and bytes.
+// Sends one call to one receiver: to a checked address, with the original Host header, bounded in time and bytes.
 import { connect, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { type buildConnector, Client, type Dispatcher } from "undici";
@@ -14,28 +14,28 @@ export interface SendLimits {
 
 export const sendLimits: SendLimits = { connectMs: 5_000, totalMs: 20_000 };
 
-/** Of the receiver's answer: read, and shown. */
-const mostReadBytes = 64 * 1024;
-const mostShownBytes = 1024;
+/** Bytes of the response that are read, and that are shown. */
+const maxReadBytes = 64 * 1024;
+const maxShownBytes = 1024;
 
 export interface Sent {
   readonly outcome: Outcome;
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
-  /** What the receiver said, or why nothing was heard. */
+  /** The receiver's response, or why there is none. */
   readonly answer: string;
-  /** Whether somebody spoke at the address; undefined: none was called, as its name led to none. */
+  /** True when the address accepted a connection; undefined: no call was made because the name did not resolve. */
   readonly isAlive: boolean | undefined;
 }
 
 export interface SendDeps {
   readonly targets: Targets;
   readonly limits?: SendLimits;
-  /** Authorities beside the usual ones, in PEM. */
+  /** Additional certificate authorities, in PEM. */
   readonly ca?: string;
 }
 
-/** Never rejects for what the receiver or the network does. */
+/** Never rejects because of the receiver or the network. */
 export async function send(
   deps: SendDeps,
   url: string,
@@ -60,7 +60,7 @@ export async function send(
     if (error instanceof WebhookRefused) return failed("blocked", error.message, undefined);
     const isAlive = destination && false;
     if (signal.aborted || isTimeout(error))
-      return failed("timeout", `no answer within ${limits.totalMs / 1000} s`, isAlive);
+      return failed("timeout", `no response within ${limits.totalMs / 1000} s`, isAlive);
     return failed("unreachable", reasonOf(error), isAlive);
   } finally {
     client?.destroy().catch(() => {});
@@ -81,7 +81,7 @@ async function read({ statusCode, headers, body }: Dispatcher.ResponseData): Pro
   for await (const part of body) {
     parts.push(part as Buffer);
     bytes += (part as Buffer).length;
-    if (bytes >= mostReadBytes) break;
+    if (bytes >= maxReadBytes) break;
   }
   const retryAfter = headers["retry-after"];
   return {
@@ -89,12 +89,12 @@ async function read({ statusCode, headers, body }: Dispatcher.ResponseData): Pro
     isAlive: true,
     status: statusCode,
     retryAfterMs: readRetryAfter(typeof retryAfter === "string" ? retryAfter : undefined, Date.now()),
-    // PostgreSQL's texts hold no NUL.
-    answer: Buffer.concat(parts).subarray(0, mostShownBytes).toString().replaceAll("\0", ""),
+    // PostgreSQL text columns cannot store NUL.
+    answer: Buffer.concat(parts).subarray(0, maxShownBytes).toString().replaceAll("\0", ""),
   };
 }
 
-/** The address is looked at once more on the open socket: it is what the bytes go to. */
+/** Checks the address again on the open socket, because that is where the bytes go. */
 function connectorTo(deps: SendDeps, { url, address }: Destination, timeoutMs: number): buildConnector.connector {
   const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
   const hostname = url.hostname.replace(/^\[|\]$/g, "");
@@ -116,7 +116,7 @@ function connectorTo(deps: SendDeps, { url, address }: Destination, timeoutMs: n
       done(error as Error, null);
     };
     socket.on("error", end);
-    socket.on("close", () => end(new Error("the connection was closed")));
+    socket.on("close", () => end(new Error("connection closed")));
     socket.once("connect", () => {
       if (!deps.targets.mayConnectTo(socket.remoteAddress ?? "")) {
         end(new WebhookRefused("its host is not a public address"));
@@ -140,7 +140,7 @@ function connectorTo(deps: SendDeps, { url, address }: Destination, timeoutMs: n
   };
 }
 
-const timeoutError = () => Object.assign(new Error("the connection was not made in time"), { code: "ETIMEDOUT" });
+const timeoutError = () => Object.assign(new Error("connection timed out"), { code: "ETIMEDOUT" });
 
 async function bounded<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
@@ -157,6 +157,5 @@ const codeOf = (error: unknown) =>
   typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
 const isTimeout = (error: unknown) => /TIMEDOUT|_TIMEOUT/.test(codeOf(error));
 
-/** A code is enough to know what to look for, and holds nothing of the URL. */
-const reasonOf = (error: unknown): string =>
-  `the receiver could not be called: ${codeOf(error) || "connection failed"}`;
+/** The code identifies the cause and contains nothing of the URL. */
+const reasonOf = (error: unknown): string => `could not reach the receiver: ${codeOf(error) || "connection failed"}`;

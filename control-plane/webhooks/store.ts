@@ -1,14 +1,14 @@
-// What webhooks need kept. Implemented by store/webhook-job-store.ts, webhook-delivery-store.ts and webhook-secret-store.ts,
-// whose every method throws an Error with code `store_away` when PostgreSQL cannot be asked.
+// Storage of webhooks. Implemented by store/webhook-job-store.ts, webhook-delivery-store.ts and webhook-secret-store.ts,
+// whose every method throws DatabaseUnavailable.
 import type { AccountId, RequestId } from "../../proto/ids.ts";
-import type { LoadRoom } from "./account-load.ts";
+import type { LoadCapacity } from "./account-load.ts";
 import type { NewJob, WebhookJob } from "./job.ts";
 
-export type { LoadRoom } from "./account-load.ts";
+export type { LoadCapacity } from "./account-load.ts";
 export type { NewJob, WebhookJob } from "./job.ts";
 
-/** Bounds of one look for work. */
-export interface ClaimWish extends LoadRoom {
+/** Limits of one claim. */
+export interface ClaimParams extends LoadCapacity {
   readonly claim: string;
   readonly limit: number;
   readonly lockMs: number;
@@ -18,7 +18,7 @@ export interface ClaimedJob extends WebhookJob {
   readonly claim: string;
 }
 
-/** How a request ended, and the call that says so. */
+/** The end of a request, and the call that reports it. */
 export interface JobEnd {
   readonly requestId: RequestId;
   readonly claim: string;
@@ -28,7 +28,7 @@ export interface JobEnd {
   readonly results: Buffer | undefined;
 }
 
-/** Of one account's requests that have not ended. */
+/** Limit of one account's unfinished requests. */
 export interface JobsLimit {
   readonly count: number;
   readonly bytes: number;
@@ -36,17 +36,19 @@ export interface JobsLimit {
 
 export interface WebhookJobStore {
   /**
-   * "full": what waits or runs of the account has reached `most`, which the last one added may pass in bytes. "unheard": calls
-   * that its receivers have not taken fill the room for its answers.
+   * "full": the account's unfinished requests have reached `most`; the last one added may exceed it in bytes. "unheard":
+   * undelivered calls use all the space of the account's results.
    */
   addJob(job: NewJob, lifeMs: number, most: JobsLimit): Promise<"added" | "gone" | "full" | "unheard">;
-  /** Those that are due, or whose run died, the oldest first. A run that died counts as a fault. */
-  claimJobs(wish: ClaimWish): Promise<readonly ClaimedJob[]>;
-  /** Says that these runs live; answers which of them still may write. */
+  /** Claims due requests and those whose run died, oldest first. A run that died counts as a fault. */
+  claimJobs(request: ClaimParams): Promise<readonly ClaimedJob[]>;
+  /** Renews these claims; returns those that are still valid. */
   keepJobs(claims: readonly string[], lockMs: number): Promise<ReadonlySet<string>>;
-  /** The end of a request and the call that tells it, in one transaction. False when another run took over. */
+  /**
+   * Stores the end of a request and the call that reports it in one transaction. Returns false when another run took over.
+   */
   endJob(end: JobEnd): Promise<boolean>;
-  /** Back into the queue. Nothing when another run took over. */
+  /** Returns the request to the queue. No effect when another run took over. */
   requeueJob(requestId: RequestId, claim: string, afterMs: number, isFault: boolean): Promise<void>;
 }
 
@@ -57,7 +59,7 @@ export interface ClaimedDelivery {
   readonly url: string;
   readonly host: string;
   readonly body: Buffer;
-  /** Made before this one, ever and of its schedule. */
+  /** Earlier attempts, in total and in the current schedule. */
   readonly attempts: number;
   readonly tries: number;
 }
@@ -68,11 +70,11 @@ export interface SilentHost {
   readonly room: number;
 }
 
-export interface DeliveryWish extends ClaimWish {
-  readonly mostOfHost: number;
-  /** How many more this process may call at once, where that is not `mostOfHost`. */
-  readonly roomOfHost: ReadonlyMap<string, number>;
-  /** The same for one account's calls of one host, where it answered none of the last. */
+export interface DeliveryClaimParams extends ClaimParams {
+  readonly maxPerHost: number;
+  /** Remaining calls to a host by this process, where it differs from `maxPerHost`. */
+  readonly capacityOfHost: ReadonlyMap<string, number>;
+  /** The same for one account's calls to one host whose last calls all failed. */
   readonly silent: readonly SilentHost[];
 }
 
@@ -86,7 +88,7 @@ export interface AttemptRecord {
   readonly outcome: Outcome;
   readonly status: number | undefined;
   readonly answer: string;
-  /** Until the next attempt; undefined: there is none. */
+  /** Delay until the next attempt; undefined: no more attempts. */
   readonly nextMs: number | undefined;
 }
 
@@ -97,13 +99,13 @@ export interface DeliveryRecord {
   readonly requestId: RequestId;
   readonly url: string;
   readonly state: DeliveryState;
-  /** What the request came to; undefined: it succeeded. */
+  /** Error of the request; undefined: it succeeded. */
   readonly error: { readonly code: string; readonly message: string } | undefined;
   readonly attempts: number;
   readonly lastStatus: number | undefined;
   readonly lastOutcome: string | undefined;
   readonly createdAtMs: number;
-  /** While it is pending. */
+  /** Set while the delivery is pending. */
   readonly nextAttemptAtMs: number | undefined;
   readonly finishedAtMs: number | undefined;
 }
@@ -118,22 +120,22 @@ export interface AttemptView {
 }
 
 export interface WebhookDeliveryStore {
-  claimDeliveries(wish: DeliveryWish): Promise<readonly ClaimedDelivery[]>;
-  /** False when another control plane took over. */
+  claimDeliveries(request: DeliveryClaimParams): Promise<readonly ClaimedDelivery[]>;
+  /** Returns false when another control plane took over. */
   noteAttempt(record: AttemptRecord): Promise<boolean>;
-  /** Newest first, those with an id below `before`. */
+  /** Newest first, with an id below `before`. */
   deliveries(account: AccountId, before: string | undefined, limit: number): Promise<readonly DeliveryRecord[]>;
   delivery(
     account: AccountId,
     webhookId: string,
   ): Promise<{ readonly delivery: DeliveryRecord; readonly attempts: readonly AttemptView[] } | undefined>;
-  /** Begins the schedule anew; audited. */
+  /** Restarts the schedule; audited. */
   replay(account: AccountId, webhookId: string, ip: string): Promise<"replayed" | "pending" | "unknown" | "empty">;
-  /** By the signed link. */
+  /** Called with a verified link. */
   results(requestId: RequestId): Promise<Buffer | undefined>;
-  /** Since when the call that waits longest has been due, in ms; 0: none is. */
+  /** Age in ms of the oldest due call; 0: none is due. */
   oldestDueMs(): Promise<number>;
-  /** Of answers, over all accounts. */
+  /** Bytes of results kept for all accounts. */
   keptBytes(): Promise<number>;
 }
 
@@ -145,8 +147,8 @@ export interface SecretRow {
 }
 
 export interface WebhookSecretStore {
-  /** The account's own, made by `fresh` where it has none. Undefined when the account is gone. */
+  /** Returns the account's secret; `fresh` creates the first one. Undefined when the account is gone. */
   secretOf(account: AccountId, fresh: () => Promise<Buffer>): Promise<SecretRow | undefined>;
-  /** The one that signed so far goes on signing for `overlapMs`; audited. Undefined when the account is gone. */
+  /** The previous secret keeps signing for `overlapMs`; audited. Undefined when the account is gone. */
   rotateSecret(account: AccountId, sealed: Buffer, overlapMs: number, ip: string): Promise<SecretRow | undefined>;
 }

@@ -1,7 +1,7 @@
-// What a webhook's URL must be, and where it leads. The parsed host is judged, never the raw text: `new URL` turns every
-// spelling of an IPv4 address into the usual one.
+// Rules for a webhook's URL, and its destination. Checks the parsed host, never the raw text: `new URL` normalises every
+// spelling of an IPv4 address.
 import { isIP } from "node:net";
-import { type AddressRules, addressTest } from "./addresses.ts";
+import { type AddressRules, addressTest } from "../../proto/address-rules.ts";
 import { BadWebhookUrl, WebhookRefused } from "./errors.ts";
 import { isUnknownName, type Resolve, resolveHost } from "./resolve-host.ts";
 
@@ -11,39 +11,40 @@ export interface Target {
   readonly host: string;
 }
 
-/** A checked place to connect to. */
+/** A checked address to connect to. */
 export interface Destination {
   readonly url: URL;
   readonly address: string;
 }
 
 export interface Targets {
-  /** Throws BadWebhookUrl, WebhookRefused. A name that cannot be resolved just now is not refused. */
+  /** Throws BadWebhookUrl, WebhookRefused. A name that cannot be resolved at the moment is accepted. */
   check(text: string): Promise<Target>;
   /** Resolves once and checks every address. Throws WebhookRefused, or as `resolve` does. */
   locate(url: string): Promise<Destination>;
   mayConnectTo(address: string): boolean;
 }
 
-const mostOfWebhooks = 2048;
+const maxWebhookChars = 2048;
 const ports = new Set(["", "443", "8443"]);
 
-/** `mostCharacters`: of a URL; longer ones are as good as none. */
+/** `maxCharacters`: maximum length of a URL; a longer one is invalid. */
 export function createTargets(
   rules: AddressRules,
   resolve: Resolve = resolveHost(),
-  mostCharacters = mostOfWebhooks,
+  maxCharacters = maxWebhookChars,
 ): Targets {
   const mayConnectTo = addressTest(rules);
 
   function read(text: string): URL {
-    const url = text.length <= mostCharacters ? URL.parse(text) : null;
+    const url = text.length <= maxCharacters ? URL.parse(text) : null;
     if (!url || url.hostname === "") throw new BadWebhookUrl();
     const isPlain = url.protocol === "http:" && rules.allowsPrivate;
-    if (url.protocol !== "https:" && !isPlain) throw new WebhookRefused("its URL must begin with https://");
+    if (url.protocol !== "https:" && !isPlain) throw new WebhookRefused("its URL must start with https://");
     if (!rules.allowsPrivate && !ports.has(url.port)) throw new WebhookRefused("its port must be 443 or 8443");
-    if (url.username !== "" || url.password !== "") throw new WebhookRefused("its URL holds a user or a password");
-    if (url.hash !== "" || text.includes("#")) throw new WebhookRefused("its URL holds a fragment");
+    if (url.username !== "" || url.password !== "")
+      throw new WebhookRefused("its URL contains a user name or password");
+    if (url.hash !== "" || text.includes("#")) throw new WebhookRefused("its URL contains a fragment");
     return url;
   }
 
@@ -51,7 +52,7 @@ export function createTargets(
     const hostname = url.hostname.replace(/^\[|\]$/g, "");
     const addresses = isIP(hostname) ? [hostname] : await resolve(hostname);
     const [address] = addresses;
-    // One bad address is enough: which of them a name answers with is its owner's choice, at every look.
+    // One forbidden address is enough: the name's owner chooses which address each lookup returns.
     if (address === undefined || !addresses.every(mayConnectTo))
       throw new WebhookRefused("its host is not a public address");
     return { url, address };
@@ -66,7 +67,7 @@ export function createTargets(
         await locate(url);
       } catch (error) {
         if (error instanceof WebhookRefused) throw error;
-        if (isUnknownName(error)) throw new WebhookRefused("its host has no address");
+        if (isUnknownName(error)) throw new WebhookRefused("its host name does not resolve");
       }
       return { url: url.href, host: url.host };
     },

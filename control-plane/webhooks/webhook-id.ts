@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 
 const letters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/** `msg_` and a ULID: 48 bits of time, 80 of chance, in Crockford's base 32. Sorts by time. */
+/** Returns `msg_` and a ULID: 48 bits of time, 80 random bits, in Crockford's base 32. Sorts by time. */
 export function makeWebhookId(unixMs: number): string {
   let bits = (BigInt(unixMs) << 80n) | BigInt(`0x${randomBytes(10).toString("hex")}`);
   let text = "";

@@ -1,15 +1,15 @@
-// What the edge asks of webhooks: take a request, show and replay calls, show and replace the secret.
+// Webhook operations of the edge: accept a request, show and replay calls, show and rotate the secret.
 import type { AccountId, RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
-import { BadCursor } from "../accounts/errors.ts";
+import { badCursor } from "../accounts/errors.ts";
 import {
-  DeliveryEmptied,
-  DeliveryNotFound,
-  DeliveryPending,
-  ResultsGone,
-  WebhookAccountGone,
-  WebhookAnswersFull,
-  WebhookQueueFull,
+  deliveryEmptied,
+  deliveryNotFound,
+  deliveryPending,
+  resultsGone,
+  webhookAccountGone,
+  webhookAnswersFull,
+  webhookQueueFull,
 } from "./errors.ts";
 import { type NewJob, type RunJob, tokenOf } from "./job.ts";
 import type { ResultsLinks } from "./results-link.ts";
@@ -30,29 +30,29 @@ export interface DeliveryPage {
 export interface Webhooks {
   /** Throws BadWebhookUrl, WebhookRefused. */
   check(url: string): Promise<Target>;
-  /** Durable when it returns. Throws WebhookAccountGone, WebhookQueueFull, WebhookAnswersFull. */
+  /** Durable when it returns. Throws webhookAccountGone, webhookQueueFull, webhookAnswersFull. */
   accept(request: AcceptedRequest): Promise<void>;
-  /** Throws WebhookAccountGone, as `rotate` does. */
+  /** Throws webhookAccountGone, as `rotate` does. */
   secret(account: AccountId): Promise<WebhookSecret>;
-  /** The old secret signs beside the new one for a day. `ip`: for the audit log. */
+  /** The old secret signs beside the new one for a day. `ip`: recorded in the audit log. */
   rotate(account: AccountId, ip: string): Promise<WebhookSecret>;
-  /** Newest first. Throws BadCursor. */
+  /** Newest first. Throws badCursor. */
   deliveries(account: AccountId, cursor: string | undefined, limit: number): Promise<DeliveryPage>;
-  /** Throws DeliveryNotFound. */
+  /** Throws deliveryNotFound. */
   delivery(
     account: AccountId,
     webhookId: string,
   ): Promise<{ readonly delivery: DeliveryRecord; readonly attempts: readonly AttemptView[] }>;
-  /** Begins the schedule anew. Throws DeliveryNotFound, DeliveryPending, DeliveryEmptied. */
+  /** Restarts the schedule. Throws deliveryNotFound, deliveryPending, deliveryEmptied. */
   replay(account: AccountId, webhookId: string, ip: string): Promise<void>;
-  /** JSON, by the signed link. Throws ResultsGone. */
+  /** Returns JSON, by the signed link. Throws resultsGone. */
   results(requestId: string, expires: string, signature: string): Promise<Buffer>;
-  /** How requests are run: said once, by the edge that knows their bodies. */
+  /** Sets how requests are run. Called once by the edge, which knows their bodies. */
   runWith(run: RunJob): void;
 }
 
 const lifeMs = 24 * 60 * 60 * 1000;
-const mostWaiting: JobsLimit = { count: 5_000, bytes: 1024 ** 3 };
+const maxWaiting: JobsLimit = { count: 5_000, bytes: 1024 ** 3 };
 const idForm = /^msg_[0-9A-HJKMNP-TV-Z]{26}$/;
 
 export function createWebhooks(deps: {
@@ -64,47 +64,47 @@ export function createWebhooks(deps: {
   readonly onAccepted: () => void;
   readonly onReplayed: () => void;
   readonly runWith: (run: RunJob) => void;
-  readonly mostWaiting?: JobsLimit;
+  readonly maxWaiting?: JobsLimit;
   readonly unixMs?: () => number;
 }): Webhooks {
   const { jobs, deliveries: store, secrets, targets, links } = deps;
   const unixMs = deps.unixMs ?? Date.now;
-  const most = deps.mostWaiting ?? mostWaiting;
+  const most = deps.maxWaiting ?? maxWaiting;
   return {
     check: targets.check,
     runWith: deps.runWith,
     async accept({ caller, target, ...request }) {
       const job = { ...request, ...target, account: caller.account, key: caller.key, token: tokenOf(caller) };
       const outcome = await jobs.addJob(job, lifeMs, most);
-      if (outcome === "gone") throw new WebhookAccountGone();
-      if (outcome === "unheard") throw new WebhookAnswersFull();
-      if (outcome === "full") throw new WebhookQueueFull(most);
+      if (outcome === "gone") throw webhookAccountGone();
+      if (outcome === "unheard") throw webhookAnswersFull();
+      if (outcome === "full") throw webhookQueueFull(most);
       deps.onAccepted();
     },
     secret: secrets.get,
     rotate: secrets.rotate,
     async deliveries(account, cursor, limit) {
-      if (cursor !== undefined && !idForm.test(cursor)) throw new BadCursor();
+      if (cursor !== undefined && !idForm.test(cursor)) throw badCursor();
       const found = await store.deliveries(account, cursor, limit + 1);
       const page = found.slice(0, limit);
       return { deliveries: page, nextCursor: found.length > limit ? (page.at(-1)?.webhookId ?? null) : null };
     },
     async delivery(account, webhookId) {
       const found = await store.delivery(account, webhookId);
-      if (!found) throw new DeliveryNotFound();
+      if (!found) throw deliveryNotFound();
       return found;
     },
     async replay(account, webhookId, ip) {
       const outcome = await store.replay(account, webhookId, ip);
-      if (outcome === "unknown") throw new DeliveryNotFound();
-      if (outcome === "empty") throw new DeliveryEmptied();
-      if (outcome === "pending") throw new DeliveryPending();
+      if (outcome === "unknown") throw deliveryNotFound();
+      if (outcome === "empty") throw deliveryEmptied();
+      if (outcome === "pending") throw deliveryPending();
       deps.onReplayed();
     },
     async results(requestId, expires, signature) {
-      if (!links.isGood(requestId, expires, signature, unixMs())) throw new ResultsGone();
+      if (!links.isGood(requestId, expires, signature, unixMs())) throw resultsGone();
       const found = await store.results(requestId as RequestId);
-      if (!found) throw new ResultsGone();
+      if (!found) throw resultsGone();
       return found;
     },
   };

@@ -1,20 +1,19 @@
-// Agent instances put together: their verbs for the edge, and the loop that settles what hosts tell of backups.
-import { readFileSync } from "node:fs";
+// Agent instances with their stores, and the loops that settle what hosts report of backups and sweep what was deleted.
 import type { Logger } from "pino";
+import { steadyTime } from "../../proto/steady-time.ts";
 import { createAgentInstances } from "../agent-instances/agent-instances.ts";
 import { createAgentBackups } from "../agent-instances/backups.ts";
-import { type AgentCatalog, emptyCatalog, priceSubject, readAgentCatalog } from "../agent-instances/catalog.ts";
+import { readCatalogFile, setCatalogPrices } from "../agent-instances/catalog.ts";
 import { dashboardAddress } from "../agent-instances/dashboard-address.ts";
 import { createDashboards } from "../agent-instances/dashboards.ts";
 import type { PriceBook } from "../billing/price-book.ts";
 import type { ControlPlaneConfig } from "../config.ts";
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
-import type { HttpDeps } from "../http/verbs.ts";
-import { createAgentInstanceStore } from "../store/agent-instance-store.ts";
-import { createBackupStore } from "../store/backup-store.ts";
-import type { ChangeFeed } from "../store/change-feed.ts";
-import { createDashboardStore } from "../store/dashboard-store.ts";
-import type { OpenDatabase } from "../store/database.ts";
+import type { ChangeFeed } from "../store/core/change-feed.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createAgentInstanceStore } from "../store/deployments/agent-instance-store.ts";
+import { createBackupStore } from "../store/deployments/backup-store.ts";
+import { createDashboardStore } from "../store/deployments/dashboard-store.ts";
 import type { Fleet } from "./fleet.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
@@ -33,7 +32,7 @@ export function createAgents(
   },
 ) {
   const { db, log, config, fleet } = deps;
-  const catalog = catalogFrom(config.agentCatalogFile);
+  const catalog = readCatalogFile(config.agentCatalogFile);
   const store = createAgentInstanceStore(db);
   const dashboardStore = createDashboardStore(db);
   const dashboards = config.dashboardUrl
@@ -56,7 +55,7 @@ export function createAgents(
     store: createBackupStore(db),
     instanceExists: async ({ account }, id) => (await store.get(id, account)) !== undefined,
     catalog,
-    unixMs: Date.now,
+    unixMs: steadyTime.nowMs,
     log,
   });
   const loop = refreshOn(deps.feed, ["command"], {
@@ -76,34 +75,11 @@ export function createAgents(
     log,
   });
   return {
-    verbs: { agentInstances, agentBackups, dashboards } satisfies Pick<
-      HttpDeps,
-      "agentInstances" | "agentBackups" | "dashboards"
-    >,
+    features: { agentInstances, agentBackups, dashboards },
     tend: agentBackups.tend,
-    /** The price book says what the catalogue says, from now on. */
-    setPrices: () => setPrices(catalog, deps.prices),
+    setPrices: () => setCatalogPrices(catalog, deps.prices),
     run: async (signal: AbortSignal): Promise<void> => {
       await Promise.all([loop.run(signal), sweep.run(signal)]);
     },
   };
-}
-
-async function setPrices(catalog: AgentCatalog, prices: PriceBook): Promise<void> {
-  for (const type of catalog.types.values())
-    for (const plan of type.plans) {
-      const subject = priceSubject(type.id, plan.id);
-      const current = (await prices.list({ kind: "container", subject })).find((one) => one.isCurrent);
-      if ((current?.rates.hour ?? 0n) !== plan.hourRate)
-        await prices.set({ kind: "container", subject, rates: { hour: plan.hourRate } });
-    }
-}
-
-/** Throws with every problem of the file. */
-function catalogFrom(file: string | undefined): AgentCatalog {
-  if (file === undefined) return emptyCatalog;
-  const problems: string[] = [];
-  const catalog = readAgentCatalog(JSON.parse(readFileSync(file, "utf8")), (sentence) => problems.push(sentence));
-  if (problems.length > 0) throw new Error(`${file}: ${problems.join("; ")}`);
-  return catalog;
 }

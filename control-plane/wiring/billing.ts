@@ -10,14 +10,14 @@ import { createLimits } from "../billing/limits.ts";
 import { createMonthClosing } from "../billing/months.ts";
 import { createPaying } from "../billing/paying.ts";
 import { nanoPerCent, type PaymentProvider } from "../billing/payments.ts";
-import { createBillingStore } from "../store/billing-store.ts";
-import { createChargeStore } from "../store/charge-store.ts";
-import type { OpenDatabase } from "../store/database.ts";
-import { createFundsStore } from "../store/funds-store.ts";
-import { createInvoiceStore } from "../store/invoice-store.ts";
-import { createLimitStore } from "../store/limit-store.ts";
-import { createMoneyOverviewStore } from "../store/money-overview-store.ts";
-import { createStandingStore } from "../store/standing-store.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createBillingStore } from "../store/money/billing-store.ts";
+import { createChargeStore } from "../store/money/charge-store.ts";
+import { createFundsStore } from "../store/money/funds-store.ts";
+import { createInvoiceStore } from "../store/money/invoice-store.ts";
+import { createLimitStore } from "../store/money/limit-store.ts";
+import { createMoneyOverviewStore } from "../store/money/money-overview-store.ts";
+import { createStandingStore } from "../store/money/standing-store.ts";
 
 export type Billing = ReturnType<typeof createBilling>;
 

@@ -4,8 +4,8 @@ import type { BlobSettings } from "../blob-settings.ts";
 import { createFolderBlobs } from "../blobs/folder-blobs.ts";
 import type { BlobStore } from "../files/blobs.ts";
 import { createFiles, type Files } from "../files/files.ts";
-import type { OpenDatabase } from "../store/database.ts";
-import { createFileStore } from "../store/file-store.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createFileStore } from "../store/work/file-store.ts";
 
 /** Of one file; of one that a batch reads, as OpenAI's limit is. */
 const bytes = 512 * 1024 ** 2;

@@ -3,6 +3,7 @@
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AccountId, HostId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { createHostChooser } from "../deployments/choose-hosts.ts";
 import { createController, type Transition } from "../deployments/controller.ts";
@@ -17,22 +18,25 @@ import { type AgedLive, createLiveFigures, newerLive, requestsAt } from "../flee
 import { createMembership } from "../fleet/membership.ts";
 import { createFindNeighbours } from "../fleet/neighbours.ts";
 import { createProver } from "../fleet/prover.ts";
+import { createReconcile } from "../fleet/reconcile.ts";
 import { createRoutingTable } from "../fleet/routing-table.ts";
 import { snapshot } from "../fleet/snapshot.ts";
 import type { TicketKeySeal } from "../fleet/store.ts";
 import type { JobsAddress } from "../jobs/backend.ts";
 import { createDeploymentTimers } from "../jobs/deployment-timers.ts";
+import type { MayBePlain } from "../plain-hosts.ts";
 import type { SessionTimes } from "../rpc/fleet-session.ts";
 import { createSessions } from "../rpc/sessions.ts";
-import type { ChangeFeed } from "../store/change-feed.ts";
-import { createCommandStore } from "../store/command-store.ts";
-import type { OpenDatabase } from "../store/database.ts";
-import { createDeploymentStore } from "../store/deployments-store.ts";
-import { createFleetStore } from "../store/fleet-store.ts";
-import { createReserveStore } from "../store/gpu-reserve-store.ts";
-import { createHostOperationStore } from "../store/host-operation-store.ts";
-import { createMeasuredMemoryStore } from "../store/measured-memory-store.ts";
-import { createNodeWeightsStore } from "../store/node-weights-store.ts";
+import type { ChangeFeed } from "../store/core/change-feed.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createDeploymentStore } from "../store/deployments/deployments-store.ts";
+import { createReserveStore } from "../store/deployments/gpu-reserve-store.ts";
+import { createMeasuredMemoryStore } from "../store/deployments/measured-memory-store.ts";
+import { createCommandStore } from "../store/fleet/command-store.ts";
+import { createFleetStore } from "../store/fleet/fleet-store.ts";
+import { createHostOperationStore } from "../store/fleet/host-operation-store.ts";
+import { createNodeWeightsStore } from "../store/fleet/node-weights-store.ts";
+import { createReconcileStore } from "../store/fleet/reconcile-store.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
 export interface FleetParts {
@@ -46,7 +50,7 @@ export interface FleetParts {
   /** Names this replica in claims. */
   readonly owner: string;
   /** What this replica shows hosts when it connects to their data paths, and whether it does so without TLS. */
-  readonly dataPaths: { readonly issue: (replica: string) => OwnCertificate; readonly insistsOnTls: boolean };
+  readonly dataPaths: { readonly issue: (replica: string) => OwnCertificate; readonly mayBePlain: MayBePlain };
   readonly limits: HostClockLimits;
   readonly times: SessionTimes;
   /** Where timers of deployments are kept; without it the controllers' looks do what comes due. */
@@ -90,8 +94,8 @@ export function createFleet(parts: FleetParts) {
   const dial = createDial({
     issue: () => parts.dataPaths.issue(parts.owner),
     isRevoked: (host) => revoked.has(host),
-    insistsOnTls: parts.dataPaths.insistsOnTls,
-    nowMs: Date.now,
+    mayBePlain: parts.dataPaths.mayBePlain,
+    nowMs: steadyTime.nowMs,
   });
   /** Of every host, or of these: this replica's own figures, or what another wrote down. */
   const live = async (only?: readonly HostId[]): Promise<ReadonlyMap<HostId, AgedLive>> => {
@@ -125,8 +129,11 @@ export function createFleet(parts: FleetParts) {
     ...(parts.onTransition ? { onTransition: parts.onTransition } : {}),
     ...(parts.resyncMs === undefined ? {} : { resyncMs: parts.resyncMs }),
   });
+  const reconcileStore = createReconcileStore(db);
+  const reconcile = createReconcile({ store: reconcileStore, log });
   const sessions = createSessions({
     membership,
+    reconcile,
     prover: createProver({ store: fleetStore, dial, clocks, routing, log }),
     observer: createObserver({ store: deploymentStore, log }),
     desired: (host) => desiredSet({ store: deploymentStore, openToken: parts.openToken, log }, host),
@@ -191,9 +198,19 @@ export function createFleet(parts: FleetParts) {
     dial,
     sessions,
     controller,
+    /** The database was restored, and not every host has sent its kept usage again. */
+    needsReconcile: () => reconcile.needsReconcile,
+    restores: { list: reconcileStore.list },
     /** Of all hosts. */
     snapshot: () => look(),
-    hostOperations: createHostOperations({ store: hostOperationStore, snapshot: () => look(), live }),
+    hostOperations: createHostOperations({
+      store: hostOperationStore,
+      snapshot: () => look(),
+      live,
+      instances: () => deploymentStore.instances(undefined),
+      inFlight: routing.inFlight,
+      uncordonGpus: fleetStore.uncordon,
+    }),
     /** Live figures of every host. */
     live: () => live(),
     /** Bounded. Controllers go on without them. */
@@ -202,12 +219,14 @@ export function createFleet(parts: FleetParts) {
     async load() {
       await readStanding();
       await routing.refresh();
+      await reconcile.start();
     },
     /** Ends when all loops have. Load before. */
     run: async (signal: AbortSignal): Promise<void> => {
       timers?.start(controller.look);
       await Promise.all([
         membership.run(signal),
+        reconcile.run(signal),
         controller.run(signal),
         routeLoop.run(signal),
         standingLoop.run(signal),

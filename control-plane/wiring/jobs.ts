@@ -5,8 +5,8 @@ import type { JobsAddress } from "../jobs/backend.ts";
 import { createRepeatedJobs, type RepeatedJobs } from "../jobs/repeated-jobs.ts";
 import type { Retention } from "../retention/periods.ts";
 import { sweepOld } from "../retention/sweep.ts";
-import type { OpenDatabase } from "../store/database.ts";
-import { createRetentionStore } from "../store/retention-store.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createRetentionStore } from "../store/core/retention-store.ts";
 
 const minuteMs = 60_000;
 const keepFinishedMs = 7 * 24 * 60 * minuteMs;

@@ -1,38 +1,54 @@
-// Billing put together.
+// Requests and GPU time as money: slices, holds, records and reports with their stores.
+
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import type { HostId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
+import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { createDeliveredCounts } from "../billing/delivered-counts.ts";
 import { createDiscounts } from "../billing/discounts.ts";
+import { createGpuHolds } from "../billing/gpu-holds.ts";
+import { type GpuMinute, readGpuMinute } from "../billing/gpu-minute.ts";
+import { createGpuTime } from "../billing/gpu-time.ts";
 import { createBudgets } from "../billing/leases.ts";
 import { createLostAttempts } from "../billing/lost-attempts.ts";
+import type { BillingMetrics } from "../billing/metrics.ts";
 import { createBillingMetrics } from "../billing/metrics.ts";
 import { createPriceBook } from "../billing/price-book.ts";
+import type { Quarantine } from "../billing/quarantine.ts";
+import { createQuarantine } from "../billing/quarantine.ts";
+import { createQuarantineDesk } from "../billing/quarantine-desk.ts";
 import { createReportSlots } from "../billing/report-slots.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
 import { createRequestLog, type RequestLog } from "../billing/request-log.ts";
+import type { Settlement } from "../billing/settle.ts";
 import { createSettlement } from "../billing/settle.ts";
-import { scaledTiming } from "../billing/slice.ts";
+import { scaledTiming } from "../billing/slices.ts";
+import type { SettlementStore } from "../billing/store.ts";
+import type { TicketSeals } from "../billing/ticket-seals.ts";
 import { createBillingUpkeep } from "../billing/upkeep.ts";
 import { createUsageDays, type UsageDays } from "../billing/usage-days.ts";
 import { createUsageQueries } from "../billing/usage-queries.ts";
 import type { DeploymentStatsStore } from "../deployments/store.ts";
-import type { OpenDatabase } from "../store/database.ts";
-import { createDeploymentStatsStore } from "../store/deployment-stats-store.ts";
-import { createLeaseStore } from "../store/lease-store.ts";
-import { createPriceStore } from "../store/price-store.ts";
-import { createRequestLogStore } from "../store/request-log-store.ts";
-import { createSettlementStore } from "../store/settlement-store.ts";
-import { createUnrecordedStore } from "../store/unrecorded-store.ts";
-import { createUsageDayStore } from "../store/usage-day-store.ts";
-import { createUsageStore } from "../store/usage-store.ts";
-import { createGpuBilling } from "./gpu-time.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createDeploymentStatsStore } from "../store/deployments/deployment-stats-store.ts";
+import { createGpuTimeStore } from "../store/money/gpu-time-store.ts";
+import { createLeaseStore } from "../store/money/lease-store.ts";
+import { createPriceStore } from "../store/money/price-store.ts";
+import { createQuarantineStore } from "../store/money/quarantine-store.ts";
+import { createRequestLogStore } from "../store/money/request-log-store.ts";
+import { createSettlementStore } from "../store/money/settlement-store.ts";
+import { createUnrecordedStore } from "../store/money/unrecorded-store.ts";
+import { createUsageDayStore } from "../store/money/usage-day-store.ts";
+import { createUsageStore } from "../store/money/usage-store.ts";
 
 export type Money = Awaited<ReturnType<typeof createMoney>>;
 
 /** Registers this replica under a new epoch. Throws when the database is away. */
 export async function createMoney(deps: {
   readonly db: OpenDatabase["db"];
+  /** Prove that a usage record is of a request which this installation sent to its host. */
+  readonly seals: TicketSeals;
   readonly registry: Registry;
   /** Limits and standing of accounts: held slices follow them at once. */
   readonly changes: { on(topic: string, handler: (subject: string) => void): void };
@@ -76,19 +92,27 @@ export async function createMoney(deps: {
     silentMs: deps.hostLostMs,
   });
   const upkeep = createBillingUpkeep({ store: settlementStore, log, metrics });
-  const settlement = createSettlement({ store: settlementStore, quarantine: unrecorded, log, metrics });
+  const quarantineStore = createQuarantineStore(db);
+  const quarantine = createQuarantine({ store: quarantineStore, metrics, log });
+  const settlement = createSettlement({
+    store: settlementStore,
+    seals: deps.seals,
+    quarantine,
+    log,
+    metrics,
+  });
   const reports = createReportSlots(deps);
   const stats = createDeploymentStatsStore(db);
   const usageDays = createUsageDays({ store: createUsageDayStore(db) });
   const requestLog = createRequestLog({ store: createRequestLogStore(db) });
   return {
     replica,
-    budgets,
-    labels,
-    delivered,
+    /** What a request needs of billing. */
+    spine: { budgets, discounts, delivered, labels, replicaId: replica.id, sealKey: deps.seals.newest },
+    usageQuarantine: createQuarantineDesk({ store: quarantineStore, settlement }),
     prices,
     discounts,
-    gpu: createGpuBilling({ db, settlement, settlementStore, metrics, log }),
+    gpu: createGpuBilling({ db, settlement, settlementStore, quarantine, metrics, log }),
     usage: createUsageQueries({ store: usageStore }),
     usageDays: {
       read: (account, ...asked) => reports.run(account, () => usageDays.read(account, ...asked)),
@@ -110,11 +134,47 @@ export async function createMoney(deps: {
     },
     /** In the order in which money flows: counts and labels first, slices back last. */
     async stop() {
+      // First: it reports what was delivered of requests whose record is not durable yet.
+      await budgets.stop();
       await delivered.stop();
       await lostAttempts.stop();
       await labels.stop();
       await upkeep.stop();
-      await budgets.stop();
+    },
+  };
+}
+
+/** GPU time: minutes held in advance, and minutes that agents metered. */
+export function createGpuBilling(deps: {
+  readonly db: OpenDatabase["db"];
+  /** Settles requests. */
+  readonly settlement: Settlement;
+  readonly settlementStore: SettlementStore;
+  readonly quarantine: Quarantine;
+  readonly metrics: BillingMetrics;
+  readonly log: Logger;
+}) {
+  const { log, metrics } = deps;
+  const store = createGpuTimeStore(deps.db);
+  const time = createGpuTime({ store, settlement: deps.settlementStore, quarantine: deps.quarantine, metrics, log });
+  return {
+    holds: createGpuHolds({ store, log }),
+    /** Requests and minutes of GPU time come in one stream; each kind waits for its own. */
+    async settle(records: readonly SpooledRecord[], nodeEpoch: string, host: HostId): Promise<string[]> {
+      const minutes: GpuMinute[] = [];
+      const ofMinutes: string[] = [];
+      const requests = records.filter((wire) => {
+        const minute = readGpuMinute(wire);
+        if (!minute) return true;
+        minutes.push(minute);
+        ofMinutes.push(String(wire.spoolId));
+        return false;
+      });
+      const [durable, areMinutesDurable] = await Promise.all([
+        deps.settlement.settle(requests, nodeEpoch, host),
+        time.settle(minutes, host),
+      ]);
+      return areMinutesDurable ? [...durable, ...ofMinutes] : durable;
     },
   };
 }

@@ -3,15 +3,15 @@
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { AccountSecrets } from "../accounts/envelope.ts";
+import { authoritySeal } from "../accounts/seals.ts";
 import { resourcesOf } from "../deployments/resources.ts";
 import { type Authority, makeAuthority, openAuthority } from "../fleet/authority.ts";
 import { createEnrolment, type Enrolment, standingToken } from "../fleet/enrolment.ts";
 import type { FleetStore } from "../fleet/store.ts";
 import type { GrpcDeps } from "../rpc/grpc-server.ts";
-import type { OpenDatabase } from "../store/database.ts";
-import { createEnrolmentStore } from "../store/enrolment-store.ts";
-import { authoritySeal } from "./seals.ts";
-import { keepFile } from "./write-file.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createEnrolmentStore } from "../store/fleet/enrolment-store.ts";
+import { keepFile } from "../write-file.ts";
 
 export interface Nodes {
   readonly enrolment: Enrolment;

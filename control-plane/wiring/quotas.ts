@@ -1,12 +1,12 @@
 // Limits put together: rates in memory, kept fresh by the change feed, and shared with the other replicas.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import { createLimitDesk, type QuotaDefaults } from "../quotas/limit-desk.ts";
+import { createLimitRequests, type QuotaDefaults } from "../quotas/limit-requests.ts";
 import { RateMeters } from "../quotas/rate-limiter.ts";
 import { type RateLink, SharedRates } from "../quotas/shared-rates.ts";
-import type { ChangeFeed } from "../store/change-feed.ts";
-import type { OpenDatabase } from "../store/database.ts";
-import { createQuotaStore } from "../store/quota-store.ts";
+import type { ChangeFeed } from "../store/core/change-feed.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createQuotaStore } from "../store/people/quota-store.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
 export interface QuotaDeps {
@@ -44,7 +44,7 @@ export function createQuotas({ db, feed, link, defaults, log }: QuotaDeps) {
 
   return {
     rates,
-    desk: createLimitDesk(store, defaults),
+    desk: createLimitRequests(store, defaults),
     refresh,
     run: async (signal: AbortSignal) => void (await Promise.all([loop.run(signal), share(signal)])),
   };

@@ -1,7 +1,7 @@
 // Keeps something in memory fresh: read anew when a pushed change says so, one reading at a time, and now and then anyway.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { ChangeFeed } from "../store/change-feed.ts";
+import type { ChangeFeed } from "../store/core/change-feed.ts";
 
 export interface RefreshLoop {
   run(signal: AbortSignal): Promise<void>;
@@ -30,7 +30,7 @@ export function refreshOn(
   const pauseMs = () => Math.min(target.everyMs, Math.ceil(target.untilStaleMs?.() ?? target.everyMs) + 1);
   return {
     async run(signal) {
-      let isAway = false;
+      let isUnavailable = false;
       while (!signal.aborted) {
         const timer = new AbortController();
         const woken = new Promise<void>((resolve) => {
@@ -45,11 +45,12 @@ export function refreshOn(
         isWanted = false;
         try {
           await target.refresh();
-          if (isAway) target.log.info({ what: target.what }, "reads again");
-          isAway = false;
+          if (isUnavailable) target.log.info({ what: target.what }, "reads again");
+          isUnavailable = false;
         } catch (error) {
-          if (!isAway) target.log.warn({ err: error, what: target.what }, "cannot be read anew; what is known stays");
-          isAway = true;
+          if (!isUnavailable)
+            target.log.warn({ err: error, what: target.what }, "cannot be read anew; what is known stays");
+          isUnavailable = true;
           isWanted = true;
           await wait(500, undefined, { signal }).catch(() => {});
         }

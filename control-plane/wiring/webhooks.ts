@@ -2,14 +2,14 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import type { AddressRules } from "../../proto/address-rules.ts";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { callerOf } from "../accounts/authenticate.ts";
 import type { AccountStore } from "../accounts/store.ts";
-import type { OpenDatabase } from "../store/database.ts";
-import { createWebhookDeliveryStore } from "../store/webhook-delivery-store.ts";
-import { createWebhookJobStore } from "../store/webhook-job-store.ts";
-import { createWebhookSecretStore } from "../store/webhook-secret-store.ts";
-import type { AddressRules } from "../webhooks/addresses.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createWebhookDeliveryStore } from "../store/work/webhook-delivery-store.ts";
+import { createWebhookJobStore } from "../store/work/webhook-job-store.ts";
+import { createWebhookSecretStore } from "../store/work/webhook-secret-store.ts";
 import { createDeliveries } from "../webhooks/deliver.ts";
 import type { RunJob } from "../webhooks/job.ts";
 import { createWebhookMetrics } from "../webhooks/metrics.ts";
@@ -33,16 +33,16 @@ export function createWebhookService(deps: {
   readonly clockScale: number;
   readonly claimScale: number;
   /** Of one account's answers, in the database. */
-  readonly mostKeptBytes?: number;
+  readonly maxKeptBytes?: number;
   /** Memory for the requests that run, and whether there is some for another answer. */
-  readonly mostBodyBytes: number;
-  readonly hasRoom: () => boolean;
+  readonly maxBodyBytes: number;
+  readonly hasCapacity: () => boolean;
   readonly registry: Registry;
   readonly log: Logger;
 }) {
   const { db, accountStore, clockScale, claimScale, log } = deps;
   const metrics = createWebhookMetrics(deps.registry);
-  const jobStore = createWebhookJobStore(db, deps.mostKeptBytes);
+  const jobStore = createWebhookJobStore(db, deps.maxKeptBytes);
   const deliveryStore = createWebhookDeliveryStore(db);
   const secrets = createWebhookSecrets({ store: createWebhookSecretStore(db), seal: deps.seal });
   const targets = createTargets(deps.rules);
@@ -55,8 +55,8 @@ export function createWebhookService(deps: {
       return row && callerOf(row);
     },
     links,
-    mostBodyBytes: deps.mostBodyBytes,
-    hasRoom: deps.hasRoom,
+    maxBodyBytes: deps.maxBodyBytes,
+    hasCapacity: deps.hasCapacity,
     metrics,
     log,
     clockScale,

@@ -32,6 +32,7 @@ import type { Prefetch as _stoker_fleet_v1_Prefetch, Prefetch__Output as _stoker
 import type { Renew as _stoker_fleet_v1_Renew, Renew__Output as _stoker_fleet_v1_Renew__Output } from './stoker/fleet/v1/Renew.ts';
 import type { RenewRequest as _stoker_fleet_v1_RenewRequest, RenewRequest__Output as _stoker_fleet_v1_RenewRequest__Output } from './stoker/fleet/v1/RenewRequest.ts';
 import type { Rental as _stoker_fleet_v1_Rental, Rental__Output as _stoker_fleet_v1_Rental__Output } from './stoker/fleet/v1/Rental.ts';
+import type { ResendReport as _stoker_fleet_v1_ResendReport, ResendReport__Output as _stoker_fleet_v1_ResendReport__Output } from './stoker/fleet/v1/ResendReport.ts';
 import type { UsageAck as _stoker_fleet_v1_UsageAck, UsageAck__Output as _stoker_fleet_v1_UsageAck__Output } from './stoker/fleet/v1/UsageAck.ts';
 import type { UsageBatch as _stoker_fleet_v1_UsageBatch, UsageBatch__Output as _stoker_fleet_v1_UsageBatch__Output } from './stoker/fleet/v1/UsageBatch.ts';
 import type { Weights as _stoker_fleet_v1_Weights, Weights__Output as _stoker_fleet_v1_Weights__Output } from './stoker/fleet/v1/Weights.ts';
@@ -77,6 +78,7 @@ export interface ProtoGrpcType {
         Renew: MessageTypeDefinition<_stoker_fleet_v1_Renew, _stoker_fleet_v1_Renew__Output>
         RenewRequest: MessageTypeDefinition<_stoker_fleet_v1_RenewRequest, _stoker_fleet_v1_RenewRequest__Output>
         Rental: MessageTypeDefinition<_stoker_fleet_v1_Rental, _stoker_fleet_v1_Rental__Output>
+        ResendReport: MessageTypeDefinition<_stoker_fleet_v1_ResendReport, _stoker_fleet_v1_ResendReport__Output>
         UsageAck: MessageTypeDefinition<_stoker_fleet_v1_UsageAck, _stoker_fleet_v1_UsageAck__Output>
         UsageBatch: MessageTypeDefinition<_stoker_fleet_v1_UsageBatch, _stoker_fleet_v1_UsageBatch__Output>
         Weights: MessageTypeDefinition<_stoker_fleet_v1_Weights, _stoker_fleet_v1_Weights__Output>

@@ -1,4 +1,4 @@
-// Which audio format a file is, by its first bytes: what the sender calls it is not trusted. Pure.
+// Detects the audio format of a file from its first bytes: the name from the sender is not trusted. Pure.
 export type AudioContainer = "wav" | "mp3" | "flac" | "ogg" | "mp4" | "matroska" | "aac";
 
 export function containerOf(bytes: Buffer): AudioContainer | undefined {

@@ -1,13 +1,25 @@
-// An uploaded file -> a recording at the rate a model hears. WAV is read by a thread of this process; everything else by ffmpeg.
+// An uploaded file -> a recording at the rate a model hears. WAV is read by a thread of this process; everything else by ffmpeg,
+// twice where it is long: once to learn its length, once while it is heard, so that nothing long is held whole.
+import { FairTurns } from "../batch/fair-turns.ts";
 import { containerOf } from "./container.ts";
-import { type DecodeLimits, decodeByFfmpeg, tooLong } from "./ffmpeg.ts";
-import type { Recording } from "./recording.ts";
+import { openFfmpeg } from "./ffmpeg.ts";
+import { heldRecording, Recording } from "./recording.ts";
 import { AudioRefusal } from "./sound.ts";
 import type { SoundWorker } from "./sound-worker.ts";
 import { openWav } from "./wav.ts";
 
-/** The bytes are handed over: they may be gone afterwards. */
-export type DecodeAudio = (bytes: Buffer, rate: number, signal: AbortSignal) => Promise<Recording>;
+/**
+ * The bytes are handed over: they may be gone afterwards. `maxMs`: milliseconds of audio that were admitted; undefined: unknown.
+ * Close the recording.
+ */
+export type DecodeAudio = (bytes: Buffer, rate: number, signal: AbortSignal, maxMs?: number) => Promise<Recording>;
+
+export interface DecodeLimits {
+  /** Longer audio is refused. */
+  readonly maxSeconds: number;
+  /** Bound of one decoder's own work, in ms. */
+  readonly timeoutMs: number;
+}
 
 export interface DecoderOptions {
   readonly worker: SoundWorker;
@@ -21,16 +33,60 @@ export const usualDecoding: Omit<DecoderOptions, "worker"> = {
   limits: { maxSeconds: 2 * 3600, timeoutMs: 120_000 },
 };
 
+/** Recordings up to this length are held whole and decoded once. */
+const heldSeconds = 120;
+/** Tolerance above the admitted length: a bound computed from bytes is inexact for short files. */
+const slackMs = 60_000;
+/** Files whose length is found out at the same time. */
+const maxDecoders = 2;
+
 export function createDecoder({ worker, program, limits }: DecoderOptions): DecodeAudio {
-  return async (bytes, rate, signal) => {
+  const turns = new FairTurns(maxDecoders);
+  return async (bytes, rate, signal, maxMs) => {
+    signal.throwIfAborted();
     const container = containerOf(bytes);
     if (!container) {
       const forms = "flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm";
       throw new AudioRefusal("unreadable", `the file is none of ${forms}; convert it to one of them`);
     }
-    const sound = container === "wav" ? openWav(bytes) : undefined;
-    if (!sound) return decodeByFfmpeg(program, bytes, container, rate, limits, signal);
-    if (sound.length / sound.rate > limits.maxSeconds) throw tooLong(limits.maxSeconds);
-    return worker.recordingOfWav(bytes, rate, signal);
+    const admitted = maxMs === undefined ? Number.POSITIVE_INFINITY : (maxMs + slackMs) / 1000;
+    const check = (seconds: number) => {
+      if (seconds > limits.maxSeconds) throw tooLong(limits.maxSeconds);
+      if (seconds > admitted) throw longerThanItSays(admitted);
+    };
+    const wav = container === "wav" ? openWav(bytes) : undefined;
+    if (wav) {
+      check(wav.length / wav.rate);
+      const length = Math.ceil((wav.length * rate) / wav.rate);
+      return new Recording(rate, length, () => worker.pcmOfWav(bytes, rate, signal));
+    }
+    const open = () => openFfmpeg({ program, bytes, container, rate, timeoutMs: limits.timeoutMs }, signal);
+    return turns.run(async () => {
+      const source = open();
+      const parts: Uint8Array[] = [];
+      let size = 0;
+      try {
+        for (let part = await source.next(); part; part = await source.next()) {
+          size += part.length;
+          check(size / 2 / rate);
+          if (size <= heldSeconds * rate * 2) parts.push(part);
+          else parts.length = 0;
+        }
+      } finally {
+        source.close();
+      }
+      const isHeld = size <= heldSeconds * rate * 2;
+      return isHeld ? heldRecording(rate, parts) : new Recording(rate, Math.floor(size / 2), open);
+    }, signal);
   };
+}
+
+function tooLong(maxSeconds: number): AudioRefusal {
+  const minutes = Math.floor(maxSeconds / 60);
+  return new AudioRefusal("too_long", `the audio is longer than ${minutes} minutes; send it in parts`);
+}
+
+function longerThanItSays(seconds: number): AudioRefusal {
+  const text = `the file holds more audio than its head and size say (more than ${Math.floor(seconds)} s); convert it again`;
+  return new AudioRefusal("too_long", text);
 }

@@ -25,7 +25,7 @@ export const contentTypes: Readonly<Record<AudioFormat, string>> = {
   pcm: "audio/pcm",
 };
 
-/** What clients of raw samples expect where no rate is told. */
+/** Sample rate that clients of raw samples expect by default. */
 const pcmRate = 24_000;
 const opusRate = 48_000;
 /** 20 ms, as the encoder cuts its packets: fed more at once it copies what is left for each of them. */

@@ -2,7 +2,7 @@
 // name: a playlist that points at other files or addresses is never followed.
 import { spawn } from "node:child_process";
 import type { AudioContainer } from "./container.ts";
-import { Recording } from "./recording.ts";
+import type { PcmSource } from "./recording.ts";
 import { AudioRefusal } from "./sound.ts";
 
 const demuxers: Readonly<Record<AudioContainer, string>> = {
@@ -15,77 +15,86 @@ const demuxers: Readonly<Record<AudioContainer, string>> = {
   aac: "aac",
 };
 
-export interface DecodeLimits {
-  /** Longer audio is refused. */
-  readonly maxSeconds: number;
-  /** Bound of the decoder's own work, in ms. */
+export interface FfmpegInput {
+  /** The ffmpeg program. */
+  readonly program: string;
+  readonly bytes: Buffer;
+  readonly container: AudioContainer;
+  /** Samples per second of the output. */
+  readonly rate: number;
+  /** Bound of the time that callers wait for its output, in ms. */
   readonly timeoutMs: number;
 }
 
-/** Throws AudioRefusal; the signal's reason when it aborts. */
-export async function decodeByFfmpeg(
-  program: string,
-  bytes: Buffer,
-  container: AudioContainer,
-  rate: number,
-  limits: DecodeLimits,
+/** The decoder pauses while it is not read. `next` throws AudioRefusal; the signal's reason when it aborts. */
+export function openFfmpeg(
+  { program, bytes, container, rate, timeoutMs }: FfmpegInput,
   signal: AbortSignal,
-): Promise<Recording> {
-  signal.throwIfAborted();
+): PcmSource {
   const input = ["-protocol_whitelist", "cache,pipe", "-f", demuxers[container], "-i", "cache:pipe:0"];
   const output = ["-map", "0:a:0", "-ac", "1", "-ar", `${rate}`, "-f", "s16le", "pipe:1"];
   const args = ["-nostdin", "-hide_banner", "-v", "error", "-threads", "1", ...input, ...output];
   // Only what a program needs to find its libraries: nothing of this process's environment is the decoder's business.
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"], env: { PATH: process.env["PATH"] ?? "" } });
-  const maxBytes = Math.ceil(limits.maxSeconds * rate) * 2;
-  const recording = new Recording(rate);
+  const chunks = child.stdout[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
+  const exited = new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  exited.catch(() => {});
   let size = 0;
   let errors = "";
-  let refusal: AudioRefusal | undefined;
-  const end = (why?: AudioRefusal) => {
-    refusal ??= why;
+  let leftMs = timeoutMs;
+  let isSlow = false;
+  const close = () => {
+    signal.removeEventListener("abort", close);
     child.kill("SIGKILL");
+    // An unread stream keeps its child's pipe open.
+    child.stdout.destroy();
   };
-  const onAbort = () => end();
-  signal.addEventListener("abort", onAbort, { once: true });
-  const seconds = Math.round(limits.timeoutMs / 1000);
-  const slow = () =>
-    new AudioRefusal("too_long", `the audio could not be decoded within ${seconds} s; send less of it`);
-  const timer = setTimeout(() => end(slow()), limits.timeoutMs);
-  try {
-    child.stdout.on("data", (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > maxBytes) end(tooLong(limits.maxSeconds));
-      else recording.append(chunk);
-    });
-    child.stderr.on("data", (chunk: Buffer) => {
-      errors = (errors + chunk.toString("utf8")).slice(-2000);
-    });
-    // A decoder that has what it needs, or was ended, reads no further.
-    child.stdin.on("error", () => {});
-    child.stdin.end(bytes);
-    const code = await new Promise<number | null>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", resolve);
+  signal.addEventListener("abort", close, { once: true });
+  child.stderr.on("data", (chunk: Buffer) => {
+    errors = (errors + chunk.toString("utf8")).slice(-2000);
+  });
+  // A decoder that has what it needs, or was ended, reads no further.
+  child.stdin.on("error", () => {});
+  child.stdin.end(bytes);
+
+  async function next(): Promise<Uint8Array | undefined> {
+    signal.throwIfAborted();
+    const startedAt = performance.now();
+    const timer = setTimeout(() => {
+      isSlow = true;
+      close();
+    }, leftMs);
+    try {
+      const { done, value } = await chunks.next();
+      if (!done) {
+        size += value.length;
+        return value;
+      }
+    } catch {
+      // The exit code of the child gives the reason.
+    } finally {
+      clearTimeout(timer);
+      leftMs = Math.max(1, leftMs - (performance.now() - startedAt));
+    }
+    const code = await exited.catch((error: NodeJS.ErrnoException) => {
+      throw error.code === "ENOENT" ? noDecoder(container) : error;
     });
     signal.throwIfAborted();
-    if (refusal) throw refusal;
-    // Audio that breaks off in the middle is worth what was heard of it, as players do.
-    if (code !== 0 && size === 0) throw unreadable(container, errors);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") throw noDecoder(container);
-    throw error;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener("abort", onAbort);
+    if (isSlow) throw tooSlow(timeoutMs);
+    // Use the decoded part of truncated audio, as players do.
+    if (size === 0) throw unreadable(container, code === 0 ? "there is no audio in it" : errors);
+    signal.removeEventListener("abort", close);
+    return undefined;
   }
-  if (recording.length === 0) throw unreadable(container, "there is no audio in it");
-  return recording;
+  return { next, close };
 }
 
-export function tooLong(maxSeconds: number): AudioRefusal {
-  const minutes = Math.floor(maxSeconds / 60);
-  return new AudioRefusal("too_long", `the audio is longer than ${minutes} minutes; send it in parts`);
+function tooSlow(timeoutMs: number): AudioRefusal {
+  const seconds = Math.round(timeoutMs / 1000);
+  return new AudioRefusal("too_long", `the audio could not be decoded within ${seconds} s; send less of it`);
 }
 
 function unreadable(container: AudioContainer, detail: string): AudioRefusal {

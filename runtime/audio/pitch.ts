@@ -6,14 +6,14 @@ import type { Sound } from "./sound.ts";
 const analysisRate = 8000;
 const lowestHz = 60;
 const highestHz = 420;
-/** How little may remain of a difference for a stretch to count as voiced. */
+/** Maximum normalised difference of a voiced stretch. */
 const clarity = 0.15;
 const frameSamples = 400;
 const hopSamples = 160;
 const longestLag = Math.floor(analysisRate / lowestHz);
 const shortestLag = Math.ceil(analysisRate / highestHz);
 
-/** Median over the voiced stretches, in Hz; undefined where nobody speaks. */
+/** Median over the voiced stretches, in Hz; undefined without speech. */
 export function medianPitchHz(sound: Sound): number | undefined {
   const samples = resample(sound.samples, sound.rate, analysisRate);
   const floor = 0.1 * loudness(samples, 0, samples.length);

@@ -31,7 +31,7 @@ export class Resampler {
     return this.#run(samples);
   }
 
-  /** What the last samples still give: together, exactly as long as the input. */
+  /** Returns the remaining output; the total is exactly as long as the input. */
   end(): Float32Array {
     const total = Math.ceil((this.#received * this.#up) / this.#down);
     const rest = this.#run(new Float32Array(this.#half + 1));

@@ -1,10 +1,12 @@
-// What goes between the server and the thread that computes with sound. Types alone.
+// Messages between the server and its sound thread. Only types.
 import type { AudioRefusal, Sound } from "./sound.ts";
 
 export type SoundQuestion =
   | { readonly id: number; readonly kind: "wav"; readonly bytes: Uint8Array; readonly rate: number }
+  /** The next samples of that file, which come one piece for each such question. */
+  | { readonly id: number; readonly kind: "more" }
   | { readonly id: number; readonly kind: "pitch"; readonly sound: Sound }
-  /** Nobody waits for this one any more. */
+  /** The result is no longer needed. */
   | { readonly id: number; readonly kind: "leave" };
 
 export type SoundAnswer =

@@ -1,45 +1,74 @@
 // A thread that mixes, resamples and measures sound: seconds of work for a long recording, during which the server must go on
-// answering. Recordings take turns, so that a short one is not behind a long one.
-import { setImmediate as turn } from "node:timers/promises";
+// answering. A file is read piece by piece as it is asked for, so that a short one is not behind a long one.
 import { parentPort } from "node:worker_threads";
-import { pcmOfWav } from "./pcm-of-wav.ts";
 import { medianPitchHz } from "./pitch.ts";
+import { Resampler } from "./resample.ts";
 import { AudioRefusal } from "./sound.ts";
 import type { SoundAnswer, SoundQuestion } from "./sound-messages.ts";
-import { openWav } from "./wav.ts";
+import { openWav, toPcm16, type WavSound } from "./wav.ts";
 
 const port = parentPort;
 if (!port) throw new Error("sound-thread.ts runs as a worker thread");
 
-/** Questions that are being answered. */
-const open = new Set<number>();
+/** Files that are being read. */
+const open = new Map<number, Generator<Buffer>>();
 
 port.on("message", (question: SoundQuestion) => {
   const { id } = question;
-  if (question.kind === "leave") return void open.delete(id);
-  open.add(id);
-  void answer(question)
-    .catch((error: unknown) => {
-      const code = error instanceof AudioRefusal ? error.code : undefined;
-      send({ id, kind: "failed", code, message: error instanceof Error ? error.message : String(error) });
-    })
-    .finally(() => open.delete(id));
+  try {
+    answer(question);
+  } catch (error) {
+    open.delete(id);
+    const code = error instanceof AudioRefusal ? error.code : undefined;
+    send({ id, kind: "failed", code, message: error instanceof Error ? error.message : String(error) });
+  }
 });
 
-async function answer(question: Exclude<SoundQuestion, { kind: "leave" }>): Promise<void> {
+function answer(question: SoundQuestion): void {
   const { id } = question;
-  if (question.kind === "pitch") return send({ id, kind: "pitched", hz: medianPitchHz(question.sound) });
-  const { buffer, byteOffset, byteLength } = question.bytes;
-  const wav = openWav(Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength));
-  if (!wav) throw new Error("this WAV file is of another coding");
-  for (const bytes of pcmOfWav(wav, question.rate)) {
-    send({ id, kind: "pcm", bytes }, [bytes.buffer as ArrayBuffer]);
-    await turn();
-    if (!open.has(id)) return;
+  switch (question.kind) {
+    case "leave":
+      open.delete(id);
+      return;
+    case "pitch":
+      send({ id, kind: "pitched", hz: medianPitchHz(question.sound) });
+      return;
+    case "wav": {
+      const { buffer, byteOffset, byteLength } = question.bytes;
+      const wav = openWav(Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength));
+      if (!wav) throw new Error("this WAV file is of another coding");
+      open.set(id, pcmOfWav(wav, question.rate));
+      sendNext(id);
+      return;
+    }
+    case "more":
+      sendNext(id);
   }
+}
+
+function sendNext(id: number): void {
+  const piece = open.get(id)?.next();
+  if (piece && !piece.done) {
+    send({ id, kind: "pcm", bytes: piece.value }, [piece.value.buffer as ArrayBuffer]);
+    return;
+  }
+  open.delete(id);
   send({ id, kind: "end" });
 }
 
 function send(message: SoundAnswer, transfer: ArrayBuffer[] = []): void {
   port?.postMessage(message, transfer);
+}
+
+/** Resamples a WAV file to 16-bit samples, a few seconds at a time to limit memory. */
+const secondsAtOnce = 5;
+
+function* pcmOfWav(wav: WavSound, rate: number): Generator<Buffer> {
+  const resampler = wav.rate === rate ? undefined : new Resampler(wav.rate, rate);
+  const step = wav.rate * secondsAtOnce;
+  for (let at = 0; at < wav.length; at += step) {
+    const mixed = wav.mixed(at, Math.min(at + step, wav.length));
+    yield toPcm16(resampler ? resampler.push(mixed) : mixed);
+  }
+  if (resampler) yield toPcm16(resampler.end());
 }

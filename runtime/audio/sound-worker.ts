@@ -1,13 +1,10 @@
 // Asks the thread that computes with sound. It starts with the first question and ends with the process.
 import { Worker } from "node:worker_threads";
-import { Recording } from "./recording.ts";
+import type { PcmSource } from "./recording.ts";
 import { AudioRefusal, type Sound } from "./sound.ts";
 import type { SoundAnswer, SoundQuestion } from "./sound-messages.ts";
 
-type WithoutId<Q> = Q extends { readonly id: number } ? Omit<Q, "id"> : never;
-
 interface Waiter {
-  readonly onPcm: (bytes: Uint8Array) => void;
   readonly resolve: (answer: SoundAnswer) => void;
   readonly reject: (error: Error) => void;
 }
@@ -17,31 +14,41 @@ export class SoundWorker {
   #thread: Worker | undefined;
   #lastId = 0;
 
-  /** `bytes` are handed over: nobody else may read them afterwards. Throws AudioRefusal; the signal's reason on abort. */
-  async recordingOfWav(bytes: Buffer, rate: number, signal: AbortSignal): Promise<Recording> {
-    const recording = new Recording(rate);
-    const isWhole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
-    const own = isWhole ? bytes : new Uint8Array(bytes);
-    const question = { kind: "wav", bytes: own, rate } as const;
-    await this.#ask(question, [own.buffer as ArrayBuffer], (pcm) => recording.append(pcm), signal);
-    return recording;
+  /** `bytes` are transferred with the first piece: the caller must not read them afterwards. Its `next` throws AudioRefusal. */
+  pcmOfWav(bytes: Buffer, rate: number, signal: AbortSignal): PcmSource {
+    this.#lastId += 1;
+    const id = this.#lastId;
+    let hasStarted = false;
+    let hasEnded = false;
+    const close = () => {
+      if (hasStarted && !hasEnded) this.#thread?.postMessage({ id, kind: "leave" } satisfies SoundQuestion);
+      hasEnded = true;
+    };
+    const next = async () => {
+      if (hasEnded) return undefined;
+      const isWhole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
+      const own = hasStarted || isWhole ? bytes : new Uint8Array(bytes);
+      const question: SoundQuestion = hasStarted ? { id, kind: "more" } : { id, kind: "wav", bytes: own, rate };
+      const transfer = hasStarted ? [] : [own.buffer as ArrayBuffer];
+      hasStarted = true;
+      const answer = await this.#ask(question, transfer, signal);
+      if (answer.kind === "pcm") return answer.bytes;
+      hasEnded = true;
+      return undefined;
+    };
+    return { next, close };
   }
 
-  /** Undefined where nobody speaks. */
+  /** Undefined without speech. */
   async medianPitchHz(sound: Sound, signal: AbortSignal): Promise<number | undefined> {
-    const answer = await this.#ask({ kind: "pitch", sound }, [], () => {}, signal);
+    this.#lastId += 1;
+    const answer = await this.#ask({ id: this.#lastId, kind: "pitch", sound }, [], signal);
     return answer.kind === "pitched" ? answer.hz : undefined;
   }
 
-  async #ask(
-    question: WithoutId<SoundQuestion>,
-    transfer: ArrayBuffer[],
-    onPcm: Waiter["onPcm"],
-    signal: AbortSignal,
-  ): Promise<SoundAnswer> {
+  async #ask(question: SoundQuestion, transfer: ArrayBuffer[], signal: AbortSignal): Promise<SoundAnswer> {
     signal.throwIfAborted();
-    this.#lastId += 1;
-    const id = this.#lastId;
+    const { id } = question;
     const thread = this.#started();
     const leave = () => {
       const waiter = this.#waiters.get(id);
@@ -52,8 +59,8 @@ export class SoundWorker {
     signal.addEventListener("abort", leave, { once: true });
     try {
       return await new Promise<SoundAnswer>((resolve, reject) => {
-        this.#waiters.set(id, { onPcm, resolve, reject });
-        thread.postMessage({ ...question, id } as SoundQuestion, transfer);
+        this.#waiters.set(id, { resolve, reject });
+        thread.postMessage(question, transfer);
       });
     } finally {
       signal.removeEventListener("abort", leave);
@@ -73,9 +80,8 @@ export class SoundWorker {
 
   #heard(answer: SoundAnswer): void {
     const waiter = this.#waiters.get(answer.id);
-    if (answer.kind !== "pcm") this.#waiters.delete(answer.id);
-    if (answer.kind === "pcm") waiter?.onPcm(answer.bytes);
-    else if (answer.kind !== "failed") waiter?.resolve(answer);
+    this.#waiters.delete(answer.id);
+    if (answer.kind !== "failed") waiter?.resolve(answer);
     else waiter?.reject(answer.code ? new AudioRefusal(answer.code, answer.message) : new Error(answer.message));
   }
 

@@ -1,17 +1,15 @@
-// Who waits for the next batch, whose turn it is, and when it starts. Pure: time comes in as a number (ms, monotonic).
+// Queue for the next batch: its order and the time of its start. Pure: time is a parameter (ms, monotonic).
 // A batch starts at once unless another item is expected so soon that waiting costs less than a run of its own would.
+import { type Entry, FairLines } from "./fair-lines.ts";
+
 export interface QueueLimits {
   readonly maxBatchSize: number;
   /** The longest that an item is held back while nothing runs. */
   readonly latencyBudgetMs: number;
 }
 
-export interface Waiting<Item> {
+export interface Waiting<Item> extends Entry {
   readonly item: Item;
-  /** Items of one request. */
-  readonly owner: object;
-  /** What it costs beside others, e.g. its tokens. */
-  readonly weight: number;
   readonly sinceMs: number;
 }
 
@@ -20,18 +18,14 @@ export type Next<Item> =
   | { readonly kind: "wait"; readonly untilMs: number }
   | { readonly kind: "empty" };
 
-/** How fast older observations stop to count. */
+/** Decay of older observations. */
 const decay = 0.9;
 /** Runs without a failure after which twice as many items are tried again. */
 const runsToGrow = 64;
 
 export class BatchQueue<Item> {
   readonly #limits: QueueLimits;
-  readonly #lines = new Map<object, Waiting<Item>[]>();
-  /** What each owner that waits was given, on a clock that never falls behind those who came before. */
-  readonly #given = new Map<object, number>();
-  #clock = 0;
-  #size = 0;
+  readonly #lines = new FairLines<Waiting<Item>>();
   #limit: number;
   #goodRuns = 0;
   #gapMs = Number.POSITIVE_INFINITY;
@@ -45,7 +39,7 @@ export class BatchQueue<Item> {
   }
 
   get size(): number {
-    return this.#size;
+    return this.#lines.size;
   }
 
   /** Items that one batch may hold now; less than configured after memory ran out. */
@@ -54,13 +48,7 @@ export class BatchQueue<Item> {
   }
 
   add(waiting: Waiting<Item>): void {
-    const line = this.#lines.get(waiting.owner);
-    if (line) line.push(waiting);
-    else {
-      this.#lines.set(waiting.owner, [waiting]);
-      this.#given.set(waiting.owner, this.#clock);
-    }
-    this.#size += 1;
+    this.#lines.add(waiting);
     const gap = waiting.sinceMs - this.#lastArrivalMs;
     this.#gapMs = Number.isFinite(this.#gapMs) ? this.#gapMs * decay + gap * (1 - decay) : gap;
     this.#lastArrivalMs = waiting.sinceMs;
@@ -68,20 +56,14 @@ export class BatchQueue<Item> {
 
   /** Takes an item out that was not started. */
   remove(waiting: Waiting<Item>): boolean {
-    const line = this.#lines.get(waiting.owner);
-    const at = line?.indexOf(waiting) ?? -1;
-    if (!line || at < 0) return false;
-    line.splice(at, 1);
-    this.#size -= 1;
-    if (line.length === 0) this.#forget(waiting.owner);
-    return true;
+    return this.#lines.remove(waiting);
   }
 
   /** `most`: what a batch may hold where others can run beside it. */
   next(nowMs: number, most = Number.POSITIVE_INFINITY): Next<Item> {
-    if (this.#size === 0) return { kind: "empty" };
+    if (this.#lines.size === 0) return { kind: "empty" };
     const limit = Math.min(this.#limit, most);
-    const untilMs = this.#size >= limit ? nowMs : this.#worthWaitingFor();
+    const untilMs = this.#lines.size >= limit ? nowMs : this.#worthWaitingFor();
     return untilMs > nowMs ? { kind: "wait", untilMs } : { kind: "run", batch: this.#take(limit) };
   }
 
@@ -120,40 +102,24 @@ export class BatchQueue<Item> {
     const saves = this.#runCostMs;
     const expectedMs = this.#gapMs * 2;
     // All that wait are held back by the next one's coming.
-    if (expectedMs * this.#size >= saves) return oldestMs;
+    if (expectedMs * this.#lines.size >= saves) return oldestMs;
     return Math.min(this.#lastArrivalMs + expectedMs, oldestMs + this.#limits.latencyBudgetMs);
   }
 
   #oldestMs(): number {
     let oldest = Number.POSITIVE_INFINITY;
-    for (const line of this.#lines.values()) oldest = Math.min(oldest, (line[0] as Waiting<Item>).sinceMs);
+    for (const { sinceMs } of this.#lines) oldest = Math.min(oldest, sinceMs);
     return oldest;
   }
 
-  /** The owner that was given least is next, item by item. */
   #take(limit: number): Waiting<Item>[] {
     const batch: Waiting<Item>[] = [];
-    while (batch.length < limit && this.#size > 0) {
-      const [owner, given] = this.#leastGiven();
-      const line = this.#lines.get(owner) as Waiting<Item>[];
-      const waiting = line.shift() as Waiting<Item>;
+    while (batch.length < limit) {
+      const waiting = this.#lines.next();
+      if (!waiting) break;
+      this.#lines.take(waiting);
       batch.push(waiting);
-      this.#size -= 1;
-      this.#clock = Math.max(this.#clock, given);
-      if (line.length === 0) this.#forget(owner);
-      else this.#given.set(owner, given + Math.max(1, waiting.weight));
     }
     return batch;
-  }
-
-  #leastGiven(): readonly [object, number] {
-    let least: readonly [object, number] | undefined;
-    for (const entry of this.#given) if (!least || entry[1] < least[1]) least = entry;
-    return least as readonly [object, number];
-  }
-
-  #forget(owner: object): void {
-    this.#lines.delete(owner);
-    this.#given.delete(owner);
   }
 }

@@ -2,13 +2,14 @@
 // alone; one that is cancelled before it runs never runs. What runs next is started before the last answers go out.
 import { BatchQueue, type Waiting } from "./batch-queue.ts";
 import { planRuns, type RunCosts } from "./plan-runs.ts";
+import { currentTenant } from "./tenant.ts";
 
 export interface BatcherOptions<Item, Result> {
   readonly maxBatchSize: number;
   readonly latencyBudgetMs: number;
   readonly costs: RunCosts;
   readonly lengthOf: (item: Item) => number;
-  /** Where batches run side by side, one at a time on each; without it one by one. */
+  /** Lanes for concurrent batches, one at a time on each; without it batches run one by one. */
   readonly lanes?: Lanes<Item>;
   /** One result per item, in order; throws when the run as a whole failed. */
   readonly run: (items: readonly Item[], lane: number) => Promise<readonly Result[]>;
@@ -67,12 +68,13 @@ export class MicroBatcher<Item, Result> {
   /** One outcome per item, in order; rejects with the signal's reason, and what did not start by then never will. */
   submit(items: readonly Item[], signal: AbortSignal): Promise<Outcome<Result>[]> {
     if (signal.aborted) return Promise.reject(signal.reason);
-    const owner = {};
+    const [tenant, request] = [currentTenant(), {}];
     const sinceMs = this.#options.clock();
     const added: Waiting<Ticket<Item, Result>>[] = [];
     const outcomes = items.map((item) => {
       const { promise, resolve } = Promise.withResolvers<Outcome<Result>>();
-      const waiting = { item: { item, settle: resolve }, owner, weight: this.#options.lengthOf(item), sinceMs };
+      const weight = this.#options.lengthOf(item);
+      const waiting = { item: { item, settle: resolve }, tenant, request, weight, sinceMs };
       added.push(waiting);
       this.#queue.add(waiting);
       return promise;

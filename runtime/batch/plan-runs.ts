@@ -1,13 +1,13 @@
-// Cuts a batch into runs of items of about one length: padding is work that nobody asked for. Pure.
+// Cuts a batch into runs of items of about one length: padding is wasted work. Pure.
 export interface RunCosts {
-  /** What a run costs by itself, in tokens of work. */
+  /** Fixed cost of a run, in tokens of work. */
   readonly perRun: number;
   /** Tokens of one run, padding included: what memory and the processor's cache bear. */
-  readonly mostTokens: number;
+  readonly maxTokens: number;
 }
 
-/** Indexes of each run's items, shortest first; the partition of least cost. An item above `mostTokens` runs alone. */
-export function planRuns(lengths: readonly number[], { perRun, mostTokens }: RunCosts): readonly (readonly number[])[] {
+/** Indexes of each run's items, shortest first; the partition of least cost. An item above `maxTokens` runs alone. */
+export function planRuns(lengths: readonly number[], { perRun, maxTokens }: RunCosts): readonly (readonly number[])[] {
   const order = lengths.map((_, index) => index).sort((a, b) => lengthAt(lengths, a) - lengthAt(lengths, b) || a - b);
   /** cost[i]: the least for the first i items; from[i]: where the last run of that begins. */
   const cost = [0];
@@ -18,7 +18,7 @@ export function planRuns(lengths: readonly number[], { perRun, mostTokens }: Run
     let start = end - 1;
     for (let begin = end - 1; begin >= 0; begin--) {
       const tokens = (end - begin) * longest;
-      if (tokens > mostTokens && begin < end - 1) break;
+      if (tokens > maxTokens && begin < end - 1) break;
       const total = (cost[begin] as number) + perRun + tokens;
       if (total <= best) {
         best = total;

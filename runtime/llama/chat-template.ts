@@ -1,7 +1,8 @@
 // The model's own chat template (Jinja, from its GGUF file or from the catalogue) -> prompt text.
 import { Template } from "@huggingface/jinja";
 import { type ChatMessage, type ChatPrompt, EngineRefusal } from "../server/text-engine.ts";
-import { ControlTexts, type PromptPart } from "./control-texts.ts";
+import { ControlTexts } from "./control-texts.ts";
+import type { PromptPart } from "./prompt-bound.ts";
 import { reasoningOf, toolFormatOf, toolFormats } from "./tools/answer-syntax.ts";
 import { opensReasoning, type ReasoningName } from "./tools/reasoning.ts";
 import type { ToolFormat } from "./tools/tool-format.ts";
@@ -15,7 +16,7 @@ export interface SpecialTexts {
   readonly contextLength?: number;
 }
 
-/** What a deployment says of the model; `auto`: by the template. */
+/** Setting of the deployment; `auto`: by the template. */
 export interface ModelForms {
   readonly toolCallParser: string;
   readonly reasoningParser: "auto" | "off" | ReasoningName;
@@ -115,7 +116,7 @@ export class ChatTemplate {
   }
 }
 
-/** Templates know no bigint, which is how an integer that no double holds is read (server/parse-json.ts). */
+/** Templates do not support bigint, the type of integers that no double holds (server/parse-json.ts). */
 function inDoubles(value: unknown): unknown {
   if (typeof value === "bigint") return Number(value);
   if (typeof value !== "object" || value === null) return value;

@@ -1,4 +1,4 @@
-// What of one choice's tokens may leave: characters that are whole, that begin no stop sequence, each with the
+// Text of one choice that can be sent: complete characters that start no stop sequence, each with the
 // log-probabilities of the tokens it came from.
 import type { Piece, TokenLogprob } from "../server/text-engine.ts";
 import type { PieceDecoder } from "./piece-decoder.ts";

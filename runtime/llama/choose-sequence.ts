@@ -1,14 +1,16 @@
-// Which idle sequence serves a prompt: the one whose cache begins most like it, unless that would throw away more than
-// it saves, because every chat shares its template's first tokens. Then one beside those that run, so that a batch stays one
-// pass over the weights (see `rounds.ts`), an empty or the longest unused one; and one that somebody keeps under a cache key
-// only when no other is idle. Pure.
+// Chooses the idle sequence that serves a prompt. Only caches of the prompt's own scope count as a match: what another
+// tenant left in a sequence never decides. First choice is the best match, unless it would discard more than it saves,
+// because every chat shares its template's first tokens. Then a sequence beside those that run, so that a batch stays one
+// pass over the weights (see `rounds.ts`), then an empty or the longest unused one; a cache kept under a key comes last. Pure.
 export interface IdleSequence {
   /** Its number in the context. */
   readonly place: number;
   readonly cachedTokens: readonly number[];
+  /** Scope of the requests whose tokens it holds. */
+  readonly cacheScope?: string;
   /** Rises with each use. */
   readonly lastUsed: number;
-  /** Key under which its cache was left; undefined = nobody asked to keep it. */
+  /** Key under which its cache was left, within its scope; undefined = not kept. */
   readonly cacheKey?: string | undefined;
 }
 
@@ -25,11 +27,16 @@ export function chooseSequence<S extends IdleSequence>(
   running: ReadonlySet<number>,
   prompt: readonly number[],
   cacheKey?: string,
+  cacheScope = "",
 ): S | undefined {
-  const isOwn = ({ cacheKey: key }: S) => cacheKey !== undefined && key === cacheKey;
-  const isKept = ({ cacheKey: key }: S) => key !== undefined && key !== cacheKey;
+  const isInScope = ({ cacheScope: scope = "" }: S) => scope === cacheScope;
+  const isOwn = (one: S) => cacheKey !== undefined && one.cacheKey === cacheKey && isInScope(one);
+  const isKept = (one: S) => one.cacheKey !== undefined && !isOwn(one);
   const ranked = idle
-    .map((sequence) => ({ sequence, prefix: commonPrefix(sequence.cachedTokens, prompt) }))
+    .map((sequence) => ({
+      sequence,
+      prefix: isInScope(sequence) ? commonPrefix(sequence.cachedTokens, prompt) : 0,
+    }))
     .sort((a, b) => b.prefix - a.prefix || a.sequence.lastUsed - b.sequence.lastUsed);
   const best = ranked[0];
   if (!best) return undefined;

@@ -1,13 +1,7 @@
 // Text of a user that reads like a control token must stay text. Before the template runs, such text is replaced by a mark
 // that nobody can foresee; the rendered prompt is then cut at the marks, and what they stand for is tokenised as plain text.
 import { randomBytes } from "node:crypto";
-import { promptTooLong } from "./prompt-bound.ts";
-
-export interface PromptPart {
-  readonly text: string;
-  /** Control tokens in it are what the template wrote. */
-  readonly hasControl: boolean;
-}
+import { type PromptPart, promptTooLong } from "./prompt-bound.ts";
 
 export class ControlTexts {
   readonly #texts: RegExp | undefined;

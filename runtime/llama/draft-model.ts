@@ -13,10 +13,10 @@ import { LoadFailure } from "./load-failure.ts";
 import type { ModelOptions } from "./model-options.ts";
 import type { Predictor } from "./predictor.ts";
 
-/** Guesses look at the last of the text alone; a longer memory costs more than it finds. */
+/** Guesses use only the end of the text; a longer context costs more than it gains. */
 const longestContext = 4096;
 /** So many are awaited before a check, unless the draft is in doubt earlier; more are taken when they are there. */
-const [leastGuesses, mostGuesses] = [3, 8];
+const [minGuesses, maxGuesses] = [3, 8];
 
 export interface DraftModel {
   /** Memory it has taken beside the model's. */
@@ -28,14 +28,25 @@ export interface DraftModel {
 
 export class DraftPredictor extends DraftSequenceTokenPredictor implements Predictor {
   isActive = false;
+  #mustForget = false;
+
+  forget(): void {
+    this.#mustForget = true;
+  }
 
   override async reset(state: {
     targetSequence: LlamaContextSequence;
     stateTokens: Token[];
     evaluateOptions: Readonly<SequenceEvaluateOptions>;
   }): Promise<void> {
-    if (this.isActive) await super.reset(state);
-    else this.stop();
+    if (!this.isActive) return this.stop();
+    if (this.#mustForget) {
+      // Waits for a running guess; without it that would go on to write to the cleared sequence.
+      await super.reset({ ...state, stateTokens: [] });
+      await this.draftSequence.clearHistory();
+      this.#mustForget = false;
+    }
+    await super.reset(state);
   }
 
   override pushTokens(tokens: Token[]): void {
@@ -76,7 +87,7 @@ export async function openDraft(
   return {
     bytes: (isSame ? 0 : draft.size) + Math.max(cost.cpuRam, cost.gpuVram),
     check: (sequence) => fitsWords(context, sequence, path),
-    newPredictor: () => new DraftPredictor(context.getSequence(), { minTokens: leastGuesses, maxTokens: mostGuesses }),
+    newPredictor: () => new DraftPredictor(context.getSequence(), { minTokens: minGuesses, maxTokens: maxGuesses }),
   };
 }
 

@@ -1,5 +1,5 @@
-// How many tokens per sequence fit into memory. Pure: the cost of a context is linear in its length, so two estimates
-// tell every other one.
+// Calculates the tokens per sequence that fit into memory. Pure: the cost of a context is linear in its length, so two estimates
+// determine all others.
 import { LoadFailure } from "./load-failure.ts";
 
 export interface ContextCost {
@@ -7,13 +7,13 @@ export interface ContextCost {
   readonly bytes: number;
 }
 
-export interface ContextWish {
+export interface ContextParams {
   /** 0 = as long as the model was trained on. */
   readonly wanted: number;
   readonly trained: number;
   readonly small: ContextCost;
   readonly large: ContextCost;
-  /** What is left for the context; Infinity = unbounded. */
+  /** Memory left for the context; Infinity = unbounded. */
   readonly budgetBytes: number;
 }
 
@@ -21,7 +21,7 @@ const step = 256;
 const shortest = 256;
 
 /** Throws LoadFailure when an asked length does not fit, or not even the shortest one. */
-export function fitContext({ wanted, trained, small, large, budgetBytes }: ContextWish): number {
+export function fitContext({ wanted, trained, small, large, budgetBytes }: ContextParams): number {
   const perToken = Math.max(1, (large.bytes - small.bytes) / (large.contextSize - small.contextSize));
   const room = small.contextSize + (budgetBytes - small.bytes) / perToken;
   const fits = room === Infinity ? Infinity : Math.floor(room / step) * step;

@@ -9,6 +9,8 @@ import {
   type RunningUsage,
 } from "../server/text-engine.ts";
 import { ChoiceText } from "./choice-text.ts";
+import type { GrammarGuard } from "./grammar/grammar-guard.ts";
+import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
 import type { LlamaSequence } from "./llama-sequence.ts";
 import { PieceDecoder } from "./piece-decoder.ts";
 import type { PromptPace } from "./prompt-pace.ts";
@@ -22,6 +24,8 @@ export interface ChoiceContext {
   readonly rounds: Rounds;
   readonly pace: PromptPace;
   readonly maxTokens: number;
+  /** Undefined: the output is free. */
+  readonly guard: GrammarGuard | undefined;
   readonly sampler: Omit<SamplerState, "prompt" | "generated">;
   /** One more token was sampled. */
   readonly onToken: () => void;
@@ -69,6 +73,10 @@ export async function generateChoice(
   const tail = (tokens: readonly number[], previous: readonly number[]) =>
     model.detokenize(tokens as Token[], job.showsSpecialTokens, previous as Token[]);
   const text = new ChoiceText(new PieceDecoder(tail, prompt), job.stops);
+  // Before stop sequences hold text back, so that a long one hides nothing from the guard.
+  const written =
+    context.guard &&
+    new PieceDecoder((tokens, previous) => model.detokenize(tokens as Token[], true, previous as Token[]), prompt);
   const isStopToken = new Set(job.stopTokenIds);
   const top = job.topLogprobs;
   const iterator = sequence.inner.evaluateWithMetadata(
@@ -76,7 +84,7 @@ export async function generateChoice(
     { probabilities: (top !== undefined) as true },
     samplerOptions(job.sampling, { ...context.sampler, prompt, generated }, model),
   );
-  // Tokens since the last piece that left: whoever counts them by piece misses none.
+  // Tokens since the last piece that was sent, so that a count by piece misses none.
   let count = 0;
   const send = (piece: Piece) => {
     const tokens = count;
@@ -107,6 +115,7 @@ export async function generateChoice(
       const isEnd = model.isEogToken(token as Token);
       // After a finished grammar only the end fits: ignore_eos would repeat it for ever.
       if (isStopToken.has(token) || (isEnd && (!job.ignoreEos || job.constraint))) return finish("stop");
+      if (written && !isEnd) guarded(() => context.guard?.push(written.push(token)));
       const score = top === undefined ? undefined : scoreOf(token, value.probabilities, top);
       const { piece, isStopped } = isEnd
         ? { piece: { text: "", logprobs: [] }, isStopped: false }
@@ -122,9 +131,19 @@ export async function generateChoice(
   }
 }
 
+function guarded(push: () => void): void {
+  try {
+    push();
+  } catch (error) {
+    if (!(error instanceof UnsupportedConstraint)) throw error;
+    throw new EngineRefusal("constraint", `Unsupported schema: ${error.message}`, {
+      cause: error,
+    });
+  }
+}
+
 function nothingFits(cause: unknown): EngineRefusal {
-  const words =
-    "the answer cannot be held to this format: nothing that this model can write fits it; loosen the format";
+  const words = "Unsupported schema: no output of this model can match it. Use a less strict schema.";
   return new EngineRefusal("constraint", words, { cause });
 }
 

@@ -4,9 +4,11 @@ import {
   type LlamaContext,
   type LlamaGrammar,
   LlamaGrammarEvaluationState,
+  type LlamaModel,
   type Token,
   TokenBias,
 } from "node-llama-cpp";
+import { currentTenant } from "../batch/tenant.ts";
 import {
   type ChatPrompt,
   type ChoiceSink,
@@ -21,17 +23,18 @@ import {
 } from "../server/text-engine.ts";
 import type { ChatTemplate } from "./chat-template.ts";
 import { commonPrefix } from "./choose-sequence.ts";
-import type { PromptPart } from "./control-texts.ts";
 import { generateChoice } from "./generate-choice.ts";
-import { constraintGrammar } from "./grammar/constraint-grammar.ts";
+import type { ParsedGrammar } from "./grammar/gbnf-rules.ts";
+import { GrammarCompiler } from "./grammar/grammar-compiler.ts";
+import { GrammarGuard } from "./grammar/grammar-guard.ts";
 import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
 import { canPredict, type LlamaSequence, newSequence } from "./llama-sequence.ts";
 import { AdapterRefusal } from "./lora/adapter-refusal.ts";
 import { AdapterSet } from "./lora/adapter-set.ts";
-import { baseOf } from "./lora/base-of.ts";
+import type { BaseModel } from "./lora/base-layout.ts";
 import type { OpenModel } from "./open-model.ts";
 import type { Predictor } from "./predictor.ts";
-import { promptTokens, type TextBound, widestToken } from "./prompt-bound.ts";
+import { type PromptPart, promptTokens, type TextBound, widestToken } from "./prompt-bound.ts";
 import { PromptLookup } from "./prompt-lookup.ts";
 import { PromptPace } from "./prompt-pace.ts";
 import { reportRawLogprobs } from "./raw-logprobs.ts";
@@ -42,8 +45,10 @@ import { SlotStore } from "./slot-store.ts";
 import { answerReader } from "./tools/answer-syntax.ts";
 import type { ToolFormat } from "./tools/tool-format.ts";
 
-/** What explicit null or no max_tokens means, unless the context has less room. */
+/** Default of max_tokens (null or absent), unless the context has less space. */
 const defaultMaxTokens = 16_384;
+/** Tokens that an answer counts for at most in the order of turns: most end long before their limit. */
+const expectedTokens = 512;
 
 export interface LlamaEngineOptions {
   /** With a draft model that model guesses. */
@@ -58,9 +63,15 @@ export interface LlamaEngineOptions {
 class CompiledGrammar implements CompiledConstraint {
   readonly gbnf: string;
   readonly grammar: LlamaGrammar;
-  constructor(gbnf: string, grammar: LlamaGrammar) {
+  readonly #parsed: ParsedGrammar;
+  constructor(gbnf: string, grammar: LlamaGrammar, parsed: ParsedGrammar) {
     this.gbnf = gbnf;
     this.grammar = grammar;
+    this.#parsed = parsed;
+  }
+
+  newGuard(): GrammarGuard {
+    return new GrammarGuard(this.#parsed);
   }
 }
 
@@ -71,13 +82,14 @@ export class LlamaEngine implements TextEngine {
   readonly #open: OpenModel;
   readonly #template: ChatTemplate | undefined;
   readonly #adapters: AdapterSet;
-  /** Of the bare model and of every adapter. */
+  /** Sequences of the bare model and of every adapter. */
   readonly #sequences = new Map<string, readonly LlamaSequence[]>();
   readonly #pool: SequencePool<LlamaSequence>;
   readonly #rounds: Rounds;
   readonly #pace: PromptPace;
   readonly #bound: TextBound;
   readonly #slots: SlotStore;
+  readonly #compiler = new GrammarCompiler();
   readonly #newPredictor: (() => Predictor) | undefined;
   readonly #onQueued: (seconds: number) => void;
   readonly #predictions = { accepted: 0, refuted: 0 };
@@ -92,7 +104,7 @@ export class LlamaEngine implements TextEngine {
     this.#slots = new SlotStore(options.promptCacheBytes);
     this.#template = template;
     this.#bound = {
-      mostTokens: open.contextLength,
+      maxTokens: open.contextLength,
       widestToken: widestToken(open.model.fileInfo.metadata.tokenizer.ggml.tokens),
     };
     this.contextLength = open.contextLength;
@@ -131,7 +143,7 @@ export class LlamaEngine implements TextEngine {
       await this.#adapters.load(name, path);
     } catch (error) {
       if (!(error instanceof AdapterRefusal)) throw error;
-      throw new EngineRefusal(error.needsRoom ? "adapter_room" : "adapter", error.message, {
+      throw new EngineRefusal(error.needsSpace ? "adapter_room" : "adapter", error.message, {
         param: "lora_path",
         cause: error,
       });
@@ -176,14 +188,18 @@ export class LlamaEngine implements TextEngine {
     return this.#open.model.detokenize([token as Token], true);
   }
 
-  async compile(constraint: Constraint): Promise<CompiledConstraint> {
+  async compile(constraint: Constraint, signal: AbortSignal): Promise<CompiledConstraint> {
     try {
-      const gbnf = constraintGrammar(constraint);
-      return new CompiledGrammar(gbnf, await this.#open.llama.createGrammar({ grammar: gbnf }));
+      const { gbnf, parsed } = await this.#compiler.compile(constraint, signal);
+      return new CompiledGrammar(gbnf, await this.#open.llama.createGrammar({ grammar: gbnf }), parsed);
     } catch (error) {
-      const words =
-        error instanceof UnsupportedConstraint ? error.message : "it makes a grammar that llama.cpp refuses";
-      throw new EngineRefusal("constraint", `the answer cannot be held to this format: ${words}`, { cause: error });
+      if (error instanceof EngineRefusal || signal.aborted) throw error;
+      const words = error instanceof UnsupportedConstraint ? error.message : "llama.cpp cannot use its grammar";
+      const [what, param] =
+        constraint.kind === "tools"
+          ? ["Unsupported tool schema", "tools"]
+          : [constraint.kind === "json-schema" ? "Unsupported schema" : "Unsupported format", "response_format"];
+      throw new EngineRefusal("constraint", `${what}: ${words}`, { param, cause: error });
     }
   }
 
@@ -198,8 +214,10 @@ export class LlamaEngine implements TextEngine {
     let sequences: readonly LlamaSequence[];
     const askedAt = performance.now();
     try {
-      const { prompt, choices: count, cache } = job;
-      sequences = await this.#pool.acquire({ group: this.#groupOf(job), prompt, count, cacheKey: cache?.key }, signal);
+      const { prompt, choices: count, cache, cacheScope } = job;
+      const ask = { group: this.#groupOf(job), prompt, count, cacheKey: cache?.key, cacheScope };
+      const weight = prompt.length + count * Math.min(maxTokens, expectedTokens);
+      sequences = await this.#pool.acquire({ ...ask, tenant: currentTenant(), weight }, signal);
     } catch (error) {
       if (signal.aborted) return;
       throw error;
@@ -234,15 +252,14 @@ export class LlamaEngine implements TextEngine {
     signal: AbortSignal,
   ): Promise<void> {
     const { model } = this.#open;
-    const grammar =
-      job.constraint instanceof CompiledGrammar
-        ? new LlamaGrammarEvaluationState({ model, grammar: job.constraint.grammar })
-        : undefined;
+    const compiled = job.constraint instanceof CompiledGrammar ? job.constraint : undefined;
+    const grammar = compiled && new LlamaGrammarEvaluationState({ model, grammar: compiled.grammar });
     const context = {
       model,
       rounds: this.#rounds,
       pace: this.#pace,
       maxTokens,
+      guard: compiled?.newGuard(),
       sampler: {
         grammar,
         seed: seedOf(job.sampling.seed, choice, Math.random),
@@ -268,14 +285,16 @@ export class LlamaEngine implements TextEngine {
     }
   }
 
-  /** What the sequence holds for another key goes into a file, what this request's key left there comes back. */
-  async #swap({ adapter = bareModel, cache, prompt }: GenerationJob, sequence: LlamaSequence): Promise<void> {
-    const { cachedTokens, cacheKey, keptUntilMs } = sequence;
-    const shared = commonPrefix(cachedTokens, prompt);
-    const nameOf = (key: string) => JSON.stringify([adapter, key]);
-    if (cacheKey !== undefined && cacheKey !== cache?.key && shared < cachedTokens.length)
-      await this.#slots.save(nameOf(cacheKey), cachedTokens, keptUntilMs, (path) => sequence.save(path));
-    const file = cache && this.#slots.find(nameOf(cache.key), prompt, shared);
+  /** Saves the sequence's cache of another key to a file and restores the one of this request's key. */
+  async #swap({ adapter = bareModel, cache, prompt, cacheScope }: GenerationJob, sequence: LlamaSequence) {
+    const { cachedTokens, cacheKey, keptUntilMs, cacheScope: held } = sequence;
+    const shared = held === cacheScope ? commonPrefix(cachedTokens, prompt) : 0;
+    const nameOf = (scope: string, key: string) => JSON.stringify([scope, adapter, key]);
+    const isOwn = held === cacheScope && cacheKey === cache?.key;
+    if (cacheKey !== undefined && !isOwn && shared < cachedTokens.length)
+      await this.#slots.save(nameOf(held, cacheKey), cachedTokens, keptUntilMs, (path) => sequence.save(path));
+    await sequence.enter(cacheScope);
+    const file = cache && this.#slots.find(nameOf(cacheScope, cache.key), prompt, shared);
     if (file !== undefined) await sequence.restore(file);
   }
 
@@ -299,7 +318,21 @@ export class LlamaEngine implements TextEngine {
   }
 
   async close(): Promise<void> {
+    await this.#compiler.close();
     await this.#slots.close();
     await this.#open.llama.dispose();
   }
+}
+
+/** Facts of the base model for the adapter converter, from its GGUF metadata. */
+function baseOf(model: LlamaModel): BaseModel {
+  const { metadata, architectureMetadata } = model.fileInfo;
+  const attention = architectureMetadata.attention as Readonly<Record<string, unknown>> | undefined;
+  const heads = Number(attention?.["head_count"] ?? 0);
+  // Without head_count_kv, every query head has its own key head.
+  return {
+    architecture: metadata.general.architecture,
+    heads,
+    keyHeads: Number(attention?.["head_count_kv"] ?? heads),
+  };
 }

@@ -8,6 +8,8 @@ export class LlamaSequence implements PoolSequence {
   lastUsed = 0;
   /** As of the last release; not kept up while a request runs. */
   cachedTokens: readonly number[] = [];
+  /** Scope of the requests whose tokens it holds. */
+  cacheScope = "";
   readonly inner: LlamaContextSequence;
   readonly place: number;
   readonly #predictor: Predictor | undefined;
@@ -61,6 +63,15 @@ export class LlamaSequence implements PoolSequence {
 
   get length(): number {
     return this.inner.nextTokenIndex;
+  }
+
+  /** Clears it for a request of another scope, the draft model's part included. */
+  async enter(cacheScope: string): Promise<void> {
+    if (this.cacheScope === cacheScope) return;
+    await this.clear();
+    this.#predictor?.forget();
+    this.cachedTokens = [];
+    this.cacheScope = cacheScope;
   }
 
   /** Drops what does not belong to `prompt`; returns how many of its tokens need no evaluation. */

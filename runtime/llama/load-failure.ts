@@ -1,4 +1,4 @@
-// Why a model could not be loaded, as one sentence that begins with the cause.
+// Reason for which a model could not be loaded: one sentence that starts with the cause.
 export class LoadFailure extends Error {
   constructor(cause: string, detail: string, options: { cause?: unknown } = {}) {
     super(detail === "" ? cause : `${cause}: ${detail}`, options);

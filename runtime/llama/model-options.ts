@@ -1,4 +1,4 @@
-// How a GGUF model is to be opened.
+// Options for opening a GGUF model.
 
 export interface ModelOptions {
   readonly modelPath: string;

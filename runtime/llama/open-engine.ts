@@ -13,7 +13,7 @@ import { type VectorKind, vectorKind } from "./vector-kind.ts";
 export interface EngineOptions extends ModelOptions, LlamaEngineOptions, ModelForms {
   /** Replaces the template of the model file. */
   readonly chatTemplateFile: string | undefined;
-  /** What the model is used for; empty: what its file says. */
+  /** Task of the model; empty: from its file. */
   readonly task: string;
 }
 

@@ -7,7 +7,6 @@ import type { DraftModel } from "./draft-model.ts";
 import { fitContext } from "./fit-context.ts";
 import { LoadFailure, loadFailure } from "./load-failure.ts";
 import { AdapterRefusal } from "./lora/adapter-refusal.ts";
-import { forgetAdapter } from "./lora/forget-adapter.ts";
 import type { KvCacheType, ModelOptions } from "./model-options.ts";
 
 export interface OpenModel {
@@ -34,7 +33,7 @@ export function openModel(options: ModelOptions): Promise<OpenModel> {
   return explained(options, (onLog) => load(options, onLog));
 }
 
-/** Runs a load; what fails is told with llama.cpp's own words. Throws LoadFailure. */
+/** Runs a load; a failure contains llama.cpp's message. Throws LoadFailure. */
 export async function explained<T>(
   options: ModelOptions,
   load: (onLog: (level: string, line: string) => void) => Promise<T>,
@@ -76,7 +75,7 @@ export async function loadWeights(options: ModelOptions, onLog: (level: string, 
     gpuLayers: llama.gpu === false ? 0 : options.gpuLayers,
     onLoadProgress: options.onProgress,
   });
-  // While it loads, llama.cpp tells what it made of the options; later its lines would only cost time.
+  // llama.cpp logs the effective options while it loads; later its lines only cost time.
   const isOpened = () => {
     llama.logLevel = LlamaLogLevel.warn;
   };
@@ -92,7 +91,7 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
     draftModelPath === undefined
       ? undefined
       : await (await import("./draft-model.ts")).openDraft(llama, model, draftModelPath, options);
-  // What the graphics memory holds of it is not free any more when the model's context is measured.
+  // Its part in graphics memory is no longer free when the model's context is measured.
   const ownRam = isOnGpu ? 0 : model.size + (draft?.bytes ?? 0);
   const batchSize = Math.max(isOnGpu ? 2048 : 512, sequences);
   const shape = {
@@ -150,7 +149,7 @@ async function load(options: ModelOptions, onLog: (level: string, line: string) 
       if (bytes > left)
         throw new AdapterRefusal(
           `an adapter needs a context of its own, which takes ${mib(bytes)} MiB; ${mib(Math.max(0, left))} MiB are left. Unload another adapter, or deploy with more memory or a shorter context`,
-          { needsRoom: true },
+          { needsSpace: true },
         );
       const adapted = await newContext(count, file).catch((error: unknown) => {
         throw new AdapterRefusal("llama.cpp refuses this adapter: is it for another base model, or damaged?", {
@@ -189,4 +188,19 @@ async function checkMagic(path: string): Promise<void> {
   } finally {
     await file.close();
   }
+}
+
+// The library caches adapters by path until the model is disposed, so a reloaded adapter would be stale. Removes its entry from an
+// internal map.
+interface Internals {
+  readonly _loraAdapters: Map<string, { dispose(): Promise<void> }>;
+}
+
+/** `file`: absolute path as passed to the context. */
+function forgetAdapter(model: LlamaModel, file: string): void {
+  const { _loraAdapters: kept } = model as unknown as Internals;
+  const adapter = kept.get(file);
+  if (!adapter) return;
+  kept.delete(file);
+  void adapter.dispose().catch(() => {});
 }

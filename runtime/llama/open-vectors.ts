@@ -1,6 +1,7 @@
-// Embeddings and relevance from GGUF models, one text at a time in the order of their coming.
+// Embeddings and relevance from GGUF models, one text at a time, in turns by tenant.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { LlamaModel, Token } from "node-llama-cpp";
+import { FairTurns } from "../batch/fair-turns.ts";
 import type { Engine, TaskCall } from "../server/engine.ts";
 import { invalid, type RequestError } from "../server/request-error.ts";
 import { embeddingRoutes } from "../tasks/embedding-routes.ts";
@@ -10,7 +11,6 @@ import { type OpenTask, TaskEngine } from "../tasks/task-engine.ts";
 import type { ModelOptions } from "./model-options.ts";
 import { explained, loadWeights } from "./open-model.ts";
 import { isTooLongInTurns, widestToken } from "./prompt-bound.ts";
-import { TurnQueue } from "./turn-queue.ts";
 import type { VectorKind } from "./vector-kind.ts";
 
 /** Longer texts cost memory by the square; who needs them says so. */
@@ -21,9 +21,9 @@ export function openVectors(options: ModelOptions, kind: VectorKind): Promise<En
   return explained(options, async (onLog) => {
     const { llama, model, isOpened } = await loadWeights(options, onLog);
     const contextSize = Math.min(options.contextLength || usualContext, model.trainContextSize);
-    // Pooling looks at all tokens of a text at once.
+    // Pooling needs all tokens of a text at once.
     const size = { contextSize, batchSize: contextSize, threads: options.threads };
-    const queue = new TurnQueue();
+    const queue = new FairTurns();
     const task = await (kind === "embeddings" ? openEmbedding(model, size, queue) : openRanking(model, size, queue));
     isOpened();
     return new TaskEngine(task, {
@@ -44,7 +44,7 @@ interface Size {
 /** For one text or a pair of them. Throws RequestError for a text that is too long to be worth counting. */
 function textCheck(model: LlamaModel, { contextSize }: Size) {
   const bound = {
-    mostTokens: contextSize,
+    maxTokens: contextSize,
     widestToken: widestToken(model.fileInfo.metadata.tokenizer.ggml.tokens),
   };
   return async (texts: readonly string[], name: string) => {
@@ -56,7 +56,7 @@ function textCheck(model: LlamaModel, { contextSize }: Size) {
   };
 }
 
-async function openEmbedding(model: LlamaModel, size: Size, queue: TurnQueue): Promise<OpenTask> {
+async function openEmbedding(model: LlamaModel, size: Size, queue: FairTurns): Promise<OpenTask> {
   const context = await model.createEmbeddingContext(size);
   const check = textCheck(model, size);
   const vocabulary = [...model.iterateAllTokens()].length;
@@ -74,8 +74,8 @@ async function openEmbedding(model: LlamaModel, size: Size, queue: TurnQueue): P
       }
       count(call, inputs);
       const found: Float32Array[] = [];
-      for (const { tokens } of inputs) {
-        const { vector } = await queue.run(() => context.getEmbeddingFor(tokens), call.signal);
+      for (const { tokens, length } of inputs) {
+        const { vector } = await queue.run(() => context.getEmbeddingFor(tokens), call.signal, length);
         found.push(Float32Array.from(vector));
       }
       call.onFirstToken();
@@ -88,7 +88,7 @@ async function openEmbedding(model: LlamaModel, size: Size, queue: TurnQueue): P
   };
 }
 
-async function openRanking(model: LlamaModel, size: Size, queue: TurnQueue): Promise<OpenTask> {
+async function openRanking(model: LlamaModel, size: Size, queue: FairTurns): Promise<OpenTask> {
   const context = await model.createRankingContext(size);
   const check = textCheck(model, size);
   // BERT ends a pair with its separator. It has no token for the end of a text, which is all that the library adds.
@@ -109,8 +109,8 @@ async function openRanking(model: LlamaModel, size: Size, queue: TurnQueue): Pro
       }
       count(call, inputs);
       const scores: number[] = [];
-      for (const { query, document } of inputs)
-        scores.push(await queue.run(() => context.rank(query, document), call.signal));
+      for (const { query, document, length } of inputs)
+        scores.push(await queue.run(() => context.rank(query, document), call.signal, length));
       return scores;
     }),
   };

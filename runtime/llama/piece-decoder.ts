@@ -24,7 +24,7 @@ export class PieceDecoder {
     return this.#take(text);
   }
 
-  /** What is left when no token follows: broken bytes as they are shown. */
+  /** Returns the rest when no token follows: incomplete bytes as replacement characters. */
   flush(): string {
     return this.#held.length === 0 ? "" : this.#take(this.#detokenize(this.#held, this.#previous));
   }

@@ -4,4 +4,6 @@ import type { TokenPredictor } from "node-llama-cpp";
 export interface Predictor extends TokenPredictor {
   /** Off where a token's chances depend on the tokens before it: guesses are checked against one state of them. */
   isActive: boolean;
+  /** Drops what it remembers of earlier text before its next use. */
+  forget(): void;
 }

@@ -1,12 +1,17 @@
 // Prompts that cannot fit are refused before all of them is tokenised: on the thread that serves everybody, 9 MiB would
-// take many seconds. Others get their turns meanwhile.
+// take many seconds. Other requests run in between.
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { FairTurns } from "../batch/fair-turns.ts";
 import { EngineRefusal } from "../server/text-engine.ts";
-import type { PromptPart } from "./control-texts.ts";
-import { TurnQueue } from "./turn-queue.ts";
+
+export interface PromptPart {
+  readonly text: string;
+  /** Control tokens in it are what the template wrote. */
+  readonly hasControl: boolean;
+}
 
 export interface TextBound {
-  readonly mostTokens: number;
+  readonly maxTokens: number;
   /** Characters (UTF-16) that one token stands for at most. */
   readonly widestToken: number;
 }
@@ -15,30 +20,29 @@ export interface TextBound {
 const pieceLength = 16_384;
 /** A text cut into pieces has some more tokens than the whole, never twice as many. */
 const slack = 2;
-/** What the call for a part costs besides its text, in characters. */
+/** Fixed cost of a call for a part, in characters. */
 const perPart = 64;
-/** Tokenizers of words make one token of a long one they do not know, and drop white space: this much is always let pass. */
-const leastWidth = 64;
+/** Always allowed length: word tokenizers make one token of a long unknown word, and drop white space. */
+const minWidth = 64;
 
 /** Long texts that may fit are tokenised one at a time, and between two of them others get their turns. */
-const longTexts = new TurnQueue();
-const never = new AbortController().signal;
+const longTexts = new FairTurns();
 
 function inTurn<T>(work: () => T): Promise<T> {
   return longTexts.run(async () => {
     await nextTurn();
     return work();
-  }, never);
+  });
 }
 
 /** `vocabulary` as its file spells it: a byte or a character is one character there, or more. */
 export function widestToken(vocabulary: Iterable<string>): number {
-  let widest = leastWidth;
+  let widest = minWidth;
   for (const { length } of vocabulary) if (length > widest) widest = length;
   return widest;
 }
 
-/** Whether a text has certainly more tokens than allowed; a short one is never looked at. */
+/** Returns true if a text certainly has more tokens than allowed; a short one is never read. */
 export function isTooLong(text: string, bound: TextBound, countOf: (piece: string) => number): boolean {
   const pieces = overlong(text, bound, countOf);
   for (;;) {
@@ -62,15 +66,15 @@ export async function isTooLongInTurns(
 
 function* overlong(
   text: string,
-  { mostTokens, widestToken: width }: TextBound,
+  { maxTokens, widestToken: width }: TextBound,
   countOf: (piece: string) => number,
 ): Generator<void, boolean, void> {
-  if (text.length > mostTokens * width) return true;
+  if (text.length > maxTokens * width) return true;
   if (text.length <= pieceLength) return false;
   let count = 0;
   for (let at = 0; at < text.length; at += pieceLength) {
     count += countOf(text.slice(at, at + pieceLength));
-    if (count > mostTokens * slack) return true;
+    if (count > maxTokens * slack) return true;
     yield;
   }
   return false;
@@ -82,18 +86,18 @@ export async function promptTokens(
   bound: TextBound,
   tokensOf: (part: PromptPart, index: number) => readonly number[],
 ): Promise<readonly number[]> {
-  const { mostTokens, widestToken: width } = bound;
+  const { maxTokens, widestToken: width } = bound;
   const length = parts.reduce((sum, { text }) => sum + text.length, 0);
-  if (length > mostTokens * width) throw promptTooLong(mostTokens);
+  if (length > maxTokens * width) throw promptTooLong(maxTokens);
   const found: (readonly number[])[] = [];
   let [count, work] = [0, 0];
   for (const [index, part] of parts.entries()) {
     const countOf = (text: string) => tokensOf({ ...part, text }, index).length;
-    if (await isTooLongInTurns(part.text, bound, countOf)) throw promptTooLong(mostTokens);
+    if (await isTooLongInTurns(part.text, bound, countOf)) throw promptTooLong(maxTokens);
     const tokens = part.text.length > pieceLength ? await inTurn(() => tokensOf(part, index)) : tokensOf(part, index);
     found.push(tokens);
     count += tokens.length;
-    if (count > mostTokens * slack) throw promptTooLong(mostTokens);
+    if (count > maxTokens * slack) throw promptTooLong(maxTokens);
     work += part.text.length + perPart;
     if (work < pieceLength || index === parts.length - 1) continue;
     work = 0;

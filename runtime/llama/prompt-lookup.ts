@@ -13,6 +13,10 @@ export class PromptLookup extends TokenPredictor implements Predictor {
   isActive = false;
   #tokens: Token[] = [];
 
+  forget(): void {
+    this.#tokens = [];
+  }
+
   override reset({ stateTokens }: { stateTokens: Token[]; targetSequence: LlamaContextSequence }): void {
     this.#tokens = [...stateTokens];
   }

@@ -1,4 +1,4 @@
-// How many prompt tokens one step takes. A step holds up every stream of its batch and no request can be cancelled
+// Limits the prompt tokens of one step. A step holds up every stream of its batch and no request can be cancelled
 // within it, so its length follows the machine: short where a core is slow or shared, as long as the batch on a GPU.
 const targetSeconds = 0.25;
 const shortest = 16;

@@ -6,7 +6,7 @@ import type { LlamaContext } from "node-llama-cpp";
 
 export const maxTopLogprobs = 20;
 
-/** What the library itself answers where it sampled nothing. */
+/** Value of the library when it sampled nothing. */
 const noToken = -1;
 
 /** The library's own words for it. */

@@ -17,7 +17,7 @@ export class Rounds {
   #startedAt = 0;
   #size = 0;
 
-  /** `onRound` hears how many steps ran together and for how long. */
+  /** `onRound` receives the number of steps that ran together and their duration. */
   constructor(onRound: (size: number, seconds: number) => void) {
     this.#onRound = onRound;
   }

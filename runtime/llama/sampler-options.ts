@@ -1,5 +1,5 @@
 // The contract's sampling fields -> the library's. Presence and frequency penalties count generated tokens only and are
-// exact logit offsets; the repetition penalty looks at the prompt too.
+// exact logit offsets; the repetition penalty includes the prompt.
 import type {
   LlamaGrammarEvaluationState,
   LlamaModel,

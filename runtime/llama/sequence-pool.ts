@@ -1,6 +1,7 @@
 // The sequences of all contexts, a group per adapter and one for the bare model. A request takes all it needs of its group
-// at once or waits its turn, first come first served; no more than `max` run at a time over all groups. A waiter whose
-// client went away leaves the queue.
+// at once or waits, in turns by tenant; no more than `max` run at a time over all groups. A waiter whose client went away
+// leaves the queue.
+import { FairLines } from "../batch/fair-lines.ts";
 import { EngineRefusal } from "../server/text-engine.ts";
 import { chooseSequence, type IdleSequence } from "./choose-sequence.ts";
 
@@ -17,16 +18,23 @@ export interface Ask {
   readonly count: number;
   /** Sequences last used under the same key are preferred. */
   readonly cacheKey: string | undefined;
+  /** Only caches of the same scope are reused. */
+  readonly cacheScope: string;
+  /** Tenant whose turn in the queue this request uses. */
+  readonly tenant: string;
+  /** Expected cost beside other requests, in tokens. */
+  readonly weight: number;
 }
 
 interface Waiter<S> extends Ask {
+  readonly request: object;
   readonly take: (sequences: readonly S[]) => void;
 }
 
 interface Group<S> {
   readonly all: readonly S[];
   readonly idle: Set<S>;
-  /** Called once nobody uses or awaits the group any more. */
+  /** Called once no request uses or awaits the group any more. */
   whenUnused: (() => void) | undefined;
 }
 
@@ -36,7 +44,7 @@ const maxWaiting = 1024;
 export class SequencePool<S extends PoolSequence> {
   readonly #max: number;
   readonly #groups = new Map<string, Group<S>>();
-  readonly #queue: Waiter<S>[] = [];
+  readonly #queue = new FairLines<Waiter<S>>();
   #running = 0;
   #uses = 0;
 
@@ -50,7 +58,9 @@ export class SequencePool<S extends PoolSequence> {
   }
 
   get waiting(): number {
-    return this.#queue.reduce((sum, waiter) => sum + waiter.count, 0);
+    let sum = 0;
+    for (const { count } of this.#queue) sum += count;
+    return sum;
   }
 
   open(group: string, sequences: readonly S[]): void {
@@ -78,25 +88,26 @@ export class SequencePool<S extends PoolSequence> {
         `n is ${ask.count}, but this instance runs at most ${group.all.length} at once${ask.group === bareModel ? "" : " with this adapter"}`,
         { param: "n" },
       );
-    if (this.#queue.length === 0 && this.#fits(ask, group)) return this.#take(ask, group);
-    if (this.#queue.length >= maxWaiting) throw new EngineRefusal("busy", "too many requests wait for this instance");
+    if (this.#queue.size === 0 && this.#fits(ask, group)) return this.#take(ask, group);
+    if (this.#queue.size >= maxWaiting) throw new EngineRefusal("busy", "too many requests wait for this instance");
     return new Promise((resolve, reject) => {
       const waiter: Waiter<S> = {
         ...ask,
+        request: signal,
         take: (sequences) => {
           signal.removeEventListener("abort", leave);
           resolve(sequences);
         },
       };
       const leave = () => {
-        this.#queue.splice(this.#queue.indexOf(waiter), 1);
+        this.#queue.remove(waiter);
         reject(signal.reason);
         this.#forget(ask.group, group);
         this.#serve();
       };
       signal.addEventListener("abort", leave, { once: true });
-      this.#queue.push(waiter);
-      // Those before it may wait for another group than this one.
+      this.#queue.add(waiter);
+      // Those before it may wait for another group.
       this.#serve();
     });
   }
@@ -112,25 +123,33 @@ export class SequencePool<S extends PoolSequence> {
     this.#serve();
   }
 
-  /** Whoever waits for a busy adapter alone does not hold up the others; a full instance does. */
   #serve(): void {
-    for (const waiter of [...this.#queue]) {
-      if (this.#running + waiter.count > this.#max) return;
-      const group = this.#groups.get(waiter.group);
-      if (!group || !this.#fits(waiter, group)) continue;
-      this.#queue.splice(this.#queue.indexOf(waiter), 1);
-      waiter.take(this.#take(waiter, group));
+    for (;;) {
+      const next = this.#next();
+      if (!next) return;
+      this.#queue.take(next.waiter);
+      next.waiter.take(this.#take(next.waiter, next.group));
     }
+  }
+
+  /** A waiter for a busy adapter does not hold up the others; a full instance does. */
+  #next(): { readonly waiter: Waiter<S>; readonly group: Group<S> } | undefined {
+    for (const waiter of this.#queue.inTurn()) {
+      if (this.#running + waiter.count > this.#max) return undefined;
+      const group = this.#groups.get(waiter.group);
+      if (group && this.#fits(waiter, group)) return { waiter, group };
+    }
+    return undefined;
   }
 
   #fits({ count }: Ask, group: Group<S>): boolean {
     return this.#running + count <= this.#max && count <= group.idle.size;
   }
 
-  #take({ prompt, count, cacheKey }: Ask, group: Group<S>): readonly S[] {
+  #take({ prompt, count, cacheKey, cacheScope }: Ask, group: Group<S>): readonly S[] {
     return Array.from({ length: count }, () => {
       const running = group.all.filter((sequence) => !group.idle.has(sequence)).map(({ place }) => place);
-      const chosen = chooseSequence([...group.idle], new Set(running), prompt, cacheKey) as S;
+      const chosen = chooseSequence([...group.idle], new Set(running), prompt, cacheKey, cacheScope) as S;
       group.idle.delete(chosen);
       this.#running += 1;
       return chosen;
@@ -138,7 +157,7 @@ export class SequencePool<S extends PoolSequence> {
   }
 
   #forget(name: string, group: Group<S>): void {
-    const isUsed = group.idle.size < group.all.length || this.#queue.some((waiter) => waiter.group === name);
+    const isUsed = group.idle.size < group.all.length || [...this.#queue].some((waiter) => waiter.group === name);
     if (!group.whenUnused || isUsed) return;
     this.#groups.delete(name);
     group.whenUnused();

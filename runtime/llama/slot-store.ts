@@ -1,6 +1,6 @@
 // Caches that callers keep under a key and whose sequence another request needs: their state waits in a file and is read
 // back when the key comes again. Oldest first they go when the bytes are used up or their time is over; all of them with
-// the process. Whoever restores evaluates the rest of the prompt as after any other prefix.
+// the process. After a restore the rest of the prompt is evaluated as after any other prefix.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,14 +46,14 @@ export class SlotStore {
     const needed = this.#bytesPerToken * tokens.length;
     if (this.#maxBytes === 0 || tokens.length < worthKeeping || needed > this.#maxBytes) return;
     await this.#drop(key);
-    await this.#makeRoom(needed);
+    await this.#freeSpace(needed);
     this.#folder ??= mkdtemp(join(tmpdir(), "stoker-slots-"));
     const path = join(await this.#folder, String(++this.#files));
     try {
       const bytes = await write(path);
       this.#bytesPerToken = bytes / tokens.length;
       this.#slots.set(key, { path, tokens, bytes, untilMs });
-      await this.#makeRoom(0);
+      await this.#freeSpace(0);
     } catch {
       // A full disk costs the cache, never the request that wants its place.
       await rm(path, { force: true });
@@ -71,7 +71,7 @@ export class SlotStore {
     if (this.#folder) await rm(await this.#folder, { recursive: true, force: true });
   }
 
-  async #makeRoom(bytes: number): Promise<void> {
+  async #freeSpace(bytes: number): Promise<void> {
     while (this.#slots.size > 0 && this.bytes + bytes > this.#maxBytes)
       await this.#drop([...this.#slots.keys()][0] as string);
   }

@@ -28,7 +28,7 @@ export class StopScanner {
     return { text: text.slice(0, text.length - keep), isStopped: false };
   }
 
-  /** What was held back in vain. */
+  /** Returns the held text when no stop sequence followed. */
   flush(): string {
     const text = this.#held;
     this.#held = "";

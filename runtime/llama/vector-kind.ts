@@ -1,4 +1,4 @@
-// Whether a GGUF file is of a model that makes vectors or scores instead of text. Pure.
+// Detects a GGUF model that produces vectors or scores instead of text. Pure.
 export type VectorKind = "embeddings" | "reranker";
 
 const [poolingNone, poolingRank] = [0, 4];

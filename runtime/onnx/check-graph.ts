@@ -1,4 +1,4 @@
-// What a graph file would make the library do besides arithmetic, looked at before it is loaded: files that it names must
+// Checks, before a graph file is loaded, what it would make the library do besides arithmetic: files that it names must
 // lie in the model's own folder, and operators of other people's libraries are refused.
 // Source of the field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 import { open, realpath, stat } from "node:fs/promises";
@@ -33,6 +33,7 @@ const domains: ReadonlySet<string> = new Set([
 ]);
 
 const deepest = 16;
+const maxDomains = 1_000;
 
 /** Throws LoadFailure. `root`: the folder that the model may read from. */
 export async function checkGraph(path: string, root: string): Promise<{ readonly hasAllWeights: boolean }> {
@@ -80,7 +81,7 @@ async function checkLocation(path: string, root: string, location: string): Prom
   if (!allowed.some((folder) => folder !== undefined && real.startsWith(folder + sep))) throw outside;
 }
 
-/** Where the graph file itself really lies, when it is shown by a link. */
+/** Real path of the graph file, which may be a link. */
 async function blobsOf(path: string): Promise<string | undefined> {
   const real = await realpath(path);
   return real === path ? undefined : dirname(real);
@@ -88,7 +89,7 @@ async function blobsOf(path: string): Promise<string | undefined> {
 
 class Findings {
   readonly domains = new Set<string>();
-  /** Of functions that the model brings, written in operators that are judged as well. */
+  /** Domains of the model's own functions, whose operators are checked as well. */
   readonly ownDomains = new Set<string>();
   readonly locations = new Set<string>();
   hasGraph = false;
@@ -111,7 +112,7 @@ class Findings {
 
   async #readOpset(span: Span): Promise<void> {
     for await (const field of this.#file.fields(span))
-      if (field.number === opset.domain && field.span) this.domains.add(await this.#file.text(field.span));
+      if (field.number === opset.domain && field.span) this.#addDomain(await this.#file.text(field.span));
   }
 
   async #readFunction(span: Span): Promise<void> {
@@ -121,6 +122,11 @@ class Findings {
       else if (field.number === func.opsetImport) await this.#readOpset(field.span);
       else if (field.number === func.domain) this.ownDomains.add(await this.#file.text(field.span));
     }
+  }
+
+  #addDomain(domain: string): void {
+    this.domains.add(domain);
+    if (this.domains.size > maxDomains) throw new RangeError(`it names more than ${maxDomains} operator domains`);
   }
 
   async #readGraph(span: Span, depth: number): Promise<void> {
@@ -137,7 +143,7 @@ class Findings {
     for await (const field of this.#file.fields(span)) {
       if (!field.span) continue;
       if (field.number === node.attribute) await this.#readAttribute(field.span, depth);
-      else if (field.number === node.domain) this.domains.add(await this.#file.text(field.span));
+      else if (field.number === node.domain) this.#addDomain(await this.#file.text(field.span));
     }
   }
 

@@ -1,4 +1,4 @@
-// Whether a graph takes and gives what a task needs, said in words before the first request fails on it. Pure.
+// Checks that a graph has the inputs and outputs of its task, so that a mismatch is reported before the first request. Pure.
 import { LoadFailure } from "../llama/load-failure.ts";
 import type { IoInfo, Session } from "./session.ts";
 

@@ -1,14 +1,14 @@
-// Which execution providers to try, best first, and what to say when the best could not be had. Pure.
+// Chooses the execution providers to try, best first, and the warning when the best is unavailable. Pure.
 export type Provider = "cpu" | "cuda" | "tensorrt" | "webgpu";
 
-export interface ProviderWish {
+export interface ProviderParams {
   /** `auto`: the GPU where one was granted. */
   readonly wanted: "auto" | Provider;
   readonly hasGpu: boolean;
 }
 
 /** TensorRT compiles for minutes and WebGPU is an experiment, so both are used only where asked for. */
-export function chooseProviders({ wanted, hasGpu }: ProviderWish): readonly Provider[] {
+export function chooseProviders({ wanted, hasGpu }: ProviderParams): readonly Provider[] {
   switch (wanted) {
     case "auto":
       return hasGpu ? ["cuda", "cpu"] : ["cpu"];

@@ -1,4 +1,4 @@
-// Where the weights of a graph's layers stand in its files, by the layers' names: read without loading the graph.
+// Locates the weights of a graph's layers in its files, by the layers' names, without loading the graph.
 // Source of the field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 import { open } from "node:fs/promises";
 import { ProtobufFile, type Span } from "./protobuf.ts";

@@ -21,7 +21,7 @@ export class PictureError extends Error {
   }
 }
 
-const mostPixels = 50_000_000;
+const maxPixels = 50_000_000;
 /** Nothing that may name other files is decoded. */
 const magics: readonly (readonly [name: string, at: number, bytes: string])[] = [
   ["png", 0, "89504e47"],
@@ -34,7 +34,7 @@ const magics: readonly (readonly [name: string, at: number, bytes: string])[] = 
 export function openPicture(bytes: Buffer): Sharp {
   const isKnown = magics.some(([, at, magic]) => bytes.toString("hex", at, at + magic.length / 2) === magic);
   if (!isKnown) throw new PictureError(`it is no ${magics.map(([name]) => name.toUpperCase()).join(", ")} file`);
-  return sharp(bytes, { limitInputPixels: mostPixels }).rotate().toColourspace("srgb");
+  return sharp(bytes, { limitInputPixels: maxPixels }).rotate().toColourspace("srgb");
 }
 
 /** Throws PictureError. */
@@ -54,7 +54,7 @@ export async function decodePicture(bytes: Buffer): Promise<Picture> {
 
 export function undecodable(error: unknown): PictureError {
   const isLarge = /pixel limit/i.test((error as Error).message);
-  return new PictureError(isLarge ? `it has more than ${mostPixels / 1e6} million pixels` : "it cannot be decoded");
+  return new PictureError(isLarge ? `it has more than ${maxPixels / 1e6} million pixels` : "it cannot be decoded");
 }
 
 /** The model's inputs of one picture, by their names in the graph. */

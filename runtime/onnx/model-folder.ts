@@ -1,4 +1,4 @@
-// A model as its folder tells it: the hub's layout, with the graph under onnx/ or beside the configuration.
+// Reads a model's folder: the hub's layout, with the graph under onnx/ or beside the configuration.
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, sep } from "node:path";
 import { LoadFailure } from "../llama/load-failure.ts";

@@ -4,11 +4,11 @@ import { env, InferenceSession, Tensor as OrtTensor, type Tensor, type TypedTens
 import type { IoInfo, TensorValue } from "./session.ts";
 import type { Opened, OpenOptions } from "./session-messages.ts";
 
-// What goes wrong is told to whoever asked; the library's own lines would stand between the log's.
+// Errors are returned to the caller; the library's own lines would mix with the log.
 env.logLevel = "fatal";
 
 const spinning = {
-  // Threads that spin between two steps take the cores from whoever shares the machine.
+  // Threads that spin between two steps would take cores from other processes.
   false: { intra_op: { allow_spinning: "0" } },
   true: { intra_op: { allow_spinning: "1" }, force_spinning_stop: "1" },
 };
@@ -48,7 +48,7 @@ async function create(options: OpenOptions, provider: string): Promise<Inference
   const whole = { ...base, graphOptimizationLevel: "all" } as const;
   if (optimizedPath === undefined) return InferenceSession.create(path, whole);
   const kept = `${optimizedPath}-${env.versions.node ?? env.versions.common}.onnx`;
-  // What was optimised for this machine needs no second pass; what is broken is made anew.
+  // A graph optimised for this machine needs no second pass; a broken file is created again.
   if (existsSync(kept))
     try {
       return await InferenceSession.create(kept, { ...base, graphOptimizationLevel: "disabled" });
@@ -61,7 +61,7 @@ async function create(options: OpenOptions, provider: string): Promise<Inference
     keepOptimized(partial, kept);
     return session;
   } catch {
-    // A full disk, or a graph too large for one file, is no reason not to serve: whatever else it is, this tells.
+    // Serve also when the disk is full or the graph is too large for one file; this load reports any other error.
     rmSync(partial, { force: true });
     return InferenceSession.create(path, whole);
   }

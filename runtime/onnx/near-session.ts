@@ -1,5 +1,5 @@
 // A graph that runs on the server's own thread: a lone small run is over sooner than a message to another thread and back
-// takes. Whoever calls it keeps its runs short, for nothing else happens meanwhile.
+// takes. Keep its runs short: they block this thread.
 import { openGraph, tensorOf } from "./native-graph.ts";
 import { SessionError, type TensorValue } from "./session.ts";
 import type { OpenOptions } from "./session-messages.ts";

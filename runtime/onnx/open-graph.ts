@@ -29,7 +29,7 @@ export interface Lanes {
 const tightShare = 4;
 const cacheVersion = 1;
 /** A second copy of a graph up to so large is worth its memory. */
-const mostCopiedBytes = 128 * 1024 * 1024;
+const maxCopiedBytes = 128 * 1024 * 1024;
 
 export class Graphs {
   readonly warnings: string[] = [];
@@ -43,7 +43,7 @@ export class Graphs {
     this.#options = options;
   }
 
-  /** Of what was opened. */
+  /** Execution provider in use. */
   get provider(): string {
     return this.#provider;
   }
@@ -80,15 +80,15 @@ export class Graphs {
     const { threads, memoryBytes } = this.#options;
     const whole = await this.#open(path, this.#host, { threads, isCached: true });
     const { size } = await stat(path);
-    const isSmall = whole.provider === "cpu" && hasAllWeights && size <= mostCopiedBytes;
-    const hasRoom = (copies: number) => isSmall && (memoryBytes === 0 || memoryBytes >= size * tightShare * copies);
+    const isSmall = whole.provider === "cpu" && hasAllWeights && size <= maxCopiedBytes;
+    const fitsMemory = (copies: number) => isSmall && (memoryBytes === 0 || memoryBytes >= size * tightShare * copies);
     const sessions: [Session, ...Session[]] = [whole];
-    if (threads > 1 && hasRoom(2)) {
+    if (threads > 1 && fitsMemory(2)) {
       const host = new SessionHost();
       this.#moreHosts.push(host);
       sessions.push(await this.#open(path, host, { threads: Math.floor(threads / 2), isCached: true }));
     }
-    return { sessions, near: hasRoom(3) ? await this.#openNear(path) : undefined };
+    return { sessions, near: fitsMemory(3) ? await this.#openNear(path) : undefined };
   }
 
   async close(): Promise<void> {

@@ -1,10 +1,10 @@
-// Reads a protobuf message's fields from a file without holding the file: values that nobody asks for are skipped over.
+// Reads a protobuf message's fields from a file without holding the file: values that are not needed are skipped.
 // Source: https://protobuf.dev/programming-guides/encoding/
 import type { FileHandle } from "node:fs/promises";
 
 export interface Field {
   readonly number: number;
-  /** Of a length-delimited field: where its bytes stand. Undefined for a number. */
+  /** Position of the bytes of a length-delimited field. Undefined for a number. */
   readonly span: Span | undefined;
   readonly value: bigint;
 }
@@ -33,7 +33,7 @@ export class ProtobufFile {
       let value = 0n;
       for (let shift = 0n; shift < 70n; shift += 7n) {
         if (at >= end) throw new RangeError("a number is cut off");
-        const byte = await this.#byte(at);
+        const byte = this.#known(at) ?? (await this.#byte(at));
         at += 1;
         value |= BigInt(byte & 0x7f) << shift;
         if (byte < 0x80) return value;
@@ -68,10 +68,12 @@ export class ProtobufFile {
     return buffer.toString("utf8", 0, bytesRead);
   }
 
-  async #byte(at: number): Promise<number> {
+  #known(at: number): number | undefined {
     const offset = at - this.#windowStart;
-    const known = offset >= 0 ? this.#window[offset] : undefined;
-    if (known !== undefined) return known;
+    return offset >= 0 ? this.#window[offset] : undefined;
+  }
+
+  async #byte(at: number): Promise<number> {
     const { buffer, bytesRead } = await this.#file.read(Buffer.alloc(windowBytes), 0, windowBytes, at);
     this.#window = buffer.subarray(0, bytesRead);
     this.#windowStart = at;

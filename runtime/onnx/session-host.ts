@@ -1,5 +1,6 @@
 // Asks the thread that holds the sessions. One thread per model server: its sessions share the granted cores.
 import { Worker } from "node:worker_threads";
+import { FairTurns } from "../batch/fair-turns.ts";
 import { type Feeds, type Session, SessionError, type TensorRef } from "./session.ts";
 import type { Answer, Opened, OpenOptions, Question } from "./session-messages.ts";
 
@@ -13,6 +14,8 @@ interface Waiter {
 export class SessionHost {
   readonly #thread = new Worker(new URL("./session-thread.ts", import.meta.url), { execArgv: process.execArgv });
   readonly #waiters = new Map<number, Waiter>();
+  /** One runs and one is ready behind it; the others wait here, where tenants take turns. */
+  readonly #turns = new FairTurns(2);
   #lastId = 0;
   #end: string | undefined;
 
@@ -32,7 +35,8 @@ export class SessionHost {
     const answer = await this.#ask({ kind: "open", options });
     const { opened } = answer as Extract<Answer, { opened: Opened }>;
     const ask = async (feeds: Feeds, outputs: readonly string[], keep: readonly string[]) => {
-      const found = await this.#ask({ kind: "run", session: opened.session, feeds, outputs, keep });
+      const question = { kind: "run", session: opened.session, feeds, outputs, keep } as const;
+      const found = await this.#turns.run(() => this.#ask(question));
       return found as Extract<Answer, { kept: unknown }>;
     };
     const session: Session = {

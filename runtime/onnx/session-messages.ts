@@ -1,4 +1,4 @@
-// What a session's thread is asked and answers.
+// Messages between the server and a session's thread.
 import type { IoInfo, TensorRef, TensorValue } from "./session.ts";
 
 export interface OpenOptions {
@@ -19,7 +19,7 @@ export interface Opened {
   readonly inputs: readonly IoInfo[];
   readonly outputs: readonly IoInfo[];
   readonly provider: string;
-  /** Why a provider before that one could not be had. */
+  /** Reason for which an earlier provider was unavailable. */
   readonly refused: readonly string[];
 }
 

@@ -26,7 +26,7 @@ async function answer(question: Question): Promise<void> {
   if (question.kind === "close") {
     const closed = sessions.get(question.session);
     sessions.delete(question.session);
-    // What does not let go is no reason not to answer others.
+    // A failed release must not affect other requests.
     await closed?.release().catch(() => {});
     return;
   }
@@ -59,7 +59,7 @@ async function run({ id, session, feeds, outputs, keep }: Extract<Question, { ki
     else {
       const data = tensor.data as TensorValue["data"];
       answer.outputs[name] = { type: tensor.type, data, dims: tensor.dims };
-      // An output that is an input passed through belongs to whoever holds it.
+      // An output that is an input passed through belongs to its owner.
       if (data.buffer instanceof ArrayBuffer && !isHeld(data.buffer)) buffers.add(data.buffer);
     }
   }

@@ -1,5 +1,5 @@
 // The port of the tasks onto a loaded ONNX graph. Implemented by session-thread.ts in a thread of its own: the native call
-// blocks whoever makes it, and the server must go on answering.
+// blocks its thread, and the server must continue to reply.
 export type TensorData =
   | Float32Array
   | Float64Array

@@ -1,7 +1,7 @@
-// What goes between the server and the thread that prepares pictures. Types alone.
+// Messages between the server and the thread that prepares pictures. Only types.
 import type { TensorValue } from "./session.ts";
 
-/** A picture as the model looks at it: parts of one size, row by row, and the whole of it last. */
+/** A picture in the form of the model's input: parts of one size, row by row, and the whole picture last. */
 export interface Tiles {
   /** [1, tiles, 3, height, width] */
   readonly pixels: TensorValue;

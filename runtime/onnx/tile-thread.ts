@@ -1,4 +1,4 @@
-// A thread that cuts pictures into the tiles a model looks at: resizing in floats takes a second for a large one.
+// A thread that cuts pictures into the tiles that a model reads: resizing in floats takes a second for a large one.
 import { parentPort, workerData } from "node:worker_threads";
 import { AutoImageProcessor, env, RawImage } from "@huggingface/transformers";
 import { decodePicture, PictureError } from "./image-processor.ts";

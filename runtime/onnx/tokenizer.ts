@@ -6,7 +6,7 @@ import type { ModelFolder } from "./model-folder.ts";
 
 export interface Encoded {
   readonly ids: readonly number[];
-  /** Which of a pair's texts a token is of. */
+  /** Index of the text of a pair to which a token belongs. */
   readonly typeIds: readonly number[];
 }
 
@@ -65,20 +65,20 @@ export async function openTokenizer(folder: ModelFolder): Promise<Tokenizer> {
     return { ids, typeIds };
   };
   const bound: TextBound = {
-    mostTokens: longestInput(folder.config, settings, await folder.json("sentence_bert_config.json")),
+    maxTokens: longestInput(folder.config, settings, await folder.json("sentence_bert_config.json")),
     widestToken: widestToken(inner.get_vocab(true).keys()),
   };
   const countOf = (piece: string) => inner.encode(piece, { add_special_tokens: false }).ids.length;
   const encode = (text: string, pair?: string): Encoded => {
     for (const one of [text, pair ?? ""])
-      if (isTooLong(one, bound, countOf)) throw new TextTooLong(`more than ${bound.mostTokens} tokens`);
+      if (isTooLong(one, bound, countOf)) throw new TextTooLong(`more than ${bound.maxTokens} tokens`);
     return encodeLong(text, pair);
   };
   const around = inner.encode("").ids;
   const unknown = inner.token_to_id(nameOf("unk_token") ?? "");
   const isBytes = JSON.stringify(source["decoder"] ?? {}).includes("ByteLevel");
   return {
-    longest: bound.mostTokens,
+    longest: bound.maxTokens,
     padId: inner.token_to_id(nameOf("pad_token") ?? "") ?? numberOf(folder.config["pad_token_id"]) ?? 0,
     size: inner.get_vocab(true).size,
     encode,

@@ -1,4 +1,4 @@
-// What goes between the server and the thread that hears. Types alone.
+// Messages between the server and the speech recognition thread. Only types.
 import type { HearingAsk } from "../tasks/transcribe/recogniser.ts";
 
 export interface WhisperOptions {
@@ -17,7 +17,7 @@ export type WhisperQuestion =
       readonly kind: "hear";
       readonly window: Float32Array;
       readonly ask: HearingAsk;
-      /** One shared number: not 0 once nobody waits any more. A message would be read only after the last step. */
+      /** One shared number: not 0 once the result is no longer needed. A message would be read only after the last step. */
       readonly stop: Int32Array;
     };
 

@@ -1,4 +1,4 @@
-// A thread that hears with transformers.js: the spectrogram, the encoder and the decoder's steps block whoever runs them, and
+// Speech recognition thread with transformers.js: the spectrogram, the encoder and the decoder's steps block their thread, and
 // the server must go on answering.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

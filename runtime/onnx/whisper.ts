@@ -1,4 +1,4 @@
-// Speech recognition by Whisper models in ONNX: the port of transcription onto the thread that hears.
+// Speech recognition by Whisper models in ONNX: the port of transcription onto its thread.
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { Worker } from "node:worker_threads";

@@ -1,4 +1,4 @@
-// Tells whoever started this process where it listens: written whole or not at all.
+// Writes the listening address for the parent process, atomically.
 import { rename, writeFile } from "node:fs/promises";
 
 export interface Address {

@@ -1,4 +1,4 @@
-// What completions and chat answers differ in. A format keeps each choice's state; the same calls make frames of a
+// Differences between completions and chat answers. A format keeps each choice's state; the same calls make frames of a
 // stream and the choices of a complete answer.
 import type { FinishReason, Piece, TokenLogprob } from "./text-engine.ts";
 

@@ -1,4 +1,5 @@
 // Body of a chat completion -> domain. Throws RequestError.
+import { constraintProblem } from "../../proto/constraint-size.ts";
 import { readMessages } from "./chat-messages.ts";
 import { type Body, Fields, isObject } from "./fields.ts";
 import { invalid, RequestError } from "./request-error.ts";
@@ -28,7 +29,7 @@ export interface ChatRequest extends CommonRequest {
   readonly constraint: Constraint | undefined;
   readonly topLogprobs: number | undefined;
   readonly templateArguments: Body;
-  /** What templates read to think more, less or not at all; empty when nothing was asked. */
+  /** Template arguments for the amount of reasoning; empty if the request has none. */
   readonly reasoning: Body;
 }
 
@@ -36,6 +37,8 @@ export function readChatRequest(body: Body, takesImages = false): ChatRequest {
   const f = new Fields(body);
   const common = commonFields(f);
   const { messages, images } = readMessages(f.list("messages"), takesImages);
+  const problem = constraintProblem(body);
+  if (problem) throw new RequestError(400, problem.message, { param: problem.param, code: "format_too_large" });
   const tools = (f.list("tools") ?? []).map(readTool);
   const top = f.integer("top_logprobs", { min: 0, max: 20 });
   const wantsLogprobs = f.boolean("logprobs") ?? false;
@@ -68,7 +71,7 @@ const efforts: Readonly<Record<string, string>> = {
   max: "high",
 };
 
-/** Each family's template has its own word; a template ignores those it does not know. */
+/** Each family's template has its own argument and ignores unknown ones. */
 function readReasoning(f: Fields): Body {
   const asked = f.object("reasoning");
   const effort = asked?.["enabled"] === false ? "none" : (asked?.["effort"] ?? f.raw("reasoning_effort"));

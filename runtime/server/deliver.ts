@@ -14,6 +14,8 @@ export interface Exchange {
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal;
   readonly usage: UsageEntry;
+  /** Evaluated prompts are reused only within it. */
+  readonly cacheScope: string;
   readonly onFirstToken: () => void;
 }
 

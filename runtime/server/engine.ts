@@ -1,4 +1,4 @@
-// What the HTTP layer serves: the facts every engine tells, and the paths it answers beside text generation.
+// Engine port of the HTTP layer: the facts of every engine, and its paths besides text generation.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { UsageEntry } from "./usage-log.ts";
 
@@ -26,7 +26,7 @@ export interface Engine {
   readonly contextLength: number;
   readonly maxBatchSize: number;
   readonly provider: string;
-  /** What is less than was asked for, in sentences, for GET /health. */
+  /** Deviations from the requested options, in sentences, for GET /health. */
   readonly warnings?: readonly string[];
   /** By path, e.g. `/v1/embeddings`. */
   readonly tasks?: ReadonlyMap<string, TaskRoute>;
@@ -57,6 +57,10 @@ export interface TaskCall {
   readonly signal: AbortSignal;
   /** Kept up to date: what a client that hangs up has used. */
   readonly usage: UsageEntry;
+  /** Evaluated prompts are reused only by requests of the same scope. */
+  readonly cacheScope: string;
+  /** Milliseconds of audio that were admitted; undefined: unknown. */
+  readonly maxAudioMs: number | undefined;
   /** The name the model is served under. */
   readonly model: string;
   /** Adapters that were unloaded. */

@@ -1,5 +1,7 @@
 // The HTTP paths that every engine speaks.
+
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { BearerSecret } from "../../proto/bearer-secret.ts";
 import { health, models } from "./health.ts";
 import { RequestError } from "./request-error.ts";
 import { runChat } from "./run-chat.ts";
@@ -9,8 +11,10 @@ import { type GenerationDeps, serveGeneration, serveTask } from "./serve-generat
 import { usageRecord } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
 
-export function createRuntimeServer(deps: GenerationDeps): Server {
+/** `secret`: required of every request, on every path; undefined: none. */
+export function createRuntimeServer(deps: GenerationDeps, secret?: BearerSecret): Server {
   const server = createServer((request, response) => {
+    if (secret && !secret.matches(request.headers.authorization)) return refuseStranger(response);
     deps.state.heard();
     void route(deps, request, response).catch((error: unknown) => {
       deps.log.error({ err: error }, "answer failed");
@@ -20,6 +24,14 @@ export function createRuntimeServer(deps: GenerationDeps): Server {
   // Longer than any client keeps an idle connection: the side that may still send must be the one that closes it.
   server.keepAliveTimeout = 75_000;
   return server;
+}
+
+/** Does not count as a sign of the agent, and reads nothing of the body. */
+function refuseStranger(response: ServerResponse): void {
+  const { status, body } = new RequestError(401, "this model server takes requests of its agent only", {
+    code: "unauthorized",
+  });
+  writeJson(response, status, body, { "www-authenticate": "Bearer", connection: "close" });
 }
 
 async function route(deps: GenerationDeps, request: IncomingMessage, response: ServerResponse): Promise<void> {

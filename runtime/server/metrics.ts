@@ -10,7 +10,7 @@ export interface RequestFigures {
   readonly inputTokens: number;
   readonly cachedInputTokens: number;
   readonly outputTokens: number;
-  /** Sound that was heard; undefined where none was. */
+  /** Duration of the input audio; undefined without audio. */
   readonly audioMs: number | undefined;
   /** Status of the answer when it failed, e.g. `422`. */
   readonly errorType: string | undefined;

@@ -1,17 +1,17 @@
 // JSON whose integers survive: a number that a double cannot hold becomes a bigint (`seed` reaches to 2^64).
-interface ReviverContext {
-  readonly source?: string;
+import { parseExactJson, parseScanned } from "../../proto/exact-json.ts";
+import { scanJson } from "../../proto/json-scan.ts";
+
+/** Longer integers are beyond 2^64, and millions of digits would take seconds to read. */
+const maxDigits = 20;
+
+/** Throws SyntaxError, also where the bytes nest too deep or hold more values than can be parsed in time. */
+export function parseJson(bytes: Buffer): unknown {
+  const scan = scanJson(bytes);
+  if (scan === "too_deep") throw new SyntaxError("too many levels of nesting");
+  if (scan === "too_complex") throw new SyntaxError("too many values");
+  return (scan.longIntegers.length > 0 && parseExactJson(bytes, scan, integerOf)) || parseScanned(bytes, scan);
 }
 
-/** Whatever has more digits is beyond 2^64, and millions of them would take seconds to read. */
-const longInteger = /^-?\d{1,20}$/;
-
-/** Throws SyntaxError. */
-export function parseJson(text: string): unknown {
-  const revive = (_key: string, value: unknown, context?: ReviverContext) =>
-    typeof value === "number" && !Number.isSafeInteger(value) && longInteger.test(context?.source ?? "")
-      ? BigInt(context?.source as string)
-      : value;
-  // A reviver costs a call per value, so texts without a long number are spared it.
-  return /\d{16}/.test(text) ? JSON.parse(text, revive) : JSON.parse(text);
-}
+const integerOf = (digits: string): bigint | number =>
+  digits.replace("-", "").length <= maxDigits ? BigInt(digits) : Number(digits);

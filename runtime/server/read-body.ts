@@ -12,7 +12,7 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
   const bytes = await readBytes(request);
   let body: unknown;
   try {
-    body = parseJson(bytes.toString("utf8"));
+    body = parseJson(bytes);
   } catch (error) {
     throw new RequestError(400, `the body is not readable JSON: ${(error as Error).message}`, { cause: error });
   }

@@ -1,6 +1,7 @@
 // POST /v1/chat/completions: messages -> prompt by the model's template -> job -> answer.
+
 import { randomBytes } from "node:crypto";
-import { UnsupportedConstraint } from "../llama/grammar/grammar-rules.ts";
+import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { ToolFormat } from "../llama/tools/tool-format.ts";
 import { tokenNames } from "./answer-format.ts";
 import { ChatAnswer } from "./chat-answer.ts";
@@ -28,10 +29,10 @@ export async function runChat(engine: TextEngine, model: ServedModel, body: Body
   });
   const readsAnswer = newReader(tools.length > 0) !== undefined;
   const wanted = (toolFormat && callConstraint(request, toolFormat)) ?? request.constraint;
-  const constraint = wanted ? await engine.compile(wanted) : undefined;
+  const constraint = wanted ? await engine.compile(wanted, exchange.signal) : undefined;
   const format = new ChatAnswer({
     id: `chatcmpl-${randomBytes(12).toString("hex")}`,
-    created: Math.floor(Date.now() / 1000),
+    created: unixSeconds(Date.now()),
     model: model.name,
     n: request.n,
     hasLogprobs: request.topLogprobs !== undefined,
@@ -52,24 +53,22 @@ export async function runChat(engine: TextEngine, model: ServedModel, body: Body
     constraint,
     adapter: model.adapter,
     cache: request.cache,
+    cacheScope: exchange.cacheScope,
     showsSpecialTokens: readsAnswer,
   };
   await deliver(engine, job, format, request, exchange);
 }
 
-/** `required` and a named tool are held by grammar; `auto` leaves the model free. */
+/** A grammar holds `required` and a named tool; `auto` leaves the model free. */
 function callConstraint(request: ChatRequest, format: ToolFormat): Constraint | undefined {
   const { toolChoice, tools } = request;
   if (toolChoice.kind !== "required" && toolChoice.kind !== "named") return undefined;
   const allowed = toolChoice.kind === "named" ? tools.filter((tool) => tool.name === toolChoice.name) : tools;
   const maxCalls = toolChoice.kind === "required" && request.allowsParallelCalls ? maxParallelCalls : 1;
-  try {
-    return { kind: "gbnf", grammar: format.grammar(allowed, { maxCalls }) };
-  } catch (error) {
-    if (!(error instanceof UnsupportedConstraint)) throw error;
-    throw new RequestError(400, `the arguments of this tool cannot be held to its schema: ${error.message}`, {
-      param: "tools",
-      cause: error,
-    });
-  }
+  return {
+    kind: "tools",
+    format: format.name,
+    tools: allowed.map(({ name, parameters }) => ({ name, parameters })),
+    maxCalls,
+  };
 }

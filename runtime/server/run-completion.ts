@@ -1,5 +1,7 @@
 // POST /v1/completions: body -> job -> answer.
+
 import { randomBytes } from "node:crypto";
+import { unixSeconds } from "../../proto/unix-seconds.ts";
 import { tokenNames } from "./answer-format.ts";
 import { CompletionAnswer } from "./completion-answer.ts";
 import { readCompletionRequest } from "./completion-request.ts";
@@ -21,7 +23,7 @@ export async function runCompletion(
   const hasLogprobs = request.topLogprobs !== undefined;
   const format = new CompletionAnswer({
     id: `cmpl-${randomBytes(12).toString("hex")}`,
-    created: Math.floor(Date.now() / 1000),
+    created: unixSeconds(Date.now()),
     model: model.name,
     n: request.n,
     echo: request.echo ? request.prompt : undefined,
@@ -42,6 +44,7 @@ export async function runCompletion(
     constraint: undefined,
     adapter: model.adapter,
     cache: request.cache,
+    cacheScope: exchange.cacheScope,
     showsSpecialTokens: false,
   };
   await deliver(engine, job, format, request, exchange);

@@ -1,4 +1,5 @@
-// What the process is doing: loading -> ready -> draining. The only mutable state that the HTTP layer and main share.
+// State of the process: loading -> ready -> draining. The only mutable state that the HTTP layer and main share.
+import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { Engine } from "./engine.ts";
 
 export type RuntimePhase =
@@ -9,7 +10,7 @@ export type RuntimePhase =
 export class RuntimeState {
   readonly instanceId: string;
   readonly model: string;
-  readonly createdSeconds = Math.floor(Date.now() / 1000);
+  readonly createdSeconds = unixSeconds(Date.now());
   /** Adapters that were unloaded. */
   readonly formerAdapters = new Set<string>();
   #phase: RuntimePhase = { status: "loading", progress: 0 };

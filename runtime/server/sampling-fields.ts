@@ -42,14 +42,14 @@ export function commonFields(f: Fields): CommonRequest {
     stops: stops(f.raw("stop")),
     stopTokenIds: stopTokenIds(f.list("stop_token_ids") ?? []),
     ignoreEos: f.boolean("ignore_eos") ?? false,
-    cache: cacheWish(f),
+    cache: cacheRequest(f),
     tokensAsIds: f.boolean("return_tokens_as_token_ids") ?? false,
   };
 }
 
 const ttls: Readonly<Record<string, number>> = { "5m": 300_000, "1h": 3_600_000 };
 
-function cacheWish(f: Fields): CommonRequest["cache"] {
+function cacheRequest(f: Fields): CommonRequest["cache"] {
   const ttl = f.object("prompt_cache_options")?.["ttl"] ?? "5m";
   const ttlMs = typeof ttl === "string" && Object.hasOwn(ttls, ttl) ? ttls[ttl] : undefined;
   if (ttlMs === undefined) throw invalid("prompt_cache_options.ttl", 'prompt_cache_options.ttl must be "5m" or "1h"');

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
+import { asTenant } from "../batch/tenant.ts";
 import type { Exchange } from "./deliver.ts";
 import type { Engine, Operation, TaskCall } from "./engine.ts";
 import type { Body } from "./fields.ts";
@@ -9,6 +10,7 @@ import type { RuntimeMetrics } from "./metrics.ts";
 import { readBody } from "./read-body.ts";
 import { renderError } from "./render-error.ts";
 import { RequestError } from "./request-error.ts";
+import { originOf } from "./request-origin.ts";
 import type { RuntimeState } from "./runtime-state.ts";
 import { type ServedModel, servedModel } from "./served-model.ts";
 import { isTextEngine, type TextEngine } from "./text-engine.ts";
@@ -86,7 +88,9 @@ async function serveRequest(
   try {
     const engine = readyEngine(state);
     const { model, formerAdapters } = state;
-    await work(engine, { request, response, signal: gone.signal, usage, model, formerAdapters, onFirstToken });
+    const { tenant, ...origin } = originOf(request.headers);
+    const call = { request, response, signal: gone.signal, usage, model, formerAdapters, onFirstToken, ...origin };
+    await asTenant(tenant, () => work(engine, call));
   } catch (error) {
     // Reading the body of a client that went away fails too.
     if (!gone.signal.aborted) {

@@ -1,5 +1,5 @@
-// Which of the loaded things a request's `model` names: the model itself, or an adapter by its own name or as
-// `<model>:<adapter>`. A name that is not known means the model: callers know it by names of their own.
+// Finds the model or adapter that a request's `model` names: the model itself, or an adapter by its own name or as
+// `<model>:<adapter>`. An unknown name means the model: callers use their own names for it.
 import { RequestError } from "./request-error.ts";
 
 export interface ServedModel {
@@ -11,7 +11,7 @@ export interface ServedModel {
 export interface Loaded {
   readonly model: string;
   readonly adapters: readonly string[];
-  /** Adapters that were loaded once and are not now: their style must not be missing silently. */
+  /** Adapters that were unloaded: a request for one is refused, never served by the bare model. */
   readonly former: ReadonlySet<string>;
 }
 

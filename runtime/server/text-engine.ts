@@ -1,9 +1,11 @@
 // The port of the HTTP layer onto whatever generates text. Implemented by llama/; speaks tokens, pieces and reasons,
 // never JSON of the wire.
-import type { ToolCallParser, ToolFormat } from "../llama/tools/tool-format.ts";
+import type { ToolCallParser, ToolDefinition, ToolFormat } from "../llama/tools/tool-format.ts";
 import type { AdapterHost, Engine } from "./engine.ts";
+import type { RunningUsage } from "./usage-log.ts";
 
 export type { EngineLoad } from "./engine.ts";
+export type { RunningUsage } from "./usage-log.ts";
 
 export interface Sampling {
   /** 0 = greedy. */
@@ -23,7 +25,13 @@ export type Constraint =
   | { readonly kind: "json-object" }
   | { readonly kind: "json-schema"; readonly schema: unknown }
   | { readonly kind: "regex"; readonly regex: string }
-  | { readonly kind: "gbnf"; readonly grammar: string };
+  | {
+      readonly kind: "tools";
+      /** Name of a tool format of the engine. */
+      readonly format: string;
+      readonly tools: readonly ToolDefinition[];
+      readonly maxCalls: number;
+    };
 
 /** A constraint made ready by the engine that will apply it. */
 export interface CompiledConstraint {
@@ -48,15 +56,6 @@ export interface Piece {
 
 export type FinishReason = "stop" | "length";
 
-/** Counts of one request, kept up to date while it runs: what a client that hangs up has used. */
-export interface RunningUsage {
-  inputTokens: number;
-  cachedInputTokens: number;
-  outputTokens: number;
-  /** Those of outputTokens that were reasoning. */
-  reasoningTokens?: number;
-}
-
 export interface RenderedChat {
   readonly tokens: readonly number[];
   /** Reads one answer's reasoning, and its tool calls where they are looked for; undefined where all of it is text. */
@@ -68,7 +67,7 @@ export interface EngineImage {
   readonly bytes: Uint8Array;
   /** An impression of the whole is enough. */
   readonly isCoarse: boolean;
-  /** Where it stands in the request. */
+  /** Its position in the request. */
   readonly param: string;
 }
 
@@ -77,21 +76,23 @@ export interface GenerationJob {
   /** In the order of their places in the prompt; none for an engine that takes none. */
   readonly images: readonly EngineImage[];
   readonly choices: number;
-  /** Undefined: as many as the context has room for, at most 16384. */
+  /** Undefined: as many as fit into the context, at most 16384. */
   readonly maxTokens: number | undefined;
   readonly sampling: Sampling;
   readonly stops: readonly string[];
   readonly stopTokenIds: readonly number[];
   readonly ignoreEos: boolean;
-  /** How many alternatives per token; undefined = no logprobs. */
+  /** Number of alternatives per token; undefined = no logprobs. */
   readonly topLogprobs: number | undefined;
-  /** Asks for `prompt` on the sink; the prompt is then evaluated anew. */
+  /** Asks for `prompt` on the sink; the prompt is then evaluated again. */
   readonly scorePrompt: boolean;
   readonly constraint: CompiledConstraint | undefined;
   /** Undefined = the bare model. */
   readonly adapter: string | undefined;
-  /** Wish to find the evaluated prompt again under this key. */
+  /** Key under which the evaluated prompt is cached. */
   readonly cache: { readonly key: string; readonly ttlMs: number } | undefined;
+  /** Evaluated prompts are reused only by requests of the same scope. */
+  readonly cacheScope: string;
   /** Tool formats need to see control tokens that plain text hides. */
   readonly showsSpecialTokens: boolean;
 }
@@ -142,8 +143,8 @@ export interface TextEngine extends Engine, AdapterHost {
   /** Throws EngineRefusal("context_length") likewise. */
   tokenize(text: string): Promise<readonly number[]>;
   tokenText(token: number): string;
-  /** Throws EngineRefusal("constraint"). */
-  compile(constraint: Constraint): Promise<CompiledConstraint>;
+  /** Throws EngineRefusal("constraint"), "busy" when too many requests wait, and the signal's reason when the client left. */
+  compile(constraint: Constraint, signal: AbortSignal): Promise<CompiledConstraint>;
   /** Throws EngineRefusal before the first token; after an abort returns normally, with the counts final. */
   generate(job: GenerationJob, sink: ChoiceSink, usage: RunningUsage, signal: AbortSignal): Promise<void>;
 }

@@ -6,7 +6,7 @@ const stallMs = 300_000;
 
 /** After a `write` that returned false: resolves when the client has read on or is gone, by itself or for taking nothing. */
 export function untilRead(response: ServerResponse): Promise<void> {
-  // It tells no more that it has closed.
+  // Its close event was already emitted.
   if (response.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     const stalled = setTimeout(() => response.destroy(), stallMs);

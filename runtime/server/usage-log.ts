@@ -1,11 +1,19 @@
-// What the last requests used: the agent asks here for a client that hung up before its usage frame.
+// Usage of the last requests: the agent reads it for a client that disconnected before its usage frame.
 
 import type { UnitCounts } from "../../proto/money.ts";
 import { unitFields } from "../../proto/usage.ts";
-import type { RunningUsage } from "./text-engine.ts";
+
+/** Counts of one request, kept up to date while it runs: what a client that hangs up has used. */
+export interface RunningUsage {
+  inputTokens: number;
+  cachedInputTokens: number;
+  outputTokens: number;
+  /** Those of outputTokens that were reasoning. */
+  reasoningTokens?: number;
+}
 
 export interface UsageEntry extends RunningUsage {
-  /** What a task took that is not told in tokens alone. */
+  /** Units of a task that is not measured only in tokens. */
   units?: Partial<UnitCounts>;
   /** Counts no longer change. */
   isFinished: boolean;

@@ -1,4 +1,4 @@
-// Where tokens stand in the text they were made from. Tokenizers change case, accents and spaces; letters keep their order,
+// Locates tokens in their text. Tokenizers change case, accents and spaces; letters keep their order,
 // so each token is looked for, without these, from where the last one ended. Pure.
 export interface Span {
   /** In characters (code points) of the text. */
@@ -8,7 +8,7 @@ export interface Span {
   readonly isContinued: boolean;
 }
 
-/** Longest stretch of text that a token nobody can find may be skipped over. */
+/** Maximum text to skip after a token that was not found. */
 const reach = 64;
 
 /** `texts`: each token as text, `##` or a leading space marking where it stands in its word; unknown ones as undefined. */
@@ -67,5 +67,5 @@ function fold(text: string): { readonly folded: string; readonly positions: read
   return { folded, positions };
 }
 
-/** Of code points, as spans count them. */
+/** Slices by code points, the unit of spans. */
 export const sliceOf = (text: string, start: number, end: number) => [...text].slice(start, end).join("");

@@ -16,7 +16,7 @@ import { countInputs, nativeAnswer } from "./token-usage.ts";
 
 const longestAnswer = 15;
 /** All of it is tokenised at once, and read window by window. */
-const mostCharacters = 100_000;
+const maxCharacters = 100_000;
 
 interface Logits {
   readonly start: Float32Array;
@@ -25,7 +25,7 @@ interface Logits {
 
 export interface Window {
   readonly encoded: Encoded;
-  /** Where the text's tokens stand in it, and which is the first of them. */
+  /** Position of the text's tokens in the window, and the index of the first of them. */
   readonly at: number;
   readonly first: number;
   readonly count: number;
@@ -54,17 +54,17 @@ export async function openQuestionAnswering(deps: TaskDeps, folder: ModelFolder)
     const question = requiredText(fields, "question");
     const context = requiredText(fields, "context");
     for (const [param, text] of Object.entries({ question, context }))
-      if (text.length > mostCharacters)
+      if (text.length > maxCharacters)
         throw new RequestError(
           400,
-          `${param} has ${text.length} characters and one request reads ${mostCharacters}; send it in parts`,
+          `${param} has ${text.length} characters and one request reads ${maxCharacters}; send it in parts`,
           { param, code: "context_length_exceeded" },
         );
     const ids = tokenizer.encodeBare(context);
     const windows = windowsOf(tokenizer, question, context, ids);
     const encoded = windows.map((window) => window.encoded);
     countInputs(call, encoded);
-    // What windows share is the model server's own expense.
+    // The overlap of windows is not billed.
     call.usage.inputTokens = tokenizer.encodeLong(question, context).ids.length;
     const found = await graph.run(encoded, call.signal);
     const answers = found.map((logits, index) => bestAnswer(logits, windows[index] as Window));

@@ -12,7 +12,7 @@ import { encodeAll, openTextGraph } from "./text-graph.ts";
 import { logitRows } from "./text-outputs.ts";
 import { countInputs, nativeAnswer } from "./token-usage.ts";
 
-const mostLabels = 128;
+const maxLabels = 128;
 const usualTemplate = "This example is {}.";
 
 export async function openTextClassification(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
@@ -45,7 +45,7 @@ export async function openTextClassification(deps: TaskDeps, folder: ModelFolder
     countInputs(call, encoded);
     const rows = await graph.run(encoded, call.signal);
     const scoreOf = (row: Float32Array) => row[entailment] as number;
-    // Each label by itself: against its contradiction, where the model knows one.
+    // Each label separately: against its contradiction, if the model has one.
     const alone = (row: Float32Array) => {
       const against = row[contradiction >= 0 ? contradiction : entailment === 0 ? row.length - 1 : 0] as number;
       return sigmoid(scoreOf(row) - against);
@@ -68,7 +68,7 @@ export async function openTextClassification(deps: TaskDeps, folder: ModelFolder
 
 export interface ZeroShot {
   readonly labels: readonly string[];
-  /** What is judged of a label, which stays as it is: `$&` in it means nothing. */
+  /** Returns the hypothesis for a label, which is inserted literally: `$&` has no special meaning. */
   readonly hypothesis: (label: string) => string;
   readonly isMultiLabel: boolean;
 }
@@ -78,11 +78,8 @@ export function readZeroShot(fields: Fields, template = usualTemplate): ZeroShot
   const list = fields.list("candidate_labels");
   if (list === undefined) return undefined;
   const labels = list.filter((one): one is string => typeof one === "string" && one.trim() !== "");
-  if (labels.length !== list.length || labels.length === 0 || labels.length > mostLabels)
-    throw invalid(
-      "candidate_labels",
-      `candidate_labels must be a list of 1 to ${mostLabels} texts, none of them empty`,
-    );
+  if (labels.length !== list.length || labels.length === 0 || labels.length > maxLabels)
+    throw invalid("candidate_labels", `candidate_labels must be a list of 1 to ${maxLabels} texts, none of them empty`);
   const given = fields.string("hypothesis_template") ?? template;
   if (!given.includes("{}"))
     throw invalid("hypothesis_template", "hypothesis_template must hold {}, where the label goes");

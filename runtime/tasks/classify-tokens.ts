@@ -61,7 +61,7 @@ function judged(
   });
 }
 
-/** Neighbours of one kind, but for a `B-` that begins anew; what is `O` is no entity. */
+/** Groups adjacent tokens of one kind, except at a `B-`, which starts a new entity; `O` is no entity. */
 export function groupEntities(tokens: readonly JudgedToken[]): { kind: string; tokens: JudgedToken[] }[] {
   const groups: { kind: string; tokens: JudgedToken[] }[] = [];
   for (const token of tokens) {

@@ -1,4 +1,4 @@
-// What stands where in a picture, by a model of DETR's form: a list of boxes, each with scores of labels and of nothing.
+// Object detection with a model like DETR: a list of boxes, each with scores of labels and of nothing.
 // Source of the boxes: DetrImageProcessor.post_process_object_detection.
 import { labelsOf } from "../../proto/model-task.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";

@@ -18,8 +18,8 @@ export interface EmbeddingsRequest {
   readonly checkTokens: (ids: readonly number[], vocabulary: number) => void;
 }
 
-const mostInputs = 1024;
-const mostDimensions = 65_536;
+const maxInputs = 1024;
+const maxDimensions = 65_536;
 const inputTypes = ["query", "passage", "document"] as const;
 
 /** OpenAI's. Throws RequestError. */
@@ -35,7 +35,7 @@ export function readEmbeddingsRequest(fields: Fields): EmbeddingsRequest {
     inputs: readInputs(fields.raw("input"), "input"),
     field: "input",
     encoding,
-    dimensions: fields.integer("dimensions", { min: 32, max: mostDimensions }),
+    dimensions: fields.integer("dimensions", { min: 32, max: maxDimensions }),
     normalize: fields.boolean("normalize"),
     inputType: known,
     checkTokens: (ids, vocabulary) => checkTokens(ids, vocabulary, "input"),
@@ -64,10 +64,10 @@ function readInputs(value: unknown, name: string): readonly TextInput[] {
   if (!Array.isArray(value)) throw wrong("it is none of these");
   if (value.length === 0) throw wrong("the list is empty");
   if (value.every(isToken)) return [value];
-  if (value.length > mostInputs)
+  if (value.length > maxInputs)
     throw invalid(
       name,
-      `${name} has ${value.length} entries and one request takes ${mostInputs}; send several requests`,
+      `${name} has ${value.length} entries and one request takes ${maxInputs}; send several requests`,
     );
   return value.map((one: unknown, index) => {
     if (typeof one === "string") return one;

@@ -48,7 +48,7 @@ export async function openEmbeddings(deps: TaskDeps, folder: ModelFolder): Promi
 interface Settings {
   readonly pooling: Pooling;
   readonly normalize: boolean;
-  /** What the model wants before a text of each kind. */
+  /** Prefix that the model requires for each kind of text. */
   readonly prompts: Readonly<Record<string, string>>;
 }
 

@@ -20,9 +20,9 @@ const inputs: readonly IoNeed[] = [
   { name: "pixel_values", types: ["float32"], rank: 4 },
   { name: "pixel_mask", types: ["int64"], rank: 3 },
 ];
-/** What a run by itself costs, in values of the picture's tensor. */
+/** Fixed cost of a run, in values of the picture's tensor. */
 const perRunValues = 50_000;
-const mostValues = 16 * 1024 * 1024;
+const maxValues = 16 * 1024 * 1024;
 
 export async function openImageGraph(
   deps: TaskDeps,
@@ -39,7 +39,7 @@ export async function openImageGraph(
   const batcher = new MicroBatcher<ImageInputs, ImageOutputs>({
     maxBatchSize: deps.maxBatchSize,
     latencyBudgetMs: deps.latencyBudgetMs,
-    costs: { perRun: perRunValues, mostTokens: mostValues },
+    costs: { perRun: perRunValues, maxTokens: maxValues },
     lengthOf: (item) => item["pixel_values"]?.data.length ?? 1,
     run: async (items) => {
       const feeds = Object.fromEntries(

@@ -1,4 +1,4 @@
-// Which of the labels that the request names fits a picture, by a model of CLIP's form.
+// Scores the request's labels for a picture with a model like CLIP.
 import { checkIo } from "../onnx/check-io.ts";
 import { openImageProcessor } from "../onnx/image-processor.ts";
 import { graphOf, type ModelFolder } from "../onnx/model-folder.ts";

@@ -31,7 +31,7 @@ export function numbersText(values: Float32Array): string {
     at = writeNumber(bytes, at, value < 0, scaled);
     bytes[at++] = comma;
   }
-  // The last comma makes room for the end.
+  // The closing bracket replaces the last comma.
   return `${bytes.toString("latin1", 0, Math.max(1, at - 1))}]`;
 }
 
@@ -65,7 +65,7 @@ function writeFive(bytes: Uint8Array, at: number, five: number): void {
   }
 }
 
-/** Of vectors that are not of length one. */
+/** For vectors that are not of length one. */
 function plainText(values: Float32Array): string {
   let text = "[";
   for (let i = 0; i < values.length; i++) {

@@ -1,4 +1,4 @@
-// What becomes of a graph's raw scores. Pure.
+// Converts a graph's raw scores. Pure.
 export function softmax(values: ArrayLike<number>): number[] {
   const all = Array.from(values);
   const most = all.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
@@ -9,7 +9,7 @@ export function softmax(values: ArrayLike<number>): number[] {
 
 export const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
 
-/** Rounded to what a float32 can tell, so that answers are not longer than they are exact. */
+/** Rounds to the precision of a float32, so that answers have no insignificant digits. */
 export const rounded = (value: number) => Math.round(value * 1e8) / 1e8;
 
 export interface Scored {

@@ -18,7 +18,7 @@ import { type OpenTask, TaskEngine } from "./task-engine.ts";
 export interface TaskOptions extends GraphOptions {
   /** The model's folder, or one graph in it. */
   readonly modelPath: string;
-  /** What the model is used for; empty: what its configuration says. */
+  /** Task of the model; empty: from its configuration. */
   readonly task: string;
   readonly maxBatchSize: number;
   readonly latencyBudgetMs: number;

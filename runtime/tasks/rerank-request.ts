@@ -11,7 +11,7 @@ export interface RerankRequest {
   readonly returnsDocuments: boolean;
 }
 
-const mostDocuments = 1024;
+const maxDocuments = 1024;
 
 /** Throws RequestError. */
 export function readRerankRequest(fields: Fields): RerankRequest {
@@ -21,8 +21,8 @@ export function readRerankRequest(fields: Fields): RerankRequest {
       param: "instruction",
     });
   const documents = textsIn(fields, "documents");
-  if (documents.length > mostDocuments)
-    throw invalid("documents", `documents has ${documents.length} entries and one request takes ${mostDocuments}`);
+  if (documents.length > maxDocuments)
+    throw invalid("documents", `documents has ${documents.length} entries and one request takes ${maxDocuments}`);
   const query = fields.string("query");
   if (query !== undefined)
     return {

@@ -2,7 +2,7 @@ import type { BatchEvent } from "../batch/micro-batcher.ts";
 import type { Graphs } from "../onnx/open-graph.ts";
 import type { ImageAdapter } from "./images/adapter/adapter-file.ts";
 
-/** What every task is opened with. */
+/** Dependencies of every task. */
 export interface TaskDeps {
   readonly graphs: Graphs;
   readonly maxBatchSize: number;
@@ -11,8 +11,8 @@ export interface TaskDeps {
   readonly observe: (event: BatchEvent) => void;
   /** Folded into a picture model's weights as it is loaded. */
   readonly imageAdapters?: readonly ImageAdapter[];
-  /** What the process may take; 0 = unbounded. */
+  /** Memory limit of the process; 0 = unbounded. */
   readonly memoryBytes: number;
-  /** Where copies lie while they are loaded; undefined: the system's folder for such files. */
+  /** Folder of copies while they are loaded; undefined: the system's temporary folder. */
   readonly scratchDir: string | undefined;
 }

@@ -1,13 +1,13 @@
 // The engine of everything that is no text generation: its routes, and what its batches hold.
 import type { AdapterHost, Engine, EngineLoad, TaskRoute } from "../server/engine.ts";
 
-/** What a task brings to the engine that serves it. */
+/** Parts of a task for the engine that serves it. */
 export interface OpenTask {
   readonly contextLength: number;
   readonly routes: ReadonlyMap<string, TaskRoute>;
   /** Undefined: it takes no adapters while it runs. */
   readonly adapterHost?: AdapterHost;
-  /** What the task holds beside its graphs. */
+  /** Releases the task's resources besides its graphs. */
   readonly close?: () => Promise<void>;
   readonly load: () => { readonly running: number; readonly waiting: number };
 }

@@ -51,7 +51,7 @@ const perRunTokens = 48;
 /** A run of so few tokens is over on few threads before more of them have woken up; measured likewise. */
 const fewTokens = 24;
 /** For so long a run may keep the server's own thread. */
-const mostNearMs = 10;
+const maxNearMs = 10;
 /** About so many tokens. */
 const longestNear = "warm ".repeat(fewTokens - 2);
 
@@ -76,7 +76,7 @@ export async function openTextGraph<Result>(
   const batcher: MicroBatcher<Encoded, Result> = new MicroBatcher({
     maxBatchSize: deps.maxBatchSize,
     latencyBudgetMs: deps.latencyBudgetMs,
-    costs: { perRun: perRunTokens, mostTokens: isOnCpu ? 8_192 : 65_536 },
+    costs: { perRun: perRunTokens, maxTokens: isOnCpu ? 8_192 : 65_536 },
     lengthOf: ({ ids }) => ids.length,
     lanes: {
       count: lanes.length,
@@ -120,7 +120,7 @@ async function quickEnough(near: NearSession, run: () => Promise<unknown>): Prom
     await run();
     bestMs = Math.min(bestMs, performance.now() - beganMs);
   }
-  if (bestMs <= mostNearMs) return near;
+  if (bestMs <= maxNearMs) return near;
   await near.close();
   return undefined;
 }

@@ -1,4 +1,4 @@
-// What a text task tells of its use: in the answer, and for a client that hangs up before it.
+// Usage of a text task: in the answer, and for a client that disconnects before it.
 import type { Encoded } from "../onnx/tokenizer.ts";
 import type { TaskCall } from "../server/engine.ts";
 import { tokensOf } from "./text-graph.ts";

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Inside the image build: the CUDA build of llama.cpp, and ONNX Runtime with its CUDA provider, beside the locked packages.
+# Inside the image build: adds the CUDA builds of llama.cpp and of ONNX Runtime to the locked packages, or removes ONNX Runtime.
 set -eu
 . scripts/image/trust-extra-ca.sh
 registry=${NPM_REGISTRY%/}
@@ -15,7 +15,7 @@ off) llama=no ;;
 *) echo "LLAMA_CUDA must be auto, on or off, not $LLAMA_CUDA." >&2 && exit 1 ;;
 esac
 case $ONNX in
-auto) if [ "$has_cuda" = yes ]; then onnx=cuda; else onnx=off; fi ;;
+auto) if [ "$has_cuda" = yes ]; then onnx=cuda; else onnx=cpu; fi ;;
 cuda | cpu | off) onnx=$ONNX ;;
 *) echo "ONNX must be auto, cuda, cpu or off, not $ONNX." >&2 && exit 1 ;;
 esac
@@ -31,28 +31,24 @@ if [ "$llama" = yes ]; then
     target=node_modules/@node-llama-cpp/$build
     rm -rf "$target"
     mkdir -p "$target"
+    expected=$(sed -n "s#^@node-llama-cpp/$build@$version ##p" scripts/image/checksums.txt)
+    [ -n "$expected" ] || { echo "scripts/image/checksums.txt has no SHA-512 of @node-llama-cpp/$build@$version: add it." >&2; exit 1; }
     (cd /tmp && npm pack --silent "@node-llama-cpp/$build@$version")
+    echo "$expected  /tmp/node-llama-cpp-$build-$version.tgz" | sha512sum --check --strict --quiet
     tar -xzf "/tmp/node-llama-cpp-$build-$version.tgz" -C "$target" --strip-components=1 --no-same-owner
     rm "/tmp/node-llama-cpp-$build-$version.tgz"
   done
 fi
 
-if [ "$onnx" != off ]; then
-  npm install --prefix /tmp/onnx --no-save --omit=dev --ignore-scripts "onnxruntime-node@$ONNXRUNTIME_VERSION"
-  package=/tmp/onnx/node_modules/onnxruntime-node
-  # Its own script fetches the provider, too large for the package registry, from NuGet.
-  if [ "$onnx" = cuda ]; then (cd "$package" && node script/install.js --onnxruntime-node-install=cuda12); fi
-  # Ours is one platform of the five, and TensorRT is in no base image.
-  for build in "$package"/bin/napi-v*/*/*; do
-    case $build in
-    */linux/"$arch") rm -f "$build"/*tensorrt* ;;
-    *) rm -rf "$build" ;;
-    esac
-  done
-  for name in onnxruntime-node onnxruntime-common; do
-    rm -rf "node_modules/$name"
-    cp -R "/tmp/onnx/node_modules/$name" "node_modules/$name"
-  done
-  rm -rf /tmp/onnx
-fi
+# npm ci installed ONNX Runtime from package-lock.json.
+package=node_modules/onnxruntime-node
+case $onnx in
+off) rm -rf "$package" node_modules/onnxruntime-common ;;
+cuda)
+  # The package's own script downloads the provider, which is too large for the package registry, from NuGet.
+  (cd "$package" && node script/install.js --onnxruntime-node-install=cuda12)
+  # TensorRT is in no base image.
+  rm -f "$package"/bin/napi-v*/linux/"$arch"/*tensorrt*
+  ;;
+esac
 rm -rf /root/.npm

@@ -1,5 +1,5 @@
 // Inside the image build: loads the inference engines, so that a library the base image lacks fails the build.
-// Builds run without a GPU: of the CUDA builds it can only say whether they are there.
+// Builds run without a GPU, so CUDA builds are only checked for presence.
 import { existsSync, globSync } from "node:fs";
 import { getLlama } from "node-llama-cpp";
 

@@ -10,9 +10,15 @@ esac
 
 registry=${NPM_REGISTRY%/}
 [ -n "$registry" ] || { echo "NPM_REGISTRY is not given: build with scripts/runtime-image.sh, or pass it as a build argument." >&2; exit 1; }
+# A registry or proxy that serves other bytes fails the build.
 fetch() { # <package> <version> <folder>
+  expected=$(sed -n "s#^$1@$2 ##p" scripts/image/checksums.txt)
+  [ -n "$expected" ] || { echo "scripts/image/checksums.txt has no SHA-512 of $1@$2: add it." >&2; exit 1; }
+  curl -fsSL --retry 3 --max-time 600 -o /tmp/fetched.tgz "$registry/$1/-/$1-$2.tgz"
+  echo "$expected  /tmp/fetched.tgz" | sha512sum --check --strict --quiet
   mkdir -p "$3"
-  curl -fsSL --retry 3 --max-time 600 "$registry/$1/-/$1-$2.tgz" | tar -xz -C "$3" --strip-components=1 --no-same-owner
+  tar -xzf /tmp/fetched.tgz -C "$3" --strip-components=1 --no-same-owner
+  rm /tmp/fetched.tgz
 }
 fetch "node-linux-$arch" "$NODE_VERSION" /tmp/node
 install -m 0755 /tmp/node/bin/node /usr/local/bin/node
@@ -21,7 +27,14 @@ rm -rf /tmp/node
 
 npm() { node /opt/npm/bin/npm-cli.js --registry "$registry" --no-audit --no-fund --no-progress "$@"; }
 # No install scripts: the prebuilt llama.cpp needs none, and Node is here already.
-# A lock file made where some platforms' packages could not be seen is refused by newer npm; installing from it works.
-npm ci --omit=dev --ignore-scripts 2>/tmp/npm-ci.log || npm install --no-save --omit=dev --ignore-scripts
+npm ci --omit=dev --ignore-scripts
+# Registries that sign packages publish their keys there; mirrors often do not.
+if curl -fsS --max-time 30 -o /dev/null "$registry/-/npm/v1/keys" 2>/dev/null; then
+  npm audit signatures
+else
+  echo "$registry publishes no keys: package signatures are not checked."
+fi
 node scripts/prune-native.mjs
+# All packages of package-lock.json: write-sbom.ts keeps those that an image holds.
+npm sbom --package-lock-only --sbom-format cyclonedx --sbom-type application >npm.cdx.json
 rm -rf /root/.npm

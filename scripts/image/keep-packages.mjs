@@ -41,7 +41,7 @@ function keep(name, from) {
   for (const next of Object.keys({ ...dependencies, ...optionalDependencies })) keep(next, folder);
 }
 
-/** As Node looks a package up: beside the one that asks, then further out. */
+/** Node's lookup: in the importing folder, then in each parent. */
 function find(name, from) {
   for (let at = from; ; at = dirname(at)) {
     const folder = join(at, "node_modules", name);

@@ -1,4 +1,4 @@
-// Formatting, lint, types, unused code, and generated files that are what the sources generate. One count each.
+// Checks formatting, lint, types, unused code and generated files. Each counts as one test.
 import { createHash } from "node:crypto";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,18 +6,18 @@ import type { SuiteResult } from "./result.ts";
 import { root, runNode } from "./run-tool.ts";
 
 const limitMs = 300_000;
-/** Biome colours its output whatever NO_COLOR says. */
+/** Biome ignores NO_COLOR. */
 const plain = process.stdout.isTTY ? [] : ["--colors=off"];
 const bin = (path: string): string => join(root, "node_modules", path);
 
 const checks: readonly { readonly title: string; readonly passes: () => Promise<boolean> }[] = [
-  { title: "biome ci", passes: () => exitsWell([bin("@biomejs/biome/bin/biome"), "ci", ".", ...plain]) },
-  { title: "tsc --noEmit", passes: () => exitsWell([bin("typescript/bin/tsc"), "--noEmit"]) },
+  { title: "biome ci", passes: () => succeeds([bin("@biomejs/biome/bin/biome"), "ci", ".", ...plain]) },
+  { title: "tsc --noEmit", passes: () => succeeds([bin("typescript/bin/tsc"), "--noEmit"]) },
   {
     title: "tsc --noEmit -p console",
-    passes: () => exitsWell([bin("typescript/bin/tsc"), "--noEmit", "-p", "console"]),
+    passes: () => succeeds([bin("typescript/bin/tsc"), "--noEmit", "-p", "console"]),
   },
-  { title: "knip", passes: () => exitsWell([bin("knip/bin/knip.js")]) },
+  { title: "knip", passes: () => succeeds([bin("knip/bin/knip.js")]) },
   { title: "npm run generate changes nothing", passes: generatedFilesAreFresh },
 ];
 
@@ -34,19 +34,19 @@ export async function runChecks(): Promise<SuiteResult> {
   return { name: "check", passed: checks.length - failed, failed, skipped: 0, ms: performance.now() - startedMs };
 }
 
-async function exitsWell(args: readonly string[]): Promise<boolean> {
+async function succeeds(args: readonly string[]): Promise<boolean> {
   return (await runNode(args, limitMs)) === 0;
 }
 
-/** Compares before and after instead of asking git, so that it also holds in a tree with changes not yet committed. */
+/** Compares before and after, so that it also works with uncommitted changes. */
 async function generatedFilesAreFresh(): Promise<boolean> {
   const before = fingerprint();
-  for (const generator of ["scripts/generate-proto.ts", "scripts/openapi.ts"]) {
+  for (const generator of generators()) {
     if (!existsSync(join(root, generator))) {
       console.log(`${generator} is missing`);
       return false;
     }
-    if (!(await exitsWell([generator]))) return false;
+    if (!(await succeeds([generator]))) return false;
   }
   const after = fingerprint();
   const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
@@ -54,6 +54,14 @@ async function generatedFilesAreFresh(): Promise<boolean> {
   );
   if (changed.length > 0) console.log(`Generated files were stale; commit them: ${changed.join(", ")}`);
   return changed.length === 0;
+}
+
+/** The scripts that `npm run generate` runs one after another. */
+function generators(): readonly string[] {
+  const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  return String(scripts.generate)
+    .split(" && ")
+    .map((command) => command.replace(/^node /, ""));
 }
 
 function fingerprint(): Map<string, string> {

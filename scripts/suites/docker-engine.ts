@@ -1,4 +1,4 @@
-// The docker suite needs an engine. Where none answers and this is root, one is started and stopped again afterwards.
+// Engine of the docker suite. Started, and stopped afterwards, if none is running and this is root.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
@@ -15,8 +15,9 @@ export type Engine = { readonly ok: true; stop(): Promise<void> } | { readonly o
 
 export async function findOrStartEngine(): Promise<Engine> {
   if (process.env["DOCKER_HOST"] !== undefined || (await answers())) return { ok: true, stop: async () => {} };
-  if (process.platform !== "linux") return { ok: false, reason: "no Docker engine answers" };
-  if (process.getuid?.() !== 0) return { ok: false, reason: "no Docker engine answers, and only root can start one" };
+  if (process.platform !== "linux") return { ok: false, reason: "no Docker engine is running" };
+  if (process.getuid?.() !== 0)
+    return { ok: false, reason: "no Docker engine is running, and only root can start one" };
   return startEngine();
 }
 
@@ -38,31 +39,31 @@ async function startEngine(): Promise<Engine> {
     await sleep(250);
   }
   if (ended === undefined) await stopEngine(daemon);
-  const said = readFileSync(logPath, "utf8").trim().split("\n").slice(-3).join("\n");
+  const tail = readFileSync(logPath, "utf8").trim().split("\n").slice(-3).join("\n");
   return {
     ok: false,
-    reason: `no Docker engine answers and dockerd did not start: ${ended ?? "no answer in time"}\n${said}`,
+    reason: `no Docker engine is running and dockerd did not start: ${ended ?? "timed out"}\n${tail}`,
   };
 }
 
 async function stopEngine(daemon: ChildProcess): Promise<void> {
   if (daemon.exitCode !== null || daemon.signalCode !== null) return;
-  const gone = once(daemon, "exit");
+  const exited = once(daemon, "exit");
   daemon.kill("SIGTERM");
-  if ((await Promise.race([gone, sleep(stopLimitMs, "late", { ref: false })])) === "late") {
+  if ((await Promise.race([exited, sleep(stopLimitMs, "late", { ref: false })])) === "late") {
     daemon.kill("SIGKILL");
-    await gone;
+    await exited;
   }
 }
 
 function answers(): Promise<boolean> {
   return new Promise((resolve) => {
-    const ask = request({ socketPath: socket, path: "/_ping", timeout: 3000 }, (answer) => {
+    const ping = request({ socketPath: socket, path: "/_ping", timeout: 3000 }, (answer) => {
       answer.resume();
       resolve(answer.statusCode === 200);
     });
-    ask.once("timeout", () => ask.destroy(new Error("timeout")));
-    ask.once("error", () => resolve(false));
-    ask.end();
+    ping.once("timeout", () => ping.destroy(new Error("timeout")));
+    ping.once("error", () => resolve(false));
+    ping.end();
   });
 }

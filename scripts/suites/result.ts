@@ -4,11 +4,11 @@ export interface SuiteResult {
   readonly failed: number;
   readonly skipped: number;
   readonly ms: number;
-  /** Why nothing ran, or what was not proven. */
+  /** Reason why nothing ran, or what was not tested. */
   readonly remark?: string;
 }
 
-/** The summary table; plain text. The caller prints the totals after it as the last line. */
+/** Summary table as plain text. */
 export function table(results: readonly SuiteResult[]): string {
   const head = ["suite", "passed", "failed", "skipped", "seconds", ""];
   const rows = results.map((one) => [

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SuiteResult } from "./result.ts";
-import { root, runNode } from "./run-tool.ts";
+import { type RunOptions, root, runNode } from "./run-tool.ts";
 
 const limitMs = 45 * 60_000;
 
@@ -17,14 +17,11 @@ interface Report {
   }[];
 }
 
-/**
- * Runs what `which` names, a project (`--project`) or files, and counts from vitest's own report. A file that does not load counts
- * as one failure. `stop` ends it.
- */
+/** Runs a project (`--project`) or files and counts the tests of vitest's report. A file that fails to load counts as one failure. */
 export async function runVitest(
   name: string,
   which: readonly string[],
-  options: { readonly env?: NodeJS.ProcessEnv; readonly stop?: AbortSignal } = {},
+  options: RunOptions = {},
 ): Promise<SuiteResult> {
   const startedMs = performance.now();
   const folder = mkdtempSync(join(tmpdir(), "stoker-test-"));
@@ -37,8 +34,7 @@ export async function runVitest(
         ...["--reporter=default", "--reporter=json", `--outputFile.json=${reportFile}`],
       ],
       limitMs,
-      options.env,
-      options.stop,
+      options,
     );
     return { name, ...count(readReport(reportFile), code), ms: performance.now() - startedMs };
   } finally {

@@ -1,9 +1,10 @@
-// The product's own HTTP API, called with the first account's key: `up` has no other way in.
+// Client of the HTTP API with the key of the first account.
 import { readFileSync } from "node:fs";
+import type { OwnApi } from "./own-api.ts";
 
 export interface Answer {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: answers are read field by field, each checked where it is used
+  // biome-ignore lint/suspicious/noExplicitAny: fields are checked where they are used
   readonly body: any;
 }
 
@@ -14,12 +15,12 @@ export interface Api {
 
 const limitMs = 20_000;
 
-/** Throws when the server cannot be reached; every answer, refusals included, is returned. */
-export function openApi(baseUrl: string, keyFile: string, signal: AbortSignal): Api {
+/** Returns every response, including errors. Throws if the server is unreachable. */
+export function openApi(own: OwnApi, baseUrl: string, keyFile: string, signal: AbortSignal): Api {
   return {
     baseUrl,
     async call(method, path, body) {
-      const response = await fetch(baseUrl + path, {
+      const response = await own.fetch(baseUrl + path, {
         method,
         headers: {
           authorization: `Bearer ${readFileSync(keyFile, "utf8").trim()}`,
@@ -34,7 +35,7 @@ export function openApi(baseUrl: string, keyFile: string, signal: AbortSignal): 
   };
 }
 
-/** The sentence of an error answer, whichever of the API's dialects it has. */
+/** Error message of a response in any of the API's formats. */
 export function refusal(answer: Answer): string {
   const { body } = answer;
   const detail = Array.isArray(body?.detail) ? body.detail[0] : undefined;

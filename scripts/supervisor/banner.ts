@@ -1,4 +1,4 @@
-import { dirname, relative } from "node:path";
+import { dirname, relative, resolve } from "node:path";
 
 export interface Running {
   readonly url: string;
@@ -7,38 +7,55 @@ export interface Running {
   readonly model: string | undefined;
   /** Undefined: text generation. */
   readonly task?: string | undefined;
+  /** Certificate of the public port, for clients that do not trust its authority. */
+  readonly certFile?: string | undefined;
 }
 
-/** What the operator needs next: where it is, where the key is, and a call to paste. */
+type Curl = (flags: string, url: string) => string;
+
+/** Text after the start: URL, key file and a first call to paste. */
 export function banner(running: Running, cwd: string): string {
   const near = relative(cwd, running.keyFile);
   const keyFile = near !== "" && !near.startsWith("..") ? near : running.keyFile;
+  const cert = running.certFile && resolve(cwd, running.certFile);
+  const trust = cert ? `--cacert ${quoted(cert)} ` : "";
+  const curl = (flags: string, url: string): string =>
+    `curl ${flags}${trust}${url} -H "Authorization: Bearer $(cat ${quoted(keyFile)})"`;
   const lines = [
     "",
-    `Stoker is ready at ${running.url} (reference: ${running.url}/docs).`,
-    `The key is in ${keyFile}`,
-    `The console is at ${running.url}/console; a password to sign in with is set once: ${passwordCall(keyFile)}`,
+    `Stoker is ready at ${running.url} (API reference: ${running.url}/docs).`,
+    `API key: ${keyFile}`,
+    `Console: ${running.url}/console. To sign in, first set a password: ${passwordCall(keyFile, cert)}`,
     "",
   ];
-  if (running.model === undefined) lines.push("Your account:", "", `  ${curl("", keyFile, `${running.url}/v1/me`)}`);
+  if (running.model === undefined) lines.push("Your account:", "", `  ${curl("", `${running.url}/v1/me`)}`);
   else if (running.task === "text-to-speech")
-    lines.push("A first sentence, spoken:", "", speechCall(running.url, keyFile, running.model));
+    lines.push("Generate speech:", "", speechCall(curl, running.url, running.model));
   else if (running.task === "automatic-speech-recognition")
-    lines.push("A first recording, heard:", "", transcriptionCall(running.url, keyFile, running.model));
+    lines.push("Transcribe a recording:", "", transcriptionCall(curl, running.url, running.model));
   else if (running.task === "text-to-image")
-    lines.push("A first picture, painted:", "", imageCall(running.url, keyFile, running.model));
+    lines.push("Generate an image:", "", imageCall(curl, running.url, running.model));
   else if (running.task === "embeddings")
-    lines.push("Two first vectors:", "", embeddingsCall(running.url, keyFile, running.model));
-  else lines.push("A first answer, streamed:", "", streamingCall(running.url, keyFile, running.model));
+    lines.push("Create embeddings:", "", embeddingsCall(curl, running.url, running.model));
+  else lines.push("Stream a chat response:", "", streamingCall(curl, running.url, running.model));
   return [...lines, "", "Ctrl-C stops everything.", ""].join("\n");
 }
 
-/** Of a control plane that joined another installation: its accounts and models are the same everywhere. */
+/** Text for a control plane that joined another installation. */
 export const joinedBanner = (url: string): string =>
-  ["", `This control plane is ready at ${url}, beside those of its database.`, "", "Ctrl-C stops it.", ""].join("\n");
+  [
+    "",
+    `This control plane is ready at ${url}, together with the other control planes of its database.`,
+    "",
+    "Ctrl-C stops it.",
+    "",
+  ].join("\n");
 
-function streamingCall(url: string, keyFile: string, model: string): string {
-  return jsonCall("-N ", keyFile, `${url}/v1/compat/chat/completions`, {
+export const databaseBanner = (dataDir: string): string =>
+  ["", `Only the PostgreSQL of ${dataDir} is running.`, "", "Ctrl-C stops everything.", ""].join("\n");
+
+function streamingCall(curl: Curl, url: string, model: string): string {
+  return jsonCall(curl, "-N ", `${url}/v1/compat/chat/completions`, {
     model,
     stream: true,
     temperature: 0,
@@ -47,42 +64,38 @@ function streamingCall(url: string, keyFile: string, model: string): string {
   });
 }
 
-function speechCall(url: string, keyFile: string, model: string): string {
+function speechCall(curl: Curl, url: string, model: string): string {
   const body = { model, input: "Hello, I am running on your machine.", response_format: "mp3" };
-  return jsonCall("-o hello.mp3 ", keyFile, `${url}/v1/audio/speech`, body);
+  return jsonCall(curl, "-o hello.mp3 ", `${url}/v1/audio/speech`, body);
 }
 
-function imageCall(url: string, keyFile: string, model: string): string {
+function imageCall(curl: Curl, url: string, model: string): string {
   const body = { model, prompt: "a handwritten seven", size: "64x64" };
-  return jsonCall("", keyFile, `${url}/v1/images/generations`, body);
+  return jsonCall(curl, "", `${url}/v1/images/generations`, body);
 }
 
-function embeddingsCall(url: string, keyFile: string, model: string): string {
+function embeddingsCall(curl: Curl, url: string, model: string): string {
   const body = { model, input: ["The capital of France.", "Paris"] };
-  return jsonCall("", keyFile, `${url}/v1/embeddings`, body);
+  return jsonCall(curl, "", `${url}/v1/embeddings`, body);
 }
 
-function jsonCall(flags: string, keyFile: string, url: string, body: object): string {
+function jsonCall(curl: Curl, flags: string, url: string, body: object): string {
   return [
-    `  ${curl(flags, keyFile, url)} \\`,
+    `  ${curl(flags, url)} \\`,
     `    -H 'Content-Type: application/json' \\`,
     `    -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`,
   ].join("\n");
 }
 
-function transcriptionCall(url: string, keyFile: string, model: string): string {
-  return `  ${curl("", keyFile, `${url}/v1/audio/transcriptions`)} \\
+function transcriptionCall(curl: Curl, url: string, model: string): string {
+  return `  ${curl("", `${url}/v1/audio/transcriptions`)} \\
     -F model=${model} -F file=@recording.wav`;
 }
 
-/** The command finds the address and the key by the data folder. */
-function passwordCall(keyFile: string): string {
+/** The command finds URL and key through the data folder. */
+function passwordCall(keyFile: string, cert: string | undefined): string {
   const folder = dirname(keyFile);
-  return `${folder === ".stoker" ? "" : `STOKER_DATA=${quoted(folder)} `}npx stoker auth set-password`;
-}
-
-function curl(flags: string, keyFile: string, url: string): string {
-  return `curl ${flags}${url} -H "Authorization: Bearer $(cat ${quoted(keyFile)})"`;
+  return `${cert ? `NODE_EXTRA_CA_CERTS=${quoted(cert)} ` : ""}${folder === ".stoker" ? "" : `STOKER_DATA=${quoted(folder)} `}npx stoker auth set-password`;
 }
 
 const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

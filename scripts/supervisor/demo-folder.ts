@@ -1,4 +1,4 @@
-// Puts the folder of a demo model together, every byte verified; does nothing when it is there whole.
+// Assembles and verifies the folder of a demo model. Does nothing if it exists.
 import { execFile } from "node:child_process";
 import { createReadStream, createWriteStream } from "node:fs";
 import { access, mkdir, mkdtemp, rename, rm, symlink } from "node:fs/promises";
@@ -15,14 +15,14 @@ const run = promisify(execFile);
 const archiveLimitMs = 600_000;
 
 export interface FolderPlaces {
-  /** Demo models lie in it, each in its folder. */
+  /** Folder of all demo models. */
   readonly into: string;
-  /** Where models that nothing can be fetched for may lie, besides. */
+  /** Other folders with models that cannot be downloaded. */
   readonly besides: readonly string[];
   readonly pypiIndex: string | undefined;
 }
 
-/** The model's folder; undefined: it comes from the hub. Throws WeightsError, UpError, or the signal's reason. */
+/** Returns the folder of the model, or undefined if it comes from the hub. Throws WeightsError, UpError, or the reason of the signal. */
 export async function assembleDemoFolder(
   { name, assembly }: DemoFolder,
   places: FolderPlaces,
@@ -57,7 +57,7 @@ async function assemble(
     for (const file of model.files) await put(file, made);
     if (model.archive) await unpack(model.archive, made, signal);
     onProgress(model.sizeBytes, model.sizeBytes);
-    // Whole or not at all: what bears the model's name has every file.
+    // Rename at the end, so that the folder is complete or absent.
     await rename(made, target);
   } finally {
     await weights.close();
@@ -68,7 +68,7 @@ async function assemble(
   async function put(file: DemoFile, folder: string): Promise<void> {
     const path = join(folder, file.to);
     for (const [index, piece] of file.pieces.entries()) {
-      // What is fetched is a package, a little larger than the file in it.
+      // The package is slightly larger than the file in it.
       const step = (bytes: number) => onProgress(done + Math.min(bytes, piece.sizeBytes), model.sizeBytes);
       const { modelPath } = await weights.ensure(piece, step, signal);
       await pipeline(createReadStream(modelPath), createWriteStream(path, { flags: index === 0 ? "wx" : "a" }));
@@ -79,7 +79,7 @@ async function assemble(
   }
 }
 
-/** By the package manager that installed the rest, with its own settings. */
+/** Downloads with npm and its settings. */
 async function unpack(archive: DemoArchive, folder: string, signal: AbortSignal): Promise<void> {
   const into = join(dirname(folder), "archive");
   await mkdir(into);
@@ -97,7 +97,7 @@ async function unpack(archive: DemoArchive, folder: string, signal: AbortSignal)
   await run("tar", ["-xzf", file, "-C", folder, "--strip-components=1", `package/${archive.path}`], options);
 }
 
-/** One that lies near already, where it does. */
+/** Links an existing folder, if there is one. */
 async function linkNear(name: string, target: string, { into, besides }: FolderPlaces): Promise<string | undefined> {
   for (const place of besides) {
     const path = resolve(place, name);

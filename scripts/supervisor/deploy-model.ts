@@ -1,13 +1,13 @@
-// Deploys and offers a model the way any customer would: through POST /deploy/llm, then the operator's offer.
+// Deploys a model through the API and offers it to all accounts.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
 import { type Answer, type Api, refusal } from "./api.ts";
 import type { Step } from "./screen.ts";
 import { UpError } from "./up-error.ts";
 
-/** How long nothing may move: bytes of a download or a change of status start it anew. */
-const stillLimitMs = 300_000;
-/** A restarted control plane knows yesterday's instances before its agents have started today's. */
+/** Maximum time without progress. Downloaded bytes and status changes reset it. */
+const stallLimitMs = 300_000;
+/** After a restart, instances of the previous run may be listed before the agents have started them. */
 const answerLimitMs = 120_000;
 
 interface Deployment {
@@ -15,8 +15,7 @@ interface Deployment {
   readonly model_name: string;
   readonly status: string;
   readonly fail_reason: string;
-  /** Bytes of the weights, while they are downloaded. */
-  /** Why it is not placed yet, host by host. */
+  /** Reasons of each host if it is not placed yet. */
   readonly pending_reasons?: readonly { readonly host: string; readonly why: string }[];
   readonly progress?: {
     readonly phase?: string;
@@ -26,10 +25,10 @@ interface Deployment {
   } | null;
 }
 
-/** Idempotent: a deployment of that name is used as it is; one that failed or was stopped is made anew. */
+/** Reuses a deployment of that name. Recreates a failed or stopped one. */
 export async function deployModel(api: Api, model: DemoModel, step: Step, signal: AbortSignal): Promise<void> {
   const deployId = (await existing(api, model, step)) ?? (await create(api, model));
-  await untilDeployed(api, deployId, step, signal);
+  await waitUntilDeployed(api, deployId, step, signal);
   await offer(api, model.modelName, {
     deploy_id: deployId,
     description: `${model.description} (${model.license})`,
@@ -39,12 +38,12 @@ export async function deployModel(api: Api, model: DemoModel, step: Step, signal
       output: usd(model.rates.output),
       ...(model.rates.units && {
         characters: usd(model.rates.units.characters),
-        // From a million milliseconds, which are 1000 seconds.
+        // Rates are per million milliseconds, which is 1000 seconds.
         audio: usd(model.rates.units.audio),
       }),
     },
   });
-  await untilItAnswers(api, model.modelName, signal);
+  await waitUntilServing(api, model.modelName, signal);
 }
 
 interface Terms {
@@ -64,11 +63,11 @@ interface Pricing {
   readonly audio?: number;
 }
 
-/** Makes a deployment a serverless model of every account. A price that the operator has set since stays. */
+/** Offers a deployment as a serverless model to all accounts. Keeps a price that the operator has set. */
 export async function offer(api: Api, name: string, terms: Terms): Promise<void> {
   const pricing = (await currentPrice(api, name)) ?? terms.pricing;
   const answer = await api.call("PUT", `/v1/admin/models/${name}`, { ...terms, pricing });
-  if (answer.status >= 300) throw new UpError(`The model ${name} could not be offered: ${refusal(answer)}.`);
+  if (answer.status >= 300) throw new UpError(`Could not offer the model ${name}: ${refusal(answer)}.`);
 }
 
 async function currentPrice(api: Api, name: string): Promise<Pricing | undefined> {
@@ -88,35 +87,35 @@ async function existing(api: Api, model: DemoModel, step: Step): Promise<string 
   if (found.status !== "failed" && found.status !== "stopped") return found.deploy_id;
   if (found.fail_reason) step.note(`the last attempt failed: ${found.fail_reason}; trying again`);
   const removed = await api.call("DELETE", `/deploy/${found.deploy_id}`);
-  if (removed.status >= 300) throw new UpError(`The old deployment could not be removed: ${refusal(removed)}.`);
+  if (removed.status >= 300) throw new UpError(`Could not delete the old deployment: ${refusal(removed)}.`);
   return undefined;
 }
 
 async function create(api: Api, model: DemoModel): Promise<string> {
   const gpu = await gpuType(api);
-  const wanted = { model_name: model.modelName, gpu, num_gpus: 1, max_batch_size: model.maxBatchSize };
+  const settings = { model_name: model.modelName, gpu, num_gpus: 1, max_batch_size: model.maxBatchSize };
   const answer =
     model.task === "text-generation"
-      ? await api.call("POST", "/deploy/llm", { ...wanted, hf: { repo: model.repo } })
-      : await api.call("POST", "/deploy/hf/", { ...wanted, task: model.task });
-  if (answer.status >= 300) throw new UpError(`The model could not be deployed: ${refusal(answer)}.`);
+      ? await api.call("POST", "/deploy/llm", { ...settings, hf: { repo: model.repo } })
+      : await api.call("POST", "/deploy/hf/", { ...settings, task: model.task });
+  if (answer.status >= 300) throw new UpError(`Could not deploy the model: ${refusal(answer)}.`);
   return (answer.body as Deployment).deploy_id;
 }
 
-/** Another model is deployed, or about to be. */
+/** True if another model is deployed or starting. */
 export async function servesOthers(api: Api, modelName: string): Promise<boolean> {
   const answer = await api.call("GET", "/deploy/list").catch(() => undefined);
   const all = Array.isArray(answer?.body) ? (answer.body as Deployment[]) : [];
   return all.some((one) => one.model_name !== modelName && !["deleted", "failed", "stopped"].includes(one.status));
 }
 
-/** What to do about a model that comes from nowhere but a hub, with a space before it; empty for the others. */
-export function wayOut({ weights, repo }: Pick<DemoModel, "weights" | "repo">, demoModelsDir: string): string {
+/** Advice for a model that is only available on a hub, with a leading space. Empty for others. */
+export function hubAdvice({ weights, repo }: Pick<DemoModel, "weights" | "repo">, demoModelsDir: string): string {
   if (weights.kind === "package" || weights.assembly) return "";
   return ` The weights of ${repo} come from a model hub: set HF_ENDPOINT to one that this machine reaches, or put them into ${demoModelsDir}/${weights.name} (STOKER_DEMO_MODELS names that folder's parent).`;
 }
 
-/** What this machine offers: `other` where it has no NVIDIA GPU. */
+/** GPU type of this machine. `other` without an NVIDIA GPU. */
 async function gpuType(api: Api): Promise<string> {
   const answer = await api.call("GET", "/v1/admin/nodes");
   const nodes = (answer.body?.nodes ?? []) as { readonly gpus: readonly { readonly type: string }[] }[];
@@ -124,8 +123,8 @@ async function gpuType(api: Api): Promise<string> {
   return types.includes("other") ? "other" : (types[0] ?? "other");
 }
 
-/** One token, so that the printed call works when it is printed. */
-async function untilItAnswers(api: Api, model: string, signal: AbortSignal): Promise<void> {
+/** Requests one token, so that the printed call works. */
+async function waitUntilServing(api: Api, model: string, signal: AbortSignal): Promise<void> {
   const deadline = performance.now() + answerLimitMs;
   let last: Answer | undefined;
   while (performance.now() < deadline) {
@@ -133,28 +132,28 @@ async function untilItAnswers(api: Api, model: string, signal: AbortSignal): Pro
     if (last !== undefined && ![404, 429, 500, 502, 503, 504].includes(last.status)) return;
     await sleep(500, undefined, { signal });
   }
-  throw new UpError(`The model ${model} does not answer: ${last ? refusal(last) : "no answer in time"}.`);
+  throw new UpError(`The model ${model} does not respond: ${last ? refusal(last) : "timed out"}.`);
 }
 
-async function untilDeployed(api: Api, deployId: string, step: Step, signal: AbortSignal): Promise<void> {
+async function waitUntilDeployed(api: Api, deployId: string, step: Step, signal: AbortSignal): Promise<void> {
   let seen = "";
-  let deadline = performance.now() + stillLimitMs;
+  let deadline = performance.now() + stallLimitMs;
   while (performance.now() < deadline) {
     signal.throwIfAborted();
     const answer = await api.call("GET", `/deploy/${deployId}`).catch(() => undefined);
     if (answer?.status === 200) {
       const now = answer.body as Deployment;
       if (now.status === "deployed") return;
-      if (now.status === "failed") throw new UpError(`The model could not be served: ${now.fail_reason}`);
+      if (now.status === "failed") throw new UpError(`The deployment failed: ${now.fail_reason}`);
       const state = `${now.status} ${now.progress?.done_bytes ?? ""}`;
-      if (state !== seen) deadline = performance.now() + stillLimitMs;
+      if (state !== seen) deadline = performance.now() + stallLimitMs;
       seen = state;
       show(now, step);
     }
     await sleep(250, undefined, { signal });
   }
   throw new UpError(
-    `The model did not become ready: nothing moved for ${stillLimitMs / 1000} s; see the logs of the agent.`,
+    `The model did not become ready: no progress for ${stallLimitMs / 1000} s. See the logs of the agent.`,
   );
 }
 

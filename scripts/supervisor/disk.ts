@@ -1,11 +1,11 @@
-// What the disk of the data folder has left.
+// Free space of the data folder.
 import { existsSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 
-/** Less than this and the next write of somebody fails. */
+/** Below this, writes may fail. */
 const fullBytes = 1e6;
 
-/** The folder, or where it is not made yet the nearest one above it, and what an ordinary user may still write there. */
+/** The folder or its nearest existing parent, and the free space for ordinary users. */
 export function diskOf(folder: string): { readonly place: string; readonly freeBytes: number } {
   let place = folder;
   while (!existsSync(place) && dirname(place) !== place) place = dirname(place);
@@ -13,10 +13,10 @@ export function diskOf(folder: string): { readonly place: string; readonly freeB
   return { place, freeBytes: stats.bavail * stats.bsize };
 }
 
-/** A sentence to put behind what went wrong, with a space before it; empty where the disk has room or cannot be asked. */
+/** Sentence for an error message, with a leading space. Empty if the disk has space or is unreadable. */
 export function fullDiskNote(dataDir: string): string {
   try {
-    return diskOf(dataDir).freeBytes < fullBytes ? ` The disk of ${dataDir} is full: free some of it.` : "";
+    return diskOf(dataDir).freeBytes < fullBytes ? ` The disk of ${dataDir} is full. Free some space.` : "";
   } catch {
     return "";
   }

@@ -6,7 +6,7 @@ export interface StopStep {
   readonly waitMs: number;
 }
 
-/** Sends each signal in turn and waits for the end after it. False when the process outlived them all. */
+/** Sends each signal and waits for the exit. False if the process survives all of them. */
 export async function endProcess(known: ProcessIdentity, steps: readonly StopStep[]): Promise<boolean> {
   for (const { signal, waitMs } of steps) {
     if (!sendSignal(known, signal)) return !isAlive(known);

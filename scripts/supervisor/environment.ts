@@ -1,8 +1,7 @@
-// The environment contracts of the children. Everything else of the operator's environment passes through, so that
-// HF_ENDPOINT, HF_TOKEN or STOKER_LOG_LEVEL work with `up` as well.
+// Environments of the child processes. Other variables pass through, such as HF_ENDPOINT, HF_TOKEN or STOKER_LOG_LEVEL.
 import { join } from "node:path";
 
-/** Variables that mean something to `up` or to the CLI and something else, or nothing, to a child. */
+/** Variables of `up` and the CLI that children must not inherit. */
 const ownVariables = ["DATA", "MODEL", "AGENTS", "REPLICAS", "EXTERNAL", "PORT", "HOST", "DRIVER", "API_KEY"].map(
   (name) => `STOKER_${name}`,
 );
@@ -19,7 +18,7 @@ export interface ControlPlanePlaces {
   readonly port: number;
   readonly rpcPort: number;
   readonly databaseUrl: string;
-  /** 1-based; only the first of an installation makes its first account. */
+  /** 1-based. Only the first control plane creates the first account. */
   readonly number: number;
   readonly joins: boolean;
 }
@@ -41,11 +40,11 @@ export function controlPlaneEnvironment(env: NodeJS.ProcessEnv, places: ControlP
   };
 }
 
-/** Models that are folders lie there, for the control plane to name and the agents to read. */
+/** Folder of demo models, which the control plane names and agents read. */
 export const demoModelsDir = (env: NodeJS.ProcessEnv, dataDir: string): string =>
   env["STOKER_DEMO_MODELS"] || join(dataDir, "demo-models");
 
-/** Of its log and its records. */
+/** Name of its log and record files. */
 export const controlPlaneName = (number: number): string =>
   number === 1 ? "control-plane" : `control-plane-${number}`;
 
@@ -57,7 +56,7 @@ export interface Machine {
 export interface AgentPlaces {
   readonly machine: Machine;
   readonly dataDir: string;
-  /** Of every control plane. */
+  /** Agent addresses of all control planes. */
   readonly controls: readonly string[];
   readonly driver: "docker" | "process";
   /** 1-based. */
@@ -67,7 +66,7 @@ export interface AgentPlaces {
 
 export function agentEnvironment(env: NodeJS.ProcessEnv, places: AgentPlaces): NodeJS.ProcessEnv {
   const kept = passedThrough(env);
-  // What only control planes talk to.
+  // Used by control planes only.
   delete kept["DATABASE_URL"];
   delete kept["REDIS_URL"];
   return {
@@ -84,7 +83,7 @@ export function agentEnvironment(env: NodeJS.ProcessEnv, places: AgentPlaces): N
   };
 }
 
-/** Each of several agents would offer the whole machine; together they may only offer it once. */
+/** Divides the machine between several agents. */
 function share(machine: Machine, agents: number): NodeJS.ProcessEnv {
   const gpus = Math.max(1, Math.floor((2 * machine.cores) / agents));
   const memoryBytes = Math.floor((0.75 * machine.memoryBytes) / agents / gpus);

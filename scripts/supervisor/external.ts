@@ -6,13 +6,13 @@ import type { Screen } from "./screen.ts";
 import { UpError } from "./up-error.ts";
 
 const maxBatchSize = 64;
-/** A server that is there is seen within its first probes. */
+/** Time in which a running server is detected. */
 const answerLimitMs = 15_000;
 const pricing = { input: 0.02, cached_input: 0.01, output: 0.04 };
 
 /**
- * Serves an OpenAI-compatible server that already runs as an instance, with the same keys, gate, metering and money. Whether it
- * can be called now; where it does not answer yet, the screen says so.
+ * Registers a running OpenAI-compatible server as an instance, with keys, gate, metering and billing. Returns true if it is ready,
+ * otherwise prints a warning.
  */
 export async function serveExternal(
   api: Api,

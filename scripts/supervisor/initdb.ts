@@ -1,4 +1,4 @@
-// Makes the database cluster once: in a draft folder that takes its name only when everything in it is there.
+// Creates the database cluster in a draft folder, which is renamed when complete.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chownSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ export async function ensureCluster(
   const secret = join(secretsDir, "postgres.password");
   if (existsSync(cluster)) {
     if (!existsSync(secret)) {
-      throw new UpError(`The password of the database is gone: ${secret}; restore it, or start on a new --data.`);
+      throw new UpError(`The password of the database is missing: ${secret}. Restore it, or use a new --data folder.`);
     }
     return { cluster, password: readFileSync(secret, "utf8").trim() };
   }
@@ -33,7 +33,7 @@ export async function ensureCluster(
       ...["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"],
     ]);
     await runTool(home, "postgres", ["--single", "-D", draft, "postgres"], "CREATE DATABASE stoker;\n");
-    // On disk before the cluster takes its name: without it nobody gets into that cluster.
+    // Write the password before the rename, because the cluster is unusable without it.
     writeFileSync(secret, `${password}\n`, { mode: 0o600, flush: true });
     renameSync(draft, cluster);
     return { cluster, password };
@@ -52,9 +52,9 @@ function runTool(home: PostgresHome, tool: string, args: readonly string[], inpu
       timeout: limitMs,
       stdio: ["pipe", "pipe", "pipe"],
     });
-    let said = "";
+    let output = "";
     const keep = (chunk: Buffer): void => {
-      said = (said + chunk.toString()).slice(-2000);
+      output = (output + chunk.toString()).slice(-2000);
     };
     child.stdout.on("data", keep);
     child.stderr.on("data", keep);
@@ -64,13 +64,13 @@ function runTool(home: PostgresHome, tool: string, args: readonly string[], inpu
       reject(new UpError(`PostgreSQL's ${tool} did not start: ${cause.message}.`, { cause })),
     );
     child.once("close", (code, signal) => {
-      if (code === 0 && !/(ERROR|FATAL):/.test(said)) resolve();
-      else reject(new UpError(`PostgreSQL's ${tool} failed (${signal ?? code}): ${lastLine(said)}`));
+      if (code === 0 && !/(ERROR|FATAL):/.test(output)) resolve();
+      else reject(new UpError(`PostgreSQL's ${tool} failed (${signal ?? code}): ${lastLine(output)}`));
     });
   });
 }
 
 const lastLine = (text: string): string => {
   const lines = text.trim().split("\n");
-  return lines.find((line) => /(ERROR|FATAL|error):/.test(line)) ?? lines.at(-1) ?? "it said nothing";
+  return lines.find((line) => /(ERROR|FATAL|error):/.test(line)) ?? lines.at(-1) ?? "no output";
 };

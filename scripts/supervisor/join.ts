@@ -2,11 +2,11 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { UpError } from "./up-error.ts";
 
-/** Beside `kek` (or `kek.2`, ... after a rotation) and `pepper`, which open the database's secrets, the secret that agents come in with. */
+/** Secrets of the installation. `kek` may be `kek.2`, ... after a rotation. */
 const needed = ["kek", "pepper", "agent.secret"];
 
 /** Throws UpError unless the data folder and the environment name the installation to join. */
-export function demandJoinable(dataDir: string, env: NodeJS.ProcessEnv): void {
+export function requireJoinable(dataDir: string, env: NodeJS.ProcessEnv): void {
   if (!env["DATABASE_URL"]) {
     throw new UpError("--join needs DATABASE_URL: the address of the database that the other control planes use.");
   }

@@ -1,5 +1,4 @@
-// After `kill -9` of an earlier `up` its children end by themselves when their stdin closes; a new start waits for that
-// and ends those that do not, before it starts its own.
+// After `kill -9` of an `up`, its children exit when their stdin closes. A new start waits for that and stops the others.
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { isAlive, type ProcessIdentity } from "../../agent/process/process-identity.ts";
@@ -8,7 +7,7 @@ import { UpError } from "./up-error.ts";
 
 type Record = ProcessIdentity & { readonly title: string };
 
-/** PostgreSQL is not among them: postmaster.ts ends it after those that use it. */
+/** Stops children of an earlier start, except PostgreSQL (see postmaster.ts). */
 export async function clearLeftOvers(dataDir: string, say: (line: string) => void): Promise<void> {
   const folder = join(dataDir, "run");
   const files = readdirSync(folder).filter((file) => file.endsWith(".json") && file !== "postgres.json");
@@ -16,13 +15,13 @@ export async function clearLeftOvers(dataDir: string, say: (line: string) => voi
     files.map(async (file) => {
       const left = readRecord(join(folder, file));
       if (left && isAlive(left)) {
-        say(`${left.title} of an earlier start is still there (pid ${left.pid}); stopping it.`);
+        say(`${left.title} of an earlier start is still running (pid ${left.pid}); stopping it.`);
         const gone = await endProcess(left, [
           { signal: "SIGTERM", waitMs: 20_000 },
           { signal: "SIGKILL", waitMs: 3_000 },
         ]);
         if (!gone)
-          throw new UpError(`${left.title} of an earlier start (pid ${left.pid}) does not stop; end it first.`);
+          throw new UpError(`${left.title} of an earlier start (pid ${left.pid}) does not stop. Stop it first.`);
       }
       rmSync(join(folder, file), { force: true });
     }),

@@ -1,4 +1,4 @@
-// One `up` per data folder. The lock names its holder by pid and start time, so the lock of a killed one can be taken over.
+// Lock of a data folder. It contains pid and start time of its holder, so that the lock of a killed `up` can be replaced.
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { identify, isAlive, type ProcessIdentity } from "../../agent/process/process-identity.ts";
@@ -6,14 +6,11 @@ import { UpError } from "./up-error.ts";
 
 interface Holder extends ProcessIdentity {
   readonly url: string;
-  /** Of the control planes after the first. */
+  /** URLs of the other control planes. */
   readonly others: readonly string[];
 }
 
-/**
- * Takes the folder for this process, whose control planes will answer at these addresses; returns the release. Throws UpError
- * naming the holder when it is in use.
- */
+/** Locks the folder for this process and returns the release function. Throws UpError with the holder if it is in use. */
 export function takeLock(dataDir: string, url: string, others: readonly string[] = []): () => void {
   const path = join(dataDir, "up.lock");
   const own = identify(process.pid);
@@ -23,7 +20,7 @@ export function takeLock(dataDir: string, url: string, others: readonly string[]
   try {
     for (let attempt = 0; attempt < 5; attempt += 1) {
       try {
-        // A link appears with its content or not at all, and fails where the lock exists.
+        // A link appears atomically with its content, and fails if the lock exists.
         linkSync(draft, path);
         return () => release(path, own);
       } catch (error) {
@@ -45,7 +42,7 @@ function inUse(dataDir: string, holder: Holder): UpError {
   );
 }
 
-/** Two starts may find the same dead lock: the one that moved a live one away puts it back. */
+/** Removes a stale lock. If another start has replaced it in between, puts the new lock back. */
 function setAside(path: string, draft: string): void {
   const aside = `${draft}.stale`;
   try {

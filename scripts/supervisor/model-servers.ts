@@ -1,11 +1,11 @@
-// Model servers belong to their agent, which stops them when it is stopped. Where an agent had to be killed they are ended
-// here, by the records the process driver keeps; containers are adopted or removed by the next agent.
+// Stops model servers of a killed agent by the records of the process driver. A stopped agent stops its own; the next agent adopts
+// or removes containers.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isAlive, type ProcessIdentity, sendSignal } from "../../agent/process/process-identity.ts";
 import { endProcess } from "./end-process.ts";
 
-/** Those of this data folder that still run. */
+/** Running model servers of this data folder. */
 export function runningModelServers(dataDir: string): readonly ProcessIdentity[] {
   return globSync("*/**/process.json", { cwd: join(dataDir, "agents") }).flatMap((file) => {
     const known = readIdentity(join(dataDir, "agents", file));

@@ -22,16 +22,18 @@ export interface UpOptions {
   readonly replicas: number;
   /** Address the control planes listen on. */
   readonly host: string;
-  /** Where agents come to the first control plane; undefined: any free port, the same at each start. */
+  /** Agent port of the first control plane. Undefined: any free port, kept between starts. */
   readonly rpcPort: number | undefined;
-  /** Only control planes, on the database and with the secrets of an installation that runs elsewhere. */
+  /** Only control planes, with the database and secrets of another installation. */
   readonly joins: boolean;
+  /** Only the PostgreSQL of the data folder. */
+  readonly onlyDatabase: boolean;
   readonly externals: readonly ExternalServer[];
 }
 
 const root = resolve(import.meta.dirname, "../..");
 
-/** Flags win over `STOKER_…` variables. Prints help or the mistake and ends the process (2) on wrong usage. */
+/** Flags override `STOKER_…` variables. Exits with code 2 on wrong usage. */
 export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): UpOptions {
   const command = new Command("scripts/up")
     .description("Starts PostgreSQL, the control plane and agents on this machine and serves a small model.")
@@ -39,10 +41,9 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
       new Option("--port <port>", "port of the API on 127.0.0.1").env("STOKER_PORT").argParser(port).default(8080),
     )
     .addOption(
-      new Option(
-        "--data <folder>",
-        "where accounts, usage, weights and logs live (default: .stoker in the repository)",
-      ).env("STOKER_DATA"),
+      new Option("--data <folder>", "folder for database, weights and logs (default: .stoker in the repository)").env(
+        "STOKER_DATA",
+      ),
     )
     .addOption(
       new Option("--model <name>", "model to deploy and offer at the start")
@@ -51,7 +52,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
         .default("smollm2-135m"),
     )
     .addOption(
-      new Option("--driver <driver>", "how instances run; auto is docker where an engine and the image are there")
+      new Option("--driver <driver>", "how instances run; auto: docker if an engine with the image is running")
         .env("STOKER_DRIVER")
         .choices(["auto", "process", "docker"])
         .default("auto"),
@@ -66,15 +67,16 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
         .default(1),
     )
     .option("--host <address>", "address the control planes listen on", "127.0.0.1")
-    .addOption(new Option("--rpc-port <port>", "port agents come to (default: any free one)").argParser(port))
+    .addOption(new Option("--rpc-port <port>", "port for agents (default: any free port)").argParser(port))
     .option(
       "--join",
-      "only control planes, on the database of another installation (DATABASE_URL), whose secrets are in <data>/secrets",
+      "only control planes, with the database (DATABASE_URL) and secrets (<data>/secrets) of another installation",
       false,
     )
+    .option("--only-database", "only the PostgreSQL of the data folder, for `stoker admin backup restore`", false)
     .option(
       "--external <name=url>",
-      "serve an OpenAI-compatible server that already runs (repeatable; STOKER_EXTERNAL, separated by commas)",
+      "register a running OpenAI-compatible server (repeatable; STOKER_EXTERNAL, separated by commas)",
       external,
       [],
     )
@@ -92,26 +94,29 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     host: string;
     rpcPort?: number;
     join: boolean;
+    onlyDatabase: boolean;
     external: ExternalServer[];
   }>();
   const fromEnv = (env["STOKER_EXTERNAL"] ?? "").split(",").filter((text) => text !== "");
   return {
     port: given.port,
     dataDir: given.data === undefined ? join(root, ".stoker") : resolve(given.data),
-    model: given.model === "none" || given.join ? undefined : given.model,
+    model: given.model === "none" || given.join || given.onlyDatabase ? undefined : given.model,
     driver: given.driver,
     agents: given.join ? 0 : given.agents,
     replicas: given.replicas,
     host: given.host,
     rpcPort: given.rpcPort,
     joins: given.join,
+    onlyDatabase: given.onlyDatabase,
     externals: given.join ? [] : given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []),
   };
 }
 
 function port(text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > 65535) throw new InvalidArgumentError("A port is 1 to 65535.");
+  if (!Number.isInteger(value) || value < 1 || value > 65535)
+    throw new InvalidArgumentError("Must be a port from 1 to 65535.");
   return value;
 }
 
@@ -124,10 +129,10 @@ function agents(text: string): number {
   return value;
 }
 
-/** Each holds connections and a share of every budget: more than a few on one machine only cost. */
+/** Each control plane holds connections and a share of every budget, so a few per machine are enough. */
 function replicas(text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > 4) throw new InvalidArgumentError("It is 1 to 4.");
+  if (!Number.isInteger(value) || value < 1 || value > 4) throw new InvalidArgumentError("Must be from 1 to 4.");
   return value;
 }
 
@@ -136,7 +141,7 @@ function external(text: string, before: readonly ExternalServer[]): ExternalServ
   const name = text.slice(0, cut);
   const url = text.slice(cut + 1);
   if (cut < 1 || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new InvalidArgumentError("Give it as NAME=URL, for example my/model=http://127.0.0.1:8000.");
+    throw new InvalidArgumentError("Must be NAME=URL, for example my/model=http://127.0.0.1:8000.");
   }
   if (before.some((server) => server.name === name)) throw new InvalidArgumentError(`The name ${name} is given twice.`);
   return [...before, { name, url: url.replace(/\/$/, "") }];

@@ -5,7 +5,7 @@ import { UpError } from "./up-error.ts";
 
 export type InnerPort = "rpc" | `rpc-${number}` | "postgres";
 
-export async function demandFree(port: number): Promise<void> {
+export async function requireFreePort(port: number): Promise<void> {
   const failure = await tryListen(port);
   if (!failure) return;
   if (failure === "EACCES") {
@@ -14,10 +14,7 @@ export async function demandFree(port: number): Promise<void> {
   throw new UpError(`Port ${port} is already in use by another program; stop it or choose another with --port.`);
 }
 
-/**
- * An inner port, the one of the last start where it is still free: agents find the control plane again on `rpc` (the k-th
- * on `rpc-k`), and it finds PostgreSQL on `postgres`. Kept in `<data>/ports.json`.
- */
+/** Internal port, stored in `<data>/ports.json`. Reuses the port of the last start if it is free, because agents reconnect to it. */
 export async function innerPort(dataDir: string, name: InnerPort): Promise<number> {
   const path = join(dataDir, "ports.json");
   const known = readKnown(path);

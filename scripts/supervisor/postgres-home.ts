@@ -1,5 +1,5 @@
-// Where PostgreSQL's programs and files lie: in node_modules and the data folder, or, where the user it runs as cannot
-// reach those (root's home has mode 0700), under /var/lib/stoker with a pointer file in the data folder.
+// Location of PostgreSQL's programs and files: node_modules and the data folder, or, if its user cannot access those (root's
+// home has mode 0700), /var/lib/stoker with a pointer file in the data folder.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -44,7 +44,7 @@ function reachablePrograms(runAs: RunAs): string {
     makeOutside();
     const draft = `${copy}.${process.pid}`;
     cpSync(native, draft, { recursive: true, verbatimSymlinks: true });
-    // Installed under a strict umask the files would be closed to everybody else.
+    // A strict umask would make the files unreadable for other users.
     execFileSync("chmod", ["-R", "a+rX", draft]);
     renameSync(draft, copy);
   }
@@ -56,25 +56,25 @@ export function reachableFolder(dataDir: string, runAs: RunAs, note: (text: stri
   if (existsSync(pointer)) return pointedFolder(pointer, dataDir);
   const inside = join(dataDir, "postgres");
   mkdirSync(inside, { recursive: true, mode: 0o700 });
-  give(inside, runAs);
+  changeOwner(inside, runAs);
   if (userMay(runAs, "w", inside)) return inside;
   removeEmpty(inside);
   const folder = join(outside, createHash("sha256").update(dataDir).digest("hex").slice(0, 16));
   if (existsSync(folder)) {
-    // The data folder it belonged to was deleted: kept, since only the operator knows whether that was meant.
+    // Its data folder was deleted, perhaps by mistake, so keep the database.
     const aside = `${folder}.${Date.now()}`;
     renameSync(folder, aside);
     note(`the database of an earlier data folder at this place was set aside as ${aside}`);
   }
   makeOutside();
   mkdirSync(folder, { recursive: true, mode: 0o700 });
-  give(folder, runAs);
+  changeOwner(folder, runAs);
   writeFileSync(join(folder, "belongs-to"), `${dataDir}\n`);
   writeFileSync(pointer, `${folder}\n`);
   return folder;
 }
 
-/** Only ever an empty folder: what is in it would be somebody's database. */
+/** Removes only an empty folder, to protect an existing database. */
 function removeEmpty(folder: string): void {
   try {
     rmdirSync(folder);
@@ -86,7 +86,7 @@ function removeEmpty(folder: string): void {
   }
 }
 
-/** An existing database goes on as the user that made it: PostgreSQL serves no other's files. */
+/** Owner of an existing cluster. PostgreSQL requires that its user owns the files. */
 function ownerOf(cluster: string): RunAs | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const found = statSync(cluster, { throwIfNoEntry: false });
@@ -114,7 +114,7 @@ function makeOutside(): void {
   chmodSync(outside, 0o755);
 }
 
-function give(folder: string, runAs: RunAs): void {
+function changeOwner(folder: string, runAs: RunAs): void {
   if ("uid" in runAs) chownSync(folder, runAs.uid, runAs.gid);
 }
 

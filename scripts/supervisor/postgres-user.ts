@@ -1,8 +1,8 @@
-// PostgreSQL refuses to run as root: there it runs as the machine's `postgres` user, or as `nobody`.
+// PostgreSQL does not run as root. In that case it runs as `postgres` or `nobody`.
 import { execFileSync, spawnSync } from "node:child_process";
 import { UpError } from "./up-error.ts";
 
-/** What spawn takes to run a program as that user; empty when it is the user of this process. */
+/** Options of spawn. Empty for the user of this process. */
 export type RunAs = { readonly uid: number; readonly gid: number } | Record<string, never>;
 
 export function postgresUser(): RunAs {
@@ -17,7 +17,7 @@ export function postgresUser(): RunAs {
   );
 }
 
-/** Whether that user may do it, asked of the system itself: `x` run or pass through, `w` write. */
+/** Checks access of a user: `x` execute or traverse, `w` write. */
 export function userMay(as: RunAs, what: "x" | "w", path: string): boolean {
   const test = spawnSync("/bin/sh", ["-c", `test -${what} "$1"`, "sh", path], { ...as, cwd: "/", timeout: 5000 });
   return test.status === 0;

@@ -3,7 +3,7 @@ import { type Child, keepAlive } from "./child.ts";
 import { ensureCluster } from "./initdb.ts";
 import { innerPort } from "./ports.ts";
 import { postgresHome } from "./postgres-home.ts";
-import { endLeftOver, isReady, stopSteps } from "./postmaster.ts";
+import { isReady, stopOrphan, stopSteps } from "./postmaster.ts";
 import { untilReady } from "./ready.ts";
 import type { Step } from "./screen.ts";
 
@@ -14,7 +14,7 @@ export interface Postgres {
   readonly databaseUrl: string;
 }
 
-/** Starts the PostgreSQL of this data folder on 127.0.0.1 and returns when it takes connections. */
+/** Starts the PostgreSQL of this data folder on 127.0.0.1 and returns when it accepts connections. */
 export async function startPostgres(
   dataDir: string,
   step: Step,
@@ -25,7 +25,7 @@ export async function startPostgres(
   const home = postgresHome(dataDir, step.note);
   step.note(`database files in ${home.folder}`);
   const { cluster, password } = await ensureCluster(home, join(dataDir, "secrets"));
-  const left = await endLeftOver(cluster);
+  const left = await stopOrphan(cluster);
   if (left !== undefined) step.note(`stopped the PostgreSQL of an earlier start (pid ${left})`);
   const port = await innerPort(dataDir, "postgres");
   const child = keepAlive(
@@ -38,7 +38,7 @@ export async function startPostgres(
       cwd: home.folder,
       runAs: home.runAs,
       stopSteps,
-      beforeRestart: async () => void (await endLeftOver(cluster)),
+      beforeRestart: async () => void (await stopOrphan(cluster)),
     },
     dataDir,
     warn,
@@ -55,7 +55,7 @@ const settings = (port: number): string[] =>
     `port=${port}`,
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    // Four control planes with sixteen connections each, their job queues, and an operator with psql.
+    // Enough for four control planes with 16 connections each, their job queues and psql.
     "max_connections=120",
     "logging_collector=off",
     "log_line_prefix=%m [%p] ",

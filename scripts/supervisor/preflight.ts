@@ -4,54 +4,54 @@ import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
 import { diskOf } from "./disk.ts";
 import { UpError } from "./up-error.ts";
 
-/** Logs, usage and records of a running installation, for a while. */
+/** Reserve for logs and usage of a running installation. */
 const reserveBytes = 100e6;
-/** An empty cluster and the write-ahead log of its first hours. */
+/** Empty cluster with the write-ahead log of its first hours. */
 const databaseBytes = 300e6;
-/** Weights come in a package that lies beside them until they are taken out of it. */
-const fetchedTwice = 2;
+/** Weights need twice their size while they are extracted from their package. */
+const packageFactor = 2;
 
 export interface Installed {
   readonly dataDir: string;
-  /** Where models that are folders lie. */
+  /** Folder of demo models. */
   readonly demoModelsDir: string;
-  /** Undefined: none is deployed at the start. */
+  /** Model to deploy at the start, if any. */
   readonly model: Pick<DemoModel, "weights"> | undefined;
-  /** False with a database of the operator's. */
+  /** False with an external database. */
   readonly keepsDatabase: boolean;
 }
 
-/** Checks what can be known before anything starts and makes the data folder. Throws UpError with one clear sentence. */
+/** Checks the requirements and creates the data folder. Throws UpError. */
 export function preflight(installed: Installed): void {
   const { dataDir } = installed;
   const major = Number(process.versions.node.split(".")[0]);
   if (major < 24) throw new UpError(`Stoker needs Node 24 and this is ${process.version}; start it with ./scripts/up.`);
   if (process.platform === "win32") throw new UpError("Stoker runs on Linux and macOS; on Windows use WSL.");
-  demandSpace(dataDir, spaceNeeded(installed));
+  requireSpace(dataDir, spaceNeeded(installed));
   makeFolders(dataDir);
 }
 
-/** Bytes that this start may write: what a first one still lacks, and a reserve. */
+/** Bytes that this start may write, including a reserve. */
 export function spaceNeeded({ dataDir, demoModelsDir, model, keepsDatabase }: Installed): number {
   const hasDatabase = ["postgres/cluster", "postgres.location"].some((path) => existsSync(join(dataDir, path)));
   return (
     reserveBytes +
     (keepsDatabase && !hasDatabase ? databaseBytes : 0) +
-    (model ? lacking(model, dataDir, demoModelsDir) : 0)
+    (model ? missingBytes(model, dataDir, demoModelsDir) : 0)
   );
 }
 
-function lacking({ weights }: Pick<DemoModel, "weights">, dataDir: string, demoModelsDir: string): number {
-  const isThere =
+function missingBytes({ weights }: Pick<DemoModel, "weights">, dataDir: string, demoModelsDir: string): number {
+  const isPresent =
     weights.kind === "package"
       ? existsSync(join(dataDir, "models/blobs", weights.sha256))
       : existsSync(join(demoModelsDir, weights.name));
-  if (isThere) return 0;
-  // What a hub sends is weighed by the agent before the first byte.
-  return fetchedTwice * (weights.kind === "package" ? weights.sizeBytes : (weights.assembly?.sizeBytes ?? 0));
+  if (isPresent) return 0;
+  // The agent checks the size of hub downloads.
+  return packageFactor * (weights.kind === "package" ? weights.sizeBytes : (weights.assembly?.sizeBytes ?? 0));
 }
 
-function demandSpace(dataDir: string, needed: number): void {
+function requireSpace(dataDir: string, needed: number): void {
   const { place, freeBytes } = diskOf(dataDir);
   if (freeBytes >= needed) return;
   const [has, needs] = [Math.floor(freeBytes / 1e6), Math.ceil(needed / 1e6)];
@@ -63,7 +63,7 @@ function demandSpace(dataDir: string, needed: number): void {
 function makeFolders(dataDir: string): void {
   try {
     if (!existsSync(dataDir)) {
-      // Under root PostgreSQL runs as another user, which must be able to pass through to its own folder.
+      // If this is root, PostgreSQL runs as another user that must traverse this folder.
       const mode = process.getuid?.() === 0 ? 0o711 : 0o700;
       mkdirSync(dataDir, { recursive: true });
       chmodSync(dataDir, mode);

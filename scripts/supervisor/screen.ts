@@ -1,12 +1,12 @@
-// What the operator sees: progress bars on a terminal, plain lines without colour anywhere else.
+// Progress output: bars on a terminal, otherwise plain lines.
 import { MultiBar, type SingleBar } from "cli-progress";
 
 export interface Step {
-  /** What is going on within the step, e.g. a phase of a deployment; repeated texts print once. */
+  /** Prints a detail of the step, such as a deployment phase. Repeated texts print once. */
   note(text: string): void;
   bytes(done: number, total: number): void;
   done(text?: string): void;
-  /** Takes an unfinished step off the screen; the error itself is said elsewhere. */
+  /** Removes an unfinished step from the screen. */
   drop(): void;
 }
 
@@ -20,8 +20,8 @@ export interface Screen {
 const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1000).toFixed(1)} s`;
 const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
 
-export function openScreen(out: NodeJS.WriteStream, stepsInAll: number): Screen {
-  return out.isTTY ? barScreen(out, stepsInAll) : lineScreen(out);
+export function openScreen(out: NodeJS.WriteStream, stepCount: number): Screen {
+  return out.isTTY ? barScreen(out, stepCount) : lineScreen(out);
 }
 
 function lineScreen(out: NodeJS.WriteStream): Screen {
@@ -52,7 +52,7 @@ function lineScreen(out: NodeJS.WriteStream): Screen {
   };
 }
 
-function barScreen(out: NodeJS.WriteStream, stepsInAll: number): Screen {
+function barScreen(out: NodeJS.WriteStream, stepCount: number): Screen {
   const bars = new MultiBar(
     {
       stream: out,
@@ -64,7 +64,7 @@ function barScreen(out: NodeJS.WriteStream, stepsInAll: number): Screen {
     },
     { format: "", barCompleteChar: "█", barIncompleteChar: "░" },
   );
-  let steps: SingleBar | undefined = bars.create(stepsInAll, 0, { label: "starting" });
+  let steps: SingleBar | undefined = bars.create(stepCount, 0, { label: "starting" });
   let finished = 0;
   const say = (line: string): void => {
     if (steps) bars.log(`${line}\n`);

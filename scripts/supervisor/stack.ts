@@ -1,15 +1,18 @@
-// The processes of one machine, started in order and stopped in the reverse one: agents drain first, PostgreSQL goes last.
+// Processes of one machine. Stopped in reverse order: agents drain first, PostgreSQL stops last.
 import { mkdirSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join, resolve } from "node:path";
+import type { Api } from "./api.ts";
 import type { Child } from "./child.ts";
 import { keepAlive } from "./child.ts";
 import { type AgentPlaces, agentEnvironment, controlPlaneEnvironment, controlPlaneName } from "./environment.ts";
 import { endModelServers, killModelServers } from "./model-servers.ts";
 import type { UpOptions } from "./options.ts";
+import { ownApi } from "./own-api.ts";
 import { innerPort } from "./ports.ts";
 import { startPostgres } from "./postgres.ts";
 import { answersOk, untilReady } from "./ready.ts";
+import { createRejoin } from "./rejoin.ts";
 import type { Screen } from "./screen.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -17,12 +20,12 @@ const controlPlaneLimitMs = 60_000;
 
 export interface Stack {
   startDatabase(signal: AbortSignal): Promise<string>;
-  /** One after the other: the first brings the database to this version and makes what an empty installation lacks. */
+  /** Starts control planes one by one, because the first migrates and initialises the database. */
   startControlPlanes(databaseUrl: string, signal: AbortSignal): Promise<void>;
-  startAgents(driver: AgentPlaces["driver"], agents: number): readonly Child[];
-  /** Bounded by the sum of the children's stop steps (under 40 s); leaves none behind. */
+  startAgents(driver: AgentPlaces["driver"], agents: number, api: Api): readonly Child[];
+  /** Stops all processes within the sum of their stop steps (under 40 s). */
   stop(): Promise<void>;
-  /** At once, without draining. */
+  /** Kills all processes without draining. */
   kill(): void;
 }
 
@@ -34,14 +37,17 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
   const controlPlanes: Child[] = [];
   const agents: Child[] = [];
   const controls: string[] = [];
-  // Beside the thread that serves, one for each core that is left: with V8's own four, two cores are taken from whoever serves
-  // by helpers that wait for each other at every collection.
+  // One V8 helper thread per remaining core. V8's default of four slows the serving threads on small machines.
   const helpers = Math.min(4, Math.max(1, availableParallelism() - 1));
   const program = (path: string): string[] => [
     "--disable-warning=ExperimentalWarning",
     `--v8-pool-size=${helpers}`,
+    // Half of V8's default: the young generation then takes 64 MiB at most. docs/BENCH.md has the cost.
+    "--max-semi-space-size=32",
     join(root, path),
   ];
+
+  const own = ownApi(env["STOKER_TLS_CERT"]);
 
   return {
     async startDatabase(signal) {
@@ -84,21 +90,24 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
         controlPlanes.push(child);
         controls.push(`${nearAddress(host)}:${rpcPort}`);
         const wait = { child, title, dataDir, limitMs: controlPlaneLimitMs, signal };
-        await untilReady(wait, () => answersOk(`http://${nearAddress(host)}:${port}/readyz`, signal));
+        await untilReady(wait, () => answersOk(own, `${own.scheme}://${nearAddress(host)}:${port}/readyz`, signal));
       }
       step.done(options.replicas === 1 ? undefined : `${options.replicas} ready`);
     },
-    startAgents(driver, count) {
+    startAgents(driver, count, api) {
       const machine = { cores: availableParallelism(), memoryBytes: totalmem() };
       for (let number = 1; number <= count; number += 1) {
-        mkdirSync(join(dataDir, "agents", String(number)), { recursive: true, mode: 0o700 });
+        const folder = join(dataDir, "agents", String(number));
+        mkdirSync(folder, { recursive: true, mode: 0o700 });
+        const title = count === 1 ? "The agent" : `Agent ${number}`;
         agents.push(
           keepAlive(
             {
               name: `agent-${number}`,
-              title: count === 1 ? "The agent" : `Agent ${number}`,
+              title,
               command: process.execPath,
               args: program("agent/main.ts"),
+              repair: createRejoin({ api, folder, title, say: screen.warn }),
               env: agentEnvironment(env, { machine, dataDir, controls, driver, number, agents: count }),
               stopSteps: [
                 { signal: "SIGTERM", waitMs: 18_000 },
@@ -125,5 +134,5 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
   };
 }
 
-/** How this machine reaches what listens on `host`. */
+/** Address by which this machine reaches a listener on `host`. */
 export const nearAddress = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);

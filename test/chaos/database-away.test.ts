@@ -88,12 +88,12 @@ it("management answers 503 at once, inference goes on within its slices, nothing
   const killedMs = performance.now();
   await wait(300);
   for (const at of stack.controlPlanes) {
-    const wish = { name: "fake/other", url: world.engine.origin, max_batch_size: 1 };
+    const request = { name: "fake/other", url: world.engine.origin, max_batch_size: 1 };
     const tookMs: number[] = [];
     // What else the machine does can only lengthen it: the quickest of three is the nearest to what it takes by itself.
     for (let n = 0; n < 3; n++) {
       const askedMs = performance.now();
-      const { status, body } = await stack.call("POST", "/v1/admin/external", wish, {}, at);
+      const { status, body } = await stack.call("POST", "/v1/admin/external", request, {}, at);
       expect(status, JSON.stringify(body)).toBe(503);
       tookMs.push(performance.now() - askedMs);
     }

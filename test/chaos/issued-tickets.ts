@@ -1,7 +1,8 @@
 // Requests that were admitted and signed before the control plane died: what a gateway had under way, brought to the agents
 // by the test in its place.
+
+import { ticketKeySeal, ticketSeals } from "../../control-plane/accounts/seals.ts";
 import { readSecretFiles } from "../../control-plane/accounts/secret-files.ts";
-import { ticketKeySeal } from "../../control-plane/wiring/seals.ts";
 import { type HostId, randomId } from "../../proto/ids.ts";
 import { signTicket } from "../../proto/ticket.ts";
 import { query } from "../e2e/spine/database.ts";
@@ -42,7 +43,9 @@ export async function issueTickets(stack: Stack, folder: string, count: number):
     "select account_id, key_id, replica_id, model, lease_ids, price_version from usage order by settled_at desc limit 1",
   );
   if (!paid || places.length === 0) throw new Error("nothing was served yet: there is no lease to sign tickets on");
-  const seal = ticketKeySeal(readSecretFiles(folder, true));
+  const secrets = readSecretFiles(folder, true);
+  const seal = ticketKeySeal(secrets);
+  const usageSeal = ticketSeals(secrets).newest();
   return Array.from({ length: count }, (_, i) => {
     const place = places[i % places.length] as Place;
     const requestId = randomId(24);
@@ -51,6 +54,7 @@ export async function issueTickets(stack: Stack, folder: string, count: number):
       {
         requestId,
         attempt: 1,
+        hostId: place.host_id,
         instanceId: place.instance_id,
         deployId: place.deploy_id,
         admittedAtMs: nowMs,
@@ -71,6 +75,7 @@ export async function issueTickets(stack: Stack, folder: string, count: number):
         priceVersion: Number(paid.price_version),
       },
       seal.open(place.ticket_key, place.host_id as HostId),
+      usageSeal,
     );
     return {
       requestId,

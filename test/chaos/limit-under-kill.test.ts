@@ -55,7 +55,7 @@ function watchBudgets() {
   const client = new pg.Client({ connectionString: world.stack.databaseUrl });
   // Where the test fails first, its database goes before this client does.
   client.on("error", () => {});
-  const seen = { samples: 0, worst: Number.NEGATIVE_INFINITY, mostLeased: 0 };
+  const seen = { samples: 0, worst: Number.NEGATIVE_INFINITY, maxLeased: 0 };
   let isOver = false;
   const run = (async () => {
     await client.connect();
@@ -65,7 +65,7 @@ function watchBudgets() {
       );
       seen.samples += 1;
       seen.worst = Math.max(seen.worst, rows[0]?.over ?? Number.NEGATIVE_INFINITY);
-      seen.mostLeased = Math.max(seen.mostLeased, rows[0]?.leased ?? 0);
+      seen.maxLeased = Math.max(seen.maxLeased, rows[0]?.leased ?? 0);
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
     await client.end();
@@ -130,7 +130,7 @@ async function spend(spenders: readonly Spender[]): Promise<void> {
   }, patient);
   const seen = await stopWatching();
   expect(seen.samples).toBeGreaterThan(10);
-  expect(seen.mostLeased).toBeGreaterThan(0);
+  expect(seen.maxLeased).toBeGreaterThan(0);
   expect(seen.worst).toBeLessThanOrEqual(0);
   for (const spender of spenders) {
     expect((await budget(spender)).spent).toBeLessThanOrEqual(limit);

@@ -49,7 +49,12 @@ interface Outcome {
   readonly why: string;
 }
 
-const tokensIn = (text: string) => text.split(" tok").length - 1;
+/** Output tokens that came, in whole frames: a frame that was cut in its middle is not billed. */
+function tokensIn(text: string): number {
+  const whole = text.slice(0, text.lastIndexOf("\n\n") + 1 || text.length);
+  const texts = whole.matchAll(/"text":"((?: tok)*)/g);
+  return texts.reduce((sum, [, tokens = ""]) => sum + tokens.length / " tok".length, 0);
+}
 
 async function ask(at: ControlPlane, maxTokens: number, stream: boolean): Promise<Outcome> {
   let id = "";

@@ -82,8 +82,8 @@ async function createBatch(): Promise<string> {
   const file = await fetch(`${one.url}/v1/files`, { method: "POST", headers, body: form });
   expect(file.status).toBe(200);
   const { id } = (await file.json()) as { id: string };
-  const wish = { input_file_id: id, endpoint: "/v1/completions", completion_window: "24h" };
-  const made = await world.stack.call("POST", "/v1/batches", wish);
+  const request = { input_file_id: id, endpoint: "/v1/completions", completion_window: "24h" };
+  const made = await world.stack.call("POST", "/v1/batches", request);
   expect(made.status, JSON.stringify(made.body)).toBe(200);
   return made.body.id;
 }

@@ -98,8 +98,8 @@ it("a token ends with the key that signed it", async () => {
   const own = { authorization: `Bearer ${api_key}` };
   const key = await world.stack.call("POST", "/v1/api-tokens", { name: "signs" }, own);
   expect(key.status, JSON.stringify(key.body)).toBe(200);
-  const wish = { api_key_name: "signs", expires_delta: 600 };
-  const minted = await world.stack.call("POST", "/v1/scoped-jwt", wish, own);
+  const request = { api_key_name: "signs", expires_delta: 600 };
+  const minted = await world.stack.call("POST", "/v1/scoped-jwt", request, own);
   expect(minted.status, JSON.stringify(minted.body)).toBe(200);
   const end = () => world.stack.call("DELETE", `/v1/api-tokens/${key.body.token_id}`, undefined, own);
   await expectEndOf(minted.body.token, end);

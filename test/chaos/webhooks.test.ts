@@ -46,11 +46,11 @@ async function kill(): Promise<void> {
 /** Requests of one test; what was asked for before is not its own. */
 function asking() {
   const ids: string[] = [];
-  const wish = { input: "hello", max_new_tokens: 4, webhook: `${receiver.origin}/hook` };
+  const request = { input: "hello", max_new_tokens: 4, webhook: `${receiver.origin}/hook` };
   const ask = async () => {
     // Who is told to come again was not promised anything: a machine that is busy may say so.
     const { status, body } = await vi.waitFor(async () => {
-      const answer = await world.stack.call("POST", `/v1/inference/${world.model}`, wish);
+      const answer = await world.stack.call("POST", `/v1/inference/${world.model}`, request);
       if (answer.status === 503) throw new Error(JSON.stringify(answer.body));
       return answer;
     }, patient);

@@ -22,15 +22,15 @@ const open = async () => {
   return openState(file, log);
 };
 const usage = (requestId: string, change: Partial<UsageRecord> = {}): UsageRecord => ({
-  ...anyRecord({ requestId, leaseIds: ["lease1"], outputTokens: 5 }),
+  ...anyRecord({ requestId, outputTokens: 5 }),
   ...change,
 });
-const record = (requestId: string, change: Partial<UsageRecord> = {}): RecordRow => {
+const record = (requestId: string, change: Partial<UsageRecord> = {}, leaseIds = ["lease1"]): RecordRow => {
   const content = usage(requestId, change);
-  return { ...content, json: JSON.stringify(content) };
+  return { ...content, leaseIds, json: JSON.stringify(content) };
 };
 const start = (requestId: string, leaseIds = ["lease1"]) =>
-  state.spool.start(record(requestId, { leaseIds, endReason: "lost", outputTokens: 0 }));
+  state.spool.start(record(requestId, { endReason: "lost", outputTokens: 0 }, leaseIds));
 const reopen = async () => {
   await state.close();
   state = await open();
@@ -124,7 +124,7 @@ describe("usage spool", () => {
 
   it("names the leases of requests in flight and of records nobody has acknowledged", async () => {
     start("running", ["lease1", "lease2"]);
-    await state.spool.end(record("ended", { leaseIds: ["lease3"] }));
+    await state.spool.end(record("ended", {}, ["lease3"]));
     expect([...(await state.spool.openLeaseIds())].sort()).toEqual(["lease1", "lease2", "lease3"]);
     const [row] = await pendingRecords(state.spool, 1);
     await state.spool.acknowledge([String(row?.spoolId)]);
@@ -224,7 +224,7 @@ describe("session store", () => {
     rmSync(`${file}.key`);
     state = await open();
     expect(state.session.desired()).toBeUndefined();
-    expect(errors.join()).toContain("waiting for the control plane's");
+    expect(errors.join()).toContain("could not read the stored desired state");
     expect(state.session.highestEpoch()).toBe(7n);
     await state.session.save(whole);
     await reopen();
@@ -248,7 +248,7 @@ describe("GPU minutes", () => {
 
   it("that have begun are kept over a restart; those that ended are usage records", async () => {
     expect(state.meter.kept()).toEqual([]);
-    await state.meter.save([tally], [usage("gpu:one:0", { readyMs: 60_000, leaseIds: [] })]);
+    await state.meter.save([tally], [usage("gpu:one:0", { readyMs: 60_000 })]);
     await reopen();
     expect(state.meter.kept()).toEqual([tally]);
     expect(await pendingRecords(state.spool, 10)).toMatchObject([{ requestId: "gpu:one:0", readyMs: 60_000 }]);

@@ -22,10 +22,10 @@ withoutRedis("the queue of batches kept in Redis");
 const due = (id: string, rank = 1, run = 0): DueBatch => ({ id: id as BatchId, run, rank });
 
 /** One control plane's queue, that has been reached. Each batch runs until the test lets it end. */
-async function start(address: JobsAddress, mostBatches: number, answerMs?: number) {
+async function start(address: JobsAddress, maxBatches: number, answerMs?: number) {
   const registry = new Registry();
   const bounds = { lookEveryMs: 300, ...(answerMs === undefined ? {} : { answerMs }) };
-  const queue = createBatchQueue({ ...bounds, address, mostBatches, log, registry });
+  const queue = createBatchQueue({ ...bounds, address, maxBatches, log, registry });
   const begun: string[] = [];
   const running = new Map<string, () => void>();
   let reached = 0;
@@ -162,7 +162,7 @@ describe.each(jobStores)("the queue of batches in $name", (store) => {
       const other = new pg.Client(databaseUrl);
       await other.connect();
       await other.query("select pg_advisory_lock($1, hashtext('stoker_jobs'))", [MIGRATION_ADVISORY_LOCK_KEY]);
-      const queue = createBatchQueue({ address, mostBatches: 1, log, registry: new Registry() });
+      const queue = createBatchQueue({ address, maxBatches: 1, log, registry: new Registry() });
       queue.start(
         async () => {},
         () => {},

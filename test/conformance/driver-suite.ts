@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { ContainerDriver, ContainerPlan, LogRange, Observed } from "../../agent/reconcile/driver.ts";
+import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
 
@@ -79,14 +80,16 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
       await driver.start(plan, signal());
       return plan;
     };
-    const health = async (origin: string) =>
-      (await (await fetch(`${origin}/health`, { signal: signal() })).json()) as { instance_id: string };
+    const ask = (engine: EngineAddress, path: string) =>
+      fetch(engine.origin + path, { headers: authorizationFor(engine), signal: signal() });
+    const health = async (engine: EngineAddress) =>
+      (await (await ask(engine, "/health")).json()) as { instance_id: string };
 
     it("starts an instance that answers under its own id at the origin it reports", async () => {
       const plan = await run();
       const seen = await untilState(plan.instanceId, "running");
       expect(seen).toMatchObject({ deployId: plan.deployId, generation: 1 });
-      await vi.waitFor(async () => expect((await health(seen.origin)).instance_id).toBe(plan.instanceId), patient);
+      await vi.waitFor(async () => expect((await health(seen)).instance_id).toBe(plan.instanceId), patient);
       expect(Math.abs(Date.now() - seen.startedAtMs)).toBeLessThan(60_000);
     });
 
@@ -147,10 +150,10 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
     it("lets no child of an instance outlive it, however it ended", async () => {
       for (const end of ["stop", "kill"] as const) {
         const plan = await run({ hasChild: true });
-        const { origin } = await untilState(plan.instanceId, "running");
+        const engine = await untilState(plan.instanceId, "running");
         const count = () => pidsWith(plan.instanceId).length;
         await vi.waitFor(
-          async () => expect((await (await fetch(`${origin}/child`)).json()).pid).toBeGreaterThan(0),
+          async () => expect((await (await ask(engine, "/child")).json()).pid).toBeGreaterThan(0),
           patient,
         );
         expect(count()).toBeGreaterThanOrEqual(2);

@@ -1,5 +1,6 @@
 import { describe, it } from "vitest";
 import * as deployments from "../../control-plane/deployments/errors.ts";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { adapter } from "../fakes/adapter-ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
@@ -10,7 +11,7 @@ const described = {
   source: { type: "huggingface", repo: "ada/ink-lora" },
   description: "like ink",
 };
-const away = new deployments.DeploymentStoreAway(new Error("away"));
+const away = new DatabaseUnavailable("unreachable");
 
 /** Both ways of making one refuse alike. */
 const creating = [
@@ -33,8 +34,8 @@ const creations: readonly Row[] = creating.flatMap(({ call, body, name }): Row[]
     },
     { call, status: 400, body: "{", holds: { code: "json_invalid" } },
     { call, status: 401, body, key: null },
-    { call, status: 404, body, given: given(new deployments.AccountEnded()) },
-    { call, status: 409, body, given: given(new deployments.DeploymentNameTaken("ada/ink")) },
+    { call, status: 404, body, given: given(deployments.accountEnded()) },
+    { call, status: 409, body, given: given(deployments.deploymentNameTaken("ada/ink")) },
     {
       call,
       status: 422,
@@ -45,10 +46,10 @@ const creations: readonly Row[] = creating.flatMap(({ call, body, name }): Row[]
       call,
       status: 422,
       body,
-      given: given(new deployments.AdapterRefused(name, "no")),
+      given: given(deployments.adapterRefused(name, "no")),
       holds: { detail: [{ loc: ["body", name], msg: `${name}: no` }] },
     },
-    { call, status: 423, body, given: given(new deployments.AccountSuspended("admin")) },
+    { call, status: 423, body, given: given(deployments.accountSuspended("admin")) },
     { call, status: 503, body, given: given(away) },
   ];
 });
@@ -60,7 +61,7 @@ const one = [
   ["DELETE /v1/lora/ada%2Fink", "remove", undefined, { status: "deleted", type: "lora" }],
   ["DELETE /lora-model/ada%2Fink", "remove", undefined, { status: "deleted", type: "lora" }],
 ] as const;
-const singles: readonly Row[] = one.flatMap(([call, verb, body, holds]): Row[] => {
+const singles: readonly Row[] = one.flatMap(([call, _verb, body, holds]): Row[] => {
   const more = body === undefined ? {} : { body };
   return [
     { call, status: 200, ...more, holds },
@@ -68,19 +69,16 @@ const singles: readonly Row[] = one.flatMap(([call, verb, body, holds]): Row[] =
     { call: call.replace("%2F", "/") as Row["call"], status: 200, ...more, holds },
     { call, status: 401, ...more, key: null },
     { call: call.replace("%2Fink", "%2Fother") as Row["call"], status: 404, ...more },
-    { call, status: 503, ...more, given: refuse("adapters", verb)(away) },
   ];
 });
 
 const lists: readonly Row[] = [
   { call: "GET /v1/user/loras", status: 200, holds: [{ lora_name: "ada/ink" }] },
   { call: "GET /v1/user/loras", status: 401, key: null },
-  { call: "GET /v1/user/loras", status: 503, given: refuse("adapters", "list")(away) },
   { call: "GET /v1/model/org%2Fmodel/loras", status: 200, holds: [{ base_model: "org/model" }] },
   { call: "GET /v1/model/org/model/loras", status: 200, holds: [{ base_model: "org/model" }] },
   { call: "GET /v1/model/org%2Fother/loras", status: 200, holds: [] },
   { call: "GET /v1/model/org%2Fmodel/loras", status: 401, key: null },
-  { call: "GET /v1/model/org%2Fmodel/loras", status: 503, given: refuse("adapters", "list")(away) },
   { call: "GET /models/lora/list", status: 200, key: null, holds: [{ model_name: "org/model" }] },
 ];
 

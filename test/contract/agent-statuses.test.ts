@@ -1,14 +1,13 @@
 import { describe, expect, it } from "vitest";
 import * as agents from "../../control-plane/agent-instances/errors.ts";
-import { AccountSuspended, DeploymentStoreAway } from "../../control-plane/deployments/errors.ts";
+import { accountSuspended } from "../../control-plane/deployments/errors.ts";
 import { agentId, backupId } from "../fakes/agent-instance-ports.ts";
 import { adminKey } from "../fakes/ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
 
-const wish = { name: "my-agent", agent_type_id: "workspace", plan_id: "standard" };
+const request = { name: "my-agent", agent_type_id: "workspace", plan_id: "standard" };
 const create = refuse("agentInstances", "create");
 const path = `/v1/agent/${agentId}`;
-const away = new DeploymentStoreAway(new Error("x"));
 const wrongState = new agents.AgentWrongState("It is stopped.");
 
 const posts = ["stop", "start", "update"] as const;
@@ -28,30 +27,30 @@ const rows: readonly Row[] = [
     },
   },
   { call: "GET /v1/agent/catalog", status: 401, key: null },
-  { call: "POST /v1/agent", status: 200, body: wish, holds: { instance_id: agentId } },
+  { call: "POST /v1/agent", status: 200, body: request, holds: { instance_id: agentId } },
   { call: "POST /v1/agents", status: 200, body: { name: "x", agent_type_id: "workspace" } },
-  { call: "POST /v1/agent", status: 400, body: wish, given: create(new agents.AgentTypeUnknown("x")) },
+  { call: "POST /v1/agent", status: 400, body: request, given: create(agents.agentTypeUnknown("x")) },
   { call: "POST /v1/agent", status: 400, body: "{" },
-  { call: "POST /v1/agent", status: 401, body: wish, key: null },
+  { call: "POST /v1/agent", status: 401, body: request, key: null },
   {
     call: "POST /v1/agent",
     status: 402,
-    body: wish,
-    given: create(new agents.NoAgentFunds(5_000_000n)),
+    body: request,
+    given: create(agents.noAgentFunds(5_000_000n)),
     headers: { "x-should-retry": "false" },
     holds: { error: /USD 0\.005/ },
   },
-  { call: "POST /v1/agent", status: 409, body: wish, given: create(new agents.AgentNameTaken("x")) },
-  { call: "POST /v1/agent", status: 422, body: { ...wish, name: "" } },
-  { call: "POST /v1/agent", status: 422, body: { ...wish, name: "x".repeat(65) } },
+  { call: "POST /v1/agent", status: 409, body: request, given: create(agents.agentNameTaken("x")) },
+  { call: "POST /v1/agent", status: 422, body: { ...request, name: "" } },
+  { call: "POST /v1/agent", status: 422, body: { ...request, name: "x".repeat(65) } },
   { call: "POST /v1/agent", status: 422, body: { name: "x" }, holds: { detail: [{ type: "missing" }] } },
-  { call: "POST /v1/agent", status: 423, body: wish, given: create(new AccountSuspended("balance")) },
-  { call: "POST /v1/agent", status: 429, body: wish, given: create(new agents.TooManyAgents(20)) },
+  { call: "POST /v1/agent", status: 423, body: request, given: create(accountSuspended("balance")) },
+  { call: "POST /v1/agent", status: 429, body: request, given: create(agents.tooManyAgents(20)) },
   {
     call: "POST /v1/agent",
     status: 503,
-    body: wish,
-    given: create(new agents.NoAgentCapacity([{ host: "a", why: "full" }])),
+    body: request,
+    given: create(agents.noAgentCapacity([{ host: "a", why: "full" }])),
     headers: { "retry-after": "60" },
     holds: { error: /a: full/ },
   },
@@ -59,7 +58,6 @@ const rows: readonly Row[] = [
   { call: "GET /v1/agents?state=all", status: 200 },
   { call: "GET /v1/agent?state=asleep", status: 422 },
   { call: "GET /v1/agent", status: 401, key: null },
-  { call: "GET /v1/agent", status: 503, given: refuse("agentInstances", "list")(away) },
   {
     call: `GET ${path}`,
     status: 200,
@@ -81,7 +79,6 @@ const rows: readonly Row[] = [
   },
   { call: `GET ${path}`, status: 401, key: null },
   { call: `GET ${path}`, status: 404, key: adminKey, holds: { code: "agent_not_found" } },
-  { call: `GET ${path}`, status: 503, given: refuse("agentInstances", "get")(away) },
   { call: `PATCH ${path}`, status: 200, body: { name: "other" }, holds: { name: "other" } },
   { call: `PATCH ${path}`, status: 422, body: { name: "other", plan_id: "x" } },
   { call: `PATCH ${path}`, status: 401, body: { name: "other" }, key: null },
@@ -90,14 +87,12 @@ const rows: readonly Row[] = [
     call: `PATCH ${path}`,
     status: 409,
     body: { name: "other" },
-    given: refuse("agentInstances", "rename")(new agents.AgentNameTaken("other")),
+    given: refuse("agentInstances", "rename")(agents.agentNameTaken("other")),
   },
-  { call: `PATCH ${path}`, status: 503, body: { name: "x" }, given: refuse("agentInstances", "rename")(away) },
   { call: `DELETE ${path}`, status: 200 },
   { call: `DELETE ${path}`, status: 401, key: null },
   { call: `DELETE ${path}`, status: 404, key: adminKey },
-  { call: `DELETE ${path}`, status: 409, given: refuse("agentInstances", "remove")(new agents.AgentBusy()) },
-  { call: `DELETE ${path}`, status: 503, given: refuse("agentInstances", "remove")(away) },
+  { call: `DELETE ${path}`, status: 409, given: refuse("agentInstances", "remove")(agents.agentBusy()) },
   ...posts.flatMap((verb): Row[] => [
     { call: `POST ${path}/${verb}`, status: 200 },
     { call: `POST /v1/agents/${agentId}/${verb}`, status: 200 },
@@ -110,10 +105,9 @@ const rows: readonly Row[] = [
       holds: { code: "wrong_state" },
       headers: { "x-should-retry": "false" },
     },
-    { call: `POST ${path}/${verb}`, status: 503, given: refuse("agentInstances", verb)(away) },
   ]),
-  { call: `POST ${path}/start`, status: 402, given: refuse("agentInstances", "start")(new agents.NoAgentFunds(1n)) },
-  { call: `POST ${path}/start`, status: 423, given: refuse("agentInstances", "start")(new AccountSuspended("admin")) },
+  { call: `POST ${path}/start`, status: 402, given: refuse("agentInstances", "start")(agents.noAgentFunds(1n)) },
+  { call: `POST ${path}/start`, status: 423, given: refuse("agentInstances", "start")(accountSuspended("admin")) },
   { call: `POST ${path}/launch_token`, status: 200, holds: { dashboard_url: "https://agent-1.example/once" } },
   { call: `POST /v1/agents/${agentId}/launch_token`, status: 200 },
   { call: `POST ${path}/launch_token`, status: 401, key: null },
@@ -121,33 +115,30 @@ const rows: readonly Row[] = [
   {
     call: `POST ${path}/launch_token`,
     status: 409,
-    given: refuse("agentInstances", "launchToken")(new agents.NoDashboard("Workspace has no dashboard.")),
+    given: refuse("agentInstances", "launchToken")(agents.noDashboard("Workspace has no dashboard.")),
     holds: { code: "no_dashboard" },
     headers: { "x-should-retry": "false" },
   },
   {
     call: `POST ${path}/launch_token`,
     status: 423,
-    given: refuse("agentInstances", "launchToken")(new AccountSuspended("admin")),
+    given: refuse("agentInstances", "launchToken")(accountSuspended("admin")),
   },
-  { call: `POST ${path}/launch_token`, status: 503, given: refuse("agentInstances", "launchToken")(away) },
   { call: `GET ${path}/backups`, status: 200 },
   { call: `GET ${path}/backups`, status: 401, key: null },
   { call: `GET ${path}/backups`, status: 404, key: adminKey },
-  { call: `GET ${path}/backups`, status: 503, given: refuse("agentBackups", "list")(away) },
   ...verbs.flatMap((verb): Row[] => [
     { call: `POST ${path}/${verb}`, status: 200 },
     { call: `POST /v1/agents/${agentId}/${verb}`, status: 200 },
     { call: `POST ${path}/${verb}`, status: 401, key: null },
-    { call: `POST ${path}/${verb}`, status: 404, key: adminKey, holds: { error: /no such agent instance/ } },
+    { call: `POST ${path}/${verb}`, status: 404, key: adminKey, holds: { error: /Agent instance not found/ } },
     {
       call: `POST ${path}/${verb}`,
       status: 409,
-      given: refuse("agentBackups", methodOf(verb))(new agents.AgentBusy()),
+      given: refuse("agentBackups", methodOf(verb))(agents.agentBusy()),
       holds: { code: "operation_running", error: /Another operation/ },
       headers: { "x-should-retry": "false" },
     },
-    { call: `POST ${path}/${verb}`, status: 503, given: refuse("agentBackups", methodOf(verb))(away) },
   ]),
   { call: `POST ${path}/backups/bk-9/restore`, status: 404, holds: { code: "backup_not_found" } },
   { call: `DELETE ${path}/backups/${backupId}`, status: 200 },
@@ -157,16 +148,15 @@ const rows: readonly Row[] = [
     call: `DELETE ${path}/backups/${backupId}`,
     status: 404,
     key: adminKey,
-    holds: { error: /no such agent instance/ },
+    holds: { error: /Agent instance not found/ },
   },
   { call: `DELETE ${path}/backups/bk-9`, status: 404, holds: { code: "backup_not_found" } },
   {
     call: `DELETE ${path}/backups/${backupId}`,
     status: 409,
-    given: refuse("agentBackups", "remove")(new agents.AgentBusy()),
+    given: refuse("agentBackups", "remove")(agents.agentBusy()),
     holds: { code: "operation_running" },
   },
-  { call: `DELETE ${path}/backups/${backupId}`, status: 503, given: refuse("agentBackups", "remove")(away) },
 ];
 
 describe("agent instances", () => {

@@ -2,12 +2,12 @@
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from "vitest";
-import { ClientSink } from "../../control-plane/http/client-sink.ts";
-import type { RequestState } from "../../control-plane/http/request-state.ts";
-import { AnswerRoom, AnswerShare } from "../../control-plane/inference/answer-room.ts";
+import type { RequestState } from "../../control-plane/http/core/request-state.ts";
+import { ClientSink } from "../../control-plane/http/inference/client-sink.ts";
+import { AnswerShare, ResponseBuffer } from "../../control-plane/inference/response-buffer.ts";
 import { chat, type Edge, startEdge } from "../fakes/edge.ts";
 
-const answers = new AnswerRoom(1024, 1);
+const answers = new ResponseBuffer(1024, 1);
 let edge: Edge;
 beforeAll(async () => {
   edge = await startEdge({ change: (deps) => ({ ...deps, spine: { ...deps.spine, answers } }) });
@@ -16,7 +16,7 @@ afterAll(() => edge.close());
 
 it("an answer that finds no room is told 503 and counts as nothing delivered", async () => {
   const first = new AnswerShare(answers, "other", { pause() {}, resume() {}, giveUp() {} });
-  first.add(answers.mostBytes);
+  first.add(answers.maxBytes);
   edge.agent.script({ kind: "whole", body: JSON.stringify({ text: "x".repeat(1024 * 1024) }) });
   const answer = await edge.post("/v1/compat/chat/completions", chat({ service_tier: "flex" }));
   expect([answer.status, await answer.text()]).toEqual([503, expect.stringContaining("answers_full")]);
@@ -31,7 +31,7 @@ it("an answer that is given again finds room, or its repeat is told 503 and may 
   const told = await (await ask()).text();
   const asked = edge.agent.asked.length;
   const first = new AnswerShare(answers, "other", { pause() {}, resume() {}, giveUp() {} });
-  first.add(answers.mostBytes);
+  first.add(answers.maxBytes);
   const refused = await ask();
   expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining("answers_full")]);
   first.letGo();

@@ -132,7 +132,7 @@ describe.each(Object.entries(paths))("%s completions", (kind, path) => {
       max_tokens: null,
       stream_options: null,
     };
-    expect((await edge.post(path, good({ best_of: 4, ...nulls }))).status).toBe(200);
+    expect((await edge.post(path, good({ unknown_field: 4, ...nulls }))).status).toBe(200);
   });
 
   it("find a model of another case unknown, not invalid", async () => {
@@ -141,6 +141,18 @@ describe.each(Object.entries(paths))("%s completions", (kind, path) => {
       expect(status).toBe(404);
       expect(error.message.length).toBeLessThan(400);
     }
+  });
+});
+
+describe("best_of", () => {
+  it("is 422 above n, because no engine here ranks candidates", async () => {
+    const { status, detail, error } = await refused(paths.text, text({ n: 2, best_of: 4 }));
+    expect([status, detail?.[0]?.loc]).toEqual([422, ["body", "best_of"]]);
+    expect(error.message).toContain("use n");
+  });
+
+  it.each([null, 1, 2])("is accepted as %s for n = 2, where it changes nothing", async (best_of) => {
+    expect((await edge.post(paths.text, text({ n: 2, best_of }))).status).toBe(200);
   });
 });
 
@@ -166,9 +178,29 @@ describe("messages", () => {
     ],
     [
       "an image of bad detail",
-      [{ role: "user", content: [{ type: "image_url", image_url: { url: "x", detail: "huge" } }] }],
+      [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:,", detail: "huge" } }] }],
       "enum",
       ["messages", "0", "content", "0", "image_url", "detail"],
+    ],
+    ...["http://169.254.169.254/latest/meta-data/", "https://example.com/a.png", "file:///etc/passwd"].map(
+      (url) =>
+        [
+          `a picture at ${url}, which an engine would fetch,`,
+          [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }],
+          "string_pattern",
+          ["messages", "0", "content", "0", "image_url", "url"],
+        ] as const,
+    ),
+    [
+      "a name for cached media",
+      [
+        {
+          role: "user",
+          content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AA==" }, uuid: "theirs" }],
+        },
+      ],
+      "enum",
+      ["messages", "0", "content", "0", "uuid"],
     ],
     ["a tool answer to nothing", [{ role: "tool", content: "x" }], "missing", ["messages", "0", "tool_call_id"]],
   ];
@@ -226,7 +258,7 @@ describe("a body as a whole", () => {
     const answer = await fetch(edge.url + path, { method: "POST", headers, body });
     const said = await answer.text();
     expect([answer.status, said]).toEqual([400, expect.stringContaining("content_encoding_unsupported")]);
-    expect(said).toMatch(/gzip.*Send it uncompressed/);
+    expect(said).toMatch(/gzip.*Send the request body uncompressed/);
     const plain = { ...headers, "content-encoding": "identity" };
     const known = await fetch(edge.url + paths.chat, { method: "POST", headers: plain, body: JSON.stringify(chat()) });
     expect(known.status).toBe(200);

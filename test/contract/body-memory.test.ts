@@ -1,9 +1,9 @@
-// Bodies of all requests together are bounded, on the short way and on the routes' own.
+// The bodies of all requests together are bounded.
 import { once } from "node:events";
 import { request } from "node:http";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
-import { ByteRoom } from "../../control-plane/inference/byte-room.ts";
+import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
 import { frame } from "../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey } from "../fakes/ports.ts";
@@ -12,7 +12,7 @@ const mib = 1024 * 1024;
 const largeBytes = 700 * 1024;
 const path = "/v1/compat/chat/completions";
 const large = chat({ messages: [{ role: "user", content: "x".repeat(largeBytes) }] });
-const bodies = new ByteRoom(mib);
+const bodies = new ByteBudget(mib);
 let edge: Edge;
 beforeAll(async () => {
   edge = await startEdge({ change: (deps) => ({ ...deps, bodies }) });
@@ -41,15 +41,15 @@ async function running(): Promise<{ end(): Promise<void> }> {
 }
 
 it.each([
-  ["the first request of a path", "/v1/completions", { model: "org/model", prompt: "x".repeat(largeBytes) }],
-  ["one that takes the short way", path, large],
-  ["one that is no inference", "/v1/deploy", { model_name: "x".repeat(largeBytes) }],
+  ["a text", "/v1/completions", { model: "org/model", prompt: "x".repeat(largeBytes) }],
+  ["a chat", path, large],
+  ["one that is no inference", "/v1/request-costs", { requestIds: ["x".repeat(largeBytes)] }],
 ])("%s is refused with 503 while another holds the memory, small ones are not", async (_, at, body) => {
   expect((await edge.post(path, chat())).status).toBe(200);
   const other = await running();
   const refused = await edge.post(at, body);
   expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "2"]);
-  expect(await refused.text()).toContain("as many requests as its memory allows");
+  expect(await refused.text()).toContain("memory for request bodies is full");
   edge.agent.script({ kind: "whole" });
   expect((await edge.post(path, chat())).status).toBe(200);
   await other.end();
@@ -81,7 +81,7 @@ it("a body of unknown length is refused while it comes, and one that ends in tim
 });
 
 it("a client that goes in the middle of its body holds nothing any more", async () => {
-  for (const at of [path, "/v1/deploy"]) {
+  for (const at of [path, "/v1/request-costs"]) {
     const headers = {
       authorization: `Bearer ${apiKey}`,
       "content-type": "application/json",
@@ -97,7 +97,7 @@ it("a client that goes in the middle of its body holds nothing any more", async 
 });
 
 it("bodies that are announced and never sent hold nothing of the memory", async () => {
-  const silent = ["/v1/auth/sign-in", path, "/v1/deploy", path].map((at) => {
+  const silent = ["/payment/stripe/webhook", path, "/v1/request-costs", path].map((at) => {
     const headers = { authorization: `Bearer ${apiKey}`, "content-length": 900 * 1024 };
     const call = request(edge.url + at, { method: "POST", headers });
     call.on("error", () => {});
@@ -111,7 +111,7 @@ it("bodies that are announced and never sent hold nothing of the memory", async 
 });
 
 it("a small body is served however much the large ones hold", async () => {
-  const full = bodies.mostBytes;
+  const full = bodies.maxBytes;
   bodies.add("others", full);
   expect((await edge.post(path, large)).status).toBe(503);
   expect((await edge.post(path, chat())).status).toBe(200);
@@ -125,7 +125,7 @@ it("a body that is too large is refused with its limit, announced or not", async
   announced.on("error", () => {});
   announced.end(" ".repeat(11 * mib));
   const [refused] = await once(announced, "response");
-  expect([refused.statusCode, await text(refused)]).toEqual([413, expect.stringContaining("10 MiB")]);
+  expect([refused.statusCode, await text(refused)]).toEqual([413, expect.stringContaining("128 KiB")]);
   announced.destroy();
   const call = request(`${edge.url}/v1/deploy`, { method: "POST", headers: { authorization: `Bearer ${apiKey}` } });
   call.on("error", () => {});

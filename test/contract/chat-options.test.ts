@@ -136,6 +136,17 @@ it("a status that this interface does not have is told as 400, in the engine's w
   ]);
 });
 
+it("labels failed requests by the kind of error, whatever codes an engine sends", async () => {
+  route(first());
+  for (const code of ["made_up_1", "made_up_2"]) {
+    first().script({ kind: "error", status: 400, body: JSON.stringify({ error: { message: "refused", code } }) });
+    expect((await (await edge.post(path, chat())).json()).error.code).toBe(code);
+  }
+  const page = await edge.registry.metrics();
+  expect(page).toContain('error_type="bad_request"');
+  expect(page).not.toContain("made_up");
+});
+
 it("what the caller says of a request is kept for it: its user, its cache key, its source, its id", async () => {
   route(first());
   const answer = await edge.post(path, chat({ user: "end-user-7", prompt_cache_key: "thread-1" }), {

@@ -1,4 +1,4 @@
-// The CLI with the addresses of several control planes: what one that is away costs.
+// The CLI with the addresses of several control planes: what one that is unavailable costs.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -33,12 +33,12 @@ async function server(answer: (response: ServerResponse) => void) {
 const ok = (response: ServerResponse) => void response.end("{}");
 const cut = (response: ServerResponse) => void response.destroy();
 /** Ports that nobody listens at, and that no server of a test is ever given. */
-const [away, alsoAway] = ["http://127.0.0.1:2", "http://127.0.0.1:3"];
+const [unavailable, alsoUnavailable] = ["http://127.0.0.1:2", "http://127.0.0.1:3"];
 const api = (host: string, ...others: string[]) => openApi({ host, others, key: () => "stk_x" });
 
 it("goes to the next where one cannot be reached, whatever is asked, and stays there", async () => {
   const second = await server(ok);
-  const client = api(away, second.url);
+  const client = api(unavailable, second.url);
   await client.call("POST", "/deploy/llm", {});
   await client.call("GET", "/deploy/1");
   expect(second.asked).toEqual(["POST /deploy/llm", "GET /deploy/1"]);
@@ -53,8 +53,10 @@ it("reads anew at the next where an answer broke off, and does nothing twice tha
   expect(second.asked).toEqual(["GET /deploy/1"]);
 });
 
-it("names all that it asked where none can be reached", async () => {
-  await expect(api(away, alsoAway).call("GET", "/v1/me")).rejects.toThrow(`${away}, ${alsoAway} cannot be reached`);
+it("names all addresses when none is reachable", async () => {
+  await expect(api(unavailable, alsoUnavailable).call("GET", "/v1/me")).rejects.toThrow(
+    `Could not reach ${unavailable}, ${alsoUnavailable}.`,
+  );
 });
 
 it.each([["auth", "set-token"], ["login"]])(
@@ -65,7 +67,7 @@ it.each([["auth", "set-token"], ["login"]])(
     );
     const home = mkdtempSync(join(tmpdir(), "stoker-addresses-"));
     try {
-      const host = `${away},${second.url}`;
+      const host = `${unavailable},${second.url}`;
       const main = join(import.meta.dirname, "../../cli/main.ts");
       const child = spawn(process.execPath, [main, "--host", host, ...words], {
         env: { ...process.env, XDG_CONFIG_HOME: home },

@@ -32,7 +32,7 @@ async function stoker(...args: string[]) {
   return { out, err, code: await exited };
 }
 
-it("lists, renames and deletes voices, by id or the beginning of a name, and says when a recording cannot be read or a voice is not there", async () => {
+it("lists, renames and deletes voices by id or prefix, and reports unreadable recordings and unknown voices", async () => {
   const [list, edit, ended, unreadable, upload, aFolder, unknown] = await Promise.all([
     stoker("voice", "list"),
     stoker("voice", "edit", "ada her", "--name", "Countess"),
@@ -43,18 +43,18 @@ it("lists, renames and deletes voices, by id or the beginning of a name, and say
     stoker("voice", "delete", "VoiceOfNobody0000000"),
   ]);
   expect(list.out).toContain(adasVoice.id);
-  expect(edit.out).toBe(`${adasVoice.id} is called Countess\n`);
-  expect(ended.out).toContain("is deleted");
+  expect(edit.out).toBe(`${adasVoice.id} renamed to Countess\n`);
+  expect(ended.out).toContain("deleted");
   for (const refused of [unreadable, upload])
     expect(refused).toMatchObject({
       code: 2,
-      err: expect.stringMatching(/^error: .* cannot be read: there is no such file or folder\.\n$/),
+      err: expect.stringMatching(/^error: Could not read .*: no such file or folder\.\n$/),
     });
-  expect(aFolder).toMatchObject({ code: 2, err: `error: ${folder} cannot be read: it is a folder; name a file.\n` });
+  expect(aFolder).toMatchObject({ code: 2, err: `error: Could not read ${folder}: it is a folder.\n` });
   expect(unknown.code).toBe(4);
 });
 
-it("makes, lists and deletes adapters, whose names hold a slash, also without their owner", async () => {
+it("creates, lists and deletes adapters by name, with or without owner", async () => {
   const tokenFile = join(folder, "token");
   writeFileSync(tokenFile, "hf_secret\n");
   const [made, list, status, ended, incomplete] = await Promise.all([
@@ -70,7 +70,7 @@ it("makes, lists and deletes adapters, whose names hold a slash, also without th
   expect(made.out + made.err).not.toContain("hf_secret");
   expect(list.out).toContain("ada/ink");
   expect(status.out).toMatch(/^(initializing|downloading|deploying|deployed)/);
-  expect(ended.out).toBe("ada/ink is deleted.\n");
+  expect(ended.out).toBe("ada/ink deleted\n");
   expect(incomplete).toMatchObject({ code: 2, err: expect.stringContaining("--repo or --url") });
 });
 

@@ -28,7 +28,7 @@ async function stoker(...args: string[]) {
   return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
 }
 
-it("uploads a file, gives its bytes back and deletes it", async () => {
+it("uploads, downloads and deletes a file", async () => {
   const path = join(folder, "requests.jsonl");
   writeFileSync(path, '{"custom_id":"1"}\n');
   const made = await stoker("file", "upload", path, "--expires", "2");
@@ -40,16 +40,16 @@ it("uploads a file, gives its bytes back and deletes it", async () => {
   expect(readFileSync(copy, "utf8")).toBe('{"custom_id":"1"}\n');
   expect(await stoker("file", "download", id, "-o", folder)).toMatchObject({
     code: 1,
-    err: `error: ${folder} cannot be written: it is a folder; name a file.\n`,
+    err: `error: Could not write ${folder}: it is a folder.\n`,
   });
   expect((await stoker("file", "list")).out).toMatch(new RegExp(`${id} +requests.jsonl +batch +18`));
-  expect((await stoker("file", "delete", id)).out).toBe(`${id} is deleted.\n`);
+  expect((await stoker("file", "delete", id)).out).toBe(`${id} deleted\n`);
   const gone = await stoker("file", "download", id);
   expect(gone.code).not.toBe(0);
-  expect(gone.err).toContain("no such file");
+  expect(gone.err).toContain("File not found");
 }, 60_000);
 
-it("prints a file as it is, whichever pieces it comes in", async () => {
+it("prints the bytes of a file unchanged, however they are chunked", async () => {
   const path = join(folder, "long.jsonl");
   // Every second place between bytes is inside of a character; the last byte is none.
   const bytes = Buffer.concat([Buffer.from(`x${"é".repeat(300_000)}`), Buffer.from([0xff])]);
@@ -61,20 +61,20 @@ it("prints a file as it is, whichever pieces it comes in", async () => {
   expect(Buffer.compare(await buffer(child.stdout), bytes)).toBe(0);
 }, 60_000);
 
-it("makes a batch of a file, tells how far it is and cancels it", async () => {
+it("creates a batch from a file, shows its progress and cancels it", async () => {
   expect((await stoker("batch", "create", fileId)).out).toMatch(/^batch_\w+\n$/);
   expect((await stoker("batch", "get", batchId)).out).toBe(`${batchId} is in_progress: 1 of 3 done, 1 failed\n`);
   expect((await stoker("batch", "list")).out).toMatch(new RegExp(`${batchId} +in_progress +org/model +1 +1 +3`));
   expect((await stoker("batch", "cancel", batchId)).out).toContain("is cancelling");
   const late = await stoker("batch", "status", batchId, "--wait", "--timeout", "0");
   expect(late.code).toBe(6);
-  expect(late.err).toContain(`it goes on: stoker batch get ${batchId} --wait`);
+  expect(late.err).toContain(`It continues in the background: stoker batch get ${batchId} --wait`);
   const early = await stoker("batch", "results", batchId);
   expect(early.code).not.toBe(0);
-  expect(early.err).toContain("results come at its end");
+  expect(early.err).toContain("Results are available when it ends");
 }, 60_000);
 
-it("says of a batch that failed why, also where its results are asked for", async () => {
+it("shows why a batch failed, also when its results are requested", async () => {
   const data = [{ code: "empty_file", line: null, message: "The input file is empty.", param: "input_file_id" }];
   edge.deps.batches.get = async () => batch({ status: "failed", errors: data });
   for (const verb of ["get", "results"]) {
@@ -83,7 +83,7 @@ it("says of a batch that failed why, also where its results are asked for", asyn
   }
 }, 60_000);
 
-it("lists as many batches as were asked for, in as many pages as that takes", async () => {
+it("lists as many batches as requested, over several pages", async () => {
   const all = Array.from({ length: 150 }, (_, n) => batch({ id: `batch_${n}` as never }));
   const asked: unknown[] = [];
   edge.deps.batches.list = async (_caller, after, limit) => {

@@ -22,16 +22,16 @@ async function stoker(key: string, ...args: string[]) {
   return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
 }
 
-it("gives a discount on GPU time to one account and lists it", async () => {
+it("creates and lists a discount on GPU time for one account", async () => {
   const flags = ["--name", "Spring", "--account", ada.account, "--surface", "gpu", "--note", "agreed"];
   const given = await stoker(adminKey, "admin", "discount", "give", "12.5", ...flags);
-  expect(given.out, given.err).toContain(`12.5 % off ${ada.account}, every model, gpu from `);
+  expect(given.out, given.err).toContain(`12.5 % off ${ada.account}, all models, gpu from `);
   const wrong = await stoker(adminKey, "admin", "discount", "give", "a-lot", "--name", "Spring");
   expect(wrong).toMatchObject({ code: 2, out: "" });
-  expect(wrong.err).toBe("error: Give per cent, such as 10 or 12.5.\n");
+  expect(wrong.err).toBe("error: Must be a percentage, such as 10 or 12.5.\n");
 });
 
-it("sets an account's terms and leaves what was not named", async () => {
+it("sets the terms of an account and keeps omitted ones", async () => {
   const sent: unknown[] = [];
   const set = edge.deps.paying.setTerms;
   edge.deps.paying.setTerms = (account, terms, by) => {
@@ -52,14 +52,14 @@ it.each([
   expect(await stoker(apiKey, "billing", "limit")).toMatchObject({ out: shown, err: "", code: 0 });
 });
 
-it("lets an operator fulfil a top-up that was asked for, and nobody else see it", async () => {
+it("lets only an operator see and fulfil a requested top-up", async () => {
   expect((await stoker(adminKey, "admin", "topup", "list")).out).toContain("chg_1");
   const done = await stoker(adminKey, "admin", "topup", "fulfil", "chg_1", "--note", "paid by wire");
   expect(done.out, done.err).toMatch(/^chg_1: USD \d+\.\d\d of u:\w+, done\n$/);
   expect(await stoker(apiKey, "admin", "topup", "list")).toMatchObject({ out: "", code: 3 });
 });
 
-it("tells what was used each day, and what became of a request, in the words of the edge", async () => {
+it("shows daily usage and the outcome of a request", async () => {
   const days = await stoker(apiKey, "usage", "--by", "day-token", "--from", dayOfUse, "--to", dayOfUse);
   expect(days.out, days.err).toMatch(
     /^DAY +TOKEN +REQUESTS +TOKENS +USD *\n2026-02-03 +of-ada of auto +1 +6\+3 +0\.000000\n$/,
@@ -69,34 +69,34 @@ it("tells what was used each day, and what became of a request, in the words of 
   const wrong = await stoker(apiKey, "usage", "--by", "week");
   expect(wrong).toMatchObject({ code: 2, out: "" });
   const shown = await stoker(apiKey, "request", "show", "RequestOfAda");
-  expect(shown.out, shown.err).toContain("5 ms waited, first byte after 20 ms, 250 ms in all\ntokens   6 in, 3 out\n");
+  expect(shown.out, shown.err).toContain("5 ms queued, first byte after 20 ms, 250 ms total\ntokens   6 in, 3 out\n");
   expect((await stoker(apiKey, "request", "show", "unknown")).code).toBe(4);
   const listed = await stoker(adminKey, "request", "list", "--account", ada.account, "--failed");
   expect(listed.out, listed.err).toContain("RequestOfAda");
 });
 
-it("says when there are more requests than it lists, and goes on after the last", async () => {
-  expect((await stoker(apiKey, "request", "list")).err).not.toContain("There are more");
+it("reports further requests and continues after the last one", async () => {
+  expect((await stoker(apiKey, "request", "list")).err).not.toContain("More requests");
   const { list } = edge.deps.requestLog;
   edge.deps.requestLog.list = async (...asked) => ({ ...(await list(...asked)), hasMore: true });
   const cut = await stoker(apiKey, "request", "list", "--limit", "1");
   edge.deps.requestLog.list = list;
-  expect(cut.err).toContain("There are more: --limit lists up to 200 at once, --after RequestOfAda goes on from here.");
+  expect(cut.err).toContain("More requests: use --limit (up to 200), or --after RequestOfAda for the next page.");
   expect((await stoker(apiKey, "request", "list", "--after", "another")).code).toBe(4);
 }, 60_000);
 
-it("asks for funds by the dollar", async () => {
+it("requests funds in dollars", async () => {
   const asked: number[] = [];
   edge.deps.paying.addFunds = async (_account, cents) => {
     asked.push(cents);
     return null;
   };
   const done = await stoker(apiKey, "billing", "funds", "25.50");
-  expect(done.out, done.err).toBe("the operator was asked to credit USD 25.50\n");
+  expect(done.out, done.err).toBe("Asked the operator to credit USD 25.50.\n");
   expect(asked).toEqual([2550]);
 });
 
-it("refuses in dollars what is too little or too much to add", async () => {
+it("rejects amounts outside the limits with the limits in dollars", async () => {
   let isAsked = false;
   edge.deps.paying.addFunds = async () => {
     isAsked = true;

@@ -65,27 +65,27 @@ async function stoker(...args: string[]) {
   return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
 }
 
-it("says before a model is deployed whether it fits, where not and why, and what it would cost", async () => {
+it("shows before a deployment whether it fits, the reasons and the price", async () => {
   const { out, err } = await stoker("deploy", "create-llm", "org/w", "--gpu", "H100-80GB", "--min", "2", "--dry-run");
-  expect(out, err).toContain("It does not fit now: vllm, about 1.0 GiB per instance, 3.58 USD per hour.");
+  expect(out, err).toContain("Does not fit now: vllm, about 1.0 GiB per instance, 3.58 USD per hour.");
   expect(out).toContain("host-1: it has no H100-80GB GPU");
 }, 60_000);
 
-it("deploys a model of a named task, and waits until it serves", async () => {
+it("deploys a model for a given task and waits until it is deployed", async () => {
   const { out, err, code } = await stoker("deploy", "create", "acme/minilm", "--task", "embeddings", "--max", "3");
   expect(code, err).toBe(0);
   expect(out).toContain("acme/minilm");
   expect(asked).toMatchObject({ modelName: "acme/minilm", task: "embeddings", minInstances: 1, maxInstances: 3 });
 }, 60_000);
 
-it("chooses the cheapest GPU that is free and holds the weights where none is named", async () => {
+it("chooses the cheapest available GPU that holds the weights by default", async () => {
   const { err, code } = await stoker("deploy", "create-llm", "org/w");
   expect(code, err).toBe(0);
   expect(wanted).toMatchObject({ modelName: "org/w", gpu: "L4-24GB" });
-  expect(err).toContain(`stoker deploy info ${id} says how far it is`);
+  expect(err).toContain(`Check its status with: stoker deploy info ${id}`);
 }, 60_000);
 
-it("asks for a repository only where one was named: a model whose files are known is its name", async () => {
+it("sends a repository only when one is given", async () => {
   await stoker("deploy", "create-llm", "org/w", "--gpu", "other");
   expect(wanted?.hf).toBeUndefined();
   await stoker("deploy", "create-llm", "org/w", "--gpu", "other", "--hf-revision", "v2");
@@ -94,39 +94,39 @@ it("asks for a repository only where one was named: a model whose files are know
   expect(wanted?.hf).toEqual({ repo: "w" });
 }, 60_000);
 
-it("lists what is or comes to be served, and says what else there is", async () => {
+it("lists active deployments and counts the hidden ones", async () => {
   listed = ["deployed", "failed", "deleted", "deleted"];
   const active = await stoker("deploy", "list", "--model", "ada/my-llm");
   const none = await stoker("deploy", "list", "--model", "org/unknown");
   const any = await stoker("deploy", "list", "--state", "any", "--model", "ada/my-llm");
   expect(active.out.match(/^.*deployed.*$/gm)).toHaveLength(1);
   expect(active.out).not.toMatch(/failed|deleted/);
-  expect(active.err).toBe("Not shown: 1 failed, 2 deleted; --state any or inactive lists them.\n");
+  expect(active.err).toBe("Not shown: 1 failed, 2 deleted. Use --state any or inactive to list them.\n");
   expect(none).toMatchObject({ out: "None.\n", err: "" });
   expect(any.out.trim().split("\n")).toHaveLength(5);
   expect(any.err).toBe("");
 }, 60_000);
 
-it("shows all that an update sets", async () => {
+it("shows all settings of an update", async () => {
   const { out, err } = await stoker("deploy", "info", id);
-  expect(out, err).toContain("at most 64 requests at once per instance\n");
-  expect(out).toMatch(/^scale +\d+ to \d+ instances, asleep after 900 s without requests$/m);
+  expect(out, err).toContain("at most 64 concurrent requests per instance\n");
+  expect(out).toMatch(/^scale +\d+ to \d+ instances, scales to zero after 900 s without requests$/m);
   expect(out).toMatch(/^settings max_context_size 4096$/m);
   expect(out).toMatch(/^args +--seed=7 --swap-space=2$/m);
 }, 60_000);
 
-it("changes how many requests an instance takes at once, and leaves its other settings", async () => {
+it("changes the concurrency limit and keeps the other settings", async () => {
   const { err, code } = await stoker("deploy", "update", id, "--concurrency", "8", "--no-wait");
   expect(code, err).toBe(0);
   expect(changed).toEqual({ standardArgs: { maxContextSize: 4096, maxConcurrentRequests: 8 } });
 }, 60_000);
 
-it("tells what requests on a deployment came to", async () => {
+it("shows the statistics of a deployment", async () => {
   const { out, err } = await stoker("deploy", "stats", id);
   expect(out, err).toMatch(/requests +12, 1 failed[\s\S]*100 in, 50 out[\s\S]*208 ms[\s\S]*0\.0150 USD/);
 }, 60_000);
 
-it("shows the log of one instance alone", async () => {
+it("shows the log of a single instance", async () => {
   const { out, err } = await stoker("log", id, "--instance", "instance-1");
   expect(out, err).toBe("2023-04-24T13:45:34.123Z loading\n");
   expect((await stoker("log", id, "--instance", "instance-2")).out).toBe("");

@@ -22,19 +22,19 @@ async function stoker(key: string, ...args: string[]) {
 
 it("shows limits, the open request and the last rejection", async () => {
   expect((await stoker(apiKey, "rate-limit", "show")).out).toBe(
-    "200 requests at once, 5000000 tokens per minute, for each model\n",
+    "200 concurrent requests and 5000000 tokens per minute for each model\n",
   );
   const { out, err } = await stoker(apiKey, "gpu-pool", "show");
   expect(out).toMatch(/H100-80GB +0 +8 +16\n/);
   expect(err).toMatch(/gpr_01 is open[\s\S]*gpr_00 was rejected: no room/);
 });
 
-it("amends the open request of the GPU pool, by its id", async () => {
-  const wishes: unknown[] = [];
+it("replaces the open GPU request by its id", async () => {
+  const requests: unknown[] = [];
   const file = edge.deps.quotas.requestGpus;
-  edge.deps.quotas.requestGpus = (account, wish) => {
-    wishes.push({ account, ...wish });
-    return file(account, wish);
+  edge.deps.quotas.requestGpus = (account, request) => {
+    requests.push({ account, ...request });
+    return file(account, request);
   };
   const asked = await stoker(
     apiKey,
@@ -48,16 +48,16 @@ it("amends the open request of the GPU pool, by its id", async () => {
     "launch",
   );
   expect(asked).toMatchObject({ out: "gpr_01\n", code: 0 });
-  expect(wishes).toEqual([
+  expect(requests).toEqual([
     { account: ada.account, max: { other: 9, "L4-24GB": 2 }, min: {}, reason: "launch", expectedId: "gpr_01" },
   ]);
-  expect((await stoker(apiKey, "gpu-pool", "withdraw")).out).toBe("gpr_01 is withdrawn\n");
+  expect((await stoker(apiKey, "gpu-pool", "withdraw")).out).toBe("gpr_01 withdrawn\n");
 });
 
-it("lets an operator see, decide and set", async () => {
+it("lets an operator list and decide requests and set limits", async () => {
   const { out } = await stoker(adminKey, "admin", "limits", "requests");
   expect(out).toMatch(/gpr_01 .*max 16 H100/);
-  expect(out).toMatch(/rlr_01 .*400 requests/);
+  expect(out).toMatch(/rlr_01 .*400 concurrent requests/);
   expect((await stoker(adminKey, "admin", "limits", "approve", "rlr_01", "--note", "fine")).out).toBe(
     "rlr_01: approved\n",
   );
@@ -72,4 +72,17 @@ it("lets an operator see, decide and set", async () => {
   expect(done.out, done.err).toMatch(/other: 0 to 8/);
   expect(changes).toEqual([{ concurrent: null, max: { other: null } }, "back"]);
   expect((await stoker(apiKey, "admin", "limits", "show", ada.account)).err).toMatch(/operator's account/);
+});
+
+it("lets only an operator share a deployment's prefix cache", async () => {
+  const acts: unknown[] = [];
+  edge.deps.deployments.sharePrefixCache = async ({ id, isShared, act: { note } }) =>
+    void acts.push(id, isShared, note);
+  const args = ["admin", "prefix-cache", "deployment-7"];
+  expect((await stoker(adminKey, ...args, "shared", "--note", "one company")).out).toBe(
+    "deployment-7: prefix cache shared\n",
+  );
+  expect(acts).toEqual(["deployment-7", true, "one company"]);
+  expect((await stoker(apiKey, ...args, "shared")).err).toMatch(/operator's account/);
+  expect((await stoker(adminKey, ...args, "both")).code).toBe(2);
 });

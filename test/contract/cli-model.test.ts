@@ -84,7 +84,7 @@ describe("a model's record", () => {
 const stoker = (line: string) => runLine(`stoker ${line}`, server);
 
 describe("the command line", () => {
-  it("saves what was spoken into a file, and shows it short", async () => {
+  it("saves speech to a file and prints a short form", async () => {
     offer("text-to-speech", undefined);
     const to = join(folder, "said.{EXT}");
     const { out, err, code } = await stoker(`infer -m org/model -i text=Hi -o 'audio=${to}'`);
@@ -93,18 +93,18 @@ describe("the command line", () => {
     expect(out).toContain("15 bytes");
   });
 
-  it("tells how a model is asked, what it may be asked, and its versions", { timeout: 120_000 }, async () => {
+  it("shows the calls, fields and versions of a model", { timeout: 120_000 }, async () => {
     tasks.offer({});
     const info = await stoker("model info org/model");
     expect([info.code, info.err]).toEqual([0, ""]);
-    expect(info.out).toContain("asked by: default, compat-completions, compat-chat-completions, ai-sdk");
+    expect(info.out).toContain("API variants: default, compat-completions, compat-chat-completions, ai-sdk");
     expect(info.out).toContain("curl -sS");
     expect((await stoker("model schema org/model openai-completions")).out).toMatch(/^temperature .* >= 0, <= 2$/m);
     expect((await stoker("model versions org/model")).out).toContain("v1");
     expect((await stoker("model info org/none")).code).toBe(4);
   });
 
-  it("lists prices by the unit that each model is paid in", { timeout: 120_000 }, async () => {
+  it("lists prices in the unit of each model", { timeout: 120_000 }, async () => {
     const tokens = { input: 0n, cachedInput: 0n, output: 0n };
     const units = { characters: 0n, audio: 0n, images: 0n, imageUnit: 0n };
     const paidIn = (name: string, changed: Partial<typeof units>) =>
@@ -123,7 +123,7 @@ describe("the command line", () => {
     expect(out).toMatch(/^org\/paints +0\.001 per image *$/m);
   });
 
-  it("lists one's own, describes and shows them", { timeout: 120_000 }, async () => {
+  it("lists, describes and publishes own models", { timeout: 120_000 }, async () => {
     tasks.edge.models.models = [servedModel({ name: "ada/own", owner: ada.account, isPublic: false })];
     expect((await stoker("model list --visibility private")).out).toMatch(/ada\/own +text-generation/);
     const said: unknown[] = [];
@@ -133,8 +133,8 @@ describe("the command line", () => {
     expect(said).toEqual([
       { name: "ada/own", description: "It is small", tags: ["fast"], deprecatedAtMs: Date.UTC(2027, 0, 31) },
     ]);
-    expect((await stoker("model publicity ada/own --public")).out).toBe("ada/own is public\n");
+    expect((await stoker("model publicity ada/own --public")).out).toBe("ada/own is now public\n");
     expect((await stoker("model publicity ada/own")).code).toBe(2);
-    expect((await stoker("model delete ada/own --of ALL")).out).toBe("ada/own is deleted\n");
+    expect((await stoker("model delete ada/own --of ALL")).out).toBe("ada/own deleted\n");
   });
 });

@@ -35,11 +35,11 @@ it("refuses what the host's agent would refuse, each in a sentence that names th
 }, 60_000);
 
 it("fetches weights ahead, shows how far they are, and lets them go", async () => {
-  const wishes: unknown[] = [];
+  const requests: unknown[] = [];
   const { ask } = edge.deps.nodeWeights;
-  edge.deps.nodeWeights.ask = (host, wish, who) => {
-    wishes.push({ host, ...wish });
-    return ask(host, wish, who);
+  edge.deps.nodeWeights.ask = (host, request, who) => {
+    requests.push({ host, ...request });
+    return ask(host, request, who);
   };
   const asked = await stoker(
     "prefetch",
@@ -52,12 +52,12 @@ it("fetches weights ahead, shows how far they are, and lets them go", async () =
     "--pin",
   );
   expect(asked).toMatchObject({ out: "prefetch1\n", code: 0 });
-  expect(wishes).toEqual([
+  expect(requests).toEqual([
     { host: "node-1", repo: "acme/tiny", revision: "main", file: "onnx/model.onnx", format: "onnx", isPinned: true },
   ]);
   expect((await stoker("weights", "node-1")).out).toMatch(/prefetch1 +acme\/tiny +main +ready +100 % +yes/);
   expect(await stoker("unfetch", "node-1", "prefetch1")).toMatchObject({ out: "", code: 0 });
   const unknown = await stoker("weights", "none");
   expect(unknown.code).not.toBe(0);
-  expect(unknown.err).toContain("There is no host none");
+  expect(unknown.err).toContain("Host none not found");
 });

@@ -27,14 +27,14 @@ it("lists hosts with their whole ids and says what is wrong with each", async ()
   expect(err).toContain("node-1: GPU 0 GPU-0:");
 });
 
-it("lists the hosts of one pool alone", async () => {
+it("lists only the hosts of a pool", async () => {
   const listed = async (pool: string) =>
     JSON.parse((await stoker(adminKey, "--json", "node", "list", "--pool", pool)).out);
   expect(await listed("")).toMatchObject([{ name: "node-1", pool: "" }]);
   expect(await listed("elsewhere")).toEqual([]);
 }, 60_000);
 
-it("says of a host that is adopted what is known again, and what is not and why", async () => {
+it("lists adopted and unknown instances of an adopted host", async () => {
   const { adopt } = edge.deps.enrolment;
   const left = [{ instanceId: "i2", deployId: "d2", why: "this database knows no such deployment" }];
   edge.deps.enrolment.adopt = async () => ({
@@ -46,15 +46,15 @@ it("says of a host that is adopted what is known again, and what is not and why"
   const { out } = await stoker(adminKey, "node", "adopt", "node-1");
   edge.deps.enrolment.adopt = adopt;
   expect(out).toBe(
-    "Host node-1 is adopted.\n  known again: i1\n  still unknown: i2 of d2: this database knows no such deployment\n" +
-      "What is unknown holds its GPUs until it ends: stoker node end-unknown node-1\n",
+    "Host node-1 adopted.\n  adopted: i1\n  unknown: i2 of d2: this database knows no such deployment\n" +
+      "Unknown instances occupy GPUs until stopped: stoker node end-unknown node-1\n",
   );
 });
 
-it("tells of one host, and of one that is none", async () => {
+it("shows a host and reports an unknown one", async () => {
   const { out } = await stoker(adminKey, "node", "info", "node-1");
   expect(out).toMatch(/figures +2 s old/);
-  expect(out).toMatch(/25%.*72W ILL +D000000000000001/);
+  expect(out).toMatch(/25%.*72W FAULTY +D000000000000001/);
   expect(out).toMatch(/instance-1 +ready +3 running, 1 waiting, 40.5 tok\/s/);
   expect(JSON.parse((await stoker(adminKey, "--json", "node", "info", "node-1")).out)).toMatchObject({
     name: "node-1",
@@ -65,17 +65,17 @@ it("tells of one host, and of one that is none", async () => {
   });
 });
 
-it("asks for a host's name where an empty one was given, and calls nobody", async () => {
+it("rejects an empty host name without a request", async () => {
   for (const args of [["info"], ["uncordon"], ["revoke"], ["adopt"], ["weights"], ["prefetch"], ["unfetch"]]) {
     const rest = args[0] === "prefetch" || args[0] === "unfetch" ? ["one/two"] : [];
     const { code, err } = await stoker(adminKey, "node", ...args, "", ...rest);
     expect(code).toBe(2);
-    expect(err).toContain("Give a host's name or id");
+    expect(err).toContain("Must be the name or id of a host");
     expect(err).not.toContain("    at ");
   }
 }, 60_000);
 
-it("has no field that is not looked at: a misspelt one is refused", async () => {
+it("rejects unknown fields", async () => {
   for (const path of ["tokens", "node-1/weights"]) {
     const answer = await fetch(`${edge.url}/v1/admin/nodes/${path}`, {
       method: "POST",
@@ -87,10 +87,10 @@ it("has no field that is not looked at: a misspelt one is refused", async () => 
   }
 });
 
-it("puts a GPU back into use, with the reason given", async () => {
+it("puts a GPU back into use and records the reason", async () => {
   const asked: unknown[] = [];
-  const uncordon = edge.deps.admin.uncordon;
-  edge.deps.admin.uncordon = (id, gpu, act) => {
+  const uncordon = edge.deps.hosts.uncordon;
+  edge.deps.hosts.uncordon = (id, gpu, act) => {
     asked.push([id, gpu, act.note]);
     return uncordon(id, gpu, act);
   };
@@ -98,10 +98,10 @@ it("puts a GPU back into use, with the reason given", async () => {
   expect(asked).toEqual([["node-1", "GPU-0", "reseated"]]);
 });
 
-it("shows the fleet once where no terminal is, by host or by deployment", async () => {
+it("prints the fleet once without a terminal, by host or by deployment", async () => {
   const { out, code } = await stoker(adminKey, "top");
   expect(code).toBe(0);
-  expect(out).toContain("1 nodes  1 GPUs, 0 free, 1 ill  3 requests  40.5 tok/s");
+  expect(out).toContain("1 nodes  1 GPUs, 0 free, 1 faulty  3 requests  40.5 tok/s");
   expect(out).not.toContain("\u001B");
   expect((await stoker(adminKey, "top", "--deployments")).out).toMatch(/D000000000000001 +1\/1 ready +3 requests/);
   expect(await stoker(apiKey, "top")).toMatchObject({ code: 3 });

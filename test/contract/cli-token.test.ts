@@ -22,17 +22,17 @@ async function stoker(...args: string[]) {
   return { out, err, code: await exited };
 }
 
-it("makes a key: the secret alone on stdout, closed to the addresses that were named", async () => {
+it("creates a key limited to addresses and prints only the secret on stdout", async () => {
   const made = await stoker("token", "create", "ci", "--ip", "10.0.0.0/8", "--ip", "192.0.2.1");
   expect(made).toMatchObject({ out: "stk_made\n", code: 0 });
-  expect(made.err).toContain(`ci (${ada.key}) is made`);
+  expect(made.err).toContain(`Created ci (${ada.key})`);
   const json = JSON.parse((await stoker("--json", "token", "create", "ci", "--ip", "10.0.0.0/8")).out);
   expect(json).toMatchObject({ token: "stk_made", name: "ci", allowed_ips: ["10.0.0.0/8"] });
 });
 
-it("lists keys masked, as a table or as the API answers", async () => {
+it("lists masked keys as a table or JSON", async () => {
   const listed = await stoker("token", "list");
-  expect(listed.out).toMatch(/^ID +NAME +KEY +MADE +LAST USED +FROM\n/);
+  expect(listed.out).toMatch(/^ID +NAME +KEY +CREATED +LAST USED +ALLOWED FROM\n/);
   expect(listed.out).toContain("auto");
   expect(listed.out).toMatch(/2026-08-06 +never +anywhere/);
   expect(listed.out).not.toContain(apiKey);
@@ -41,28 +41,28 @@ it("lists keys masked, as a table or as the API answers", async () => {
   ]);
 });
 
-it("ends a key by its id, and nothing by anything else", async () => {
+it("revokes a key by its id only", async () => {
   expect(await stoker("token", "delete", ada.key)).toMatchObject({
-    out: `auto (${ada.key}) is ended, with every token it signed\n`,
+    out: `Revoked auto (${ada.key}) and all tokens it signed\n`,
     code: 0,
   });
   expect((await stoker("token", "delete", "unknown")).code).toBe(4);
   expect((await stoker("token", "delete", apiKey)).code).toBe(4);
 });
 
-it("signs a token that is restricted as it was told, and names what it does not know", async () => {
-  const wishes: unknown[] = [];
+it("signs a restricted token and names unknown values", async () => {
+  const requests: unknown[] = [];
   const mint = edge.deps.scopedJwts.mint;
-  edge.deps.scopedJwts.mint = (account, wish, act) => {
-    wishes.push(wish);
-    return mint(account, wish, act);
+  edge.deps.scopedJwts.mint = (account, request, act) => {
+    requests.push(request);
+    return mint(account, request, act);
   };
   const restricted = ["--models", "org/a, org/b", "--expires", "1h", "--limit", "5"];
   expect(await stoker("token", "mint", "--key", "auto", ...restricted)).toMatchObject({ out: "jwt:made\n", code: 0 });
   expect(JSON.parse((await stoker("--json", "token", "mint", "--key", "auto")).out)).toEqual({ token: "jwt:made" });
   const more = ["--model", "org/a", "--model", "org/b"];
   expect((await stoker("token", "jwt", "create", "--key", "auto", ...more)).out).toBe("jwt:made\n");
-  expect(wishes).toEqual([
+  expect(requests).toEqual([
     { apiKeyName: "auto", models: ["org/a", "org/b"], expiresDeltaS: 3_600, limitUsd: 5 },
     { apiKeyName: "auto" },
     { apiKeyName: "auto", models: ["org/a", "org/b"] },
@@ -76,13 +76,13 @@ it("signs a token that is restricted as it was told, and names what it does not 
   expect((await stoker("token", "mint", "--key", "auto", "--models", " , ")).code).toBe(2);
 });
 
-it("says what a token may do and has spent, by the key that signed it", async () => {
-  const told = "any model, until 2026-09-21T14:13:20Z, 0.000000001 USD spent, of 2.5 USD\n";
+it("shows the scope and spending of a token", async () => {
+  const told = "all models, until 2026-09-21T14:13:20Z, 0.000000001 USD spent, limit 2.5 USD\n";
   expect((await stoker("token", "jwt", "inspect", "jwt:known")).out).toBe(told);
   expect((await stoker("token", "jwt", "inspect", "jwt:unknown")).code).toBe(4);
 });
 
-it("tells what one key used each day, and nothing of others", async () => {
+it("shows the daily usage of one key only", async () => {
   const days = ["--from", dayOfUse, "--to", dayOfUse];
   expect((await stoker("token", "usage", ada.key, ...days)).out).toMatch(
     /^DAY .*\n2026-02-03 +auto +1 +6\+3 +0\.000000\n$/,

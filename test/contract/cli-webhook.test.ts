@@ -33,7 +33,7 @@ async function stoker(args: readonly string[], input = "", env: Readonly<Record<
   return { out, err, code: await exited };
 }
 
-it("prints the secret, the log of calls and one of them, and makes it again", async () => {
+it("prints the secret, the log and one delivery, and replays it", async () => {
   const [secret, list, info, replay, unknown] = await Promise.all([
     stoker(["secret"]),
     stoker(["list"]),
@@ -44,11 +44,11 @@ it("prints the secret, the log of calls and one of them, and makes it again", as
   expect(secret.out).toBe("whsec_AAAA\n");
   expect(list.out).toContain(deliveryOfAda.webhookId);
   expect(info.out).toMatch(/delivered\n.* 204 {2}20 ms/);
-  expect(replay.out).toContain("is on its way again");
+  expect(replay.out).toContain("Sending");
   expect(unknown.code).toBe(4);
 });
 
-it("calls a receiver as the server does, and says what came of it", async () => {
+it("sends a test delivery like the server and prints the result", async () => {
   const own = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
   edge.deps.webhooks.secret = async () => ({ secret: own, madeAtMs: 0, previousUntilMs: null });
   const receiver = await startWebhookReceiver();
@@ -60,13 +60,13 @@ it("calls a receiver as the server does, and says what came of it", async () => 
   receiver.answer((_, res) => res.writeHead(302, { location: `${receiver.origin}/elsewhere` }).end());
   const moved = await stoker(["test", at]);
   expect([moved.code, receiver.calls.at(-1)?.path]).toEqual([1, "/hook"]);
-  expect(moved.err).toContain("redirects are not followed");
+  expect(moved.err).toContain("Redirects are not followed");
   await receiver.close();
   expect((await stoker(["test", at])).code).toBe(7);
   expect((await stoker(["test", "nowhere"])).code).toBe(2);
 }, 60_000);
 
-it("tells a genuine call from one that was changed, is too old or was signed by somebody else", async () => {
+it("accepts a genuine delivery and rejects changed, expired and foreign ones", async () => {
   const own = `whsec_${Buffer.alloc(32, 1).toString("base64")}`;
   const other = `whsec_${Buffer.alloc(32, 2).toString("base64")}`;
   writeFileSync(join(folder, "secret"), `${own}\n`);
@@ -90,5 +90,5 @@ it("tells a genuine call from one that was changed, is too old or was signed by 
     [true, 0],
   ]);
   expect([changed.code, late.code, foreign.code]).toEqual([1, 1, 1]);
-  expect(changed.err).toContain("not genuine");
+  expect(changed.err).toContain("Verification failed");
 });

@@ -2,7 +2,7 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { InvalidApiKey } from "../../control-plane/accounts/errors.ts";
 import type { AnswerSink } from "../../control-plane/inference/answer-sink.ts";
-import { ColdStartsFull } from "../../control-plane/inference/errors.ts";
+import { coldStartsFull } from "../../control-plane/inference/errors.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { ada } from "../fakes/ports.ts";
 
@@ -52,14 +52,14 @@ it("keep their place within the account's limit until they are served or refused
   await vi.waitFor(() => expect(waited).toHaveLength(1), { timeout: 20_000 });
   expect((await edge.post("/v1/compat/chat/completions", body)).status).toBe(429);
   expect(waited).toHaveLength(1);
-  wait.reject(new ColdStartsFull("org/model", 42));
+  wait.reject(coldStartsFull("org/model", 42));
   expect((await first).status).toBe(503);
   expect((await edge.post("/v1/compat/chat/completions", body)).status).toBe(503);
   expect(waited).toHaveLength(2);
 });
 
 it("beyond what memory allows get 503, when to come again, and a word of their own", async () => {
-  const { edge } = await edgeThat(() => Promise.reject(new ColdStartsFull("org/model", 42)));
+  const { edge } = await edgeThat(() => Promise.reject(coldStartsFull("org/model", 42)));
   const response = await edge.post("/v1/compat/chat/completions", body);
   expect(response.status).toBe(503);
   expect(response.headers.get("retry-after")).toBe("42");
@@ -88,7 +88,7 @@ it("pay nothing for it: nothing of theirs is held meanwhile, and what is billed 
 });
 
 it("that is over without an instance pay nothing either", async () => {
-  const { edge } = await edgeThat(() => Promise.reject(new ColdStartsFull("org/model", 42)));
+  const { edge } = await edgeThat(() => Promise.reject(coldStartsFull("org/model", 42)));
   const funds = edge.budgets.available;
   expect((await edge.post("/v1/compat/chat/completions", body)).status).toBe(503);
   for (const { end } of edge.budgets.holds) expect(end).toEqual({ how: "released" });
@@ -114,7 +114,7 @@ it("streamed under an idempotency key and refused after signs of life alone, may
   const { edge } = await edgeThat(
     async (sink) => {
       sink.write(Buffer.from(": starting\n\n"));
-      throw new ColdStartsFull("org/model", 42);
+      throw coldStartsFull("org/model", 42);
     },
     undefined,
     1,

@@ -1,103 +1,100 @@
 import { describe, expect, it } from "vitest";
 import * as containers from "../../control-plane/containers/errors.ts";
 import * as deployments from "../../control-plane/deployments/errors.ts";
-import { DatabaseAway } from "../../control-plane/store/database.ts";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { container } from "../fakes/container-ports.ts";
 import { adminKey } from "../fakes/ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
 
 const { id } = container();
-const wish = {
+const request = {
   name: "my-container",
   gpu_config: "1xB200-180GB",
   container_image: "stoker-cont-ubuntu-torch:latest",
   cloud_init_user_data: "#!/bin/sh\n",
 };
 const create = refuse("containers", "create");
-const away = new DatabaseAway("away");
+const away = new DatabaseUnavailable("unreachable");
 const noRetry = { "x-should-retry": "false" };
 
 const rows: readonly Row[] = [
-  { call: "POST /v1/containers", status: 200, body: wish, holds: { container_id: id } },
-  { call: "POST /v1/containers", status: 401, body: wish, key: null },
+  { call: "POST /v1/containers", status: 200, body: request, holds: { container_id: id } },
+  { call: "POST /v1/containers", status: 401, body: request, key: null },
   { call: "POST /v1/containers", status: 400, body: "{", holds: { code: "json_invalid" } },
   {
     call: "POST /v1/containers",
     status: 400,
-    body: wish,
-    given: create(new containers.FirstStartRefused("begins with neither")),
+    body: request,
+    given: create(containers.firstStartRefused("must start with #!")),
     holds: { code: "invalid_user_data" },
   },
-  { call: "POST /v1/containers", status: 402, body: wish, given: create(new deployments.NoFunds()), headers: noRetry },
-  { call: "POST /v1/containers", status: 404, body: wish, given: create(new deployments.AccountEnded()) },
+  { call: "POST /v1/containers", status: 402, body: request, given: create(deployments.noFunds()), headers: noRetry },
+  { call: "POST /v1/containers", status: 404, body: request, given: create(deployments.accountEnded()) },
   {
     call: "POST /v1/containers",
     status: 409,
-    body: wish,
-    given: create(new containers.ContainerNameTaken("x")),
+    body: request,
+    given: create(containers.containerNameTaken("x")),
     headers: noRetry,
   },
   {
     call: "POST /v1/containers",
     status: 422,
-    body: { ...wish, cloud_init_user_data: "" },
+    body: { ...request, cloud_init_user_data: "" },
     holds: { detail: [{ loc: ["body", "cloud_init_user_data"] }] },
   },
   {
     call: "POST /v1/containers",
     status: 422,
-    body: { ...wish, cloud_init_user_data: "x".repeat(32_001) },
+    body: { ...request, cloud_init_user_data: "x".repeat(32_001) },
     holds: { detail: [{ loc: ["body", "cloud_init_user_data"] }] },
   },
   {
     call: "POST /v1/containers",
     status: 422,
-    body: { ...wish, name: "x".repeat(65) },
+    body: { ...request, name: "x".repeat(65) },
     holds: { detail: [{ loc: ["body", "name"] }] },
   },
   {
     call: "POST /v1/containers",
     status: 422,
-    body: wish,
-    given: create(new containers.ContainerRefused("gpu_config: no", { param: "gpu_config" })),
+    body: request,
+    given: create(containers.containerRefused("gpu_config: no", { param: "gpu_config" })),
     holds: { detail: [{ loc: ["body", "gpu_config"] }], error: "gpu_config: no" },
   },
   {
     call: "POST /v1/containers",
     status: 423,
-    body: wish,
-    given: create(new deployments.AccountSuspended("balance")),
+    body: request,
+    given: create(deployments.accountSuspended("balance")),
     holds: { code: "account_suspended" },
   },
   {
     call: "POST /v1/containers",
     status: 429,
-    body: wish,
-    given: create(new containers.ContainerLimitReached(new Error("4 of your limit of 4 are taken"))),
+    body: request,
+    given: create(containers.containerLimitReached(new Error("4 of your limit of 4 are taken"))),
     holds: { code: "gpu_limit_reached" },
     headers: { "retry-after": "60" },
   },
-  { call: "POST /v1/containers", status: 503, body: wish, given: create(away) },
+  { call: "POST /v1/containers", status: 503, body: request, given: create(away) },
 
   { call: "GET /v1/containers", status: 200 },
   { call: "GET /v1/containers?state=inactive", status: 200 },
   { call: "GET /v1/containers?state=asleep", status: 422, holds: { detail: [{ loc: ["query", "state"] }] } },
   { call: "GET /v1/containers", status: 401, key: null },
-  { call: "GET /v1/containers", status: 503, given: refuse("containers", "list")(away) },
   {
     call: "GET /v1/containers/params",
     status: 200,
     holds: { container_images: ["stoker-cont-ubuntu-torch:latest"], gpu_configs: ["1xB200-180GB"] },
   },
   { call: "GET /v1/containers/params", status: 401, key: null },
-  { call: "GET /v1/containers/params", status: 503, given: refuse("containers", "offered")(away) },
   {
     call: "GET /v1/containers/gpu_availability",
     status: 200,
     holds: { gpus: [{ gpu_config: "1xB200-180GB", usd_per_hour: 2.79, available: true, recommended: false }] },
   },
   { call: "GET /v1/containers/gpu_availability", status: 401, key: null },
-  { call: "GET /v1/containers/gpu_availability", status: 503, given: refuse("containers", "offered")(away) },
 
   {
     call: `GET /v1/containers/${id}`,
@@ -120,7 +117,6 @@ const rows: readonly Row[] = [
   { call: `GET /v1/containers/${id}`, status: 401, key: null },
   { call: "GET /v1/containers/unknown", status: 404, holds: { code: "container_not_found" } },
   { call: `GET /v1/containers/${id}`, status: 404, key: adminKey },
-  { call: `GET /v1/containers/${id}`, status: 503, given: refuse("containers", "get")(away) },
   { call: `PATCH /v1/containers/${id}`, status: 200, body: { name: "other" }, holds: { id, name: "other" } },
   { call: `PATCH /v1/containers/${id}`, status: 401, body: { name: "other" }, key: null },
   { call: "PATCH /v1/containers/unknown", status: 404, body: { name: "other" } },
@@ -128,19 +124,17 @@ const rows: readonly Row[] = [
     call: `PATCH /v1/containers/${id}`,
     status: 409,
     body: { name: "other" },
-    given: refuse("containers", "rename")(new containers.ContainerNameTaken("other")),
+    given: refuse("containers", "rename")(containers.containerNameTaken("other")),
   },
   { call: `PATCH /v1/containers/${id}`, status: 422, body: { name: "other", gpu_config: "2xB200-180GB" } },
   { call: `PATCH /v1/containers/${id}`, status: 422, body: {}, holds: { detail: [{ type: "missing" }] } },
-  { call: `PATCH /v1/containers/${id}`, status: 503, body: { name: "x" }, given: refuse("containers", "rename")(away) },
   { call: `DELETE /v1/containers/${id}`, status: 200 },
   { call: `DELETE /v1/containers/${id}`, status: 401, key: null },
   {
     call: "DELETE /v1/containers/unknown",
     status: 404,
-    holds: { error: expect.stringContaining("no such container") },
+    holds: { error: expect.stringContaining("Container not found") },
   },
-  { call: `DELETE /v1/containers/${id}`, status: 503, given: refuse("containers", "remove")(away) },
 ];
 
 describe("every endpoint of containers and its statuses", () => {

@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { FileInUse, FileStoreAway } from "../../control-plane/files/errors.ts";
-import type { HttpDeps } from "../../control-plane/http/verbs.ts";
+import { fileInUse } from "../../control-plane/files/errors.ts";
+import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { fakeFiles, fileId } from "../fakes/file-ports.ts";
 import { ada, adminKey } from "../fakes/ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
 
 const path = `/v1/files/${fileId}`;
-const away = new FileStoreAway(new Error("x"));
 const notFound = { error: { code: "file_not_found", type: "invalid_request_error" } };
 
 const send = { "content-type": "multipart/form-data; boundary=b" };
@@ -64,32 +63,27 @@ const rows: readonly Row[] = [
     given: ({ deps }) => Object.assign(deps, { files: fakeFiles(ada.account, { quotaBytes: 20 }) }),
     holds: { error: { code: "file_quota_used_up" } },
   }),
-  post(whole, { status: 503, given: refuse("files", "stage")(away) }),
   { call: "GET /v1/files", status: 200, holds: { object: "list", data: [{ id: fileId }], has_more: false } },
   { call: "GET /v1/compat/files?purpose=batch_output&order=asc&limit=1", status: 200, holds: { data: [] } },
   { call: "GET /v1/files?after=file_none", status: 422, holds: { detail: [{ loc: ["query", "after"] }] } },
   { call: "GET /v1/files?limit=0", status: 422 },
   { call: "GET /v1/files?purpose=assistants", status: 422 },
   { call: "GET /v1/files", status: 401, key: null },
-  { call: "GET /v1/files", status: 503, given: refuse("files", "list")(away) },
   { call: `GET ${path}`, status: 200, holds: { id: fileId, created_at: 1_786_000_000, expires_at: 1_788_592_000 } },
   { call: `GET ${path}`, status: 401, key: null },
   { call: `GET ${path}`, status: 404, key: adminKey, holds: notFound },
   { call: "GET /v1/files/file_none", status: 404, holds: notFound },
-  { call: `GET ${path}`, status: 503, given: refuse("files", "get")(away) },
   { call: `GET ${path}/content`, status: 401, key: null },
   { call: `GET ${path}/content`, status: 404, key: adminKey, holds: notFound },
-  { call: `GET ${path}/content`, status: 503, given: refuse("files", "content")(away) },
   { call: `DELETE ${path}`, status: 200, holds: { id: fileId, object: "file", deleted: true } },
   { call: `DELETE ${path}`, status: 401, key: null },
   { call: `DELETE ${path}`, status: 404, key: adminKey, holds: notFound },
   {
     call: `DELETE ${path}`,
     status: 409,
-    given: refuse("files", "remove")(new FileInUse("batch_1")),
+    given: refuse("files", "remove")(fileInUse("batch_1")),
     holds: { error: { message: /batch_1/ } },
   },
-  { call: `DELETE ${path}`, status: 503, given: refuse("files", "remove")(away) },
 ];
 
 describe("files", () => {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createHttp } from "../../control-plane/http/create-http.ts";
+import { createHttp } from "../../control-plane/http/core/create-http.ts";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { agentId, backupId } from "../fakes/agent-instance-ports.ts";
 import { adminKey, apiKey, deployment, type FakePorts, fakePorts } from "../fakes/ports.ts";
 
@@ -31,7 +32,7 @@ function verb<T extends object>(part: T, name: keyof T, outcomes: readonly unkno
   return calls;
 }
 
-const storeAway = Object.assign(new Error("away"), { code: "store_away" });
+const storeUnavailable = new DatabaseUnavailable("unreachable");
 
 describe.each([
   ["/deploy/llm", llm],
@@ -109,9 +110,9 @@ describe("an Idempotency-Key", () => {
   });
 
   it("keeps a refusal that the request itself earned", async () => {
-    const { DeploymentNameTaken } = await import("../../control-plane/deployments/errors.ts");
+    const { deploymentNameTaken } = await import("../../control-plane/deployments/errors.ts");
     const calls = verb(ports.deps.deployments as object as { createLlm: unknown }, "createLlm", [
-      new DeploymentNameTaken("x"),
+      deploymentNameTaken("x"),
     ]);
     const first = await post("/deploy/llm", llm, "k1");
     const again = await post("/deploy/llm", llm, "k1");
@@ -123,7 +124,7 @@ describe("an Idempotency-Key", () => {
 
   it("is free again after a failure of ours", async () => {
     const calls = verb(ports.deps.deployments as object as { createLlm: unknown }, "createLlm", [
-      storeAway,
+      storeUnavailable,
       new Error("a bug"),
       deployment(),
     ]);

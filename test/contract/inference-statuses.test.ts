@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { BudgetStoreAway, InsufficientFunds, type UsedUp } from "../../control-plane/billing/hold.ts";
+import { InsufficientFunds, type UsedUp } from "../../control-plane/billing/hold.ts";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { chat, text } from "../fakes/edge.ts";
 import { ada, apiKey, type FakePorts, servedModel } from "../fakes/ports.ts";
 import { check, type Row } from "./status-row.ts";
@@ -67,7 +68,7 @@ const rows: readonly Row[] = [
   {
     call: "POST ",
     status: 503,
-    given: refuseHold(() => Promise.reject(new BudgetStoreAway(new Error("x")))),
+    given: refuseHold(() => Promise.reject(new DatabaseUnavailable("unreachable"))),
     headers: { "retry-after": "2" },
     holds: { error: { type: "server_error" } },
   },

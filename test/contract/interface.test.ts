@@ -1,7 +1,7 @@
 // The interface's own index against what is served and described: every path, alias and status that it names is there, or
 // stands in `notYet`, which may hold nothing that is.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createHttp } from "../../control-plane/http/create-http.ts";
+import { createHttp } from "../../control-plane/http/core/create-http.ts";
 import { fakePorts } from "../fakes/ports.ts";
 import { interfaceAliases, interfaceOperations } from "./interface-operations.ts";
 

@@ -1,14 +1,14 @@
 // How loud the line of a refused request is: whoever is woken by errors is not woken by a model that sleeps.
 import { pino } from "pino";
 import { expect, it } from "vitest";
-import { AccountStoreAway } from "../../control-plane/accounts/errors.ts";
-import { createHttp } from "../../control-plane/http/create-http.ts";
+import { createHttp } from "../../control-plane/http/core/create-http.ts";
 import { ModelNotReady } from "../../control-plane/inference/errors.ts";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { apiKey, fakePorts } from "../fakes/ports.ts";
 
 it.each([
   ["a state that was foreseen is a warning", new ModelNotReady("o/m", "stopped", 30), 503, "warn"],
-  ["a store that is away is an error", new AccountStoreAway(new Error("connection refused")), 503, "error"],
+  ["a store that is away is an error", new DatabaseUnavailable("unreachable"), 503, "error"],
   ["a bug is an error", new TypeError("a bug"), 500, "error"],
 ])("%s", async (_name, error, status, level) => {
   const { deps, logLines } = fakePorts();

@@ -1,10 +1,11 @@
 // /login and the wait of a command line, by plain HTTP: what a browser without scripts does.
 import type { FastifyInstance } from "fastify";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { CliLoginBusy, CliLoginTimedOut, CliLoginUsed } from "../../control-plane/accounts/cli-login-errors.ts";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { cliLoginBusy, cliLoginUsed } from "../../control-plane/accounts/cli-login-errors.ts";
 import { TooManyAttempts } from "../../control-plane/accounts/errors.ts";
-import { createHttp } from "../../control-plane/http/create-http.ts";
-import { DatabaseAway } from "../../control-plane/store/database.ts";
+import { signInExpired } from "../../control-plane/accounts/factor-errors.ts";
+import { recentSignInMs } from "../../control-plane/accounts/sessions.ts";
+import { createHttp } from "../../control-plane/http/core/create-http.ts";
 import { ada, adasPassword, adasSession, type FakePorts, fakePorts } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
@@ -13,18 +14,16 @@ const wait = `GET /github/cli/login?login_id=${loginId}` as const;
 
 const rows: readonly Row[] = [
   { call: wait, status: 200, key: null, holds: { access_token: "stk_made" }, headers: { "cache-control": "no-store" } },
-  { call: wait, status: 404, key: null, given: refuse("cliLogins", "wait")(new CliLoginUsed()) },
-  { call: wait, status: 408, key: null, given: refuse("cliLogins", "wait")(new CliLoginTimedOut()) },
+  { call: wait, status: 404, key: null, given: refuse("cliLogins", "wait")(cliLoginUsed()) },
   { call: "GET /github/cli/login", status: 422, key: null, holds: { detail: [{ loc: ["query", "login_id"] }] } },
   { call: `${wait}x`, status: 422, key: null },
   {
     call: wait,
     status: 429,
     key: null,
-    given: refuse("cliLogins", "wait")(new CliLoginBusy()),
+    given: refuse("cliLogins", "wait")(cliLoginBusy()),
     headers: { "retry-after": "5" },
   },
-  { call: wait, status: 503, key: null, given: refuse("cliLogins", "wait")(new DatabaseAway("away")) },
 ];
 
 describe("the wait of a command line and its statuses", () => {
@@ -144,7 +143,75 @@ describe("the sign-in page", () => {
   });
 });
 
+describe("the second factor's page", () => {
+  const second = { ticket: "ticket-of-ada", cli: loginId };
+  beforeEach(() => {
+    ports.deps.signIn.signIn = async () => ({
+      ...{ is: "second_factor", ticket: second.ticket, expiresAtMs: 0, passkey: null },
+      methods: ["totp", "passkey", "recovery_code"],
+    });
+  });
+
+  it("follows a right password, signs nobody in yet, and leads to passkeys by way of the console", async () => {
+    const answer = await post("/login", { ...rightForm, cli: loginId });
+    expect(answer.statusCode).toBe(200);
+    expect(answer.headers["set-cookie"]).toBeUndefined();
+    expect(answer.body).toContain('name="ticket" value="ticket-of-ada"');
+    expect(answer.body).toContain(`href="/console/sign-in?cli=${loginId}"`);
+    expect(answer.body).not.toContain("<script");
+    expect(answer.body).not.toContain(adasPassword);
+  });
+
+  it("signs in by its code and goes on to what was asked for", async () => {
+    const answer = await post("/login/second-factor", { ...second, code: "123456" });
+    expect([answer.statusCode, answer.headers.location]).toEqual([303, `/login?cli=${loginId}`]);
+    expect(String(answer.headers["set-cookie"])).toContain("session=cookie-of-ada");
+  });
+
+  it("asks for the code again where it is wrong, and for everything where its time is over", async () => {
+    const wrong = await post("/login/second-factor", { ...second, code: "000000" });
+    expect(wrong.statusCode).toBe(401);
+    expect(wrong.body).toContain('name="ticket" value="ticket-of-ada"');
+    expect(wrong.body).toContain('role="alert"');
+    ports.deps.signIn.finish = () => Promise.reject(signInExpired());
+    const late = await post("/login/second-factor", { ...second, code: "123456" });
+    expect(late.statusCode).toBe(401);
+    expect(late.body).toContain('name="password"');
+  });
+
+  it("takes no form of another site", async () => {
+    const headers = { origin: "http://evil.example", host: "stoker.example" };
+    const answer = await post("/login/second-factor", { ...second, code: "123456" }, headers);
+    expect(answer.statusCode).toBe(403);
+    expect(answer.headers["set-cookie"]).toBeUndefined();
+  });
+});
+
 describe("giving a command line its key", () => {
+  const open = (change: object) =>
+    (ports.deps.sessions as unknown as { open: Map<string, object> }).open.set(adasSession.cookie, {
+      ...adasSession,
+      ...change,
+    });
+  afterEach(() => open({}));
+
+  it("needs a sign-in of the last 10 minutes", async () => {
+    open({ authTimeMs: Date.now() - recentSignInMs - 1_000 });
+    const page = await get(`/login?cli=${loginId}`, { cookie });
+    expect(page.body).toContain('name="password"');
+    expect(page.body).toContain("at most 10 minutes old");
+    const answer = await post("/login/confirm", yes, { cookie });
+    expect(answer.statusCode).toBe(403);
+    expect(approved).toEqual([]);
+  });
+
+  it("needs the second factor that the installation requires", async () => {
+    open({ mustEnrol: true });
+    expect((await get(`/login?cli=${loginId}`, { cookie })).body).toContain(`/console/security?cli=${loginId}`);
+    expect((await post("/login/confirm", yes, { cookie })).statusCode).toBe(403);
+    expect(approved).toEqual([]);
+  });
+
   const yes = { cli: loginId, csrf: adasSession.csrfToken };
 
   it("is asked for on a page that shows the terminal's code and whose key it will be", async () => {
@@ -176,7 +243,7 @@ describe("giving a command line its key", () => {
   });
 
   it("says when the login was answered already", async () => {
-    ports.deps.cliLogins.approve = () => Promise.reject(new CliLoginUsed());
+    ports.deps.cliLogins.approve = () => Promise.reject(cliLoginUsed());
     const answer = await post("/login/confirm", yes, { cookie });
     expect(answer.statusCode).toBe(404);
     expect(answer.body).toContain("Run `stoker login` again");

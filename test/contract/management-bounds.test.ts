@@ -2,8 +2,8 @@
 // step is refused and named, before anything is done. Each body is the description's own example with one value changed.
 import { Ajv } from "ajv";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createHttp } from "../../control-plane/http/create-http.ts";
-import { bodyExamples } from "../../control-plane/http/schemas/body-examples.ts";
+import { createHttp } from "../../control-plane/http/core/create-http.ts";
+import { bodyExamples } from "../../control-plane/http/docs/body-examples.ts";
 import { adminKey, fakePorts } from "../fakes/ports.ts";
 import { misses, type Schema } from "./schema-bounds.ts";
 
@@ -30,7 +30,7 @@ async function refusalOf(name: string, body: object): Promise<string> {
   const [method = "", path = ""] = name.split(" ");
   const answer = await app.inject({
     method: method as "POST",
-    url: path.replaceAll(/\{\w+\}/g, "one"),
+    url: path.replaceAll(/\{\w+\}/g, "1"),
     headers: { authorization: `Bearer ${adminKey}`, "content-type": "application/json" },
     payload: JSON.stringify(body),
   });

@@ -9,19 +9,19 @@ import { form, startTaskEdge, type TaskEdge, wav } from "../fakes/task-edge.ts";
 interface Field {
   readonly name: string;
   readonly ftype: string;
-  readonly parent: string | null;
-  readonly allowed: readonly unknown[] | null;
+  readonly parent: string;
+  readonly allowed?: readonly unknown[];
   readonly examples: readonly unknown[];
-  readonly minimum: number | null;
-  readonly exclusiveMinimum: number | null;
-  readonly maximum: number | null;
-  readonly exclusiveMaximum: number | null;
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMaximum?: number;
 }
 interface Schemas {
   readonly fields_in: readonly Field[];
   readonly schema_in: { readonly description: string; readonly required?: readonly string[] };
   readonly schema_out: { readonly examples: readonly unknown[] };
-  readonly schema_stream: object | null;
+  readonly schema_stream: object;
 }
 
 const voices = ["create-voice", "read-voice", "update-voice", "delete-voice", "list-voices"];
@@ -80,11 +80,11 @@ function misfit(schema: object, value: unknown): string | undefined {
 
 const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };
 const file = new Blob([wav(1)]);
-const ownFields = ({ fields_in }: Schemas) => fields_in.filter(({ parent }) => parent === null);
+const ownFields = ({ fields_in }: Schemas) => fields_in.filter(({ parent }) => parent === "");
 
 /** A request that would be taken: the examples of its fields, and what has none. */
 function usualRequest({ fields_in, schema_in: { required = [] } }: Schemas): Record<string, unknown> {
-  const own = fields_in.filter(({ parent }) => parent === null);
+  const own = fields_in.filter(({ parent }) => parent === "");
   return Object.fromEntries(
     own
       .filter(({ name, examples }) => examples.length > 0 || required.includes(name))
@@ -129,13 +129,13 @@ function bounds(field: Field): { readonly beyond: readonly unknown[]; readonly w
   const step = (bound: number) => (ftype === "integer" ? Math.max(1, Math.abs(bound) * 2 ** -52) : 0.001);
   return {
     beyond: [
-      ...(minimum === null ? [] : [minimum - step(minimum)]),
-      ...(maximum === null ? [] : [maximum + step(maximum)]),
-      ...(exclusiveMinimum === null ? [] : [exclusiveMinimum]),
-      ...(exclusiveMaximum === null ? [] : [exclusiveMaximum]),
-      ...(allowed === null ? [] : ["none of these"]),
+      ...(minimum === undefined ? [] : [minimum - step(minimum)]),
+      ...(maximum === undefined ? [] : [maximum + step(maximum)]),
+      ...(exclusiveMinimum === undefined ? [] : [exclusiveMinimum]),
+      ...(exclusiveMaximum === undefined ? [] : [exclusiveMaximum]),
+      ...(allowed === undefined ? [] : ["none of these"]),
     ],
-    within: [minimum, maximum, ...(allowed ?? [])].filter((value) => value !== null),
+    within: [minimum, maximum, ...(allowed ?? [])].filter((value) => value !== undefined),
   };
 }
 
@@ -254,8 +254,8 @@ describe("a real answer", () => {
       { ...body, stream: true },
       { ...body, stream: true, stream_options: { include_usage: true } },
     ];
-    for (const wish of key === "default" ? streams.slice(0, 1) : streams) {
-      const told = events(await post(path, wish));
+    for (const request of key === "default" ? streams.slice(0, 1) : streams) {
+      const told = events(await post(path, request));
       expect(told.length).toBeGreaterThan(1);
       for (const event of told) expect(misfit(schema_stream as object, event)).toBeUndefined();
     }

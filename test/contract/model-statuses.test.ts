@@ -1,10 +1,10 @@
 // Model records, lists and what owners change: every endpoint with every status that it declares.
 import { describe, expect, it } from "vitest";
 import { noAbout } from "../../control-plane/catalog/model-meta.ts";
-import { DatabaseAway } from "../../control-plane/store/database.ts";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { ada, adminKey, type FakePorts, jwtOfAda, servedModel } from "../fakes/ports.ts";
-import { check, type Row, refuse } from "./status-row.ts";
+import { answerTo, check, type Row, refuse } from "./status-row.ts";
 
 const own = servedModel({
   name: "ada/own",
@@ -35,7 +35,7 @@ const given = ({ models }: FakePorts) => {
 };
 const away = (verb: "papers" | "versions" | "change" | "show" | "remove" | "hourRates") => (ports: FakePorts) => {
   given(ports);
-  refuse("modelRecords", verb)(new DatabaseAway("away"))(ports);
+  refuse("modelRecords", verb)(new DatabaseUnavailable("unreachable"))(ports);
 };
 const speech = ({ models }: FakePorts) => {
   models.models = [servedModel({ task: "text-to-speech" })];
@@ -121,7 +121,7 @@ const rows: readonly Row[] = [
     call: "GET /models/org/model/schema/elevenlabs-tts",
     status: 200,
     given: speech,
-    holds: { variant: { key: "voice-compat-tts" }, schema_stream: null },
+    holds: { variant: { key: "voice-compat-tts" }, schema_stream: {} },
   },
   { call: "GET /models/org/model/schema/openai-completions?version=", status: 200, given },
   { call: "GET /models/org/model/schema/default", status: 401, key: null },
@@ -134,7 +134,7 @@ const rows: readonly Row[] = [
     holds: {
       code: "schema_variant_not_found",
       error:
-        "This model is not asked by compat-tts. It has the variants default, compat-completions, compat-chat-completions, ai-sdk.",
+        "This model has no variant compat-tts. Its variants: default, compat-completions, compat-chat-completions, ai-sdk.",
     },
   },
   {
@@ -187,6 +187,36 @@ const rows: readonly Row[] = [
   { call: "POST /models/ada/own/publicity", status: 403, body: { public: true }, given, key: jwtOfAda },
   { call: "POST /models/ada/own/publicity", status: 503, body: { public: true }, given: away("show") },
 ];
+
+/** Paths of every null in a value. */
+function nullsIn(value: unknown, path = ""): readonly string[] {
+  if (value === null) return [path];
+  if (typeof value !== "object") return [];
+  return Object.entries(value).flatMap(([key, one]) => nullsIn(one, `${path}/${key}`));
+}
+
+describe("the record of a model without optional facts", () => {
+  it.each(["GET /models/ada/own", "GET /models/ada/own/schema/default", "GET /models/private/list"] as const)(
+    "%s holds an empty value of the contract's type, never null",
+    async (call) => {
+      const { body } = await answerTo({ call, status: 200, given });
+      // A parameter's default and the examples inside schemas are free-form.
+      const nulls = nullsIn(JSON.parse(body)).filter((path) => !/default$|examples|schema|example/.test(path));
+      expect(nulls).toEqual([]);
+    },
+  );
+
+  it("holds numbers and texts where nothing is known", async () => {
+    const { body } = await answerTo({ call: "GET /models/ada/own", status: 200, given });
+    expect(JSON.parse(body)).toMatchObject({
+      replaced_by: "",
+      deprecated: 0,
+      mmlu: 0,
+      max_tokens: expect.any(Number),
+      max_output_tokens: expect.any(Number),
+    });
+  });
+});
 
 describe("every endpoint of model records and its statuses", () => {
   it.each(rows.map((row) => [`${row.call} ${row.status}`, row] as const))("%s", (_name, row) => check(row));

@@ -1,10 +1,8 @@
 import { describe, it } from "vitest";
-import { DeploymentStoreAway } from "../../control-plane/deployments/errors.ts";
-import { NodeConnected, NodeDraining, NodeInUse } from "../../control-plane/fleet/errors.ts";
+import { nodeConnected, nodeDraining, nodeInUse } from "../../control-plane/fleet/errors.ts";
 import { adminKey } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
-const away = new DeploymentStoreAway(new Error("away"));
 const progress = { node_id: "node-1", total: 3, left: 1, fixed: 1, in_flight: 4 };
 
 const operations = [
@@ -30,7 +28,6 @@ const rows: readonly Row[] = [
     { ...row, status: 200, key: adminKey, holds },
     { ...row, status: 401, key: null },
     { ...row, status: 403, holds: { code: "admin_only" } },
-    { ...row, status: 503, key: adminKey, given: refuse("hosts", verb)(away) },
     ...(verb === "rebalance"
       ? []
       : [
@@ -85,10 +82,10 @@ const rows: readonly Row[] = [
     status: 409,
     key: adminKey,
     body: {},
-    given: refuse("hosts", "cordon")(new NodeDraining("node-1")),
+    given: refuse("hosts", "cordon")(nodeDraining("node-1")),
     holds: { code: "node_draining" },
   },
-  ...[new NodeConnected("node-1"), new NodeInUse("node-1")].map(
+  ...[nodeConnected("node-1"), nodeInUse("node-1")].map(
     (error): Row => ({
       call: "DELETE /v1/admin/nodes/node-1",
       status: 409,

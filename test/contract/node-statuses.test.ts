@@ -1,9 +1,7 @@
 import { describe, it } from "vitest";
-import { NodeNotBehind, NodeNotFound, NodeRevoked } from "../../control-plane/fleet/errors.ts";
+import { nodeNotBehind, nodeNotFound, nodeRevoked } from "../../control-plane/fleet/errors.ts";
 import { adminKey } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
-
-const databaseAway = Object.assign(new Error("the database cannot be reached"), { name: "DatabaseAway" });
 
 const endpoints = [
   { call: "POST /v1/admin/nodes/tokens", verb: "createToken", body: { pool: "a", ttl_seconds: 60 } },
@@ -20,15 +18,8 @@ const rows: readonly Row[] = [
       ...row,
       key: adminKey,
       status: 404,
-      given: refuse("enrolment", verb)(new NodeNotFound("host-1")),
+      given: refuse("enrolment", verb)(nodeNotFound("host-1")),
       holds: { code: "node_not_found" },
-    },
-    {
-      ...row,
-      key: adminKey,
-      status: 503,
-      given: refuse("enrolment", verb)(databaseAway),
-      holds: { code: "store_away" },
     },
   ]),
   {
@@ -51,14 +42,14 @@ const rows: readonly Row[] = [
     ...endpoints[1],
     key: adminKey,
     status: 409,
-    given: refuse("enrolment", "revoke")(new NodeRevoked("host-1")),
+    given: refuse("enrolment", "revoke")(nodeRevoked("host-1")),
     holds: { code: "node_revoked" },
   },
   {
     ...endpoints[2],
     key: adminKey,
     status: 409,
-    given: refuse("enrolment", "adopt")(new NodeNotBehind("host-1")),
+    given: refuse("enrolment", "adopt")(nodeNotBehind("host-1")),
     holds: { code: "node_not_behind" },
   },
 ];

@@ -1,10 +1,9 @@
 import { describe, it } from "vitest";
 import { adminKey } from "../fakes/ports.ts";
-import { check, type Row, refuse } from "./status-row.ts";
+import { check, type Row } from "./status-row.ts";
 
 const list = "/v1/admin/nodes/node-1/weights";
 const one = `${list}/prefetch1`;
-const away = Object.assign(new Error("the database cannot be reached"), { name: "DatabaseAway" });
 const body = { repo: "acme/tiny" };
 
 const endpoints = [
@@ -18,7 +17,6 @@ const rows: readonly Row[] = [
     { ...row, key: adminKey, status: 200 },
     { ...row, key: null, status: 401 },
     { ...row, status: 403, holds: { code: "admin_only" } },
-    { ...row, key: adminKey, status: 503, given: refuse("nodeWeights", verb)(away), holds: { code: "store_away" } },
   ]),
   {
     call: `POST ${list}`,

@@ -4,8 +4,8 @@ import { Script } from "node:vm";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv } from "ajv";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import { createHttp } from "../../control-plane/http/create-http.ts";
-import { detailOf } from "../../control-plane/http/validation-detail.ts";
+import { createHttp } from "../../control-plane/http/core/create-http.ts";
+import { detailOf } from "../../control-plane/http/errors/validation-detail.ts";
 import { fakePorts } from "../fakes/ports.ts";
 
 let app: Awaited<ReturnType<typeof createHttp>>;
@@ -172,7 +172,8 @@ class Stub {
 
 it("the reference page shows every operation, with a line for a shell where it takes a body", async () => {
   const page = (await app.inject("/docs")).body;
-  const [, source = ""] = /<script>(.*)<\/script>/s.exec(page) ?? [];
+  const [, script = ""] = /<script type="module" src="([^"]+)"><\/script>/.exec(page) ?? [];
+  const source = (await app.inject(script)).body;
   const main = new Stub("main");
   new Script(source).runInNewContext({
     document: { createElement: (tag: string) => new Stub(tag), getElementById: () => main },

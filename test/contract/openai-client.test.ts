@@ -104,6 +104,6 @@ describe("the official client", () => {
       (async () => {
         for await (const _ of stream);
       })(),
-    ).rejects.toThrow(/broke off/);
+    ).rejects.toThrow(/stopped during the response/);
   });
 });

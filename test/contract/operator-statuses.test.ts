@@ -1,120 +1,142 @@
-import { describe, it } from "vitest";
-import * as accounts from "../../control-plane/accounts/errors.ts";
-import { CreditReferenceTaken, CreditRefused } from "../../control-plane/billing/funds.ts";
-import { ada, adminKey } from "../fakes/ports.ts";
-import { check, type Row, refuse } from "./status-row.ts";
+import { describe } from "vitest";
+import {
+  checkStatuses,
+  createCustomer,
+  operatorKey,
+  type StatusRow,
+  succeed,
+  suspend,
+  type Values,
+} from "./status-table.ts";
 
-const one = `/v1/admin/accounts/${ada.account}`;
+const one = "/v1/admin/accounts/{uid}";
 const unknown = "/v1/admin/accounts/u:9999999999999";
-const away = new accounts.AccountStoreAway(new Error("x"));
-const databaseAway = Object.assign(new Error("the database cannot be reached"), { name: "DatabaseAway" });
 
-/** Every endpoint with what it takes and the verb it calls. */
-const endpoints = [
-  { call: "GET /v1/admin/accounts", verb: "accounts" },
-  { call: `GET ${one}`, verb: "account" },
-  { call: `PATCH ${one}`, verb: "changeAccount", body: { is_admin: true } },
-  { call: `POST ${one}/credit`, verb: "credit", body: { amount_usd: 5, note: "wire" } },
-  { call: `POST ${one}/suspend`, verb: "suspend", body: { reason: "admin", note: "abuse" } },
-  { call: `POST ${one}/lift`, verb: "lift", body: { note: "settled" } },
-  { call: "GET /v1/admin/audit", verb: "audit" },
-] as const satisfies readonly (Pick<Row, "call" | "body"> & { verb: string })[];
+async function arrange(): Promise<Values> {
+  const { key, uid, name } = await createCustomer({ creditUsd: 18 });
+  return { key, uid, name };
+}
 
-const common = endpoints.flatMap(({ verb, ...row }): Row[] => [
-  { ...row, key: adminKey, status: 200 },
-  { ...row, key: null, status: 401, headers: { "www-authenticate": "Bearer" } },
-  { ...row, status: 403, holds: { code: "admin_only" } },
-  { ...row, key: adminKey, status: 503, given: refuse("operator", verb)(away), headers: { "retry-after": "2" } },
-  { ...row, key: adminKey, status: 503, given: refuse("operator", verb)(databaseAway), holds: { code: "store_away" } },
-]);
+async function suspended(): Promise<Values> {
+  const { uid } = await createCustomer();
+  await suspend(uid);
+  return { uid };
+}
 
-const rows: readonly Row[] = [
-  ...common,
+async function deleted(): Promise<Values> {
+  const { key, uid } = await createCustomer({ creditUsd: 0 });
+  await succeed({ call: "DELETE /v1/me", key });
+  return { uid };
+}
+
+const changes: readonly Pick<StatusRow, "call" | "body">[] = [
+  { call: `PATCH ${one}`, body: { is_team_account: true } },
+  { call: `POST ${one}/credit`, body: { amount_usd: 5, note: "wire" } },
+  { call: `POST ${one}/suspend`, body: { reason: "admin", note: "abuse" } },
+  { call: `POST ${one}/lift`, body: { note: "settled" } },
+];
+const endpoints: readonly Pick<StatusRow, "call" | "body">[] = [
+  { call: "GET /v1/admin/accounts" },
+  { call: `GET ${one}` },
+  ...changes,
+  { call: "GET /v1/admin/audit" },
+];
+
+const rows: readonly StatusRow[] = [
   {
-    call: "GET /v1/admin/accounts?query=ada&limit=1",
-    key: adminKey,
+    call: "GET /v1/admin/accounts?query={name}&limit=1",
+    key: operatorKey,
     status: 200,
-    holds: { accounts: [{ uid: ada.account, funds_usd: 10.03, spent_usd: 7.97, suspended: false }], next_cursor: null },
+    holds: { accounts: [{ uid: "{uid}", funds_usd: 18, spent_usd: 0, suspended: false }], next_cursor: null },
   },
   {
+    call: `GET ${one}`,
+    key: operatorKey,
+    status: 200,
+    holds: { uid: "{uid}", keys: 1, suspensions: [], deleted_at: null, credited_usd: 18 },
+  },
+  ...endpoints.flatMap((row): StatusRow[] => [
+    { ...row, key: operatorKey, status: 200, ...(row.call.endsWith("/lift") ? { given: suspended } : {}) },
+    { ...row, key: null, status: 401, headers: { "www-authenticate": "Bearer" } },
+  ]),
+  ...endpoints.map((row): StatusRow => ({ ...row, status: 403, given: newAccount, holds: { code: "admin_only" } })),
+  {
     call: "GET /v1/admin/accounts?limit=0",
-    key: adminKey,
+    key: operatorKey,
     status: 422,
     holds: { detail: [{ loc: ["query", "limit"], type: "greater_than_equal" }] },
   },
   {
     call: "GET /v1/admin/accounts?cursor=x",
-    key: adminKey,
+    key: operatorKey,
     status: 422,
-    given: refuse("operator", "accounts")(new accounts.BadCursor()),
     holds: { detail: [{ loc: ["query", "cursor"] }], code: "bad_cursor" },
   },
-  {
-    call: `GET ${one}`,
-    key: adminKey,
-    status: 200,
-    holds: { uid: ada.account, keys: 1, suspensions: [], deleted_at: null, credited_usd: 18 },
-  },
-  ...endpoints
-    .filter(({ verb }) => ["changeAccount", "credit", "suspend", "lift"].includes(verb))
-    .map(
-      ({ verb, ...row }): Row => ({
-        ...row,
-        key: adminKey,
-        status: 409,
-        given: refuse("operator", verb)(new accounts.AccountDeleted(ada.account, Date.UTC(2026, 0, 2))),
-        holds: { code: "account_deleted" },
-        headers: { "x-should-retry": "false" },
-      }),
-    ),
+  ...changes.map(
+    (row): StatusRow => ({
+      ...row,
+      key: operatorKey,
+      status: 409,
+      given: deleted,
+      holds: { code: "account_deleted" },
+      headers: { "x-should-retry": "false" },
+    }),
+  ),
   ...[
     { call: `GET ${unknown}` as const },
     { call: `PATCH ${unknown}` as const, body: {} },
     { call: `POST ${unknown}/credit` as const, body: { amount_usd: 5, note: "n" } },
     { call: `POST ${unknown}/suspend` as const, body: { note: "n" } },
     { call: `POST ${unknown}/lift` as const, body: { note: "n" } },
-  ].map((row): Row => ({ ...row, key: adminKey, status: 404, holds: { code: "account_not_found" } })),
+  ].map((row): StatusRow => ({ ...row, key: operatorKey, status: 404, holds: { code: "account_not_found" } })),
   {
     call: `PATCH ${one}`,
-    key: adminKey,
+    key: operatorKey,
     body: { is_admin: "yes" },
     status: 422,
     holds: { detail: [{ loc: ["body", "is_admin"] }] },
   },
   {
     call: `PATCH ${one}`,
-    key: adminKey,
+    key: operatorKey,
     body: { is_admin: false },
     status: 409,
-    given: refuse("operator", "changeAccount")(new accounts.LastAdmin()),
+    given: async () => ({ uid: (await succeed({ call: "GET /v1/me", key: operatorKey })).uid }),
+    holds: { code: "last_admin" },
     headers: { "x-should-retry": "false" },
   },
   {
     call: `POST ${one}/credit`,
-    key: adminKey,
+    key: operatorKey,
     body: { amount_usd: "5", note: "n" },
     status: 422,
     holds: { detail: [{ loc: ["body", "amount_usd"] }] },
   },
   {
     call: `POST ${one}/credit`,
-    key: adminKey,
-    body: { amount_usd: -50, note: "n" },
+    key: operatorKey,
+    body: { amount_usd: -5_000, note: "n" },
     status: 422,
-    given: refuse("operator", "credit")(new CreditRefused("more than is left")),
     holds: { code: "invalid_credit" },
   },
   {
     call: `POST ${one}/credit`,
-    key: adminKey,
+    key: operatorKey,
+    given: async ({ uid }) => {
+      const send = { "idempotency-key": `used-for-${uid}` };
+      await succeed(
+        { call: `POST ${one}/credit`, key: operatorKey, send, body: { amount_usd: 1, note: "n" } },
+        { uid: uid as string },
+      );
+    },
+    send: { "idempotency-key": "used-for-{uid}" },
     body: { amount_usd: 5, note: "n" },
     status: 409,
-    given: refuse("operator", "credit")(new CreditReferenceTaken()),
     headers: { "x-should-retry": "false" },
   },
   {
     call: `POST ${one}/credit`,
-    key: adminKey,
+    key: operatorKey,
     send: { "idempotency-key": "a key" },
     body: { amount_usd: 5, note: "n" },
     status: 400,
@@ -122,41 +144,47 @@ const rows: readonly Row[] = [
   },
   {
     call: `POST ${one}/suspend`,
-    key: adminKey,
+    key: operatorKey,
     body: { reason: "dislike", note: "n" },
     status: 422,
     holds: { detail: [{ loc: ["body", "reason"], type: "enum" }] },
   },
   {
     call: `POST ${one}/suspend`,
-    key: adminKey,
+    key: operatorKey,
     body: { reason: "admin" },
     status: 422,
     holds: { detail: [{ loc: ["body", "note"], type: "missing" }] },
   },
   {
     call: `POST ${one}/lift`,
-    key: adminKey,
+    key: operatorKey,
+    given: newAccount,
     body: { note: "n", reason: "admin" },
     status: 409,
-    given: refuse("operator", "lift")(new accounts.NotSuspended("admin")),
     holds: { code: "not_suspended" },
     headers: { "x-should-retry": "false" },
   },
   {
-    call: "GET /v1/admin/audit?from=2026-01-01T00:00:00Z&to=1786000000&action=account&limit=1",
-    key: adminKey,
+    call: "GET /v1/admin/audit?from=2026-01-01T00:00:00Z&action=account.suspend&limit=1",
+    key: operatorKey,
     status: 200,
-    holds: { entries: [{ id: "7", action: "account.suspend", after: { reasons: ["admin"] } }], next_cursor: "7" },
+    given: suspended,
+    holds: { entries: [{ action: "account.suspend", after: { reasons: ["admin"] } }] },
   },
   {
     call: "GET /v1/admin/audit?from=yesterday",
-    key: adminKey,
+    key: operatorKey,
     status: 422,
     holds: { detail: [{ loc: ["query", "from"] }], code: "bad_time" },
   },
 ];
 
-describe("every endpoint of the operator's surface and its statuses", () => {
-  it.each(rows.map((row, i) => [`${row.call} ${row.status} (${i})`, row] as const))("%s", (_name, row) => check(row));
+async function newAccount(): Promise<Values> {
+  const { key, uid } = await createCustomer();
+  return { key, uid };
+}
+
+describe("the operator's accounts", () => {
+  checkStatuses(arrange, rows);
 });

@@ -1,9 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { invoice } from "../fakes/payment-ports.ts";
 import { ada } from "../fakes/ports.ts";
-import { answerTo, check, type Row, refuse } from "./status-row.ts";
-
-const away = Object.assign(new Error("the database cannot be reached"), { code: "store_away" });
+import { answerTo, check, type Row } from "./status-row.ts";
 
 const rows: readonly Row[] = [
   { call: "GET /payment/checklist?compute_owed=true", status: 200, holds: { last_checked: 1_786_000_000 } },
@@ -17,11 +15,8 @@ const rows: readonly Row[] = [
     status: 404,
     given: ({ deps }) => void Object.assign(deps.checklists, { read: () => Promise.resolve(undefined) }),
   },
-  { call: "GET /payment/checklist", status: 503, given: refuse("checklists", "read")(away) },
-  { call: "GET /payment/usage", status: 503, given: refuse("usage", "usage")(away) },
   { call: "GET /payment/usage/tokens", status: 200, holds: { tokens: [{ token_id: ada.key, name: "auto" }] } },
   { call: "GET /payment/usage/tokens", status: 401, key: null },
-  { call: "GET /payment/usage/tokens", status: 503, given: refuse("usage", "byKey")(away) },
   {
     call: "GET /payment/usage/rent?from=1786000000&to=1786003600",
     status: 200,
@@ -29,7 +24,6 @@ const rows: readonly Row[] = [
   },
   { call: "GET /payment/usage/rent", status: 422, holds: { detail: [{ loc: ["query", "from"], type: "missing" }] } },
   { call: "GET /payment/usage/rent?from=1786000000", status: 401, key: null },
-  { call: "GET /payment/usage/rent?from=1", status: 503, given: refuse("usage", "rent")(away) },
   {
     call: "GET /payment/invoices",
     status: 200,
@@ -58,10 +52,8 @@ const rows: readonly Row[] = [
   { call: "GET /payment/invoices?limit=51", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
   { call: "GET /payment/invoices?starting_after=inv_other", status: 404, holds: { code: "invoice_not_found" } },
   { call: "GET /payment/invoices", status: 401, key: null },
-  { call: "GET /payment/invoices", status: 503, given: refuse("invoices", "list")(away) },
   { call: "GET /invoices/inv_1?sig=wrong", status: 404, key: null, holds: { code: "invoice_not_found" } },
   { call: "GET /invoices/inv_1", status: 422, key: null, holds: { detail: [{ loc: ["query", "sig"] }] } },
-  { call: "GET /invoices/inv_1?sig=good", status: 503, key: null, given: refuse("invoices", "page")(away) },
 ];
 
 describe("every endpoint of billing and its statuses", () => {

@@ -54,7 +54,9 @@ describe("more requests at once than the limit", () => {
       error: {
         type: "rate_limit_error",
         code: "rate_limit_exceeded",
-        message: expect.stringMatching(/^Rate limited: 1 requests .* POST \/v1\/me\/rate_limit\/request/),
+        message: expect.stringMatching(
+          /^Rate limited: .*at most 1 concurrent requests .* POST \/v1\/me\/rate_limit\/request/,
+        ),
       },
     });
     const others = { headers: { authorization: "Bearer stk_test_key_of_operator" } };

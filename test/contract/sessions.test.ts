@@ -1,102 +1,11 @@
 // The cookie of a signed-in browser: how it is set, where it counts, and what a write with it must prove.
 import type { FastifyInstance, InjectOptions } from "fastify";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import * as accounts from "../../control-plane/accounts/errors.ts";
-import { createHttp } from "../../control-plane/http/create-http.ts";
-import { DatabaseAway } from "../../control-plane/store/database.ts";
+import { createHttp } from "../../control-plane/http/core/create-http.ts";
 import { ada, adasPassword, adasSession, apiKey, type FakePorts, fakePorts } from "../fakes/ports.ts";
-import { check, type Row, refuse } from "./status-row.ts";
 
-const away = new DatabaseAway("away");
 const credentials = { email: ada.email, password: adasPassword };
 const customer = { ...credentials, display_name: "ada" };
-const signUp = "POST /v1/auth/sign-up";
-const signIn = "POST /v1/auth/sign-in";
-
-const rows: readonly Row[] = [
-  { call: signUp, status: 200, key: null, body: customer, holds: { uid: ada.account, api_key: "stk_made" } },
-  {
-    call: signUp,
-    status: 403,
-    key: null,
-    body: customer,
-    given: refuse("signIn", "signUp")(new accounts.SignUpClosed()),
-  },
-  {
-    call: signUp,
-    status: 409,
-    key: null,
-    body: customer,
-    given: refuse("signIn", "signUp")(new accounts.AccountNameTaken("taken", { param: "email" })),
-  },
-  {
-    call: signUp,
-    status: 422,
-    key: null,
-    body: { ...customer, password: "seven77" },
-    holds: { detail: [{ loc: ["body", "password"] }] },
-  },
-  { call: signUp, status: 422, key: null, body: { ...customer, email: "ada" } },
-  {
-    call: signUp,
-    status: 429,
-    key: null,
-    body: customer,
-    given: refuse("signIn", "signUp")(new accounts.SignInBusy()),
-  },
-  { call: signUp, status: 503, key: null, body: customer, given: refuse("signIn", "signUp")(away) },
-
-  {
-    call: signIn,
-    status: 200,
-    key: null,
-    body: credentials,
-    holds: { uid: ada.account, csrf_token: adasSession.csrfToken },
-  },
-  { call: signIn, status: 401, key: null, body: { ...credentials, password: "no" }, holds: { code: "wrong_password" } },
-  { call: signIn, status: 422, key: null, body: { email: ada.email } },
-  {
-    call: signIn,
-    status: 429,
-    key: null,
-    body: credentials,
-    given: refuse("signIn", "signIn")(new accounts.TooManyAttempts(61_000)),
-    holds: { code: "too_many_attempts", error: "There were too many attempts. Try again in 2 minutes." },
-    headers: { "retry-after": "61" },
-  },
-  { call: signIn, status: 503, key: null, body: credentials, given: refuse("signIn", "signIn")(away) },
-
-  { call: "GET /v1/auth/session", status: 401, key: null },
-  { call: "GET /v1/auth/session", status: 404, holds: { code: "no_session" } },
-  { call: "POST /v1/auth/sign-out", status: 401, key: null },
-  { call: "POST /v1/auth/sign-out", status: 404, holds: { code: "no_session" } },
-  { call: "POST /v1/me/password", status: 200, body: { password: "longenough" }, holds: {} },
-  { call: "POST /v1/me/password", status: 401, key: null, body: { password: "longenough" } },
-  { call: "POST /v1/me/password", status: 422, body: { password: "short" } },
-  {
-    call: "POST /v1/me/password",
-    status: 404,
-    body: { password: "longenough" },
-    given: refuse("signIn", "setPassword")(new accounts.AccountGone()),
-  },
-  {
-    call: "POST /v1/me/password",
-    status: 429,
-    body: { password: "longenough" },
-    given: refuse("signIn", "setPassword")(new accounts.TooManyAttempts(1)),
-  },
-  {
-    call: "POST /v1/me/password",
-    status: 503,
-    body: { password: "longenough" },
-    given: refuse("signIn", "setPassword")(away),
-  },
-];
-
-describe("every endpoint of sign-in and its statuses", () => {
-  it.each(rows.map((row) => [`${row.call} ${row.status}`, row] as const))("%s", (_name, row) => check(row));
-});
-
 const proxy = "10.1.2.3";
 const cookie = `session=${adasSession.cookie}`;
 const csrf = { "x-csrf-token": adasSession.csrfToken };
@@ -131,7 +40,8 @@ const signInFrom = (remoteAddress: string, headers: object) =>
 describe("the session cookie", () => {
   it("is closed to scripts and to other sites' requests, and never stored by a cache", async () => {
     const answer = await signInFrom("192.0.2.1", {});
-    const set = String(answer.headers["set-cookie"]);
+    const [set, device] = [answer.headers["set-cookie"]].flat();
+    expect(device).toMatch(/^device=device-of-ada; Max-Age=31536000; Path=\/; HttpOnly; SameSite=Lax$/);
     expect(set).toMatch(new RegExp(`^session=${adasSession.cookie}; Max-Age=7776000; Path=/; HttpOnly; SameSite=Lax$`));
     expect(answer.headers["cache-control"]).toBe("no-store");
   });
@@ -152,6 +62,9 @@ describe("the session cookie", () => {
     expect((await ask("GET", "/v1/me", { cookie })).json()).toMatchObject({ uid: ada.account });
     expect((await ask("GET", "/payment/checklist", { cookie })).statusCode).toBe(200);
     expect((await ask("GET", "/v1/auth/session", { cookie })).json()).toEqual({
+      auth_time: Math.floor(adasSession.authTimeMs / 1000),
+      factors: ["password"],
+      must_enrol: false,
       uid: ada.account,
       csrf_token: adasSession.csrfToken,
       expires_at: 1_786_000_000,
@@ -198,9 +111,9 @@ describe("the session cookie", () => {
 describe("the client's address", () => {
   const seen = async (remoteAddress: string, headers: object) => {
     let ip = "";
-    ports.deps.signIn.signIn = (_wish, from) => {
-      ip = from;
-      return Promise.resolve(adasSession);
+    ports.deps.signIn.signIn = (_request, visitor) => {
+      ip = visitor.ip;
+      return Promise.resolve({ is: "signed_in", session: adasSession, device: "device-of-ada" });
     };
     expect((await signInFrom(remoteAddress, headers)).statusCode).toBe(200);
     return ip;

@@ -1,8 +1,7 @@
 // One call of one endpoint and what must come of it. The caller is ada unless the row says otherwise; refusals of a feature are
 // made by a verb that throws them.
 import { expect } from "vitest";
-import { createHttp } from "../../control-plane/http/create-http.ts";
-import type { HttpDeps } from "../../control-plane/http/verbs.ts";
+import { createHttp, type HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { apiKey, type FakePorts, fakePorts } from "../fakes/ports.ts";
 
 export interface Row {

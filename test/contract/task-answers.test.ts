@@ -289,7 +289,7 @@ describe("images", () => {
     const answer = await tasks.send("/v1/images/edits", large);
     expect([answer.status, (await answer.json()).error]).toEqual([
       413,
-      expect.objectContaining({ message: expect.stringContaining("`mask` is larger than 4 MiB"), param: "mask" }),
+      expect.objectContaining({ message: expect.stringContaining("`mask` must be at most 4 MiB"), param: "mask" }),
     ]);
     const two = form({ model: "org/model", image: file });
     two.append("image", file, "b.png");

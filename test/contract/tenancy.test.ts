@@ -1,16 +1,12 @@
 // Tenancy, generated from the OpenAPI document of a running control plane: whatever names a thing of one account answers
 // another account as it answers a thing that does not exist, and lists hold nothing of others.
 import { pino } from "pino";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openDatabase } from "../../control-plane/store/database.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { openDatabase } from "../../control-plane/store/core/database.ts";
 import { makeAgentInstance } from "../fakes/agent-instance-rows.ts";
-import { type Stack, startStack } from "../fakes/processes.ts";
 import { makeRequest } from "../fakes/request-rows.ts";
+import { type Customer, createCustomer, installation } from "./status-table.ts";
 
-interface Tenant {
-  readonly uid: string;
-  readonly key: string;
-}
 interface Answer {
   readonly status: number;
   readonly text: string;
@@ -26,10 +22,9 @@ interface Thing {
   readonly unknown: string;
 }
 
-let stack: Stack;
 let paths: Record<string, Record<string, Operation>>;
-let ada: Tenant;
-let bob: Tenant;
+let ada: Customer;
+let bob: Customer;
 /** By the route's first words and the parameter's name. */
 let things: Record<string, Thing>;
 /** Everything that only the first account may see. */
@@ -37,8 +32,8 @@ let marks: string[];
 
 const unknownLike = (id: string) => id.replace(/.$/, (last) => (last === "a" ? "b" : "a"));
 
-async function as(who: Tenant, method: string, path: string, body?: unknown): Promise<Answer> {
-  const answer = await fetch(`${stack.url}${path}`, {
+async function as(who: Customer, method: string, path: string, body?: unknown): Promise<Answer> {
+  const answer = await fetch(`${installation.url}${path}`, {
     method,
     headers: {
       authorization: `Bearer ${who.key}`,
@@ -52,153 +47,145 @@ async function as(who: Tenant, method: string, path: string, body?: unknown): Pr
   return { status: answer.status, text };
 }
 
-async function made(who: Tenant, method: string, path: string, body: unknown): Promise<Record<string, string>> {
+async function made(who: Customer, method: string, path: string, body: unknown): Promise<Record<string, string>> {
   const answer = await as(who, method, path, body);
   expect(answer.status, `${method} ${path}: ${answer.text}`).toBeLessThan(300);
   return JSON.parse(answer.text) as Record<string, string>;
 }
 
-async function tenant(name: string): Promise<Tenant> {
-  const body = { email: `${name}@example.com`, display_name: name, credit_usd: 7 };
-  const answer = await stack.call("POST", "/v1/admin/accounts", body);
-  expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
-  return { uid: answer.body.uid, key: answer.body.api_key };
-}
-
 /** Written as the server would: no host offers containers here, so none can be asked for. */
-async function rentedBy({ uid }: Tenant): Promise<string> {
-  const { db, close } = openDatabase(stack.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const deploy_id = "container-AbCd1234";
+async function rentedBy({ uid }: Customer): Promise<string> {
+  const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const deployId = "container-AbCd1234";
   await db
     .insertInto("deployment")
     .values({
-      deploy_id,
-      account_id: uid,
+      deployId,
+      accountId: uid,
       kind: "container",
-      model_name: "ada's machine",
+      modelName: "ada's machine",
       version: "",
       task: "rent-container",
       type: "legacy",
       engine: "container",
       status: "initializing",
       gpu: "H100-80GB",
-      num_gpus: 1,
-      max_batch_size: 1,
-      min_instances: 1,
-      max_instances: 1,
+      numGpus: 1,
+      maxBatchSize: 1,
+      minInstances: 1,
+      maxInstances: 1,
       weights: "{}",
-      weights_token: null,
+      weightsToken: null,
       container: JSON.stringify({ image: "torch", sshKeys: [] }),
-      extra_args: [],
-      external_url: null,
-      context_length: 0,
-      memory_bytes: 0n,
-      pending_reasons: "[]",
+      extraArgs: [],
+      externalUrl: null,
+      contextLength: 0,
+      memoryBytes: 0n,
+      pendingReasons: "[]",
     })
     .execute();
   await close();
-  return deploy_id;
+  return deployId;
 }
 
 /** Written as the server would: no model that measures recordings is served here. */
-async function voiceOf({ uid }: Tenant): Promise<string> {
-  const { db, close } = openDatabase(stack.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const voice_id = "AdasVoice00000000000";
-  await db.insertInto("voice").values({ voice_id, account_id: uid, name: "ada's voice", description: "" }).execute();
+async function voiceOf({ uid }: Customer): Promise<string> {
+  const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const voiceId = "AdasVoice00000000000";
+  await db.insertInto("voice").values({ voiceId, accountId: uid, name: "ada's voice", description: "" }).execute();
   await close();
-  return voice_id;
+  return voiceId;
 }
 
 /** Written as the server would: no model is served here. */
-async function callOf({ uid }: Tenant): Promise<string> {
-  const { db, close } = openDatabase(stack.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const webhook_id = "msg_01KAJ000000000000000000000";
+async function callOf({ uid }: Customer): Promise<string> {
+  const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const webhookId = "msg_01KAJ000000000000000000000";
   const common = {
-    request_id: "AdasRequest",
-    account_id: uid,
+    requestId: "AdasRequest",
+    accountId: uid,
     url: "https://ada.example.com/hook",
     host: "ada.example.com",
   };
-  const ended = { finished_at: new Date(), claim_id: null, locked_until: null };
+  const ended = { finishedAt: new Date(), claimId: null, lockedUntil: null };
   await db
-    .insertInto("webhook_job")
+    .insertInto("webhookJob")
     .values({
       ...common,
       ...ended,
-      key_id: "",
+      keyId: "",
       label: null,
       source: null,
       model: "m",
       body: null,
       origin: "",
       state: "succeeded",
-      expires_at: new Date(),
-      error_code: null,
-      error_message: null,
+      expiresAt: new Date(),
+      errorCode: null,
+      errorMessage: null,
     })
     .execute();
   await db
-    .insertInto("webhook_delivery")
+    .insertInto("webhookDelivery")
     .values({
       ...common,
       ...ended,
-      webhook_id,
+      webhookId,
       body: Buffer.from("{}"),
       results: null,
       state: "delivered",
-      last_status: 204,
-      last_outcome: "ok",
+      lastStatus: 204,
+      lastOutcome: "ok",
     })
     .execute();
   await close();
-  return webhook_id;
+  return webhookId;
 }
 
 /** As a browser's form or a client library sends it. */
-async function fileOf({ key }: Tenant): Promise<string> {
+async function fileOf({ key }: Customer): Promise<string> {
   const form = new FormData();
   form.set("purpose", "batch");
   form.set("file", new Blob(["{}"]), "ada's requests.jsonl");
   const headers = { authorization: `Bearer ${key}` };
-  const answer = await fetch(`${stack.url}/v1/files`, { method: "POST", headers, body: form });
+  const answer = await fetch(`${installation.url}/v1/files`, { method: "POST", headers, body: form });
   expect(answer.status).toBe(200);
   return ((await answer.json()) as { id: string }).id;
 }
 
 /** Written as the server would: it has ended, so that nothing changes it meanwhile. */
-async function batchOf({ uid }: Tenant, input_file_id: string): Promise<string> {
-  const { db, close } = openDatabase(stack.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const batch_id = "batch_OfAda000000000000000";
+async function batchOf({ uid }: Customer, inputFileId: string): Promise<string> {
+  const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
+  const batchId = "batch_OfAda000000000000000";
   await db
     .insertInto("batch")
     .values({
-      batch_id,
-      account_id: uid,
-      key_id: "",
+      batchId,
+      accountId: uid,
+      keyId: "",
       endpoint: "/v1/completions",
-      input_file_id,
-      output_expires_after_ms: 1n,
+      inputFileId,
+      outputExpiresAfterMs: 1n,
       status: "completed",
-      expires_at: new Date(),
+      expiresAt: new Date(),
     })
     .execute();
   await close();
-  return batch_id;
+  return batchId;
 }
 
 beforeAll(async () => {
-  stack = await startStack({ agents: 0 });
-  paths = (await stack.call("GET", "/openapi.json")).body.paths;
-  [ada, bob] = [await tenant("ada-of-tenancy"), await tenant("bob-of-tenancy")];
+  paths = ((await (await fetch(`${installation.url}/openapi.json`)).json()) as { paths: typeof paths }).paths;
+  [ada, bob] = [await createCustomer(), await createCustomer()];
   const deployed = await made(ada, "POST", "/deploy/llm", {
-    model_name: "ada-of-tenancy/secret-model",
+    model_name: `${ada.name}/secret-model`,
     gpu: "other",
     hf: { repo: "HuggingFaceTB/SmolLM2-135M-Instruct" },
   });
   const adapted = await made(ada, "POST", "/lora-model", {
     hf_model_name: "ada/secret-lora",
-    lora_model_name: "ada-of-tenancy/secret-lora",
-    base_model_name: "ada-of-tenancy/secret-model",
+    lora_model_name: `${ada.name}/secret-lora`,
+    base_model_name: `${ada.name}/secret-model`,
   });
   const ssh = await made(ada, "POST", "/v1/ssh_keys", {
     name: "ada's laptop",
@@ -208,14 +195,14 @@ beforeAll(async () => {
   const asked = { reason: "more", requested_max: { "H100-80GB": 9 } };
   const pool = await made(ada, "POST", "/v1/me/gpu_pool/request", asked);
   const jwt = await made(ada, "POST", "/v1/scoped-jwt", { api_key_name: "auto", expires_delta: 600 });
-  const agent = await makeAgentInstance(stack.databaseUrl, ada.uid);
+  const agent = await makeAgentInstance(installation.databaseUrl, ada.uid);
   const file = await fileOf(ada);
   const own = (id: unknown): Thing => ({ own: String(id), unknown: unknownLike(String(id)) });
   const unknownKey = `stk_${"z".repeat(String(token["token"]).length - 4)}`;
   things = {
     "/deploy deploy_id": own(deployed["deploy_id"]),
     "/v1/deployments deploy_id": own(deployed["deploy_id"]),
-    "/v1/requests request_id": own(await makeRequest(stack.databaseUrl, ada.uid)),
+    "/v1/requests request_id": own(await makeRequest(installation.databaseUrl, ada.uid)),
     "/v1/logs deploy_id": own(deployed["deploy_id"]),
     "/v1/deployment_logs deploy_id": own(deployed["deploy_id"]),
     "/v1/inference/deploy deploy_id": own(deployed["deploy_id"]),
@@ -235,12 +222,12 @@ beforeAll(async () => {
     "/v1/batches batch_id": own(await batchOf(ada, file)),
     "/v1/agent instance_id": own(agent.id),
     "/v1/agent backup_id": own(agent.backup),
-    "/models model_name": own("ada-of-tenancy/secret-model"),
+    "/models model_name": own(`${ada.name}/secret-model`),
   };
   marks = [
     ada.uid,
     ada.key,
-    "ada-of-tenancy",
+    ada.name,
     "ada's laptop",
     "ada's second",
     "ada's machine",
@@ -250,7 +237,6 @@ beforeAll(async () => {
     ...Object.values(things).map((thing) => thing.own),
   ].filter((mark) => mark !== "");
 });
-afterAll(() => stack?.stop());
 
 /** Filled in where validation would else answer before anybody looks for the thing. */
 const bodies: Record<string, unknown> = {
@@ -283,11 +269,15 @@ const speaks = "/v1/text-to-speech/";
 const isSomebodys = (path: string, name: string): boolean =>
   path.startsWith("/models/") ? name === "model_name" : !everybodys.includes(name) && !path.startsWith(speaks);
 
+/** Between accounts they are proven in test/security/sign-in.test.ts: a factor is added in a browser session only. */
+const factorPath = "/v1/me/factors/{id}";
+
 /** Routes of an account that name something: the operator's and the signed public ones aside. */
 function routesThatName(): Route[] {
   return Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations)
       .filter(([, operation]) => (operation.security ?? []).length > 0 && !path.startsWith("/v1/admin/"))
+      .filter(() => path !== factorPath)
       .map(([method, operation]) => ({
         method: method.toUpperCase(),
         path,

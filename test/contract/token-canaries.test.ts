@@ -1,6 +1,7 @@
 // Secrets given to the routes of keys and tokens, in every place they may stand: none reaches a log line or an error body.
 import { expect, it } from "vitest";
-import { createHttp } from "../../control-plane/http/create-http.ts";
+import { createHttp } from "../../control-plane/http/core/create-http.ts";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { fakePorts } from "../fakes/ports.ts";
 
 const canary = "stk_canary0123456789012345678901234567890123456789ab";
@@ -8,8 +9,7 @@ const jwt = "jwt:canary.payload.signature";
 
 it("no secret of a request to the routes of keys and tokens is logged or told back", async () => {
   const { deps, logLines } = fakePorts();
-  const broken = { code: "store_away" };
-  Object.assign(deps.tokens, { get: () => Promise.reject(Object.assign(new Error("away"), broken)) });
+  Object.assign(deps.tokens, { get: () => Promise.reject(new DatabaseUnavailable("unreachable")) });
   const app = await createHttp(deps);
   const own = { authorization: "Bearer stk_test_key_of_ada" };
   const calls = [

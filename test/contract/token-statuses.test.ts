@@ -1,14 +1,19 @@
 import { describe, expect, it } from "vitest";
-import * as accounts from "../../control-plane/accounts/token-errors.ts";
-import { ada, adminKey, apiKey, jwtOfAda } from "../fakes/ports.ts";
-import { answerTo, check, type Row, refuse } from "./status-row.ts";
+import {
+  checkStatuses,
+  createCustomer,
+  operatorKey,
+  type StatusRow,
+  send,
+  succeed,
+  type Values,
+} from "./status-table.ts";
 
-const away = Object.assign(new Error("the database cannot be reached"), { code: "store_away" });
 const noStore = { "cache-control": "no-store" };
-const byId = `/v1/api-tokens/${ada.key}`;
-const byExplicitId = `/v1/api-tokens/id/${ada.key}`;
-const bySecret = `/v1/api-tokens/${apiKey}`;
-const lists = { allowed_ips: ["10.0.0.0/8"] };
+const byId = "/v1/api-tokens/{keyId}";
+const byExplicitId = "/v1/api-tokens/id/{keyId}";
+const bySecret = "/v1/api-tokens/{key}";
+const here = { allowed_ips: ["127.0.0.0/8"] };
 
 const jwt = "POST /v1/scoped-jwt";
 const outOfBounds: readonly (readonly [string, unknown, string])[] = [
@@ -22,12 +27,28 @@ const outOfBounds: readonly (readonly [string, unknown, string])[] = [
   ["spending_limit", "1", "float_type"],
 ];
 
-const rows: readonly Row[] = [
+async function arrange(): Promise<Values> {
+  const { uid, key } = await createCustomer();
+  const [auto] = await succeed({ call: "GET /v1/api-tokens", key });
+  const { token } = await succeed({
+    ...{ call: jwt, key },
+    body: { api_key_name: "auto", expires_delta: 600, spending_limit: 2.5 },
+  });
+  return { uid, key, keyId: auto.token_id, jwt: token };
+}
+
+/** Another key of the account. */
+async function anotherKey({ key }: Values): Promise<Values> {
+  const made = await succeed({ call: "POST /v1/api-tokens", key: key as string, body: { name: `k-${Date.now()}` } });
+  return { secondId: made.token_id, second: made.token };
+}
+
+const rows: readonly StatusRow[] = [
   {
     call: "POST /v1/api-tokens",
     status: 200,
     body: { name: "ci" },
-    holds: { token: "stk_made", name: "ci", allowed_ips: null, token_id: ada.key, fragment: "f_ada" },
+    holds: { token: expect.stringMatching(/^stk_/), name: "ci", allowed_ips: null },
     headers: noStore,
   },
   { call: "POST /v1/api-tokens", status: 401, body: { name: "ci" }, key: null },
@@ -47,72 +68,68 @@ const rows: readonly Row[] = [
     call: "POST /v1/api-tokens",
     status: 422,
     body: { name: "ci", allowed_ips: ["home"] },
-    given: refuse("tokens", "create")(new accounts.BadAllowedIps("not an address")),
-    holds: { detail: [{ loc: ["body", "allowed_ips"] }], error: "not an address" },
+    holds: { detail: [{ loc: ["body", "allowed_ips"] }] },
   },
   {
     call: "POST /v1/api-tokens",
     status: 409,
     body: { name: "auto" },
-    given: refuse("tokens", "create")(new accounts.KeyNameTaken("auto")),
     holds: { code: "name_taken" },
     headers: { "x-should-retry": "false" },
   },
-  {
-    call: "POST /v1/api-tokens",
-    status: 503,
-    body: { name: "ci" },
-    given: refuse("tokens", "create")(away),
-    holds: { code: "store_away" },
-    headers: { "retry-after": "2" },
-  },
   { call: "GET /v1/api-tokens", status: 200, headers: noStore },
   { call: "GET /v1/api-tokens", status: 401, key: null },
-  { call: "GET /v1/api-tokens", status: 503, given: refuse("tokens", "list")(away) },
   ...[byId, byExplicitId].map(
-    (path): Row => ({ call: `GET ${path}`, status: 200, holds: { token: "stk_********f_ada" }, headers: noStore }),
+    (path): StatusRow => ({
+      call: `GET ${path}`,
+      status: 200,
+      holds: { token: expect.stringMatching(/^stk_\*{8}/) },
+      headers: noStore,
+    }),
   ),
-  { call: `GET ${bySecret}`, status: 200, holds: { token: apiKey }, headers: noStore },
+  { call: `GET ${bySecret}`, status: 200, holds: { token: "{key}" }, headers: noStore },
   {
-    call: `GET /v1/api-tokens/id/${apiKey}`,
+    call: "GET /v1/api-tokens/id/{key}",
     status: 404,
     holds: { code: "api_key_not_found", error: expect.stringContaining("GET /v1/api-tokens") },
   },
   { call: "GET /v1/api-tokens/unknown", status: 404 },
-  { call: `GET ${byId}`, status: 404, key: adminKey },
+  { call: `GET ${byId}`, status: 404, key: operatorKey },
   { call: `GET ${byId}`, status: 401, key: null },
-  { call: `GET ${byId}`, status: 503, given: refuse("tokens", "get")(away) },
-  ...[byId, byExplicitId, bySecret].map((path): Row => ({ call: `PATCH ${path}`, status: 200, body: lists })),
+  ...[byId, byExplicitId, bySecret].map((path): StatusRow => ({ call: `PATCH ${path}`, status: 200, body: here })),
   { call: `PATCH ${byId}`, status: 422, body: {}, holds: { detail: [{ loc: ["body", "allowed_ips"] }] } },
-  {
-    call: `PATCH ${byId}`,
-    status: 422,
-    body: lists,
-    given: refuse("tokens", "setAllowedIps")(new accounts.ShutsOutCaller("127.0.0.1")),
-    holds: { code: "shuts_out_caller" },
-  },
-  { call: "PATCH /v1/api-tokens/unknown", status: 404, body: lists },
-  { call: `PATCH ${byId}`, status: 401, body: lists, key: null },
-  { call: `PATCH ${byId}`, status: 503, body: lists, given: refuse("tokens", "setAllowedIps")(away) },
-  ...[byId, byExplicitId, bySecret].map(
-    (path): Row => ({ call: `DELETE ${path}`, status: 200, holds: { token_id: ada.key } }),
+  { call: `PATCH ${byId}`, status: 422, body: { allowed_ips: ["10.0.0.0/8"] }, holds: { code: "shuts_out_caller" } },
+  { call: "PATCH /v1/api-tokens/unknown", status: 404, body: here },
+  { call: `PATCH ${byId}`, status: 401, body: here, key: null },
+  ...["/v1/api-tokens/{secondId}", "/v1/api-tokens/id/{secondId}", "/v1/api-tokens/{second}"].map(
+    (path): StatusRow => ({
+      call: `DELETE ${path}`,
+      status: 200,
+      given: anotherKey,
+      holds: { token_id: "{secondId}" },
+    }),
   ),
   { call: "DELETE /v1/api-tokens/unknown", status: 404 },
   { call: `DELETE ${byId}`, status: 401, key: null },
-  { call: `DELETE ${byId}`, status: 503, given: refuse("tokens", "revoke")(away) },
 
-  { call: jwt, status: 200, body: { api_key_name: "auto" }, holds: { token: "jwt:made" }, headers: noStore },
+  {
+    call: jwt,
+    status: 200,
+    body: { api_key_name: "auto" },
+    holds: { token: expect.stringMatching(/^jwt:/) },
+    headers: noStore,
+  },
   {
     call: jwt,
     status: 200,
     body: { api_key_name: "auto", models: null, expires_delta: null, expires_at: null, spending_limit: null },
   },
   { call: jwt, status: 401, body: { api_key_name: "auto" }, key: null },
-  { call: jwt, status: 403, body: { api_key_name: "auto" }, key: jwtOfAda, holds: { code: "scope_not_allowed" } },
+  { call: jwt, status: 403, body: { api_key_name: "auto" }, key: "{jwt}", holds: { code: "scope_not_allowed" } },
   { call: jwt, status: 404, body: { api_key_name: "other" }, holds: { code: "api_key_not_found" } },
   { call: jwt, status: 422, body: {}, holds: { detail: [{ loc: ["body", "api_key_name"], type: "missing" }] } },
   ...outOfBounds.map(
-    ([field, value, type]): Row => ({
+    ([field, value, type]): StatusRow => ({
       call: jwt,
       status: 422,
       body: { api_key_name: "auto", [field]: value },
@@ -123,44 +140,38 @@ const rows: readonly Row[] = [
     call: jwt,
     status: 422,
     body: { api_key_name: "auto", expires_at: 1 },
-    given: refuse("scopedJwts", "mint")(new accounts.BadExpiry("in the past", "expires_at")),
-    holds: { detail: [{ loc: ["body", "expires_at"], msg: "in the past" }] },
+    holds: { detail: [{ loc: ["body", "expires_at"] }] },
   },
   {
     call: jwt,
     status: 422,
-    body: { api_key_name: "auto", models: ["a/b"] },
-    given: refuse("scopedJwts", "mint")(new accounts.TooManyModels(8192)),
+    body: { api_key_name: "auto", models: Array.from({ length: 200 }, (_, n) => `org/${"m".repeat(90)}${n}`) },
+    holds: { detail: [{ loc: ["body", "models"] }] },
   },
-  { call: jwt, status: 503, body: { api_key_name: "auto" }, given: refuse("scopedJwts", "mint")(away) },
   {
-    call: "GET /v1/scoped-jwt?jwtoken=jwt:known",
+    call: "GET /v1/scoped-jwt?jwtoken={jwt}",
     status: 200,
-    holds: { id: "of-ada", expires_at: 1_790_000_000, models: null, spending_limit: 2.5, spending_current: 1e-9 },
+    holds: { id: expect.any(String), expires_at: expect.any(Number), spending_limit: 2.5, spending_current: 0 },
     headers: noStore,
   },
-  { call: "GET /v1/scoped-jwt?jwtoken=jwt:known", status: 404, key: adminKey },
-  { call: "GET /v1/scoped-jwt?jwtoken=jwt:known", status: 401, key: null },
-  { call: "GET /v1/scoped-jwt?jwtoken=jwt:known", status: 403, key: jwtOfAda },
+  { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 404, key: operatorKey },
+  { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 401, key: null },
+  { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 403, key: "{jwt}" },
   { call: "GET /v1/scoped-jwt?jwtoken=jwt:other", status: 404, holds: { code: "scoped_jwt_not_found" } },
   { call: "GET /v1/scoped-jwt", status: 422, holds: { detail: [{ loc: ["query", "jwtoken"], type: "missing" }] } },
-  {
-    call: "GET /v1/scoped-jwt?jwtoken=jwt:known",
-    status: 503,
-    given: refuse("scopedJwts", "inspect")(away),
-  },
 ];
 
-describe("every endpoint of API keys and scoped tokens, and its statuses", () => {
-  it.each(rows.map((row) => [`${row.call} ${row.status}`, row] as const))("%s", (_name, row) => check(row));
+describe("API keys and scoped tokens", () => {
+  checkStatuses(arrange, rows);
 });
 
-it("another account's key answers as an unknown one does, byte for byte", async () => {
-  const body = async (call: Row["call"], key: string) =>
-    (await answerTo({ call, key, status: 404 })).body.replace(/"request_id":"\w+"/, "");
+it("returns the same reply for another account's key as for an unknown one, byte for byte", async () => {
+  const values = await arrange();
+  const reply = async (call: StatusRow["call"]) =>
+    (await send({ call, key: operatorKey }, values)).text.replace(/"request_id":"\w+"/, "");
   for (const method of ["GET", "DELETE"] as const) {
-    const unknown = await body(`${method} /v1/api-tokens/unknown`, adminKey);
-    expect(await body(`${method} ${byId}`, adminKey)).toBe(unknown);
-    expect(await body(`${method} ${bySecret}`, adminKey)).toBe(unknown);
+    const unknown = await reply(`${method} /v1/api-tokens/unknown`);
+    expect(await reply(`${method} ${byId}`)).toBe(unknown);
+    expect(await reply(`${method} ${bySecret}`)).toBe(unknown);
   }
 });

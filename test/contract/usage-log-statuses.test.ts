@@ -1,14 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { ReportsBusy } from "../../control-plane/billing/report-slots.ts";
-import { DeploymentGone } from "../../control-plane/deployments/errors.ts";
-import { ReportTooLong } from "../../control-plane/service-error.ts";
 import { ada, adminKey, deployment } from "../fakes/ports.ts";
 import { dayOfUse } from "../fakes/usage-log-ports.ts";
-import { answerTo, check, type Row, refuse, type Verb } from "./status-row.ts";
+import { answerTo, check, type Row } from "./status-row.ts";
 
-const away = Object.assign(new Error("the database cannot be reached"), { code: "store_away" });
-const isBusy = (verb: Verb) =>
-  ({ status: 429, given: verb(new ReportsBusy()), headers: { "retry-after": "3" } }) as const;
 const series = `GET /v1/deployments/${deployment().id}/series` as const;
 const figures = { requests: 1, input_tokens: 6, output_tokens: 3, cost: 0.000007 };
 
@@ -42,8 +36,6 @@ const days: readonly Row[] = [
   { call: "GET /v1/usage/days?from=2026-02-04", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
   { call: "GET /v1/usage/days?from=2025-01-01", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
   { call: "GET /v1/usage/days", status: 401, key: null },
-  { call: "GET /v1/usage/days", ...isBusy(refuse("usageDays", "read")) },
-  { call: "GET /v1/usage/days", status: 503, given: refuse("usageDays", "read")(away) },
 ];
 
 const record = { request_id: "RequestOfAda", counts: true, end_reason: "stop", queue_ms: 5, cost: 0.000007 };
@@ -54,19 +46,10 @@ const requests: readonly Row[] = [
   { call: "GET /v1/requests?from=yesterday", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
   { call: "GET /v1/requests?after=unknown", status: 404, holds: { code: "request_not_found" } },
   { call: "GET /v1/requests", status: 401, key: null },
-  { call: "GET /v1/requests", ...isBusy(refuse("requestLog", "list")) },
-  {
-    call: "GET /v1/requests?failed=true",
-    status: 422,
-    given: refuse("requestLog", "list")(new ReportTooLong("Looking through these requests", undefined)),
-    holds: { code: "report_too_long", detail: [{ loc: ["query", "from"] }] },
-  },
-  { call: "GET /v1/requests", status: 503, given: refuse("requestLog", "list")(away) },
   { call: "GET /v1/requests/RequestOfAda", status: 200, holds: { attempts: [record] } },
   { call: "GET /v1/requests/unknown", status: 404, holds: { code: "request_not_found" } },
   { call: "GET /v1/requests/%00", status: 422 },
   { call: "GET /v1/requests/RequestOfAda", status: 401, key: null },
-  { call: "GET /v1/requests/RequestOfAda", status: 503, given: refuse("requestLog", "find")(away) },
 ];
 
 const whole = { ...record, account: ada.account, instance_id: "instance-1" };
@@ -76,12 +59,9 @@ const operators: readonly Row[] = [
   { call: "GET /v1/admin/requests", status: 422, holds: { detail: [{ loc: ["query", "account"] }] } },
   { call: "GET /v1/admin/requests?account=u:1&after=unknown", status: 404 },
   { call: "GET /v1/admin/requests?account=u:1", status: 401, key: null },
-  { call: "GET /v1/admin/requests?account=u:1", ...isBusy(refuse("requestLog", "list")) },
-  { call: "GET /v1/admin/requests?account=u:1", status: 503, given: refuse("requestLog", "list")(away) },
   { call: "GET /v1/admin/requests/RequestOfAda", status: 200, holds: { attempts: [whole] } },
   { call: "GET /v1/admin/requests/unknown", status: 404, holds: { code: "request_not_found" } },
   { call: "GET /v1/admin/requests/RequestOfAda", status: 401, key: null },
-  { call: "GET /v1/admin/requests/RequestOfAda", status: 503, given: refuse("requestLog", "find")(away) },
 ].map((row) => ({ key: adminKey, ...row }) as Row);
 
 const ofDeployments: readonly Row[] = [
@@ -97,10 +77,7 @@ const ofDeployments: readonly Row[] = [
   { call: `${series}?steps=0`, status: 422, holds: { detail: [{ loc: ["query", "steps"] }] } },
   { call: `${series}?from=now`, status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
   { call: "GET /v1/deployments/unknown/series", status: 404 },
-  { call: series, status: 410, given: refuse("deployments", "series")(new DeploymentGone()) },
   { call: series, status: 401, key: null },
-  { call: series, ...isBusy(refuse("deployments", "series")) },
-  { call: series, status: 503, given: refuse("deployments", "series")(away) },
 ];
 
 describe("every endpoint of use by day and of the log of requests, and its statuses", () => {

@@ -1,13 +1,13 @@
 // Voices of accounts: every endpoint and its statuses, and what a speech request makes of a voice of one's own.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import * as voices from "../../control-plane/assets/errors.ts";
-import { DatabaseAway } from "../../control-plane/store/database.ts";
+import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { ada, apiKey, jwtOfAda, servedModel } from "../fakes/ports.ts";
 import { form, startTaskEdge, type TaskEdge, wav } from "../fakes/task-edge.ts";
 import { adasVoice } from "../fakes/voices.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
-const away = new DatabaseAway("away");
+const away = new DatabaseUnavailable("unreachable");
 const { id } = adasVoice;
 const renamed = { name: "Ada at work", description: "brisk" };
 const speaks = servedModel({ task: "text-to-speech" });
@@ -24,7 +24,6 @@ const rows: readonly Row[] = [
   },
   { call: "GET /v1/voices", status: 401, key: null, holds: { detail: { status: "invalid_api_key" } } },
   { call: "GET /v1/voices", status: 403, key: jwtOfAda, holds: { detail: { status: "scope_not_allowed" } } },
-  { call: "GET /v1/voices", status: 503, given: refuse("voices", "list")(away) },
   { call: `GET /v1/voices/${id}`, status: 200, holds: { voice_id: id, created_at: 1_786_000_000 } },
   {
     call: "GET /v1/voices/af_bella",
@@ -54,7 +53,6 @@ const rows: readonly Row[] = [
   { call: "GET /v1/voices/unknown", status: 404, holds: { detail: { status: "voice_not_found" } } },
   { call: `GET /v1/voices/${id}`, status: 401, key: null },
   { call: `GET /v1/voices/${id}`, status: 403, key: jwtOfAda },
-  { call: `GET /v1/voices/${id}`, status: 503, given: refuse("voices", "get")(away) },
   { call: `POST /v1/voices/${id}/edit`, status: 200, body: renamed, holds: { ...renamed, voice_id: id, status: "ok" } },
   {
     call: "POST /v1/voices/af_bella/edit",
@@ -69,20 +67,18 @@ const rows: readonly Row[] = [
     call: `POST /v1/voices/${id}/edit`,
     status: 409,
     body: renamed,
-    given: refuse("voices", "edit")(new voices.VoiceNameTaken("Ada at work")),
+    given: refuse("voices", "edit")(voices.voiceNameTaken("Ada at work")),
     holds: { detail: { status: "name_taken" } },
     headers: { "x-should-retry": "false" },
   },
   { call: `POST /v1/voices/${id}/edit`, status: 413, body: { name: "x".repeat(11 * 1024 * 1024) } },
   { call: `POST /v1/voices/${id}/edit`, status: 422, body: {}, holds: { detail: [{ loc: ["body", "name"] }] } },
   { call: `POST /v1/voices/${id}/edit`, status: 422, body: { name: "x".repeat(101) } },
-  { call: `POST /v1/voices/${id}/edit`, status: 503, body: renamed, given: refuse("voices", "edit")(away) },
   { call: `DELETE /v1/voices/${id}`, status: 200, holds: { status: "ok" } },
   { call: "DELETE /v1/voices/af_bella", status: 400, holds: { detail: { status: "voice_is_preset" } } },
   { call: `DELETE /v1/voices/${id}`, status: 401, key: null },
   { call: `DELETE /v1/voices/${id}`, status: 403, key: jwtOfAda },
   { call: "DELETE /v1/voices/unknown", status: 404 },
-  { call: `DELETE /v1/voices/${id}`, status: 503, given: refuse("voices", "remove")(away) },
 
   // Recordings are files of a form; a text in their place is told apart.
   {
@@ -153,9 +149,9 @@ describe("a voice from recordings", () => {
   });
 
   it.each([
-    [new voices.VoiceSlotsFull(30), 409, "voice_slots_full"],
-    [new voices.VoiceNameTaken("Ada"), 409, "name_taken"],
-    [new voices.BadVoiceSamples("A recording is empty."), 400, "invalid_samples"],
+    [voices.voiceSlotsFull(30), 409, "voice_slots_full"],
+    [voices.voiceNameTaken("Ada"), 409, "name_taken"],
+    [voices.badVoiceSamples("A recording is empty."), 400, "invalid_samples"],
     [away, 503, "store_away"],
   ])("is refused before anything is measured: %s", async (error, status, code) => {
     const before = tasks.engine.requests.length;

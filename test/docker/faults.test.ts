@@ -1,6 +1,9 @@
 // What the docker driver says and leaves behind when a start fails, an agent died in the middle, or the engine is away.
+
+import { createHash } from "node:crypto";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { containerConfig } from "../../agent/docker/container-config.ts";
+import { modelBridgePrefix } from "../../agent/docker/instance-network.ts";
 import { clear, docker, leftOf, runtimeImage, subnetOf, testDriver, tinyHost } from "./docker-host.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 
@@ -47,6 +50,19 @@ describe.skipIf(!host.ok)("a start that fails", () => {
     expect(await docker("inspect", "--format", "{{.State.Status}}", foreign)).toBe("created");
     await docker("rm", foreign);
     expect(await leftOf(nodeName)).toEqual([]);
+  });
+
+  it("does not fail when its bridge's name is taken, as by an engine that ended while it created the network", async () => {
+    const plan = tinyPlan();
+    const bridge = `${modelBridgePrefix(nodeName)}${createHash("sha256").update(plan.instanceId).digest("hex").slice(0, 8)}`;
+    const taken = `taken-${process.pid}`;
+    await docker("network", "create", "--opt", `com.docker.network.bridge.name=${bridge}`, taken);
+    try {
+      await driver.start(plan, signal());
+      expect(await driver.list(signal())).toHaveLength(1);
+    } finally {
+      await docker("network", "rm", taken);
+    }
   });
 
   it("for an older generation that still runs leaves that one alone", async () => {

@@ -1,5 +1,5 @@
 // The internet, as far as a rented container can tell: an HTTP server behind a network interface of its own, at an address
-// that is no private one (TEST-NET-3). No real outside address is asked.
+// that no special-purpose registry lists. It exists only in that namespace: no real outside address is asked.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { promisify } from "node:util";
@@ -27,7 +27,7 @@ export async function startOutside(): Promise<Outside> {
   const name = `stkr${process.pid}`;
   // Of each of the files that run beside each other its own, and after one that broke off another one.
   const part = ((process.pid % 15) * 4 + lane) * 4;
-  const [host, address] = [`203.0.113.${part + 1}`, `203.0.113.${part + 2}`];
+  const [host, address] = [`192.0.1.${part + 1}`, `192.0.1.${part + 2}`];
   const [insideHost, inside] = [`198.18.113.${part + 1}`, `198.18.113.${part + 2}`];
   const [near, far] = [`skh${process.pid}`, `skf${process.pid}`];
   const ip = (...args: string[]) => run("ip", args, { timeout: 10_000 });

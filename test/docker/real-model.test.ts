@@ -92,6 +92,7 @@ function planOf(memoryBytes: number): ContainerPlan {
     rental: null,
     gpuMemoryBytes: "0",
     gpuShare: 0,
+    sharesPrefixCache: false,
     adapters: [],
   } satisfies InstanceSpec__Output;
   const facts = { driver: "docker", runtimeImage, allowedImages: [], filesDir: tmpdir(), logLevel: "info" } as const;

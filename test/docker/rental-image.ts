@@ -16,7 +16,10 @@ async function build(): Promise<void> {
   const context = await mkdtemp(join(tmpdir(), "stoker-rental-"));
   try {
     const install = "apt-get install -y --no-install-recommends openssh-server sudo";
-    const lines = ["FROM local/debian:bookworm", `RUN apt-get update && ${install} && rm -rf /var/lib/apt/lists/*`];
+    const lines = [
+      "FROM localhost/stoker-base:bookworm",
+      `RUN apt-get update && ${install} && rm -rf /var/lib/apt/lists/*`,
+    ];
     await writeFile(join(context, "Dockerfile"), lines.join("\n"));
     const options = { env: { ...process.env, DOCKER_BUILDKIT: "0" }, timeout: 300_000, maxBuffer: 16 * 1024 * 1024 };
     await run("docker", ["build", "--quiet", "--network", "host", "--tag", rentalImage, context], options);

@@ -32,7 +32,7 @@ const agent = `stoker-rental-agent-test-${process.pid}`;
 const socket = "/var/run/docker.sock";
 const stub = join(import.meta.dirname, "../fixtures/nvidia-smi");
 /** Has a shell and no SSH server. */
-const bareImage = "local/debian:bookworm";
+const bareImage = "localhost/stoker-base:bookworm";
 
 interface Record {
   readonly id: string;
@@ -61,7 +61,7 @@ describe.skipIf(!host.ok)("a rental", () => {
     }, wait);
   const agentFile = async () => JSON.parse(await readFile(join(stack.agentFolder(1), "agent.json"), "utf8"));
   const ownRules = () => new RegExp([...rulesFor(nodeName).v4.chains, bridgePrefix(nodeName)].join("|"));
-  const wish = (name: string, userData: string) => ({
+  const request = (name: string, userData: string) => ({
     name,
     gpu_config: "1xH200-141GB",
     container_image: "debian-ssh",
@@ -144,7 +144,7 @@ describe.skipIf(!host.ok)("a rental", () => {
       available: true,
       recommended: false,
     });
-    const asked = wish("nobody", "#cloud-config\nruncmd: [date]\n");
+    const asked = request("nobody", "#cloud-config\nruncmd: [date]\n");
     expect(await api("POST", "/v1/containers", asked)).toMatchObject({
       status: 400,
       body: { error: expect.stringContaining("no SSH key") },
@@ -154,7 +154,7 @@ describe.skipIf(!host.ok)("a rental", () => {
     for (const [change, status, words] of [
       [{ container_image: "somebody/else" }, 422, /is not offered/],
       [{ gpu_config: "9xH200-141GB" }, 422, /1 to 8 GPUs/],
-      [{ cloud_init_user_data: "echo hi" }, 400, /begins with neither/],
+      [{ cloud_init_user_data: "echo hi" }, 400, /must start with #!/],
       [{ cloud_init_user_data: "#cloud-config\nruncmd: {" }, 400, /YAML/],
     ] as const) {
       const answer = await api("POST", "/v1/containers", { ...asked, ...change });
@@ -185,13 +185,13 @@ describe.skipIf(!host.ok)("a rental", () => {
       '  - [touch, "/root/a file; with $HOME"]',
       "",
     ].join("\n");
-    const created = await api("POST", "/v1/containers", wish("work", userData));
+    const created = await api("POST", "/v1/containers", request("work", userData));
     expect(created, JSON.stringify(created.body)).toMatchObject({ status: 200 });
     const id: string = created.body.container_id;
     expect(id).toMatch(/^container-\w{8}$/);
-    expect((await api("POST", "/v1/containers", wish("work", "#!/bin/sh"))).status).toBe(409);
-    const other: string = (await api("POST", "/v1/containers", wish("other", "#!/bin/sh"))).body.container_id;
-    const bare = { ...wish("bare", "#!/bin/sh"), container_image: "bare" };
+    expect((await api("POST", "/v1/containers", request("work", "#!/bin/sh"))).status).toBe(409);
+    const other: string = (await api("POST", "/v1/containers", request("other", "#!/bin/sh"))).body.container_id;
+    const bare = { ...request("bare", "#!/bin/sh"), container_image: "bare" };
     const unusable: string = (await api("POST", "/v1/containers", bare)).body.container_id;
 
     const one = await running(id);

@@ -5,7 +5,10 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
-const script = join(import.meta.dirname, "../fakes/tiny-runtime.ts");
+const tree = join(import.meta.dirname, "../..");
+const script = "test/fakes/tiny-runtime.ts";
+/** The script and what it imports, at the same places below `/app`. */
+const sources = [script, "proto/bearer-secret.ts"];
 
 /** `engine`: address of the engine, by default the machine's own. */
 export function importTinyImage(tag: string, engine?: string): void {
@@ -21,10 +24,10 @@ export function importTinyImage(tag: string, engine?: string): void {
     chmodSync(join(root, "tmp"), 0o1777);
     place(process.execPath, "/usr/local/bin/node");
     for (const library of librariesOf(process.execPath)) place(library, library);
-    place(script, "/app/tiny-runtime.ts");
+    for (const source of sources) place(join(tree, source), join("/app", source));
     const archive = join(folder, "root.tar");
     execFileSync("tar", ["-C", root, "--owner=0", "--group=0", "-cf", archive, "."]);
-    const entry = ["node", "--disable-warning=ExperimentalWarning", "/app/tiny-runtime.ts"];
+    const entry = ["node", "--disable-warning=ExperimentalWarning", join("/app", script)];
     const changes = [`ENTRYPOINT ${JSON.stringify(entry)}`, "ENV PATH=/usr/local/bin", "WORKDIR /app"];
     const args = ["import", ...changes.flatMap((change) => ["--change", change]), archive, tag];
     execFileSync("docker", [...(engine ? ["--host", engine] : []), ...args], { stdio: "pipe", timeout: 120_000 });

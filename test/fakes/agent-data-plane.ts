@@ -42,6 +42,8 @@ export type Script =
 export interface Asked {
   readonly path: string;
   readonly ticket: Ticket | TicketProblem;
+  /** The signed ticket as it came. */
+  readonly header: string;
   readonly body: Buffer;
   /** Monotonic ms when the gateway cut it; undefined while it did not. */
   abortedAtMs: number | undefined;
@@ -89,6 +91,7 @@ export async function startFakeAgent({ shared = true }: { readonly shared?: bool
     const entry: Asked = {
       path,
       ticket: verifyTicket(ticket, [ticketKey], Date.now()),
+      header: ticket,
       body,
       abortedAtMs: undefined,
     };

@@ -38,9 +38,9 @@ export async function startAgentFleet(size: number, address: string, token: stri
     const joined = await Promise.all(
       names.map(async (name) => {
         const keyPem = makeKey();
-        const wish = { address, token, keyPem, hostId: name };
+        const request = { address, token, keyPem, hostId: name };
         // A loaded machine's authority says "try again", as it does to agents.
-        const { certificatePem, caPem } = await vi.waitFor(() => enroll(wish, name, AbortSignal.timeout(60_000)), {
+        const { certificatePem, caPem } = await vi.waitFor(() => enroll(request, name, AbortSignal.timeout(60_000)), {
           timeout: 120_000,
           interval: 500,
         });
@@ -77,6 +77,8 @@ function startAgent(host: HostId, address: string, tls: TlsParts) {
       epoch = seen > epoch ? seen : epoch;
     },
     fencedWhy: () => "",
+    restoreMark: () => "",
+    sawRestoreMark: async () => {},
     sawFenced: async () => {},
   };
   const clock = createControlClock(monotonicMs, Date.now);
@@ -86,6 +88,8 @@ function startAgent(host: HostId, address: string, tls: TlsParts) {
       heard += 1;
       clock.heard(...answer);
     },
+    tolerate: clock.tolerate,
+    ticketTimeMs: clock.ticketTimeMs,
     skewSeconds: 0,
     roundTripSeconds: 0,
   };
@@ -107,6 +111,7 @@ function startAgent(host: HostId, address: string, tls: TlsParts) {
       pending: async () => [],
       acknowledge: async () => {},
       onPending: () => {},
+      resend: async () => ({ records: 0, throughId: "0", dropped: 0, droppedThroughMs: 0 }),
       openLeaseIds: async () => [],
       depth: () => ({ records: 0 }),
     },

@@ -1,7 +1,7 @@
 // Agent instances and their backups as the edge's ports, of one account.
 import type { AgentInstances } from "../../control-plane/agent-instances/agent-instances.ts";
 import type { AgentBackups } from "../../control-plane/agent-instances/backups.ts";
-import { AgentInstanceNotFound, BackupNotFound } from "../../control-plane/agent-instances/errors.ts";
+import { agentInstanceNotFound, backupNotFound } from "../../control-plane/agent-instances/errors.ts";
 import type { AgentInstance, AgentType, Backup } from "../../control-plane/agent-instances/store.ts";
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
@@ -58,7 +58,7 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
     address: "203.0.113.7",
   };
   const own = (owner: { readonly account: AccountId }, id: DeploymentId) =>
-    owner.account === account && id === agentId ? Promise.resolve(one) : Promise.reject(new AgentInstanceNotFound());
+    owner.account === account && id === agentId ? Promise.resolve(one) : Promise.reject(agentInstanceNotFound());
   const done = async (owner: { readonly account: AccountId }, id: DeploymentId) => void (await own(owner, id));
   const agentInstances: AgentInstances = {
     catalog: () => [workspace],
@@ -77,7 +77,7 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
   };
   const ofBackup = async (owner: { readonly account: AccountId }, id: DeploymentId, name: string) => {
     await own(owner, id);
-    if (name !== backupId) throw new BackupNotFound();
+    if (name !== backupId) throw backupNotFound();
   };
   const agentBackups: Omit<AgentBackups, "settle" | "tend" | "sweepDeleted"> = {
     list: async (owner, id) => {

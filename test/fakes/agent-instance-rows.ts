@@ -1,7 +1,7 @@
 // An agent instance with a backup as rows, for tests without a host to place it on.
 import pino from "pino";
-import { createAgentInstanceStore } from "../../control-plane/store/agent-instance-store.ts";
-import { openDatabase } from "../../control-plane/store/database.ts";
+import { openDatabase } from "../../control-plane/store/core/database.ts";
+import { createAgentInstanceStore } from "../../control-plane/store/deployments/agent-instance-store.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { workspace } from "./agent-instance-ports.ts";
 
@@ -35,14 +35,14 @@ export async function makeAgentInstance(databaseUrl: string, account: string) {
     const made = await createAgentInstanceStore(db).insert({ deployment, type: workspace, plan }, 10);
     if (made !== "made") throw new Error(`no agent instance: ${made}`);
     await db
-      .insertInto("instance_backup")
+      .insertInto("instanceBackup")
       .values({
-        backup_id: backup,
-        deploy_id: id,
-        account_id: account,
-        is_scheduled: false,
+        backupId: backup,
+        deployId: id,
+        accountId: account,
+        isScheduled: false,
         state: "ready",
-        blob_key: `backups/${id}/${backup}.tar.zst`,
+        blobKey: `backups/${id}/${backup}.tar.zst`,
       })
       .execute();
   } finally {

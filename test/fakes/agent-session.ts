@@ -229,7 +229,8 @@ export async function startFakeAgent(options: FakeAgentOptions): Promise<FakeAge
     stream = opened;
     opened.on("data", take);
     opened.on("error", (error) => {
-      if (stream === opened) state.ended = error.message;
+      // A message that was on its way when the session ended: the reason is another error.
+      if (stream === opened && error.message !== "write after end") state.ended = error.message;
     });
     opened.on("end", () => {
       if (stream === opened) state.ended ??= "ended";
@@ -279,6 +280,7 @@ function inventory({ gpus = 4, hostId, hasDriver = false, slices = [] }: FakeAge
     cpuCores: 4,
     memoryBytes: hasDriver ? 256 * gib : 8 * gib,
     nvidiaDriverVersion: hasDriver ? "580" : "",
+    hasNvidiaRuntime: hasDriver,
     diskTotalBytes: 100 * gib,
     diskFreeBytes: 50 * gib,
     gpus: [

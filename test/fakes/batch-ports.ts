@@ -2,7 +2,7 @@
 import type { Batch } from "../../control-plane/batches/batch.ts";
 import { type Batches, createBatches } from "../../control-plane/batches/batches.ts";
 import type { BatchStore } from "../../control-plane/batches/store.ts";
-import type { HttpDeps } from "../../control-plane/http/verbs.ts";
+import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 
 export const batchId = "batch_ofAda";
@@ -46,8 +46,8 @@ export function fakeBatches(owner: AccountId, files: readonly string[]): HttpDep
     return Promise.resolve(found?.account === account ? found : undefined);
   };
   const store: Pick<BatchStore, "create" | "find" | "list" | "cancel"> = {
-    create: ({ windowMs: _, ...wish }) =>
-      Promise.resolve(files.includes(wish.inputFile) ? batch({ ...wish, status: "validating" }) : "no_file"),
+    create: ({ windowMs: _, ...request }) =>
+      Promise.resolve(files.includes(request.inputFile) ? batch({ ...request, status: "validating" }) : "no_file"),
     find,
     async list(account, after, limit) {
       const all = [...batches.values()].filter((one) => one.account === account);

@@ -1,6 +1,6 @@
 import type { Container } from "../../control-plane/containers/container.ts";
-import { ContainerNotFound } from "../../control-plane/containers/errors.ts";
-import type { ContainerVerbs } from "../../control-plane/http/verbs.ts";
+import type { Containers } from "../../control-plane/containers/containers.ts";
+import { containerNotFound } from "../../control-plane/containers/errors.ts";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 
 export function container(change: Partial<Container> = {}): Container {
@@ -24,10 +24,10 @@ export function container(change: Partial<Container> = {}): Container {
 }
 
 /** One running container of one account. */
-export function fakeContainers(owner: AccountId): ContainerVerbs {
+export function fakeContainers(owner: AccountId): Containers {
   const one = container();
-  const own: ContainerVerbs["get"] = (caller, id) =>
-    caller.account === owner && id === one.id ? Promise.resolve(one) : Promise.reject(new ContainerNotFound());
+  const own: Containers["get"] = (caller, id) =>
+    caller.account === owner && id === one.id ? Promise.resolve(one) : Promise.reject(containerNotFound());
   return {
     create: () => Promise.resolve(one.id),
     list: ({ account }, state) => Promise.resolve(account === owner && state === "active" ? [one] : []),

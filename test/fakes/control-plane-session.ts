@@ -2,8 +2,8 @@
 import pino from "pino";
 import { makeAuthority, openAuthority } from "../../control-plane/fleet/authority.ts";
 import { NodeRefused, RunSuperseded } from "../../control-plane/fleet/errors.ts";
-import type { FleetStream } from "../../control-plane/rpc/fleet-session.ts";
 import { createGrpcServer, type GrpcServer } from "../../control-plane/rpc/grpc-server.ts";
+import type { FleetStream } from "../../control-plane/rpc/incoming.ts";
 import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";

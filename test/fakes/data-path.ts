@@ -28,6 +28,7 @@ export function ticketFor(change: Partial<Ticket> = {}): Ticket {
   return {
     requestId: `request${String(serial).padStart(17, "0")}`,
     attempt: 1,
+    hostId: "host000000000001",
     instanceId,
     deployId,
     admittedAtMs: now,

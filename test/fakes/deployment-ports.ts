@@ -1,9 +1,9 @@
 // Deployments of one account in memory, for the HTTP edge.
 import type { Caller } from "../../control-plane/accounts/caller.ts";
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
+import type { Deployments } from "../../control-plane/deployments/deployments.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import type { UseStats } from "../../control-plane/deployments/store.ts";
-import type { DeploymentVerbs } from "../../control-plane/http/verbs.ts";
 import type { AccountId, DeploymentId, InstanceId } from "../../proto/ids.ts";
 
 export function deployment(change: Partial<Deployment> = {}): Deployment {
@@ -66,9 +66,9 @@ const useStats: UseStats = {
   chargeNano: 15_000_000n,
 };
 
-/** Verbs over one deployment; a test replaces what it wants to see refused. */
-export function fakeDeployments(account: AccountId, one: Deployment): DeploymentVerbs {
-  const own = (caller: Caller, id: string) => {
+/** One deployment; a test replaces what it wants to see refused. */
+export function fakeDeployments(account: AccountId, one: Deployment): Deployments {
+  const own = (caller: Pick<Caller, "account">, id: string) => {
     if (caller.account !== account || id !== one.id) throw new DeploymentNotFound();
     return Promise.resolve(one);
   };
@@ -97,6 +97,9 @@ export function fakeDeployments(account: AccountId, one: Deployment): Deployment
       await own(caller, id);
       return new Map([["instance-1" as InstanceId, [{ at: "1682343934.123456789", line: "loading" }]]]);
     },
+    createExternal: (_caller, request) =>
+      Promise.resolve(deployment({ modelName: request.name, engine: "external", numGpus: 0, gpu: "other" })),
+    sharePrefixCache: async () => {},
     logs: async (caller, id) => {
       await own(caller, id);
       return [{ at: "1682343934.123456789", line: "loading" }];

@@ -1,7 +1,6 @@
 // The real HTTP edge and spine on a socket, over in-memory ports and scripted agents.
 import type { AddressInfo } from "node:net";
-import { createHttp } from "../../control-plane/http/create-http.ts";
-import type { HttpDeps } from "../../control-plane/http/verbs.ts";
+import { createHttp, type HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { type FakeAgent, startFakeAgent } from "./agent-data-plane.ts";
 import { apiKey, type FakePorts, fakePorts } from "./ports.ts";
 

@@ -1,9 +1,8 @@
 // Records of the fleet with everything filled in, for tests that speak of a few fields only.
 import type { PlacedInstance } from "../../control-plane/deployments/deployment.ts";
-import { NodeNotFound } from "../../control-plane/fleet/errors.ts";
+import { nodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Gpu, HostView, Inventory } from "../../control-plane/fleet/host.ts";
-import type { HostOperations } from "../../control-plane/fleet/host-operations.ts";
-import type { NodeView } from "../../control-plane/http/verbs.ts";
+import type { HostOperations, NodeView } from "../../control-plane/fleet/host-operations.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 
 export const gib = 1024 ** 3;
@@ -126,8 +125,14 @@ export const hostNode: NodeView = {
 /** Verbs over that one host. */
 export function fakeHosts(): HostOperations {
   const own = (node: string): Promise<HostId> =>
-    node === hostNode.id ? Promise.resolve(hostNode.id) : Promise.reject(new NodeNotFound(node));
+    node === hostNode.id ? Promise.resolve(hostNode.id) : Promise.reject(nodeNotFound(node));
   return {
+    list: () => Promise.resolve([hostNode]),
+    get: async (node) => {
+      await own(node);
+      return hostNode;
+    },
+    uncordon: () => Promise.resolve(hostNode),
     cordon: own,
     end: async (node) => (await own(node)) !== undefined,
     drain: own,

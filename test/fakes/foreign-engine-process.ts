@@ -42,6 +42,7 @@ const sglangFlags: Flags = {
   "context-length": "value",
   "enable-metrics": "flag",
   "enable-cache-report": "flag",
+  "disable-radix-cache": "flag",
   "mem-fraction-static": "value",
 };
 

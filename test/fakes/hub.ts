@@ -30,7 +30,8 @@ export async function startHub({ repo, files, token }: HubRepo): Promise<FakeHub
     if (known === undefined) return refuse(401, "RepoNotFound");
     const [what, revision = "", ...rest] = path.slice(known.length).split("/");
     if (revision !== "main" && revision !== commit) return refuse(404, "RevisionNotFound");
-    if (what === "revision") return json({ sha: commit, gated: false });
+    if (what === "revision")
+      return json({ sha: commit, gated: false, siblings: Object.keys(files).map((rfilename) => ({ rfilename })) });
     if (what === "tree")
       return json(
         Object.entries(files).map(([name, file]) => (hub.listsNoDigests ? plain(name, file) : listed(name, file))),

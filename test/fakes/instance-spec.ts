@@ -39,6 +39,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
     rental: null,
     gpuMemoryBytes: "0",
     gpuShare: 0,
+    sharesPrefixCache: false,
     adapters: [],
     ...over,
   };

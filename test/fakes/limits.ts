@@ -1,6 +1,6 @@
 // Limits of one account, ada's: canned answers, and the verbs of an operator that find what they are asked about.
 import { gpuLimits } from "../../control-plane/quotas/gpu-limits.ts";
-import type { LimitDesk } from "../../control-plane/quotas/limit-desk.ts";
+import type { LimitRequests } from "../../control-plane/quotas/limit-requests.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { LimitRequest, ListedRequest } from "../../control-plane/quotas/store.ts";
 import type { AccountId } from "../../proto/ids.ts";
@@ -33,7 +33,7 @@ export const rejected: LimitRequest<"gpu"> = {
   resolutionReason: "no room",
 };
 
-export function fakeLimits(): LimitDesk {
+export function fakeLimits(): LimitRequests {
   const limits = gpuLimits({ isAdmin: false, max: {}, min: {} }, { perType: 8 });
   const all = { ...limits, rates: defaultRateLimits };
   const owner = { email: "ada@example.com", displayName: "ada" };

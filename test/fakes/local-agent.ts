@@ -169,6 +169,7 @@ export function localTicket(dataDir: string, instanceId: string, over: Partial<T
     {
       requestId: randomId<"request">(24),
       attempt: 1,
+      hostId: "host",
       instanceId,
       deployId: "deployment",
       admittedAtMs: Date.now(),

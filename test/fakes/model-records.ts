@@ -13,6 +13,7 @@ export function fakeModelRecords(): ModelRecords {
       forget: async () => {},
       hourRates: () => Promise.resolve(new Map([["H100-80GB", 1_800_000_000n]])),
     },
+    offers: { offer: (offer) => Promise.resolve({ ...offer, priceVersion: 1, createdAtMs: 1_786_000_000_000 }) },
     endDeployments: async () => {},
     refresh: async () => {},
   });

@@ -1,8 +1,8 @@
 // Weights on one host, `node-1`, as the edge sees them.
 import {
-  type NodeWeightsVerbs,
-  PrefetchNodeNotFound,
-  PrefetchNotFound,
+  type NodeWeightsOrders,
+  prefetchNodeNotFound,
+  prefetchNotFound,
 } from "../../control-plane/fleet/node-weights.ts";
 
 const here = {
@@ -20,14 +20,14 @@ const here = {
   createdAtMs: 1_786_000_000_000,
 };
 
-export function fakeNodeWeights(): NodeWeightsVerbs {
+export function fakeNodeWeights(): NodeWeightsOrders {
   const known = <T>(host: string, value: T): Promise<T> =>
-    host === "node-1" ? Promise.resolve(value) : Promise.reject(new PrefetchNodeNotFound(host));
+    host === "node-1" ? Promise.resolve(value) : Promise.reject(prefetchNodeNotFound(host));
   return {
-    ask: (host, wish) => known(host, { ...here, ...wish, commit: "", bytes: 0n, bytesTotal: 0n }),
+    ask: (host, request) => known(host, { ...here, ...request, commit: "", bytes: 0n, bytesTotal: 0n }),
     list: (host) => known(host, [here]),
     drop: async (host, id) => {
-      if (id !== here.id) throw new PrefetchNotFound(host, id);
+      if (id !== here.id) throw prefetchNotFound(host, id);
     },
   };
 }

@@ -1,17 +1,19 @@
 // The operator's verbs over one account, and the applications, for the HTTP edge in tests.
-import type { AccountDetail } from "../../control-plane/accounts/admin-accounts.ts";
+
 import type { ApplicationRecord, Applications } from "../../control-plane/accounts/applications.ts";
+import type { AuditLog } from "../../control-plane/accounts/audit.ts";
 import type { Caller } from "../../control-plane/accounts/caller.ts";
-import { AccountNotFound, ApplicationNotFound } from "../../control-plane/accounts/errors.ts";
-import { DiscountNotFound } from "../../control-plane/billing/discounts.ts";
+import { accountNotFound, applicationNotFound } from "../../control-plane/accounts/errors.ts";
+import type { AccountDetail, Operator } from "../../control-plane/accounts/operator.ts";
+import { discountNotFound } from "../../control-plane/billing/discounts.ts";
 import type { ListedPrice } from "../../control-plane/billing/price-book.ts";
 import type { Discount } from "../../control-plane/billing/store.ts";
-import type { HttpDeps, OperatorVerbs } from "../../control-plane/http/verbs.ts";
+import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 
 /** Over one account, ada's. */
-export function fakeOperator(ada: Caller, operator: Caller): OperatorVerbs {
+export function fakeOperator(ada: Caller): Operator {
   const detail: AccountDetail = {
     account: ada.account,
     email: ada.email,
@@ -29,7 +31,7 @@ export function fakeOperator(ada: Caller, operator: Caller): OperatorVerbs {
     suspensions: [],
   };
   const known = async (account: AccountId) => {
-    if (account !== ada.account) throw new AccountNotFound();
+    if (account !== ada.account) throw accountNotFound();
     return detail;
   };
   return {
@@ -39,7 +41,13 @@ export function fakeOperator(ada: Caller, operator: Caller): OperatorVerbs {
     credit: async ({ account }) => void (await known(account)),
     suspend: async (account) => void (await known(account)),
     lift: async (account) => void (await known(account)),
-    audit: () =>
+  };
+}
+
+/** One record: the operator suspended ada. */
+export function fakeAudit(ada: Caller, operator: Caller): AuditLog {
+  return {
+    read: () =>
       Promise.resolve({
         records: [
           {
@@ -81,7 +89,7 @@ export function fakeApplications(ada: Caller): Applications {
     own: () => Promise.resolve(one),
     list: () => Promise.resolve({ applications: [one], nextCursor: null }),
     async decide(id, { status, act }) {
-      if (id !== one.id) throw new ApplicationNotFound();
+      if (id !== one.id) throw applicationNotFound();
       return { ...one, status, decision: { atMs: 1_786_000_060_000, by: act.by, note: act.note } };
     },
   };
@@ -118,9 +126,9 @@ export function fakePriceBook(): Pick<HttpDeps, "prices" | "discounts"> {
     },
     discounts: {
       list: () => Promise.resolve([discount]),
-      create: (wish) => Promise.resolve({ ...discount, ...wish }),
+      create: (request) => Promise.resolve({ ...discount, ...request }),
       async end(id) {
-        if (id !== discount.id) throw new DiscountNotFound();
+        if (id !== discount.id) throw discountNotFound();
       },
     },
   };

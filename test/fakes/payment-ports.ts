@@ -1,12 +1,14 @@
 // The billing pages over one account: figures of the interface's own examples.
-import { ChargeEnded, ChargeNotFound } from "../../control-plane/billing/charges.ts";
+
+import { chargeEnded, chargeNotFound } from "../../control-plane/billing/charges.ts";
 import type { ChecklistReport } from "../../control-plane/billing/checklist.ts";
-import { type InvoiceView, UnknownInvoice } from "../../control-plane/billing/invoice-queries.ts";
-import { LimitedKeyNotFound } from "../../control-plane/billing/limits.ts";
-import { NoPaymentEvents } from "../../control-plane/billing/payments.ts";
-import type { Charge } from "../../control-plane/billing/store.ts";
-import type { HttpDeps } from "../../control-plane/http/verbs.ts";
-import type { AccountId, KeyId } from "../../proto/ids.ts";
+import { type InvoiceView, unknownInvoice } from "../../control-plane/billing/invoice-queries.ts";
+import { limitedKeyNotFound } from "../../control-plane/billing/limits.ts";
+import { noPaymentEvents } from "../../control-plane/billing/payments.ts";
+import { notReleasable, quarantinedUnknown } from "../../control-plane/billing/quarantine-desk.ts";
+import type { Charge, Quarantined } from "../../control-plane/billing/store.ts";
+import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
+import type { AccountId, HostId, KeyId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 
 const checklist: ChecklistReport = {
@@ -35,9 +37,46 @@ export const invoice: InvoiceView = {
   pagePath: "/invoices/inv_1?sig=good",
 };
 
+const openRestore = {
+  id: "restore-2",
+  cause: "host host-1 remembers a later state of this database",
+  beganAt: new Date("2026-02-03T04:00:00Z"),
+  endsBy: new Date("2026-02-05T04:00:00Z"),
+  endedAt: undefined,
+  awaited: [{ host: "host-1" as HostId, name: "node-1" }],
+  report: undefined,
+};
+const endedRestore = {
+  ...openRestore,
+  id: "restore-1",
+  cause: "restored from a backup",
+  endedAt: new Date("2026-02-03T04:05:00Z"),
+  awaited: [],
+  report: {
+    cause: "restored from a backup",
+    hosts: 2,
+    missingHosts: ["host-2"],
+    resent: 120,
+    recovered: 40,
+    recoveredCharge: "1500000000",
+    lostAtMost: 3,
+  },
+};
+
 export function fakeBilling(
   key: KeyId,
-): Pick<HttpDeps, "usage" | "checklists" | "invoices" | "limits" | "paying" | "charges" | "moneyOverview"> {
+): Pick<
+  HttpDeps,
+  | "usage"
+  | "checklists"
+  | "invoices"
+  | "limits"
+  | "paying"
+  | "charges"
+  | "moneyOverview"
+  | "usageQuarantine"
+  | "restores"
+> {
   return {
     usage: {
       usage: () =>
@@ -68,17 +107,17 @@ export function fakeBilling(
     checklists: { read: () => Promise.resolve(checklist) },
     invoices: {
       list: (_account, limit, startingAfter) => {
-        if (startingAfter === "inv_other") return Promise.reject(new UnknownInvoice());
+        if (startingAfter === "inv_other") return Promise.reject(unknownInvoice());
         return Promise.resolve({ invoices: [invoice].slice(0, limit), hasMore: limit === 1 });
       },
       page: (id, sig) =>
-        sig === "good" ? Promise.resolve({ ...invoice, id, lines: [] }) : Promise.reject(new UnknownInvoice()),
+        sig === "good" ? Promise.resolve({ ...invoice, id, lines: [] }) : Promise.reject(unknownInvoice()),
     },
     limits: {
       ofAccount: () => Promise.resolve(25_000_000_000n),
       setAccount: () => Promise.resolve(),
       ofKeys: () => Promise.resolve([{ key, name: "auto", limit: 5_000_000_000n, spent: 1_250_000_000n }]),
-      setKey: (_account, id) => (id === key ? Promise.resolve() : Promise.reject(new LimitedKeyNotFound())),
+      setKey: (_account, id) => (id === key ? Promise.resolve() : Promise.reject(limitedKeyNotFound())),
     },
     paying: {
       providerName: "manual",
@@ -88,7 +127,7 @@ export function fakeBilling(
       terms: () => Promise.resolve({ creditLine: 0n, dueDays: 14, needsPaymentMethod: false }),
       setTerms: () => Promise.resolve(),
       requestCosts: () => Promise.resolve(new Map([["known", 70n]])),
-      takeEvent: () => Promise.reject(new NoPaymentEvents()),
+      takeEvent: () => Promise.reject(noPaymentEvents()),
     },
     moneyOverview: {
       overview: (_month, most) =>
@@ -97,6 +136,7 @@ export function fakeBilling(
           leased: 2_500_000_000n,
           openLeases: 3,
           lossOfHour: 10_000_000n,
+          quarantined: 2,
           suspended: [{ reason: "balance", accounts: 2 }],
           spenders: [
             {
@@ -109,6 +149,18 @@ export function fakeBilling(
           ].slice(0, most),
         }),
     },
+    restores: { list: (limit) => Promise.resolve([openRestore, endedRestore].slice(0, limit)) },
+    usageQuarantine: {
+      list: (_host, after, limit) =>
+        Promise.resolve({
+          hosts: [{ host: quarantined.host, open: 2, dropped: 7 }],
+          records: after === 0n ? [quarantined].slice(0, limit) : [],
+          next: after === 0n ? quarantined.id : undefined,
+        }),
+      release: (id) => (id === 13n ? Promise.reject(notReleasable("it has no sealed ticket")) : quarantinedOf(id)),
+      discard: quarantinedOf,
+      discardHost: () => Promise.resolve(2),
+    },
     charges: {
       requests: () => Promise.resolve([topupRequest]),
       fulfil: (id) => decided(id, "done"),
@@ -116,6 +168,20 @@ export function fakeBilling(
     },
   };
 }
+
+const quarantined: Quarantined = {
+  id: 12n,
+  host: "host-1" as HostId,
+  nodeEpoch: "3",
+  requestId: "request-1",
+  attempt: 1,
+  problem: "bad_seal",
+  why: "the seal does not match the ticket",
+  record: "{}",
+  at: new Date(1_786_000_000_000),
+};
+const quarantinedOf = (id: bigint) =>
+  id === quarantined.id ? Promise.resolve(quarantined) : Promise.reject(quarantinedUnknown());
 
 const topupRequest: Charge = {
   id: "chg_1",
@@ -130,6 +196,6 @@ const topupRequest: Charge = {
 };
 
 function decided(id: string, state: Charge["state"]): Promise<Charge> {
-  if (id === "chg_ended") return Promise.reject(new ChargeEnded());
-  return id === topupRequest.id ? Promise.resolve({ ...topupRequest, state }) : Promise.reject(new ChargeNotFound());
+  if (id === "chg_ended") return Promise.reject(chargeEnded());
+  return id === topupRequest.id ? Promise.resolve({ ...topupRequest, state }) : Promise.reject(chargeNotFound());
 }

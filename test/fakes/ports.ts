@@ -4,18 +4,18 @@ import { pino } from "pino";
 import { Registry } from "prom-client";
 import type { AccountRecord } from "../../control-plane/accounts/account-record.ts";
 import type { Authenticator, Caller } from "../../control-plane/accounts/caller.ts";
-import { InvalidApiKey, SshKeyNotFound, WrongPassword } from "../../control-plane/accounts/errors.ts";
+import { InvalidApiKey, sshKeyNotFound, wrongPassword } from "../../control-plane/accounts/errors.ts";
+import { WrongSecondFactor } from "../../control-plane/accounts/factor-errors.ts";
 import type { BegunSession, Session, Sessions } from "../../control-plane/accounts/sessions.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
 import type { RequestMarks } from "../../control-plane/billing/store.ts";
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
-import { NodeNotFound } from "../../control-plane/fleet/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
-import type { HttpDeps } from "../../control-plane/http/verbs.ts";
-import { AnswerRoom } from "../../control-plane/inference/answer-room.ts";
-import { ByteRoom } from "../../control-plane/inference/byte-room.ts";
+import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
+import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
+import { ResponseBuffer } from "../../control-plane/inference/response-buffer.ts";
 import { RateMeters } from "../../control-plane/quotas/rate-limiter.ts";
 import { defaultRateLimits } from "../../control-plane/quotas/rate-limits.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from "../../proto/ids.ts";
@@ -25,14 +25,16 @@ import { fakeAgentInstances } from "./agent-instance-ports.ts";
 import { fakeBatches } from "./batch-ports.ts";
 import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments } from "./deployment-ports.ts";
+import { fakeFactors, ticket } from "./factor-ports.ts";
 import { fakeFiles, fileId } from "./file-ports.ts";
-import { fakeHosts, hostNode } from "./fleet-records.ts";
+import { fakeHosts } from "./fleet-records.ts";
 import { fakeLimits } from "./limits.ts";
 import { fakeModelRecords } from "./model-records.ts";
 import { fakeNodeWeights } from "./node-weights.ts";
-import { fakeApplications, fakeOperator, fakePriceBook } from "./operator-ports.ts";
+import { fakeApplications, fakeAudit, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { plainDial } from "./peers.ts";
+import { testSeals } from "./seals.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
 import { fakeUsageLog } from "./usage-log-ports.ts";
 import { fakeVoices } from "./voices.ts";
@@ -89,8 +91,12 @@ export const adasSession: BegunSession = {
   csrfToken: "csrf-of-ada",
   endsAtMs: 1_786_000_000_000,
   lookup: Buffer.alloc(32),
+  authTimeMs: Date.now(),
+  factors: ["password"],
+  mustEnrol: false,
   cookie: "cookie-of-ada",
 };
+const signedIn = { session: adasSession, device: "device-of-ada" };
 
 export class FakeSessions implements Sessions {
   readonly open = new Map<string, Session>([[adasSession.cookie, adasSession]]);
@@ -243,9 +249,10 @@ export function fakePorts() {
       delivered: { report: (count) => delivered.push(count) },
       labels: { note: (requestId, label, _, marks) => labels.push({ ...marks, requestId, label }) },
       replicaId: "replica-1",
-      answers: new AnswerRoom(256 * 1024 * 1024),
+      sealKey: testSeals.newest,
+      answers: new ResponseBuffer(256 * 1024 * 1024),
     },
-    bodies: new ByteRoom(256 * 1024 * 1024),
+    bodies: new ByteBudget(256 * 1024 * 1024),
     deployments: fakeDeployments(ada.account, one),
     modelRecords: fakeModelRecords(),
     adapters: fakeAdapters(ada.account),
@@ -267,7 +274,7 @@ export function fakePorts() {
     containers: fakeContainers(ada.account),
     ...fakeAgentInstances(ada.account, one),
     accounts: {
-      create: () => Promise.resolve({ account: "u:1000000000002" as AccountId, apiKey: "stk_made" }),
+      createAccount: () => Promise.resolve({ account: "u:1000000000002" as AccountId, apiKey: "stk_made" }),
       findOwnKey: (account, secretOrId) =>
         Promise.resolve(
           account === ada.account && [apiKey, ada.key].includes(secretOrId as KeyId) ? ada.key : undefined,
@@ -283,7 +290,7 @@ export function fakePorts() {
       list: () => Promise.resolve([sshKey]),
       add: (_account, name, key) => Promise.resolve({ ...sshKey, name, key }),
       remove: (account, id) =>
-        account === ada.account && id === sshKey.id ? Promise.resolve() : Promise.reject(new SshKeyNotFound()),
+        account === ada.account && id === sshKey.id ? Promise.resolve() : Promise.reject(sshKeyNotFound()),
     },
     voices: fakeVoices(ada.account),
     speechModel: undefined,
@@ -295,23 +302,18 @@ export function fakePorts() {
     sessions: new FakeSessions(),
     signIn: {
       signIn: ({ password }) =>
-        password === adasPassword ? Promise.resolve(adasSession) : Promise.reject(new WrongPassword()),
-      signUp: () => Promise.resolve({ account: ada.account, apiKey: "stk_made", session: adasSession }),
+        password === adasPassword ? Promise.resolve({ is: "signed_in", ...signedIn }) : Promise.reject(wrongPassword()),
+      startPasskey: () => Promise.resolve({ ...ticket, options: { challenge: "Y2hhbGxlbmdl" } }),
+      finish: ({ code }) => (code === "123456" ? Promise.resolve(signedIn) : Promise.reject(new WrongSecondFactor())),
+      signUp: () => Promise.resolve({ account: ada.account, apiKey: "stk_made", ...signedIn }),
       setPassword: async () => {},
     },
+    factors: fakeFactors(),
     cliLogins: { approve: async () => {}, wait: () => Promise.resolve("stk_made") },
     deleteAccount: ({ account }) => Promise.resolve(recordOf(account)),
     trustedProxies: [],
     scopedJwts: fakeScopedJwts(ada),
     idempotency: fakeIdempotency(),
-    admin: {
-      offerModel: (offer) => Promise.resolve({ ...offer, priceVersion: 1, createdAtMs: 1_786_000_000_000 }),
-      createExternal: (_caller, request) =>
-        Promise.resolve(deployment({ modelName: request.name, engine: "external", numGpus: 0, gpu: "other" })),
-      nodes: () => Promise.resolve([hostNode]),
-      node: (id) => (id === hostNode.id ? Promise.resolve(hostNode) : Promise.reject(new NodeNotFound(id))),
-      uncordon: () => Promise.resolve(hostNode),
-    },
     enrolment: {
       createToken: () => Promise.resolve({ token: "t.s.h", id: "t", expiresAtMs: 1_786_000_900_000 }),
       revoke: async () => {},
@@ -322,9 +324,9 @@ export function fakePorts() {
     hosts: fakeHosts(),
     files: fakeFiles(ada.account),
     batches: fakeBatches(ada.account, [fileId]),
-    spineOfLines: (spine) => spine,
     nodeWeights: fakeNodeWeights(),
-    operator: fakeOperator(ada, operator),
+    operator: fakeOperator(ada),
+    audit: fakeAudit(ada, operator),
     applications: fakeApplications(ada),
     ...fakePriceBook(),
     readiness: () => ({ isReady: true }),

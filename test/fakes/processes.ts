@@ -4,12 +4,12 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, vi } from "vitest";
+import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "./free-port.ts";
 import { startPostgres, type TestPostgres } from "./postgres.ts";
 import { atWorkerEnd } from "./worker-end.ts";
 
-const waiting = { timeout: 150_000, interval: 200 };
+const startLimitMs = 150_000;
 const root = join(import.meta.dirname, "../..");
 
 export interface Part {
@@ -25,6 +25,8 @@ export interface Part {
 
 export interface ControlPlane extends Part {
   readonly url: string;
+  /** JSON with the ports it listens on. */
+  readonly portsFile: string;
 }
 
 export interface Stack {
@@ -34,6 +36,9 @@ export interface Stack {
   readonly folder: string;
   readonly postgres: TestPostgres;
   readonly databaseUrl: string;
+  /** Where agents reach the first control plane. */
+  readonly rpcAddress: string;
+  readonly secretsDir: string;
   /** The first of them. */
   readonly controlPlane: ControlPlane;
   readonly controlPlanes: readonly ControlPlane[];
@@ -56,7 +61,13 @@ export interface StackOptions {
   /** Control planes on the one database; the agents know all of them, and come to the first one first. */
   readonly replicas?: number;
   readonly controlPlaneEnv?: Readonly<Record<string, string>>;
+  /** Environment of a single replica, by number from 1, beside `controlPlaneEnv`. */
+  readonly replicaEnv?: (n: number) => Readonly<Record<string, string>>;
   readonly agentEnv?: Readonly<Record<string, string>>;
+  /** Folder for the files of PostgreSQL. */
+  readonly databaseParent?: string;
+  /** Keep the files of PostgreSQL in memory where there is space: commits wait for no disk. */
+  readonly isDatabaseInMemory?: boolean;
 }
 
 function part(name: string, script: string, logFile: string, base: Readonly<Record<string, string>>): Part {
@@ -104,8 +115,11 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     rmSync(folder, { recursive: true, force: true, maxRetries });
   };
   const forget = atWorkerEnd(() => clear(3));
-  const postgres = await startPostgres({ onDisk: true });
-  const databaseUrl = await postgres.createDatabase();
+  const postgres = await startPostgres({
+    onDisk: !options.isDatabaseInMemory,
+    ...(options.databaseParent === undefined ? {} : { parent: options.databaseParent }),
+  });
+  const databaseUrl = await postgres.migratedDatabase();
   const keyFile = join(folder, "admin.key");
   const rpcPorts: number[] = [];
   const controlPlanes: ControlPlane[] = [];
@@ -113,6 +127,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     const [httpPort, rpcPort] = [await freePort(), await freePort()];
     rpcPorts.push(rpcPort);
     const name = n === 1 ? "control-plane" : `control-plane-${n}`;
+    const portsFile = join(folder, `${name}.json`);
     const process = part(name, "control-plane/main.ts", join(folder, `${name}.log`), {
       STOKER_HOST: "127.0.0.1",
       STOKER_PORT: String(httpPort),
@@ -121,10 +136,11 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
       DATABASE_URL: databaseUrl,
       STOKER_SECRETS_DIR: join(folder, "secrets"),
       ...(n === 1 ? { STOKER_ADMIN_KEY_FILE: keyFile } : {}),
-      STOKER_PORTS_FILE: join(folder, `${name}.json`),
+      STOKER_PORTS_FILE: portsFile,
       ...options.controlPlaneEnv,
+      ...options.replicaEnv?.(n),
     });
-    controlPlanes.push(Object.assign(process, { url: `http://127.0.0.1:${httpPort}` }));
+    controlPlanes.push(Object.assign(process, { url: `http://127.0.0.1:${httpPort}`, portsFile }));
   }
   const controlPlane = controlPlanes[0] as ControlPlane;
   const agents = Array.from({ length: options.agents ?? 1 }, (_, i) =>
@@ -163,23 +179,40 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   try {
     const untilReady = async (one: ControlPlane) => {
       one.start();
-      await vi.waitFor(async () => expect((await fetch(`${one.url}/readyz`)).status).toBe(200), waiting);
+      await until(async () => (await fetch(`${one.url}/readyz`)).status === 200);
+      // Written after it is ready; tests read its ports there.
+      await until(async () => existsSync(one.portsFile));
     };
-    // The first one makes the schema, the secrets and the key; all else starts at once.
+    // The first one creates the secrets and the key; all others start at once.
     await untilReady(controlPlane);
     apiKey = readFileSync(keyFile, "utf8").trim();
     for (const agent of agents) agent.start();
     await Promise.all(controlPlanes.slice(1).map(untilReady));
-    await vi.waitFor(async () => {
+    await until(async () => {
       const nodes: { state: string }[] = (await call("GET", "/v1/admin/nodes")).body.nodes;
-      expect(nodes.filter((node) => node.state === "ready")).toHaveLength(agents.length);
-    }, waiting);
+      return nodes.filter((node) => node.state === "ready").length === agents.length;
+    });
   } catch (error) {
     const logs = [...controlPlanes, ...agents].map((p) => p.log().slice(-4000)).join("\n---\n");
     await stop();
     throw new Error(`the stack did not come up:\n${logs}`, { cause: error });
   }
-  return { url, apiKey, folder, postgres, databaseUrl, controlPlane, controlPlanes, agents, agentFolder, call, stop };
+  const addresses = { url, databaseUrl, rpcAddress: `127.0.0.1:${rpcPorts[0]}`, secretsDir: join(folder, "secrets") };
+  return { ...addresses, apiKey, folder, postgres, controlPlane, controlPlanes, agents, agentFolder, call, stop };
+}
+
+/** Polls until it is true. Not `vi.waitFor`, which a global setup cannot use. */
+async function until(isTrue: () => Promise<boolean>): Promise<void> {
+  const endMs = performance.now() + startLimitMs;
+  for (;;) {
+    const fault = await isTrue().then(
+      (is) => (is ? undefined : new Error(`not ready within ${startLimitMs / 1000} s`)),
+      (error: Error) => error,
+    );
+    if (!fault) return;
+    if (performance.now() > endMs) throw fault;
+    await wait(50);
+  }
 }
 
 /** Pids of the process driver's instances, from its own records. */
@@ -187,9 +220,21 @@ export function instancePids(agentFolder: string): number[] {
   return recordsOf(agentFolder, "process.json").map((record) => Number(record["pid"]));
 }
 
-/** Origins of the engines behind the agent, from what each wrote when it listened. */
-export function engineOrigins(agentFolder: string): string[] {
-  return recordsOf(agentFolder, "address.json").map(({ host, port }) => `http://${host}:${port}`);
+/** Asks the first engine of the process driver for a page, or every one, with the secret that its folder holds. */
+export async function askEngine(agentFolder: string, path: string): Promise<Response> {
+  const [answer] = await askEngines(agentFolder, path);
+  if (!answer) throw new Error("no engine listens");
+  return answer;
+}
+
+export function askEngines(agentFolder: string, path: string): Promise<readonly Response[]> {
+  const engines = recordsOf(agentFolder, "address.json");
+  return Promise.all(
+    engines.map(({ host, port, instance_id: id }) => {
+      const secret = readFileSync(join(agentFolder, "instances", String(id), "secret"), "utf8");
+      return fetch(`http://${host}:${port}${path}`, { headers: { authorization: `Bearer ${secret}` } });
+    }),
+  );
 }
 
 function recordsOf(agentFolder: string, name: string): Record<string, unknown>[] {

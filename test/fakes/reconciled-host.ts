@@ -20,6 +20,8 @@ export interface ReconciledHost {
   /** A specification that the tiny runtime serves; `script` as in tiny-runtime.ts. */
   spec(script?: object, over?: Partial<InstanceSpec__Output>): InstanceSpec__Output;
   want(...instances: readonly InstanceSpec__Output[]): void;
+  /** Only tombstones of these instances remain desired. */
+  remove(...ids: readonly string[]): void;
   report(id: string): OneReport | undefined;
   /** What the data path says of an instance from now on. */
   stats(id: string, stats: Partial<DataPathStats>): void;
@@ -44,6 +46,8 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
       setTargets: none,
       stats: (id) => ({ inFlight: 0, waiting: 0, tokensPerSecond: 0, ...stats.get(id) }),
       markDraining: none,
+      serverEnded: () => 0,
+      forget: none,
       drained: async () => true,
     },
     probe: createProbe(),
@@ -64,6 +68,10 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
   const running = reconciler.run(ending.signal);
   let generation = 0;
   let specs = 0;
+  function setDesired(instances: readonly InstanceSpec__Output[], tombstones: readonly string[]): void {
+    const desired = { nodeEpoch: "1", generation: String(++generation), instances, tombstones };
+    reconciler.setDesired(desired as unknown as DesiredState__Output);
+  }
   return {
     folder,
     spec(script = {}, more = {}) {
@@ -76,10 +84,8 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
       const whole = instanceSpec({ instanceId, servedModelName: "tiny/model", memoryBytes: "0", gpuUuids, ...more });
       return { ...whole, weights: whole.weights && { ...whole.weights, localPath } };
     },
-    want(...instances) {
-      const desired = { nodeEpoch: "1", generation: String(++generation), instances: [...instances], tombstones: [] };
-      reconciler.setDesired(desired as unknown as DesiredState__Output);
-    },
+    want: (...instances) => setDesired(instances, []),
+    remove: (...ids) => setDesired([], ids),
     report: (id) => reconciler.report()?.instances.find((one) => one.instanceId === id),
     stats: (id, given) => void stats.set(id, given),
     pid: (id) => Number(JSON.parse(readFileSync(join(folder, "instances", id, "process.json"), "utf8")).pid),

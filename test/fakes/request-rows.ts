@@ -1,34 +1,34 @@
 // A settled request as the server would have written it, where no model is served.
 import { pino } from "pino";
-import { openDatabase } from "../../control-plane/store/database.ts";
+import { openDatabase } from "../../control-plane/store/core/database.ts";
 
 /** Its id. */
-export async function makeRequest(databaseUrl: string, account_id: string): Promise<string> {
+export async function makeRequest(databaseUrl: string, accountId: string): Promise<string> {
   const { db, close } = openDatabase(databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const request_id = "AdasSettledRequest000000";
-  const figures = { input_tokens: 1n, cached_input_tokens: 0n, output_tokens: 1n, reasoning_tokens: 0n };
+  const requestId = "AdasSettledRequest000000";
+  const figures = { inputTokens: 1n, cachedInputTokens: 0n, outputTokens: 1n, reasoningTokens: 0n };
   const money = {
     hold: 0n,
-    price_version: 0n,
-    input_rate: 0n,
-    cached_input_rate: 0n,
-    output_rate: 0n,
+    priceVersion: 0n,
+    inputRate: 0n,
+    cachedInputRate: 0n,
+    outputRate: 0n,
     cost: 0n,
     charge: 0n,
   };
-  const times = { admitted_at: new Date(), ended_at: new Date(), queue_ms: 0, first_byte_ms: 1, total_ms: 2 };
-  const where = { key_id: "", replica_id: "", model: "m", deploy_id: "", instance_id: "", node_epoch: 1n };
+  const times = { admittedAt: new Date(), endedAt: new Date(), queueMs: 0, firstByteMs: 1, totalMs: 2 };
+  const where = { keyId: "", replicaId: "", model: "m", deployId: "", instanceId: "", nodeEpoch: 1n };
   await db
     .insertInto("usage")
     .values({
-      ...{ ...figures, ...money, ...times, ...where, request_id, account_id },
+      ...{ ...figures, ...money, ...times, ...where, requestId, accountId },
       attempt: 1,
-      lease_ids: [],
+      leaseIds: [],
       source: "engine",
-      end_reason: "stop",
-      discount_id: null,
+      endReason: "stop",
+      discountId: null,
     })
     .execute();
   await close();
-  return request_id;
+  return requestId;
 }

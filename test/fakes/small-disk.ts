@@ -1,12 +1,12 @@
 // A file system of a few megabytes that a test may fill (F8). Only root may mount one.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmdirSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 export interface SmallDisk {
   readonly folder: string;
-  /** To its last byte. */
+  /** To its last byte; again, what became free in the meantime. */
   fill(): void;
   /** What filled it is gone. */
   free(): void;
@@ -26,11 +26,19 @@ export function mountSmallDisk(megabytes: number, unproven: string): SmallDisk |
     return undefined;
   }
   const filler = join(folder, "filler");
+  const block = Buffer.alloc(2 ** 20);
   return {
     folder,
     fill() {
-      const { bavail, bsize } = statfsSync(folder);
-      writeFileSync(filler, Buffer.alloc(bavail * bsize));
+      const file = openSync(filler, "a");
+      try {
+        // Write until the disk refuses: others write to it too, so the free space read beforehand may be wrong.
+        for (;;) writeSync(file, block);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+      } finally {
+        closeSync(file);
+      }
     },
     free: () => rmSync(filler, { force: true }),
     unmount() {

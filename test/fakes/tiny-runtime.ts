@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { readBearerSecret } from "../../proto/bearer-secret.ts";
 
 interface Script {
   readonly lines?: readonly string[];
@@ -18,6 +19,10 @@ interface Script {
   readonly hasChild?: boolean;
   /** Once this file exists it makes no token any more, and goes on answering /health. */
   readonly freezeFile?: string;
+  /** A request that contains this text ends the process. */
+  readonly dieOn?: string;
+  /** A request that contains this text is never answered, nor is any after it. */
+  readonly stallOn?: string;
 }
 
 const env = process.env;
@@ -31,7 +36,11 @@ for (const line of script.lines ?? []) process.stdout.write(`${line}\n`);
 
 const stubborn = 'process.on("SIGTERM", () => {}); process.on("SIGHUP", () => {}); setInterval(() => {}, 1000);';
 const child = script.hasChild ? spawn(process.execPath, ["-e", stubborn], { stdio: "ignore" }) : undefined;
-const isFrozen = () => script.freezeFile !== undefined && existsSync(script.freezeFile);
+let isStalled = false;
+const isFrozen = () => isStalled || (script.freezeFile !== undefined && existsSync(script.freezeFile));
+
+const secretFile = env["STOKER_SECRET_FILE"];
+const secret = secretFile === undefined ? undefined : readBearerSecret(secretFile);
 
 const readyAtMs = performance.now() + (script.loadMs ?? 0);
 let isDraining = false;
@@ -62,6 +71,7 @@ const server = createServer((req, res) => {
     res.writeHead(status, { "content-type": "application/json" });
     res.end(JSON.stringify(body));
   };
+  if (secret && !secret.matches(req.headers.authorization)) return send(401, { error: { message: "no secret" } });
   const isReady = performance.now() >= readyAtMs;
   if (req.url === "/health") {
     if (isDraining) return send(503, { status: "draining", instance_id: env["STOKER_INSTANCE_ID"] });
@@ -82,6 +92,8 @@ const server = createServer((req, res) => {
       text += part;
     });
     return req.once("end", () => {
+      if (script.dieOn !== undefined && text.includes(script.dieOn)) process.exit(1);
+      if (script.stallOn !== undefined && text.includes(script.stallOn)) isStalled = true;
       if (isFrozen()) return;
       if (text.includes('"stream":true')) return stream(res, Number(/"max_tokens":(\d+)/.exec(text)?.[1] ?? 2));
       tokens += 2;
@@ -115,6 +127,8 @@ if (env["STOKER_CONTEXT_LENGTH"] === "666") end(1);
 if (script.exitCode !== undefined) setTimeout(() => end(script.exitCode ?? 0), script.exitAfterMs ?? 0);
 process.on("SIGTERM", () => {
   if (script.ignoreTerm) return;
+  // The stalled connections would hold it until it is killed.
+  if (isStalled) end(0);
   isDraining = true;
   server.close(() => end(0));
   server.closeIdleConnections();

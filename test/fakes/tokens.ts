@@ -4,11 +4,11 @@ import type { Caller } from "../../control-plane/accounts/caller.ts";
 import type { Idempotency, KeptAnswer } from "../../control-plane/accounts/idempotency.ts";
 import type { ScopedJwts } from "../../control-plane/accounts/scoped-jwt.ts";
 import {
-  AnswerNotKept,
-  IdempotencyKeyInUse,
-  IdempotencyKeyReused,
-  ScopedJwtNotFound,
-  SigningKeyUnknown,
+  answerNotKept,
+  idempotencyKeyInUse,
+  idempotencyKeyReused,
+  scopedJwtNotFound,
+  signingKeyUnknown,
 } from "../../control-plane/accounts/token-errors.ts";
 import type { AccountId, BudgetId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
@@ -29,7 +29,7 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
     return secretOrId === one.key ? one : undefined;
   };
   return {
-    create: async (_account, wish) => ({ ...one, ...wish, token: "stk_made" }),
+    create: async (_account, request) => ({ ...one, ...request, token: "stk_made" }),
     list: async (account) => (account === owner.account ? [one] : []),
     get: found,
     setAllowedIps: ({ account }, secretOrId) => found(account, secretOrId),
@@ -40,12 +40,12 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
 /** Knows one token, `jwt:known`, signed by that caller's key, called `auto`. */
 export function fakeScopedJwts(owner: Caller): ScopedJwts {
   return {
-    mint: async (_account, wish) => {
-      if (wish.apiKeyName !== "auto") throw new SigningKeyUnknown(wish.apiKeyName);
+    mint: async (_account, request) => {
+      if (request.apiKeyName !== "auto") throw signingKeyUnknown(request.apiKeyName);
       return "jwt:made";
     },
-    inspect: async (caller, token) => {
-      if (caller.account !== owner.account || token !== "jwt:known") throw new ScopedJwtNotFound();
+    inspect: async (account, token) => {
+      if (account !== owner.account || token !== "jwt:known") throw scopedJwtNotFound();
       return {
         budget: "jwt/of-ada" as BudgetId,
         expiresAtS: 1_790_000_000,
@@ -64,10 +64,10 @@ export function fakeIdempotency(): Idempotency {
     async begin({ account, route, key, bodyHash }) {
       const at = JSON.stringify([account, route, key]);
       const row = rows.get(at);
-      if (row && !row.hash.equals(bodyHash)) throw new IdempotencyKeyReused();
-      if (row?.answer === "spent") throw new AnswerNotKept();
+      if (row && !row.hash.equals(bodyHash)) throw idempotencyKeyReused();
+      if (row?.answer === "spent") throw answerNotKept();
       if (row?.answer) return { kept: row.answer };
-      if (row) throw new IdempotencyKeyInUse(1);
+      if (row) throw idempotencyKeyInUse(1);
       const own: { readonly hash: Buffer; answer: KeptAnswer | "spent" | undefined } = {
         hash: bodyHash,
         answer: undefined,

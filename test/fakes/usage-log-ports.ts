@@ -1,8 +1,9 @@
 // Use by day and the log of requests of one account, which asked once.
-import { type LoggedRequest, RequestUnknown } from "../../control-plane/billing/request-log.ts";
+import { type LoggedRequest, requestUnknown } from "../../control-plane/billing/request-log.ts";
 import { createUsageDays } from "../../control-plane/billing/usage-days.ts";
-import type { HttpDeps } from "../../control-plane/http/verbs.ts";
+import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
+import { noUsage } from "../../proto/usage-record.ts";
 
 /** A day of February 2026. */
 export const dayOfUse = "2026-02-03";
@@ -10,6 +11,7 @@ const atMs = Date.UTC(2026, 1, 3, 12);
 
 export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "usageDays" | "requestLog"> {
   const request: LoggedRequest = {
+    ...noUsage,
     id: "RequestOfAda" as RequestId,
     attempt: 1,
     isVoided: false,
@@ -25,9 +27,7 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
     firstByteMs: 20,
     totalMs: 250,
     inputTokens: 6,
-    cachedInputTokens: 0,
     outputTokens: 3,
-    reasoningTokens: 0,
     charge: 70n,
   };
   const store = {
@@ -49,11 +49,11 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
     usageDays: createUsageDays({ store, unixMs: () => atMs }),
     requestLog: {
       list: async (whose, _filter, after, limit) => {
-        if (after !== undefined && after !== request.id) throw new RequestUnknown();
+        if (after !== undefined && after !== request.id) throw requestUnknown();
         return { requests: whose === account ? [request].slice(0, limit) : [], hasMore: false };
       },
       find: async (id, whose) => {
-        if (id !== request.id || (whose !== undefined && whose !== account)) throw new RequestUnknown();
+        if (id !== request.id || (whose !== undefined && whose !== account)) throw requestUnknown();
         return [request];
       },
     },

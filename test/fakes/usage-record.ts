@@ -4,12 +4,8 @@ import type { PendingRecord, SpooledRecord, UsageRecord } from "../../proto/usag
 export const anyRecord = (change: Partial<UsageRecord> = {}): UsageRecord => ({
   requestId: "r",
   attempt: 1,
-  admittedAtMs: 0,
   endedAtMs: 0,
-  instanceId: "instance",
-  deployId: "deployment",
   nodeEpoch: "1",
-  leaseIds: [],
   source: "engine",
   endReason: "stop",
   ...change,

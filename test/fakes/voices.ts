@@ -1,5 +1,5 @@
 // Voices over memory: ada has one.
-import { VoiceNotFound } from "../../control-plane/assets/errors.ts";
+import { voiceNotFound } from "../../control-plane/assets/errors.ts";
 import type { Voice, VoiceId } from "../../control-plane/assets/store.ts";
 import type { Voices } from "../../control-plane/assets/voices.ts";
 import type { AccountId } from "../../proto/ids.ts";
@@ -17,13 +17,13 @@ export function fakeVoices(ada: AccountId): Voices {
   const own = (account: AccountId) => (account === ada ? [adasVoice] : []);
   const get = (account: AccountId, id: string) => {
     const found = own(account).find((voice) => voice.id === id);
-    return found ? Promise.resolve(found) : Promise.reject(new VoiceNotFound());
+    return found ? Promise.resolve(found) : Promise.reject(voiceNotFound());
   };
   return {
     list: (account) => Promise.resolve(own(account)),
     get,
     mayAdd: () => Promise.resolve(),
-    add: (_account, wish, _samples, blend) => Promise.resolve({ ...adasVoice, ...wish, blends: [blend] }),
+    add: (_account, request, _samples, blend) => Promise.resolve({ ...adasVoice, ...request, blends: [blend] }),
     edit: async (account, id, name, description) => {
       const voice = await get(account, id);
       return { ...voice, name, description: description ?? voice.description };

@@ -1,6 +1,6 @@
 // Webhooks over one delivery of one account; what is accepted is kept.
 import type { Caller } from "../../control-plane/accounts/caller.ts";
-import { DeliveryNotFound, ResultsGone } from "../../control-plane/webhooks/errors.ts";
+import { deliveryNotFound, resultsGone } from "../../control-plane/webhooks/errors.ts";
 import type { DeliveryRecord } from "../../control-plane/webhooks/store.ts";
 import { createTargets } from "../../control-plane/webhooks/target.ts";
 import type { AcceptedRequest, Webhooks } from "../../control-plane/webhooks/webhooks.ts";
@@ -43,15 +43,15 @@ export function fakeWebhooks(owner: Caller): FakeWebhooks {
       nextCursor: null,
     }),
     async delivery(account, id) {
-      if (!known(account, id)) throw new DeliveryNotFound();
+      if (!known(account, id)) throw deliveryNotFound();
       const attempt = { number: 1, atMs: 1_786_000_000_500, ms: 20, outcome: "ok", status: 204, answer: "" };
       return { delivery: deliveryOfAda, attempts: [attempt] };
     },
     async replay(account, id) {
-      if (!known(account, id)) throw new DeliveryNotFound();
+      if (!known(account, id)) throw deliveryNotFound();
     },
     async results(requestId, _expires, signature) {
-      if (requestId !== deliveryOfAda.requestId || signature !== "good") throw new ResultsGone();
+      if (requestId !== deliveryOfAda.requestId || signature !== "good") throw resultsGone();
       return Buffer.from('{"results":[]}');
     },
     runWith() {},

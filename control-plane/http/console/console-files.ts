@@ -8,7 +8,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const sources = join(import.meta.dirname, "../../../console");
-/** As console/ imports them: the shell's import map says where they are. */
+/** As console/ imports them. Their addresses are written into what is served: an import map would be an inline script. */
 const libraries = ["preact", "preact/hooks", "htm"] as const;
 
 const types: Readonly<Record<string, string>> = {
@@ -25,8 +25,6 @@ export interface ConsoleFiles {
   readonly version: string;
   /** By path behind the version. */
   readonly files: ReadonlyMap<string, ConsoleFile>;
-  /** Where each library is, for an import map. */
-  readonly imports: Readonly<Record<string, string>>;
 }
 
 export const assetsPath = "/console/assets";
@@ -54,17 +52,29 @@ async function readAll(): Promise<ConsoleFiles> {
     await nextTurn();
   }
   for (const name of libraries) {
-    const bytes = await readFile(fileURLToPath(import.meta.resolve(name)));
-    files.set(vendored(name), { type: types[".ts"] as string, bytes });
+    const text = await readFile(fileURLToPath(import.meta.resolve(name)), "utf8");
+    files.set(vendored(name), {
+      type: types[".ts"] as string,
+      bytes: Buffer.from(withAddresses(vendored(name), text)),
+    });
   }
   const hash = createHash("sha256");
   for (const path of [...files.keys()].sort()) hash.update(`${path}\0`).update((files.get(path) as ConsoleFile).bytes);
   const version = hash.digest("hex").slice(0, 16);
-  const imports = Object.fromEntries(
-    libraries.map((name) => [name, `${assetsPath}/${version}/${vendored(name)}`] as const),
-  );
-  return { version, files, imports };
+  return { version, files };
 }
 
-const served = (path: string, text: string) => (path.endsWith(".ts") ? stripTypeScriptTypes(text) : text);
+const served = (path: string, text: string) =>
+  path.endsWith(".ts") ? withAddresses(path, stripTypeScriptTypes(text)) : text;
+
+const bareImport = /\b(from|import)(\s*)(["'])(preact\/hooks|preact|htm)\3/g;
+
+/** Imports of libraries as addresses relative to `path`. */
+function withAddresses(path: string, text: string): string {
+  const up = "../".repeat(path.split("/").length - 1) || "./";
+  return text.replace(
+    bareImport,
+    (_, word, space, quote, name) => `${word}${space}${quote}${up}${vendored(name)}${quote}`,
+  );
+}
 const vendored = (library: string) => `vendor/${library.replace("/", "-")}.js`;

@@ -1,7 +1,8 @@
 // The one page of the console. Everything in it that differs between installations stands in meta elements: the console
 // reads them, and no script is written for one visitor.
-import { createHash } from "node:crypto";
-import { html } from "../pages/html.ts";
+
+import { pagePolicy } from "../connections/secure-headers.ts";
+import { html } from "../people/html.ts";
 import { assetsPath, type ConsoleFiles } from "./console-files.ts";
 
 export interface Shell {
@@ -10,26 +11,14 @@ export interface Shell {
 }
 
 export interface Installation {
+  /** Whether anybody may create an account. */
   readonly isSignUpOpen: boolean;
   /** Undefined: the one the page was loaded from. */
   readonly publicUrl: string | undefined;
 }
 
-export function consoleShell({ version, imports }: ConsoleFiles, { isSignUpOpen, publicUrl }: Installation): Shell {
-  const importMap = JSON.stringify({ imports });
-  const hash = createHash("sha256").update(importMap).digest("base64");
-  const policy = [
-    "default-src 'none'",
-    `script-src 'self' 'sha256-${hash}'`,
-    "style-src 'self'",
-    "connect-src 'self'",
-    "img-src 'self' data:",
-    "form-action 'self'",
-    "base-uri 'none'",
-    "frame-ancestors 'none'",
-  ].join("; ");
+export function consoleShell({ version }: ConsoleFiles, { isSignUpOpen, publicUrl }: Installation): Shell {
   const at = `${assetsPath}/${version}`;
-  // The import map goes in as it is: its hash stands in the policy.
   const page = `<!doctype html>
 <html lang="en">
 <head>
@@ -42,7 +31,6 @@ ${
 <title>Stoker</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${at}/style.css">
-<script type="importmap">${importMap}</script>
 <script type="module" src="${at}/main.ts"></script>
 </head>
 <body>
@@ -56,7 +44,7 @@ endpoint is at <a href="/docs">/docs</a>.</noscript>
     page,
     headers: {
       "content-type": "text/html; charset=utf-8",
-      "content-security-policy": policy,
+      "content-security-policy": pagePolicy,
       "x-content-type-options": "nosniff",
       "x-frame-options": "DENY",
       "cross-origin-opener-policy": "same-origin",

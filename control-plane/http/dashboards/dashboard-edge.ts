@@ -8,15 +8,16 @@ import { randomId } from "../../../proto/ids.ts";
 import { type Dashboards, launchPath, type Visit } from "../../agent-instances/dashboards.ts";
 import {
   DashboardBusy,
-  DashboardClosed,
-  DashboardForeign,
-  DashboardNotReady,
-  DashboardUnknown,
+  dashboardClosed,
+  dashboardForeign,
+  dashboardNotReady,
+  dashboardUnknown,
 } from "../../agent-instances/errors.ts";
 import type { Dial } from "../../fleet/dial.ts";
-import { drainBody } from "../drain-body.ts";
-import { Restarting } from "../errors.ts";
-import { refusalOf } from "../render-error.ts";
+import { drainBody } from "../body/drain-body.ts";
+import type { AddressLimits } from "../connections/address-limits.ts";
+import { restarting } from "../errors/errors.ts";
+import { refusalOf } from "../errors/render-error.ts";
 import type { Visitor } from "./dashboard-headers.ts";
 import type { DashboardMetrics } from "./dashboard-metrics.ts";
 import { forwardRequest } from "./forward.ts";
@@ -36,14 +37,14 @@ interface DashboardEdge {
 
 export interface DashboardBounds {
   /** Of one instance, at this control plane: requests and WebSockets. */
-  readonly mostOpen: number;
+  readonly maxOpen: number;
   /** How long after a round of looking whose visits have ended the next one begins; those are cut. */
   readonly lookAgainMs: number;
   /** For a browser that was told to go, and for the dashboard that hears of it, to close in good order. */
   readonly goodbyeMs: number;
 }
 
-const defaultBounds: DashboardBounds = { mostOpen: 128, lookAgainMs: 15_000, goodbyeMs: 5_000 };
+const defaultBounds: DashboardBounds = { maxOpen: 128, lookAgainMs: 15_000, goodbyeMs: 5_000 };
 
 interface Open {
   readonly label: string;
@@ -64,6 +65,7 @@ interface DashboardEdgeDeps {
   readonly dial: Dial;
   /** Whose request it is, proxies that are trusted left aside. */
   readonly addressOf: (request: IncomingMessage) => string;
+  readonly addresses: AddressLimits;
   readonly metrics: DashboardMetrics;
   readonly log: Pick<Logger, "info" | "warn" | "error">;
   /** An answer ended, and its connection may be idle now. */
@@ -73,11 +75,11 @@ interface DashboardEdgeDeps {
 
 export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
   const { dashboards, metrics, log, bounds } = deps;
-  const { mostOpen, lookAgainMs, goodbyeMs } = { ...defaultBounds, ...bounds };
+  const { maxOpen, lookAgainMs, goodbyeMs } = { ...defaultBounds, ...bounds };
   const { address } = dashboards;
   // Bound to this very host: no neighbour can set one for it.
   const cookieName = address.scheme === "https" ? "__Host-stoker-dashboard" : "stoker-dashboard";
-  const ways = createWays(mostOpen, deps.dial);
+  const ways = createWays(maxOpen, deps.dial);
   const open = new Set<Open>();
   const counts = new Map<string, number>();
   let looking = setTimeout(lookAgain, lookAgainMs).unref();
@@ -86,31 +88,35 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
 
   function labelOf(request: IncomingMessage): string {
     const label = address.labelIn(request.headers.host);
-    if (label === undefined) throw new DashboardUnknown();
+    if (label === undefined) throw dashboardUnknown();
     return label;
   }
 
   async function enter(request: IncomingMessage, isUpgrade: boolean): Promise<Entered> {
     const label = labelOf(request);
-    if (isForeign(request.method, request.headers, isUpgrade)) throw new DashboardForeign();
+    if (isForeign(request.method, request.headers, isUpgrade)) throw dashboardForeign();
     const cookie = fastifyCookie.parse(request.headers.cookie ?? "")[cookieName] ?? "";
+    const ip = deps.addressOf(request);
+    deps.addresses.check(ip);
     const visit = await dashboards.find(label, cookie);
-    if (!visit)
-      throw new DashboardClosed(
+    if (!visit) {
+      deps.addresses.take(ip);
+      throw dashboardClosed(
         "This dashboard is not open in this browser, or its time is over. Open it from the console, or at the address that `stoker agent open` prints.",
       );
-    if (!visit.way) throw new DashboardNotReady(visit.status);
-    if (!request.url?.startsWith("/")) throw new DashboardUnknown();
+    }
+    deps.addresses.authenticated(request.socket);
+    if (!visit.way) throw dashboardNotReady(visit.status);
+    if (!request.url?.startsWith("/")) throw dashboardUnknown();
     const host = request.headers.host ?? "";
-    const ip = deps.addressOf(request);
     return { label, cookie, way: visit.way, visitor: { host, ip, scheme: address.scheme, cookie: cookieName } };
   }
 
-  /** Until `over` is called. Throws DashboardBusy, Restarting. */
+  /** Until `over` is called. Throws DashboardBusy, restarting. */
   function hold({ label, cookie }: Entered, { cut, leave = () => {} }: Pick<Open, "cut"> & Partial<Open>): () => void {
-    if (isDraining) throw new Restarting();
+    if (isDraining) throw restarting();
     const count = counts.get(label) ?? 0;
-    if (count >= mostOpen) throw new DashboardBusy();
+    if (count >= maxOpen) throw new DashboardBusy();
     counts.set(label, count + 1);
     const one = { label, cookie, cut, leave };
     open.add(one);
@@ -135,10 +141,11 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
 
   async function launch(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
     const label = labelOf(request);
-    if (request.method !== "GET" || isForeign("GET", request.headers, false)) throw new DashboardForeign();
+    if (request.method !== "GET" || isForeign("GET", request.headers, false)) throw dashboardForeign();
+    deps.addresses.take(deps.addressOf(request));
     const entered = await dashboards.enter(label, new URLSearchParams(query).get("token") ?? "");
     if (!entered)
-      throw new DashboardClosed(
+      throw dashboardClosed(
         "This address opened the dashboard once already, or is older than a minute. Ask for a new one: it opens from the console, or by `stoker agent open`.",
       );
     const { cookie, maxAgeSeconds: maxAge } = entered;
@@ -152,7 +159,7 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     // A launch token would be used up for a page that does not come.
-    if (isDraining) throw new Restarting();
+    if (isDraining) throw restarting();
     const [path, query = ""] = (request.url ?? "").split("?", 2) as [string, string?];
     if (path === launchPath) return launch(request, response, query);
     const entered = await enter(request, false);
@@ -165,7 +172,7 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
   async function serveUpgrade(request: IncomingMessage, socket: Duplex, first: Buffer): Promise<void> {
     const entered = await enter(request, true);
     const draining = new AbortController();
-    const leave = () => draining.abort(new Restarting());
+    const leave = () => draining.abort(restarting());
     const over = hold(entered, { cut: () => socket.destroy(), leave });
     socket.once("close", over);
     if (socket.destroyed) return over();

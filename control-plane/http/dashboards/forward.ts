@@ -1,10 +1,12 @@
 // One request between a browser and a dashboard: bytes as they come, cancelled when either side leaves.
+
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Dispatcher, Pool } from "undici";
-import { DashboardBusy, DashboardHostAway, DashboardUnreachable } from "../../agent-instances/errors.ts";
-import { drainBody } from "../drain-body.ts";
+import { DashboardBusy, DashboardHostUnavailable, dashboardUnreachable } from "../../agent-instances/errors.ts";
+import type { ServiceError } from "../../service-error.ts";
+import { drainBody } from "../body/drain-body.ts";
 import { toBrowser, toDashboard, type Visitor } from "./dashboard-headers.ts";
 import type { DashboardMetrics } from "./dashboard-metrics.ts";
 
@@ -47,9 +49,9 @@ export async function forwardRequest(
 }
 
 /** What keeps a dashboard from answering, as it is told. */
-export function failure(error: unknown): DashboardBusy | DashboardHostAway | DashboardUnreachable {
-  if (error instanceof DashboardBusy || error instanceof DashboardHostAway) return error;
-  return new DashboardUnreachable(error);
+export function failure(error: unknown): ServiceError {
+  if (error instanceof DashboardBusy || error instanceof DashboardHostUnavailable) return error;
+  return dashboardUnreachable(error);
 }
 
 const hasBody = ({ headers }: IncomingMessage): boolean =>

@@ -8,7 +8,7 @@ import { dashboardPath, dashboardProtocol, dashboardPurpose } from "../../../pro
 import { expiredEndMs, onceExpired } from "../../../proto/peer-tls.ts";
 import { signTicket } from "../../../proto/ticket.ts";
 import type { DashboardWay } from "../../agent-instances/dashboards.ts";
-import { DashboardBusy, DashboardHostAway } from "../../agent-instances/errors.ts";
+import { DashboardBusy, DashboardHostUnavailable } from "../../agent-instances/errors.ts";
 import type { Dial } from "../../fleet/dial.ts";
 import { operatorTicket } from "../../fleet/prove-data-path.ts";
 
@@ -19,7 +19,7 @@ interface Ways {
   close(): Promise<void>;
 }
 
-const mostPools = 500;
+const maxPools = 500;
 const connectMs = 8_000;
 const headersMs = 60_000;
 const silenceMs = 5 * 60_000;
@@ -69,7 +69,7 @@ export function createWays(connections: number, dial: Dial): Ways {
       pools.delete(way.instance);
       pools.set(way.instance, known);
       const [oldest] = pools.values();
-      if (oldest && pools.size > mostPools) retire(oldest);
+      if (oldest && pools.size > maxPools) retire(oldest);
       return known.pool;
     },
     async close() {
@@ -80,7 +80,7 @@ export function createWays(connections: number, dial: Dial): Ways {
   };
 }
 
-/** Bytes to and from the dashboard. Rejects with DashboardBusy, DashboardHostAway, or why the dashboard itself was not reached. */
+/** Bytes to and from the dashboard. Rejects with DashboardBusy, DashboardHostUnavailable, or why the dashboard itself was not reached. */
 function openTunnel({ hostId, origin, instance, ticketKey }: DashboardWay, dial: Dial): Promise<Socket> {
   const url = new URL(dashboardPath(instance), origin);
   const ask = url.protocol === "https:" ? httpsRequest : httpRequest;
@@ -100,9 +100,9 @@ function openTunnel({ hostId, origin, instance, ticketKey }: DashboardWay, dial:
       answer.resume();
       const why = new Error(`the host's agent answered ${answer.statusCode}`);
       if (answer.statusCode === 429) reject(new DashboardBusy());
-      else reject(answer.statusCode === 502 ? why : new DashboardHostAway(why));
+      else reject(answer.statusCode === 502 ? why : new DashboardHostUnavailable(why));
     });
-    asking.once("error", (error) => reject(new DashboardHostAway(error)));
+    asking.once("error", (error) => reject(new DashboardHostUnavailable(error)));
     asking.end();
   });
 }

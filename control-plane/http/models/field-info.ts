@@ -1,6 +1,6 @@
 // The fields of a request as a list, made from the schema that validates it: whatever bound stands in one stands in both.
 import type { TSchema } from "typebox";
-import type { FieldInfo } from "../schemas/model-record.ts";
+import type { FieldInfo } from "./model-record-schemas.ts";
 
 interface Schema {
   readonly type?: string | readonly string[];
@@ -23,10 +23,10 @@ type Examples = Readonly<Record<string, unknown>>;
 
 /** A field of a field names it as its parent; those of lists' items, the list. */
 export function fieldsIn(schema: TSchema, example: Examples = {}): readonly FieldInfo[] {
-  return listed(schema as Schema, null, example);
+  return listed(schema as Schema, "", example);
 }
 
-function listed(schema: Schema, parent: string | null, example: Examples): readonly FieldInfo[] {
+function listed(schema: Schema, parent: string, example: Examples): readonly FieldInfo[] {
   return [...propertiesOf(schema)].flatMap(([name, forms]) => [
     infoOf(name, forms, parent, example[name]),
     ...forms.flatMap((form) => listed(form, name, {})).filter(isFirstOfName),
@@ -47,7 +47,7 @@ function propertiesOf(schema: Schema): ReadonlyMap<string, readonly Schema[]> {
   return found;
 }
 
-function infoOf(name: string, forms: readonly Schema[], parent: string | null, example: unknown): FieldInfo {
+function infoOf(name: string, forms: readonly Schema[], parent: string, example: unknown): FieldInfo {
   const first = <Key extends keyof Schema>(key: Key): Schema[Key] | undefined =>
     forms.find((form) => key in form)?.[key];
   const allowed = forms.flatMap(valuesOf);
@@ -56,14 +56,23 @@ function infoOf(name: string, forms: readonly Schema[], parent: string | null, e
     ftype: [...new Set(forms.flatMap(typesOf))].join("|") || "any",
     parent,
     description: first("description") ?? "",
-    allowed: allowed.length > 0 ? [...new Set(allowed)] : null,
+    ...(allowed.length > 0 && { allowed: [...new Set(allowed)] }),
     default: first("default") ?? null,
     examples: example === undefined ? [] : [example],
-    minimum: first("minimum") ?? null,
-    exclusiveMinimum: first("exclusiveMinimum") ?? null,
-    maximum: first("maximum") ?? null,
-    exclusiveMaximum: first("exclusiveMaximum") ?? null,
+    ...boundsOf(forms),
   };
+}
+
+const bounds = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"] as const;
+
+/** Returns the numeric bounds that the schema sets; the first form of a field that sets one wins. */
+function boundsOf(forms: readonly Schema[]): Pick<FieldInfo, (typeof bounds)[number]> {
+  const found: { [Bound in (typeof bounds)[number]]?: number } = {};
+  for (const bound of bounds) {
+    const value = forms.find((form) => form[bound] !== undefined)?.[bound];
+    if (value !== undefined) found[bound] = value;
+  }
+  return found;
 }
 
 const valuesOf = (form: Schema): readonly unknown[] =>

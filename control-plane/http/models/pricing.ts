@@ -1,7 +1,7 @@
 // Prices of models as the interface shows them: cents by the unit that the model is priced in, and the same in words.
 import { nano, toUsd } from "../../../proto/money.ts";
 import type { ServedModel } from "../../catalog/served-model.ts";
-import type { ModelPricing } from "../schemas/model-record.ts";
+import type { ModelPricing } from "./model-record-schemas.ts";
 import { perMillion, perUnit } from "./rates.ts";
 
 export type HourRates = ReadonlyMap<string, bigint>;
@@ -27,7 +27,7 @@ function byTime({ gpus }: ServedModel, hourRates: HourRates): ModelPricing {
 function byUnits({ rates }: ServedModel): ModelPricing {
   const { input, cached_input: cached, output } = perMillion(rates);
   const { characters = 0, audio = 0, image = 0, image_steps: steps = 0 } = perUnit(rates);
-  const tokens = { cents_per_input_token: input / 1e4, cents_per_output_token: output / 1e4 };
+  const tokens = { cents_per_sec: 0, cents_per_input_token: input / 1e4, cents_per_output_token: output / 1e4 };
   const inWords = (unit: string, usd: number) => {
     const short = `$${plain(usd)} per ${unit}`;
     return { short, full: `${short}.`, table: { columns: ["Unit", "USD"], rows: [[unit, plain(usd)]] } };

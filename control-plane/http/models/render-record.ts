@@ -1,10 +1,10 @@
 import type { ModelPapers } from "../../catalog/model-meta.ts";
 import type { ServedModel } from "../../catalog/served-model.ts";
-import { isoTime } from "../render-deployment.ts";
-import type { FieldInfo, ModelRecord } from "../schemas/model-record.ts";
+import { isoTime } from "../deployments/render-deployment.ts";
 import { exactNumbers } from "./exact-numbers.ts";
 import { fieldsIn } from "./field-info.ts";
 import { commandOf, curlOf, inferencePath } from "./invocations.ts";
+import type { FieldInfo, ModelRecord } from "./model-record-schemas.ts";
 import { type HourRates, pricingOf } from "./pricing.ts";
 import { type Variant, type VariantKey, variantOf, variantsOf } from "./variants.ts";
 
@@ -42,7 +42,7 @@ export function renderModelRecord({ model, papers, hourRates, origin, isOwner }:
     quantization: model.quantization ?? "",
     expected: "",
     import_time: isoTime(model.createdAtMs),
-    replaced_by: about?.replacedBy ?? null,
+    replaced_by: about?.replacedBy ?? "",
     featured: about?.isFeatured ?? false,
     public: model.isPublic || (about?.isShown ?? false),
     owner: isOwner,
@@ -50,9 +50,9 @@ export function renderModelRecord({ model, papers, hourRates, origin, isOwner }:
     is_custom_deployable: model.engine === "stoker",
     deprecated: secondsOf(about?.deprecatedAtMs),
     sunset: secondsOf(about?.sunsetAtMs),
-    mmlu: null,
-    max_tokens: model.contextLength || null,
-    max_output_tokens: model.contextLength || null,
+    mmlu: 0,
+    max_tokens: model.contextLength,
+    max_output_tokens: model.contextLength,
     meta: {
       github_url: papers.githubUrl,
       paper_url: papers.paperUrl,
@@ -80,17 +80,17 @@ export function renderSchema(variant: Variant & { readonly key: VariantKey }, na
     fields_in: exactNumbers([...fieldsIn(variant.in, request)]),
     schema_in: { ...exactNumbers(variant.in), description: `POST ${variant.path}` },
     schema_out: { ...variant.out, examples: [answer] },
-    schema_stream: variant.stream ? { ...variant.stream } : null,
+    schema_stream: { ...variant.stream },
   };
 }
 
 const schemaUrl = (origin: string, name: string, key: VariantKey): string =>
   `${origin}/models/${name.split("/").map(encodeURIComponent).join("/")}/schema/${key}`;
 
-const secondsOf = (ms: number | null | undefined): number | null => (ms == null ? null : Math.floor(ms / 1000));
+const secondsOf = (ms: number | null | undefined): number => Math.floor((ms ?? 0) / 1000);
 
 function inputInWords(path: string, fields: readonly FieldInfo[]): string {
-  const lines = fields.filter(({ parent }) => parent === null).map((field) => `- ${fieldInWords(field)}`);
+  const lines = fields.filter(({ parent }) => parent === "").map((field) => `- ${fieldInWords(field)}`);
   return [`POST ${path}`, "A JSON object, or a multipart form, with these fields:", ...lines].join("\n");
 }
 
@@ -99,10 +99,10 @@ function fieldInWords({ name, ftype, description, allowed, default: usual, ...bo
   const facts = [
     ftype,
     allowed && `one of ${allowed.join(", ")}`,
-    minimum !== null && `from ${minimum}`,
-    exclusiveMinimum !== null && `above ${exclusiveMinimum}`,
-    maximum !== null && `up to ${maximum}`,
-    exclusiveMaximum !== null && `below ${exclusiveMaximum}`,
+    minimum !== undefined && `at least ${minimum}`,
+    exclusiveMinimum !== undefined && `above ${exclusiveMinimum}`,
+    maximum !== undefined && `at most ${maximum}`,
+    exclusiveMaximum !== undefined && `below ${exclusiveMaximum}`,
     usual !== null && `default ${JSON.stringify(usual)}`,
   ].filter((fact) => typeof fact === "string");
   return `${name} (${facts.join(", ")})${description ? `: ${description}` : ""}`;

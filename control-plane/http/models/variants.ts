@@ -1,12 +1,20 @@
 // The ways a model can be asked, by the key that its schema is read under: which a task has, and the schemas of each, the
 // very ones that validate the requests.
 import { type TSchema, Type } from "typebox";
-import { fieldsOfTask } from "../native/task-fields.ts";
-import { ChatRequest } from "../schemas/chat-request.ts";
-import { ChatAnswer, CompletionAnswer, CompletionRequest } from "../schemas/completion-request.ts";
-import { NativeRequest } from "../schemas/native.ts";
-import { nativeAnswerOf, TokenEvent } from "../schemas/native-answers.ts";
-import { ChatChunk, CompletionChunk } from "../schemas/stream-chunks.ts";
+import {
+  AddedVoiceBody,
+  AddVoiceForm,
+  EditedVoiceBody,
+  EditVoiceForm,
+  VoiceBody,
+  VoiceListBody,
+} from "../files/voices-schemas.ts";
+import { ChatRequest } from "../inference/chat-request-schemas.ts";
+import { ChatAnswer, CompletionAnswer, CompletionRequest } from "../inference/completion-request-schemas.ts";
+import { fieldsOfTask } from "../inference/native/task-fields.ts";
+import { nativeAnswerOf, TokenEvent } from "../inference/native-answers-schemas.ts";
+import { NativeRequest } from "../inference/native-schemas.ts";
+import { ChatChunk, CompletionChunk } from "../inference/stream-chunks-schemas.ts";
 import {
   EmbeddingsAnswer,
   EmbeddingsRequest,
@@ -18,15 +26,7 @@ import {
   TextToSpeechRequest,
   TranscriptionAnswer,
   TranscriptionRequest,
-} from "../schemas/tasks.ts";
-import {
-  AddedVoiceBody,
-  AddVoiceForm,
-  EditedVoiceBody,
-  EditVoiceForm,
-  VoiceBody,
-  VoiceListBody,
-} from "../schemas/voices.ts";
+} from "../inference/tasks-schemas.ts";
 import { exampleEnvelope, exampleOf } from "./examples.ts";
 
 export interface Variant {
@@ -45,7 +45,7 @@ const usage = { prompt_tokens: 6, completion_tokens: 3, total_tokens: 9, estimat
 const completion = { id: "cmpl-8f3b", created: 1_786_000_000, model: "org/model", usage };
 const choice = { index: 0, logprobs: null, finish_reason: "stop" };
 const voice = { user_id: "u:1", voice_id: "v1", name: "Ada", description: "", created_at: 1, updated_at: 1 };
-const picture = { created: 1_786_000_000, data: [{ b64_json: "iVBORw0KGgo=" }] };
+const picture = { created: 1_786_000_000, data: [{ b64_json: "iVBORw0KGgo=", revised_prompt: null, url: null }] };
 
 const chat: Variant = {
   path: "/v1/compat/chat/completions",

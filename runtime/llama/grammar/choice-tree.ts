@@ -11,7 +11,7 @@ export function choiceOf(rows: readonly Row[], write = (parts: Row) => parts.joi
   return branch(rows, 0, write) || '""';
 }
 
-/** What is left of rows that are alike before `from`; empty when that is nothing. */
+/** Returns the rest of rows that are equal before `from`; may be empty. */
 function branch(rows: readonly Row[], from: number, write: (parts: Row) => string): string {
   const [first = []] = rows;
   let end = from;

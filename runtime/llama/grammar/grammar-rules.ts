@@ -1,5 +1,5 @@
 // The rules of one GBNF grammar while it is built; names are unique, equal bodies share one rule.
-/** What the grammar begins with, and the rules of any JSON value, which refer to each other by name. */
+/** Start of the grammar, and the rules of any JSON value, which refer to each other by name. */
 const ownNames = new Set(["root", "value", "object", "array"]);
 
 export class GrammarRules {
@@ -50,7 +50,7 @@ export function literal(text: string): string {
   return `"${escaped}"`;
 }
 
-/** The constraint asks for something a grammar cannot hold: never ignored, always told. */
+/** The constraint cannot be expressed as a grammar: always reported, never ignored. */
 export class UnsupportedConstraint extends Error {
   constructor(message: string) {
     super(message);

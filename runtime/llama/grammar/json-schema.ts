@@ -38,11 +38,11 @@ const keysOf = (kind: string) => (Object.hasOwn(byKind, kind) ? byKind[kind] : u
 const jsonTypes = new Set(["object", "array", "string", "integer", "number", "boolean", "null"]);
 /** llama.cpp expands a repetition into as many rules: of one, and of a whole schema. */
 const maxRepetition = 2000;
-const mostRepetitions = 50_000;
-/** Of all enumerations together: each token is held against all that are open. */
-const mostValues = 1000;
+const maxRepetitions = 50_000;
+/** Maximum values of all enumerations together: each token is compared with all open ones. */
+const maxValues = 1000;
 /** Reading more of them would keep the server from everybody else. */
-const mostParts = 5000;
+const maxParts = 5000;
 
 /** A whole grammar. Throws UnsupportedConstraint with the path of the part at fault. */
 export function jsonSchemaGrammar(schema: unknown): string {
@@ -71,7 +71,7 @@ class SchemaWriter {
   visit(schema: unknown, path: string): string {
     const rules = this.#rules;
     this.#parts += 1;
-    if (this.#parts > mostParts) throw new UnsupportedConstraint(`the schema has more than ${mostParts} parts`);
+    if (this.#parts > maxParts) throw new UnsupportedConstraint(`the schema has more than ${maxParts} parts`);
     if (schema === true) return json.value(rules);
     if (typeof schema !== "object" || schema === null || Array.isArray(schema))
       throw new UnsupportedConstraint(`the schema at ${path} must be an object`);
@@ -126,16 +126,16 @@ class SchemaWriter {
   #choices(value: unknown, path: string): readonly unknown[] {
     const choices = list(value, path);
     this.#values += choices.length;
-    if (this.#values > mostValues)
-      throw new UnsupportedConstraint(`the schema has more than ${mostValues} values to choose from`);
+    if (this.#values > maxValues)
+      throw new UnsupportedConstraint(`the schema has more than ${maxValues} values to choose from`);
     return choices;
   }
 
   #count(value: unknown, path: string): number | undefined {
     const found = count(value, path);
     this.#repetitions += found ?? 0;
-    if (this.#repetitions > mostRepetitions)
-      throw new UnsupportedConstraint(`the schema's lengths come to more than ${mostRepetitions}`);
+    if (this.#repetitions > maxRepetitions)
+      throw new UnsupportedConstraint(`the schema's lengths come to more than ${maxRepetitions}`);
     return found;
   }
 

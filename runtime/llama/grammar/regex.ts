@@ -19,20 +19,20 @@ export const insideJson: Dialect = {
 
 /** Longer ones, and those of more repetitions, take seconds of everybody's time for each token. */
 const longest = 10_000;
-/** Of varying length, those in a repeated group as often as it is repeated: all of them may be open at once. */
-const mostVarying = 64;
+/** Maximum number of variable-length parts; those in a repeated group count once per repetition, as all may be open at once. */
+const maxVarying = 64;
 /**
- * Of those with no certain character between them. llama.cpp follows each token along every way through them: so many take
- * 0.3 s a token, twice as many minutes.
+ * Maximum number of those without a fixed character between them. llama.cpp follows every path through them for each token: this
+ * many take 0.3 s a token, twice as many take minutes.
  */
-const mostAdjacent = 16;
+const maxAdjacent = 16;
 /** Those within an endless repetition count as so many: each letter may begin any anew, or a certain character alone. */
 const [loopFactor, markedLoopFactor] = [4, 2];
 /** In all groups together: each token is held against those that are open, as all of groups within groups may be. */
-const mostBranches = 1000;
+const maxBranches = 1000;
 /** llama.cpp makes a rule of each: of one repetition, and of all that are counted. */
-const mostTimes = 2000;
-const mostCounted = 10_000;
+const maxTimes = 2000;
+const maxCounted = 10_000;
 
 const classes: Readonly<Record<string, string>> = { d: "0-9", w: "a-zA-Z0-9_", s: " \\t\\n\\r" };
 const controls: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r", f: "\f", v: "\v" };
@@ -66,7 +66,7 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
     const before = { varying, adjacent, marks };
     const branches: string[][] = [];
     let fewestMarks = Number.POSITIVE_INFINITY;
-    let mostOpen = 0;
+    let maxOpen = 0;
     do {
       if (branches.length > 0) {
         at++;
@@ -74,12 +74,12 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
       }
       [adjacent, marks] = [before.adjacent, before.marks];
       branches.push(sequence());
-      if (bars >= mostBranches) refuse(`more than ${mostBranches} alternatives`);
+      if (bars >= maxBranches) refuse(`more than ${maxBranches} alternatives`);
       fewestMarks = Math.min(fewestMarks, marks);
-      mostOpen = Math.max(mostOpen, adjacent);
+      maxOpen = Math.max(maxOpen, adjacent);
     } while (inner[at] === "|");
     marks = fewestMarks;
-    adjacent = marks > before.marks ? mostOpen : before.adjacent + varying - before.varying;
+    adjacent = marks > before.marks ? maxOpen : before.adjacent + varying - before.varying;
     return choiceOf(branches);
   };
   const sequence = (): string[] => {
@@ -89,8 +89,8 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
       const one = atom();
       const times = quantifier(before);
       parts.push(one + times);
-      if (adjacent > mostAdjacent)
-        refuse(`more than ${mostAdjacent} repetitions of varying length with no certain character between them`);
+      if (adjacent > maxAdjacent)
+        refuse(`more than ${maxAdjacent} repetitions of varying length with no certain character between them`);
       if (times === "" && one.startsWith('"')) [adjacent, marks] = [0, marks + 1];
     }
     if (parts.length === 0) varying += 1;
@@ -195,10 +195,10 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
     varying = before.varying + within * times * factor + own;
     adjacent = before.adjacent + within * (isMarked ? 1 : times) * factor + own;
     if (char !== "+" && !(Number(low) > 0)) marks = before.marks;
-    if (varying > mostVarying) refuse(`more than ${mostVarying} repetitions of varying length`);
-    if (times > mostTimes) refuse(`the repetition "${text}" (${mostTimes} at most)`);
+    if (varying > maxVarying) refuse(`more than ${maxVarying} repetitions of varying length`);
+    if (times > maxTimes) refuse(`the repetition "${text}" (${maxTimes} at most)`);
     if (char === "{") counted += times;
-    if (counted > mostCounted) refuse(`repetitions of more than ${mostCounted} times in all`);
+    if (counted > maxCounted) refuse(`repetitions of more than ${maxCounted} times in all`);
     // A lazy repetition matches the same texts.
     if (inner[at] === "?") at++;
     if (inner[at] === "+") refuse("a possessive repetition");

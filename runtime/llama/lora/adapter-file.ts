@@ -1,4 +1,4 @@
-// What an adapter's path holds -> a GGUF file that llama.cpp reads: a .gguf as it is, a PEFT folder converted.
+// Returns a GGUF file for an adapter's path: a .gguf file unchanged, a PEFT folder converted.
 import { mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";

@@ -1,10 +1,10 @@
-// An adapter that cannot be loaded, as one sentence for whoever asked.
+// An adapter that cannot be loaded, as one sentence for the caller.
 export class AdapterRefusal extends Error {
   /** It would be taken if others were unloaded. */
-  readonly needsRoom: boolean;
-  constructor(message: string, options: { cause?: unknown; needsRoom?: boolean } = {}) {
+  readonly needsSpace: boolean;
+  constructor(message: string, options: { cause?: unknown; needsSpace?: boolean } = {}) {
     super(message, options);
-    this.needsRoom = options.needsRoom ?? false;
+    this.needsSpace = options.needsSpace ?? false;
     this.name = "AdapterRefusal";
   }
 }

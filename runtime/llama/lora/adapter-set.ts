@@ -10,7 +10,7 @@ export interface AdapterDeps {
   openContext(file: string): Promise<LlamaContext>;
   /** Requests may use the context as `group` from now on. */
   opened(group: string, context: LlamaContext): void;
-  /** Resolves when nobody uses it any more. */
+  /** Resolves when it is no longer used. */
   closed(group: string): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-// How a base model's GGUF file names and orders what a LoRA changes, by its architecture. Pure.
+// Names and order of the tensors that a LoRA changes in a base model's GGUF file, by its architecture. Pure.
 import { AdapterRefusal } from "./adapter-refusal.ts";
 
 export interface BaseModel {

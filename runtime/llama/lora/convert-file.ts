@@ -12,7 +12,7 @@ export interface Conversion {
   readonly base: BaseModel;
 }
 
-/** What the thread says when it is done: nothing, or why the adapter cannot be used. */
+/** Final message of the thread: empty, or the reason for which the adapter cannot be used. */
 export type ConversionEnd = { readonly refusal: string | undefined };
 
 /** Throws AdapterRefusal. */

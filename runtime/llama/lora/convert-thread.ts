@@ -9,7 +9,7 @@ let end: ConversionEnd = { refusal: undefined };
 try {
   writeFileSync(gguf, convertPeft(readFileSync(config, "utf8"), readFileSync(weights), base));
 } catch (error) {
-  // Anything else ends the thread, and its parent hears of it.
+  // Any other error ends the thread and is reported to its parent.
   if (!(error instanceof AdapterRefusal)) throw error;
   end = { refusal: error.message };
 }

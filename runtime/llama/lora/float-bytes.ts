@@ -1,4 +1,4 @@
-// Tensor bytes as they stand in a GGUF file: BF16 becomes F32 (llama.cpp's adapters know no BF16), and values that must be
+// Tensor bytes for a GGUF file: BF16 becomes F32 (llama.cpp's adapters do not support BF16), and values that must be
 // scaled become F32 too. Pure; little endian on both sides.
 import type { FloatTensor } from "./safetensors.ts";
 

@@ -1,4 +1,4 @@
-// Which forms a model speaks, by its chat template or as its deployment says, and the reader of one answer in them.
+// Chooses the syntax of a model's answers, by its chat template or the deployment's setting, and reads one answer in it.
 import { deepseek } from "./deepseek.ts";
 import { granite } from "./granite.ts";
 import { harmonyTools } from "./harmony.ts";

@@ -7,7 +7,7 @@ export class CallReader {
   raw = "";
   readonly #index: number;
   #name: string | undefined;
-  /** Where the value of `arguments` begins in raw, and how much of it has left. */
+  /** Start of the value of `arguments` in raw, and the length already sent. */
   #argumentsAt = -1;
   #sent = 0;
   #argumentsEnd = -1;

@@ -103,7 +103,7 @@ class DeepSeekParser implements ToolCallParser {
     return [{ kind: "call", index: this.#calls++, name: name.trim() }, ...this.#arguments()];
   }
 
-  /** What may be the closing fence waits. */
+  /** Sends the arguments, except text that may be the closing fence. */
   #arguments(): readonly ToolEvent[] {
     const keep = /\s*`*\s*$/.exec(this.#held)?.[0].length ?? 0;
     return this.#send(this.#held.slice(0, this.#held.length - keep));

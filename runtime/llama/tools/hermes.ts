@@ -78,7 +78,7 @@ class HermesParser implements ToolCallParser {
   #endCall(events: ToolEvent[]): void {
     const call = this.#call as CallReader;
     events.push(...call.end());
-    // What was no call after all is shown as it came.
+    // Text that is not a call is sent unchanged.
     if (call.isNamed) this.#calls += 1;
     else
       events.push({ kind: "text", text: `${this.#gap}${open}${call.raw}${this.#held.startsWith(close) ? close : ""}` });

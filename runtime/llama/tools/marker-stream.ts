@@ -28,7 +28,7 @@ export class MarkerStream {
     return segments;
   }
 
-  /** What was held back in vain. */
+  /** Returns the held text when no marker followed. */
   flush(): readonly Segment[] {
     const text = this.#held;
     this.#held = "";

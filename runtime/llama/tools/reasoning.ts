@@ -1,4 +1,4 @@
-// How a model family marks its reasoning, and readers that part it from the answer while both stream.
+// Marks of a model family's reasoning, and readers that separate it from the answer in a stream.
 import { HarmonyParser } from "./harmony.ts";
 import { MarkerStream } from "./marker-stream.ts";
 import type { ToolCallParser, ToolEvent } from "./tool-format.ts";
@@ -30,7 +30,7 @@ export function reasoningParser(name: ReasoningName, isOpen: boolean): ToolCallP
   return name === "gpt-oss" ? new HarmonyParser() : new ThinkParser(marks[name], isOpen);
 }
 
-/** Whether the rendered prompt ends inside the reasoning. */
+/** Returns true if the rendered prompt ends inside the reasoning. */
 export function opensReasoning(name: ReasoningName, prompt: string): boolean {
   if (name === "gpt-oss") return false;
   const tail = prompt.trimEnd();

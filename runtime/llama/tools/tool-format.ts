@@ -1,4 +1,4 @@
-// How a model family writes tool calls: a grammar that forces them and a parser that reads them while they stream.
+// Tool calls of a model family: a grammar that forces them and a parser that reads them while they stream.
 // One file per format; the chat template says which one a model speaks.
 
 export interface ToolDefinition {
@@ -7,10 +7,10 @@ export interface ToolDefinition {
   readonly parameters: unknown;
 }
 
-/** What became certain with the last text. */
+/** Parts that are final after the last text. */
 export type ToolEvent =
   | { readonly kind: "text"; readonly text: string }
-  /** What the model thinks before it answers. */
+  /** Reasoning before the answer. */
   | { readonly kind: "reasoning"; readonly text: string }
   | { readonly kind: "call"; readonly index: number; readonly name: string }
   /** A further part of the JSON text of that call's arguments. */

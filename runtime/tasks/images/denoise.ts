@@ -1,13 +1,13 @@
 // The loop that takes the noise out, for several pictures at once. Pictures of one size and the same steps share every
-// evaluation; one that nobody waits for any more leaves between two steps.
+// evaluation; one that is no longer needed is removed between two steps.
 import type { DiffusionGraphs, LatentSize, TextVectors } from "./diffusion-graphs.ts";
 import { type Latents, mixed, type Schedule } from "./schedule/schedule.ts";
 
-/** What is kept of a picture that is changed in part. */
+/** Unchanged part of a picture that is edited in part. */
 export interface Kept {
   readonly clean: Latents;
   readonly noise: Latents;
-  /** 1 where it is painted anew, by latent. */
+  /** 1 for latents that are painted again. */
   readonly share: Float32Array;
 }
 
@@ -23,7 +23,7 @@ export interface Painting {
   /** As it is before that evaluation. */
   readonly latents: Latents;
   readonly text: TextVectors;
-  /** What it shall not look like; undefined: no guidance. */
+  /** Negative prompt; undefined: no guidance. */
   readonly against: TextVectors | undefined;
   readonly guidance: number;
   readonly kept: Kept | undefined;
@@ -32,7 +32,7 @@ export interface Painting {
   readonly onStep: (done: number) => void;
 }
 
-/** Latents by picture; undefined where nobody waits for it any more. */
+/** Latents by picture; undefined for one that is no longer needed. */
 export async function denoise(paintings: readonly Painting[]): Promise<(Latents | undefined)[]> {
   const found = new Map<Painting, Latents>();
   for (const [graphs, same] of Map.groupBy(paintings, (painting) => painting.graphs))
@@ -60,7 +60,7 @@ async function denoiseGroup(
   for (const { painting, latents } of states) found.set(painting, latents);
 }
 
-/** What the model says of each sample, led away from what it says of the other text. */
+/** Prediction of each sample, guided away from the prediction for the negative prompt. */
 async function guesses(
   graphs: Pick<DiffusionGraphs, "guess">,
   size: LatentSize,

@@ -52,7 +52,7 @@ const steps = ["float32", "float16", "float64", "int64", "int32"];
 const plane = (name: string): IoNeed => ({ name, types: floats, rank: 4 });
 const usualScaling = 0.18215;
 
-/** Of the parts that adapters change. */
+/** Graphs of the parts that adapters change. */
 export const adaptedGraphs = { unet: "unet/model.onnx", text_encoder: "text_encoder/model.onnx" } as const;
 const decoderGraph = "vae_decoder/model.onnx";
 const encoderGraph = "vae_encoder/model.onnx";

@@ -1,11 +1,11 @@
-// The picture that a request brings, and the part of it that is to be painted anew. Throws RequestError.
+// Reads a request's picture and the part of it to be painted again. Throws RequestError.
 import { PictureError } from "../../onnx/image-processor.ts";
 import { RequestError } from "../../server/request-error.ts";
 import { type Canvas, decodeCanvas, scaledCanvas } from "./picture-file.ts";
 
 export interface GivenPicture {
   readonly rgb: Uint8Array;
-  /** How much of each pixel is painted anew, 0 to 1; undefined: the whole picture. */
+  /** Share of each pixel that is painted again, 0 to 1; undefined: the whole picture. */
   readonly anew: Float32Array | undefined;
 }
 
@@ -17,7 +17,7 @@ interface Size {
 /** Shapes that differ by less are the same, rounded to whole pixels. */
 const shapeTolerance = 0.02;
 
-/** At the size that is painted. `mask`: its see-through part is painted anew; without one, that of the picture itself. */
+/** At the size that is painted. `mask`: its transparent part is painted again; without one, that of the picture itself. */
 export async function givenPicture(bytes: Buffer, mask: Buffer | undefined, size: Size): Promise<GivenPicture> {
   const picture = await decoded(bytes, "image");
   const shape = (one: Size) => one.width / one.height;
@@ -44,7 +44,7 @@ export async function givenPicture(bytes: Buffer, mask: Buffer | undefined, size
   return { rgb, anew: seenThrough(fitted.alpha) };
 }
 
-/** By latent: 1 where any of its pixels is painted anew. */
+/** 1 for each latent with at least one pixel that is painted again. */
 export function latentMask(anew: Float32Array, { width, height }: Size, factor: number): Float32Array {
   const across = width / factor;
   const mask = new Float32Array(across * (height / factor));

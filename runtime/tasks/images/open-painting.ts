@@ -33,7 +33,7 @@ export async function openPainting(deps: TaskDeps, folder: ModelFolder): Promise
       throw new LoadFailure("image adapter not usable", error.message, { cause: error });
     },
   );
-  const mostSteps = Math.floor(Number(scheduler["num_train_timesteps"] ?? 1000) / 2);
+  const maxSteps = Math.floor(Number(scheduler["num_train_timesteps"] ?? 1000) / 2);
   const adapters = createAdapterPipelines({
     open: (adapter) => graphs.adapted(adapter),
     ownBytes: () =>
@@ -41,7 +41,7 @@ export async function openPainting(deps: TaskDeps, folder: ModelFolder): Promise
     memoryBytes: deps.memoryBytes,
     usedBytes: () => process.memoryUsage.rss(),
   });
-  const painter = openPainter(deps, graphs, adapters.borrow, tokenizer, { make, mostSteps });
+  const painter = openPainter(deps, graphs, adapters.borrow, tokenizer, { make, maxSteps });
   await graphs.warmUp(tokenizer.longest);
   return {
     contextLength: tokenizer.longest,

@@ -23,14 +23,14 @@ export interface Commission extends ImageAsk {
   readonly given: (GivenPicture & { readonly strength: number }) | undefined;
 }
 
-/** What paints with the adapter of that name; `done` once nothing is asked of it any more. Throws RequestError. */
+/** Returns the pipeline of the adapter of that name; call `done` after use. Throws RequestError. */
 export type Borrow = (adapter: string) => { readonly graphs: DiffusionGraphs; done(): void };
 
 export interface Painter {
   readonly sizes: Sizes;
   readonly takesPictures: boolean;
   readonly longestText: number;
-  readonly mostSteps: number;
+  readonly maxSteps: number;
   readonly batcher: { readonly running: number; readonly waiting: number };
   /** RGB by picture, in the order of their seeds. Keeps the call's usage up to date. Throws RequestError. */
   paint(commission: Commission, call: TaskCall): Promise<readonly Uint8Array[]>;
@@ -40,19 +40,19 @@ type Tokenizer = Awaited<ReturnType<typeof openTokenizer>>;
 
 /** Latents that a run by itself is worth, and of all pictures of one run. */
 const perRunLatents = 16;
-const mostLatents = 32 * 64 * 64;
+const maxLatents = 32 * 64 * 64;
 
 export function openPainter(
   deps: TaskDeps,
   base: DiffusionGraphs,
   borrow: Borrow,
   tokenizer: Tokenizer,
-  schedules: { readonly make: MakeSchedule; readonly mostSteps: number },
+  schedules: { readonly make: MakeSchedule; readonly maxSteps: number },
 ): Painter {
   const batcher = new MicroBatcher<Painting, Latents | undefined>({
     maxBatchSize: deps.maxBatchSize,
     latencyBudgetMs: deps.latencyBudgetMs,
-    costs: { perRun: perRunLatents, mostTokens: mostLatents },
+    costs: { perRun: perRunLatents, maxTokens: maxLatents },
     lengthOf: ({ size }) => size.width * size.height,
     run: denoise,
     isMemoryFailure: (error) => error instanceof SessionError && error.isMemory,
@@ -68,7 +68,7 @@ export function openPainter(
     sizes: base.sizes,
     takesPictures: base.takesPictures,
     longestText: tokenizer.longest,
-    mostSteps: schedules.mostSteps,
+    maxSteps: schedules.maxSteps,
     batcher,
     async paint(commission, call) {
       if (commission.adapter === undefined) return paint(base, commission, call);
@@ -119,7 +119,7 @@ export function openPainter(
         onStep: (count) => {
           done[index] = Math.min(count, run);
           const pixels = size.width * size.height;
-          // What is being painted is paid, also by a client that hangs up meanwhile.
+          // A started picture is billed, also if the client disconnects.
           call.usage.units = {
             images: done.filter((one) => one > 0).length,
             imagePixelSteps: pixels * done.reduce((sum, one) => sum + one, 0),

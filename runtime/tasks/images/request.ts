@@ -1,4 +1,4 @@
-// What a request for pictures asks for, in JSON or in a form.
+// Parses a request for pictures, in JSON or as a form.
 import { type Body, Fields } from "../../server/fields.ts";
 import { invalid, RequestError } from "../../server/request-error.ts";
 import { type PictureFormat, pictureFormats } from "./picture-file.ts";
@@ -13,7 +13,7 @@ export interface ImageAsk {
   readonly seed: number | undefined;
   readonly steps: number;
   readonly guidance: number;
-  /** How much of a given picture is painted over, above 0 to 1; undefined: as is usual for what is done. */
+  /** Share of a given picture that is painted over, above 0 to 1; undefined: the default of the operation. */
   readonly strength: number | undefined;
   readonly format: PictureFormat;
 }
@@ -21,11 +21,11 @@ export interface ImageAsk {
 export interface ImageDefaults {
   readonly steps: number;
   readonly guidance: number;
-  readonly mostSteps: number;
+  readonly maxSteps: number;
 }
 
-const mostPictures = 4;
-const mostGuidance = 100;
+const maxPictures = 4;
+const maxGuidance = 100;
 /** Forms carry everything as text. */
 const numeric = ["n", "seed", "num_inference_steps", "guidance_scale", "strength"];
 
@@ -41,24 +41,24 @@ export function readImageAsk(body: Body, defaults: ImageDefaults, needsPrompt: b
   const format = pictureFormats.find((one) => one === wanted);
   if (!format) throw invalid("output_format", `output_format must be one of ${pictureFormats.join(", ")}`);
   const steps = fields.integer("num_inference_steps", { min: 1 }) ?? defaults.steps;
-  if (steps > defaults.mostSteps)
-    throw new RequestError(400, `this model takes at most ${defaults.mostSteps} steps, not ${steps}`, {
+  if (steps > defaults.maxSteps)
+    throw new RequestError(400, `this model takes at most ${defaults.maxSteps} steps, not ${steps}`, {
       param: "num_inference_steps",
     });
   return {
     prompt: prompt ?? "",
     negative: fields.string("negative_prompt") ?? "",
-    n: fields.integer("n", { min: 1, max: mostPictures }) ?? 1,
+    n: fields.integer("n", { min: 1, max: maxPictures }) ?? 1,
     size: readSize(fields.string("size")),
     seed: readSeed(fields.raw("seed")),
     steps,
-    guidance: fields.number("guidance_scale", { min: 0, max: mostGuidance }) ?? defaults.guidance,
+    guidance: fields.number("guidance_scale", { min: 0, max: maxGuidance }) ?? defaults.guidance,
     strength: fields.number("strength", { min: 0, max: 1, exclusiveMin: true }),
     format,
   };
 }
 
-/** What a form says in text, as JSON says it; what is no number stays text and is refused as such. */
+/** Converts a form's text to its JSON value; text that is not a number stays text and is refused. */
 export function numbersOf(form: Body): Body {
   const read = (name: string, value: unknown) =>
     numeric.includes(name) && typeof value === "string" && value.trim() !== "" && Number.isFinite(Number(value))

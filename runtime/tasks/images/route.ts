@@ -1,5 +1,7 @@
 // Pictures on the wire, in OpenAI's form: POST /v1/images/generations, /v1/images/edits and /v1/images/variations.
+
 import { randomInt } from "node:crypto";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import { unitFields } from "../../../proto/usage.ts";
 import type { TaskCall, TaskRoute } from "../../server/engine.ts";
 import { type Body, Fields } from "../../server/fields.ts";
@@ -20,7 +22,7 @@ type Defaults = Pick<ImageDefaults, "steps" | "guidance">;
 interface Given {
   readonly image: Buffer;
   readonly mask: Buffer | undefined;
-  /** Where the request names none. */
+  /** Strength of a request that has none. */
   readonly strength: number;
 }
 
@@ -32,7 +34,7 @@ interface Asked {
 }
 
 /**
- * A whole picture that is changed stays recognisable; a part that is painted anew starts from nothing; of what is varied, more
+ * A whole picture that is changed stays recognisable; a part that is painted again starts from nothing; of what is varied, more
  * noise than this would leave another subject.
  */
 const usualStrength = 0.8;
@@ -46,7 +48,7 @@ export function imageRoutes(
   usual: Defaults,
   adapters: () => readonly string[],
 ): ReadonlyMap<string, TaskRoute> {
-  const defaults = { ...usual, mostSteps: painter.mostSteps };
+  const defaults = { ...usual, maxSteps: painter.maxSteps };
   const route = (read: (call: TaskCall) => Promise<Asked>): TaskRoute => ({
     operation: "image_generation",
     async run(call) {
@@ -108,13 +110,15 @@ async function answer(
   const strength = ask.strength ?? (isMasked ? maskedStrength : (given?.strength ?? 1));
   const painted = await painter.paint({ ...ask, size, seed, given: picture && { ...picture, strength } }, call);
   call.onFirstToken();
-  const data: { readonly b64_json: string }[] = [];
-  for (const rgb of painted)
-    data.push({ b64_json: (await encodePicture(rgb, size.width, size.height, ask.format)).toString("base64") });
+  const data: { readonly b64_json: string; readonly revised_prompt: null; readonly url: null }[] = [];
+  for (const rgb of painted) {
+    const picture = await encodePicture(rgb, size.width, size.height, ask.format);
+    data.push({ b64_json: picture.toString("base64"), revised_prompt: null, url: null });
+  }
   if (call.signal.aborted) return;
   const { inputTokens, units = {} } = call.usage;
   const usage = { prompt_tokens: inputTokens, total_tokens: inputTokens, ...unitFields(units) };
-  const body = { created: Math.floor(Date.now() / 1000), data, output_format: ask.format, seed, usage };
+  const body = { created: unixSeconds(Date.now()), data, output_format: ask.format, seed, usage };
   writeText(call.response, 200, JSON.stringify(body));
 }
 

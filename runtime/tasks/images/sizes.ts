@@ -1,4 +1,4 @@
-// Which sizes of pictures a model makes. Pure.
+// Sizes of pictures that a model generates. Pure.
 import { RequestError } from "../../server/request-error.ts";
 
 export interface Sizes {

@@ -6,7 +6,6 @@ import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkIo } from "../../onnx/check-io.ts";
 import { graphOf, type ModelFolder } from "../../onnx/model-folder.ts";
 import type { Graphs } from "../../onnx/open-graph.ts";
-import { joined } from "./joined.ts";
 import { cutPhonemes, type PhonemeIds, phonemeTokens } from "./phoneme-tokens.ts";
 import type { Phonemizer } from "./phonemes.ts";
 import type { Synthesiser } from "./synthesiser.ts";
@@ -14,9 +13,9 @@ import type { Voice } from "./voice.ts";
 
 const rate = 24_000;
 const styleSize = 256;
-const mostTokens = 510;
+const maxTokens = 510;
 
-/** By the first letter of a preset's name; Chinese ones are missing, since eSpeak's phonemes do not tell its tones apart. */
+/** By the first letter of a preset's name; Chinese ones are missing, because eSpeak's phonemes do not contain its tones. */
 const languages: Readonly<Record<string, readonly [code: string, espeak: string]>> = {
   a: ["en", "en-us"],
   b: ["en", "en"],
@@ -79,7 +78,7 @@ export async function openKokoro(folder: ModelFolder, graphs: Graphs, phonemizer
       const own = languages[heaviest(voice).charAt(0)];
       const espeak = own?.[0] === language ? own[1] : known[0]?.[1];
       if (espeak === undefined) throw new RangeError(`no phonemes for ${language}`);
-      const parts = cutPhonemes(phonemizer.phonemes(text, espeak), mostTokens)
+      const parts = cutPhonemes(phonemizer.phonemes(text, espeak), maxTokens)
         .map((part) => phonemeTokens(part, ids).flat())
         .filter((tokens) => tokens.length > 0);
       if (parts.length === 0) return undefined;
@@ -136,4 +135,16 @@ async function readIds(folder: ModelFolder): Promise<PhonemeIds> {
       `${join(folder.root, "config.json")} has no vocab, and there is no tokenizer.json`,
     );
   return new Map(Object.entries(table as Record<string, number>).map(([sign, id]) => [sign, [id]]));
+}
+
+/** Concatenates sounds with silence between them. */
+function joined(parts: readonly Float32Array[], silence: number): Float32Array {
+  const gaps = Math.max(0, parts.length - 1) * silence;
+  const out = new Float32Array(parts.reduce((sum, { length }) => sum + length, gaps));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length + silence;
+  }
+  return out;
 }

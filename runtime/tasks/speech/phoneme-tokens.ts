@@ -1,7 +1,7 @@
-// Phonemes -> the numbers a speech model knows them by. Pure.
+// Converts phonemes to a speech model's token ids. Pure.
 export type PhonemeIds = ReadonlyMap<string, readonly number[]>;
 
-/** What the model does not know as one sign may be known as a letter and its accents; the rest cannot be said. */
+/** An unknown sign may be known as a letter and its accents; otherwise it is left out. */
 export function phonemeTokens(phonemes: string, ids: PhonemeIds): readonly (readonly number[])[] {
   const tokens: (readonly number[])[] = [];
   for (const sign of phonemes) {

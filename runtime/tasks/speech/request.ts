@@ -11,7 +11,7 @@ export interface SpeechRequest {
   readonly format: AudioFormat;
 }
 
-const mostCharacters = 50_000;
+const maxCharacters = 50_000;
 
 type Abilities = Pick<Synthesiser, "presets" | "defaultVoice" | "languages" | "languageOf" | "canBlend">;
 
@@ -20,10 +20,10 @@ export function readSpeech(body: Readonly<Record<string, unknown>>, model: Abili
   const fields = new Fields(body);
   const text = fields.string("input");
   if (text === undefined || text.trim() === "") throw invalid("input", "input is required: the text to speak");
-  if (text.length > mostCharacters)
+  if (text.length > maxCharacters)
     throw invalid(
       "input",
-      `input has ${text.length} characters and one request speaks ${mostCharacters}; send it in parts`,
+      `input has ${text.length} characters and one request speaks ${maxCharacters}; send it in parts`,
     );
   const wanted = fields.string("response_format") ?? "wav";
   const format = audioFormats.find((one) => wanted === one || wanted.startsWith(`${one}_`));

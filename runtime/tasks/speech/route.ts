@@ -28,7 +28,7 @@ async function answer(synthesiser: Synthesiser, call: TaskCall): Promise<void> {
     for (const [index, piece] of pieces.entries()) {
       const made = synthesiser.speak(piece, manner);
       spoken += [...piece].length;
-      // What is being made is paid, also by a client that hangs up meanwhile; spaces between pieces by the last one.
+      // A started piece is billed, also if the client disconnects; spaces between pieces are billed with the last one.
       usage.units = { characters: index === pieces.length - 1 ? characters : Math.min(spoken, characters) };
       const samples = await made;
       if (signal.aborted) return;
@@ -42,7 +42,7 @@ async function answer(synthesiser: Synthesiser, call: TaskCall): Promise<void> {
     response.addTrailers({ [unitsHeader]: `characters=${characters}` });
     response.end(encoder.end());
   } catch (error) {
-    // A sound that breaks off must not look whole.
+    // A truncated sound must not look complete.
     if (response.headersSent) response.destroy();
     throw error;
   } finally {

@@ -17,7 +17,7 @@ export interface Synthesiser {
   readonly defaultVoice: string;
   /** ISO 639-1. */
   readonly languages: readonly string[];
-  /** Of a voice, where none is named. */
+  /** Returns the language of a voice, for requests that name none. */
   languageOf(voice: Voice): string;
   /** Sound can be made for a mixture of presets. */
   readonly canBlend: boolean;

@@ -14,8 +14,8 @@ import { blendFor } from "./blend.ts";
 import { voiceText } from "./voice.ts";
 
 const rate = 16_000;
-/** More of it does not tell more. */
-const mostSeconds = 120;
+/** A longer recording does not improve the measurement. */
+const maxSeconds = 120;
 
 export interface VoiceRouteDeps {
   readonly decode: DecodeAudio;
@@ -32,10 +32,16 @@ async function answer({ decode, worker, presetsHz }: VoiceRouteDeps, call: TaskC
   const { files } = await readForm(call.request);
   if (files.length === 0) throw invalid("files", "files is required: one or more recordings of the speaker");
   const recordings: Recording[] = [];
-  for (const { bytes } of files) recordings.push(await decode(bytes, rate, call.signal).catch(refused));
+  for (const { bytes } of files)
+    recordings.push(await decode(bytes, rate, call.signal, call.maxAudioMs).catch(refused));
   const audioMs = Math.ceil(recordings.reduce((sum, { seconds }) => sum + seconds, 0) * 1000);
   call.usage.units = { audioMs };
-  const pitchHz = await worker.medianPitchHz(joinedUpTo(recordings, mostSeconds), call.signal);
+  const sound = await joinedUpTo(recordings, maxSeconds)
+    .catch(refused)
+    .finally(() => {
+      for (const recording of recordings) recording.close();
+    });
+  const pitchHz = await worker.medianPitchHz(sound, call.signal);
   const voice = pitchHz === undefined ? undefined : blendFor(pitchHz, presetsHz);
   if (pitchHz === undefined || !voice)
     throw new RequestError(
@@ -56,12 +62,12 @@ async function answer({ decode, worker, presetsHz }: VoiceRouteDeps, call: TaskC
   writeJson(call.response, 200, body, { [unitsHeader]: `audio_ms=${audioMs}` });
 }
 
-function joinedUpTo(recordings: readonly Recording[], seconds: number): Sound {
+async function joinedUpTo(recordings: readonly Recording[], seconds: number): Promise<Sound> {
   const all = recordings.reduce((sum, { length }) => sum + length, 0);
   const samples = new Float32Array(Math.min(seconds * rate, all));
   let at = 0;
   for (const recording of recordings) {
-    const part = recording.samples(0, samples.length - at);
+    const part = await recording.samples(0, samples.length - at);
     samples.set(part, at);
     at += part.length;
   }

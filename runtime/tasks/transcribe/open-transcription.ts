@@ -7,6 +7,7 @@ import type { ModelFolder } from "../../onnx/model-folder.ts";
 import { openWhisper } from "../../onnx/whisper.ts";
 import type { TaskDeps } from "../task-deps.ts";
 import type { OpenTask } from "../task-engine.ts";
+import { inTurns } from "./in-turns.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { type TranscriptionDeps, transcriptionRoute } from "./route.ts";
 
@@ -17,7 +18,6 @@ export async function openTranscription(deps: TaskDeps, folder: ModelFolder): Pr
     throw new LoadFailure("unsupported model", `speech recognition here is by Whisper models, and this is ${type}`);
   for (const graph of folder.graphs) await checkGraph(folder.path(graph), folder.root);
   const { threads, hasGpu } = deps.graphs.granted;
-  let running = 0;
   let recogniser: Recogniser;
   try {
     recogniser = await open(folder.root, threads, hasGpu, deps);
@@ -27,19 +27,7 @@ export async function openTranscription(deps: TaskDeps, folder: ModelFolder): Pr
   } catch (error) {
     throw new LoadFailure("model could not be loaded", (error as Error).message, { cause: error });
   }
-  const counted: Recogniser = {
-    ...recogniser,
-    async hear(window, ask, signal) {
-      running += 1;
-      const startedAt = performance.now();
-      try {
-        return await recogniser.hear(window, ask, signal);
-      } finally {
-        running -= 1;
-        deps.observe({ kind: "ran", items: 1, ms: performance.now() - startedAt });
-      }
-    },
-  };
+  const { counted, load } = inTurns(recogniser, (ms) => deps.observe({ kind: "ran", items: 1, ms }));
   const decode = createDecoder({ ...usualDecoding, worker: new SoundWorker() });
   const route: TranscriptionDeps = { recogniser: counted, decode };
   return {
@@ -48,7 +36,7 @@ export async function openTranscription(deps: TaskDeps, folder: ModelFolder): Pr
       ["/v1/audio/transcriptions", transcriptionRoute(route, "transcribe")],
       ["/v1/audio/translations", transcriptionRoute(route, "translate")],
     ]),
-    load: () => ({ running, waiting: 0 }),
+    load,
     close: () => recogniser.close(),
   };
 }

@@ -1,7 +1,7 @@
-// Where a window ends best when the recording goes on: in the quietest moment of its last third, so that no word is cut. Pure.
+// Chooses the end of a window inside a recording: the quietest moment of its last third, so that no word is cut. Pure.
 const momentSeconds = 0.2;
 
-/** How many of the window's samples to hear now. */
+/** Returns the number of the window's samples to transcribe now. */
 export function quietestCut(window: Float32Array, rate: number): number {
   const moment = Math.max(1, Math.round(momentSeconds * rate));
   const step = Math.max(1, Math.round(moment / 4));

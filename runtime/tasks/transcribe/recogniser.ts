@@ -1,6 +1,6 @@
-// The port of transcription onto whatever hears: a window of sound in, tokens out. Implemented by onnx/whisper.ts.
+// Port of transcription onto a recogniser: a window of sound in, tokens out. Implemented by onnx/whisper.ts.
 export interface HearingAsk {
-  /** ISO 639-1; undefined where the model knows one language alone. */
+  /** ISO 639-1; undefined for a model of one language. */
   readonly language: string | undefined;
   readonly translates: boolean;
   /** Tokens of text that is taken as said before. */
@@ -13,12 +13,12 @@ export interface HearingAsk {
 export interface Heard {
   /** Text and timestamp tokens, without the prompt and the end mark. */
   readonly tokens: readonly number[];
-  /** When each token began, in seconds of the window; where words were asked for. */
+  /** Start of each token, in seconds of the window, if words were requested. */
   readonly starts: readonly number[] | undefined;
 }
 
 export interface Recogniser {
-  /** Samples per second it hears. */
+  /** Sample rate of its input. */
   readonly rate: number;
   readonly windowSeconds: number;
   /** ISO 639-1; a model of one language has one. */

@@ -8,7 +8,7 @@ import type { TranscribeAsk } from "./transcribe.ts";
 export interface TranscriptionRequest {
   readonly ask: TranscribeAsk;
   readonly form: TranscriptForm;
-  /** Of verbose_json. */
+  /** Only for verbose_json. */
   readonly showsSegments: boolean;
 }
 

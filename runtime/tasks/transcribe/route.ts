@@ -26,11 +26,13 @@ async function answer({ recogniser, decode }: TranscriptionDeps, task: Transcrib
   const { ask, form, showsSegments } = readTranscription(fields, task, recogniser);
   const file = files.find(({ name }) => name === "file" || name === "audio");
   if (!file) throw invalid("file", "file is required: the audio, as a part with a file name");
-  const recording = await decode(file.bytes, recogniser.rate, signal).catch(refused);
+  const recording = await decode(file.bytes, recogniser.rate, signal, call.maxAudioMs).catch(refused);
   const audioMs = Math.ceil(recording.seconds * 1000);
-  // What is heard is paid from here on, also by a client that hangs up.
+  // From here on the transcribed audio is billed, also if the client disconnects.
   usage.units = { audioMs };
-  const transcript = await transcribe(recogniser, recording, ask, signal);
+  const transcript = await transcribe(recogniser, recording, ask, signal)
+    .catch(refused)
+    .finally(() => recording.close());
   usage.outputTokens = transcript.outputTokens;
   if (signal.aborted) return;
   call.onFirstToken();

@@ -20,14 +20,14 @@ export interface TokenSegment {
 export interface WindowFacts {
   readonly timestampBegin: number;
   readonly tokenSeconds: number;
-  /** Where the window lies in the recording, in seconds. */
+  /** Start of the window in the recording, in seconds. */
   readonly startsAt: number;
   readonly seconds: number;
 }
 
 export interface CutWindow {
   readonly segments: readonly TokenSegment[];
-  /** Where the next window begins, in seconds of the recording; always later than this one. */
+  /** Start of the next window, in seconds of the recording; always later than this one. */
   readonly nextAt: number;
 }
 

@@ -1,4 +1,5 @@
 // A whole recording, window by window: each begins where the one before was last understood.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Recording } from "../../audio/recording.ts";
 import { quietestCut } from "./quietest-cut.ts";
 import type { Recogniser } from "./recogniser.ts";
@@ -66,12 +67,14 @@ export async function transcribe(
     signal.throwIfAborted();
     const first = Math.round(startsAt * rate);
     const longest = Math.round(ask.windowSeconds * rate);
-    const reach = recording.samples(first, first + longest);
+    const reach = await recording.samples(first, first + longest);
     const window = recording.length - first > longest ? reach.subarray(0, quietestCut(reach, rate)) : reach;
     const windowSeconds = window.length / rate;
     if (window.length === 0) break;
     if (window.every((sample) => Math.abs(sample) < silence)) {
       startsAt += windowSeconds;
+      // Hours of silence must not keep others from the server's own thread.
+      await nextTurn();
       continue;
     }
     language ??= await recogniser.detectLanguage(window, signal);
@@ -80,7 +83,7 @@ export async function transcribe(
       {
         language: recogniser.languages.length === 1 ? undefined : language,
         translates: ask.task === "translate",
-        // What was said before the recording; between windows nothing is carried over, so that no slip repeats itself.
+        // Text before the recording; between windows nothing is carried over, so that no slip repeats itself.
         prompt: startsAt === 0 ? prompt : [],
         temperature: ask.temperature,
         wantsWords: ask.wantsWords,

@@ -6,7 +6,7 @@ export interface HeardWindow {
   readonly window: Float32Array;
   /** Samples per second. */
   readonly rate: number;
-  /** Where the window lies in the recording, in seconds. */
+  /** Start of the window in the recording, in seconds. */
   readonly startsAt: number;
 }
 

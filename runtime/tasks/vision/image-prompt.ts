@@ -1,4 +1,4 @@
-// Where a prompt shows a picture, the model reads a frame of special tokens with a place for each of the picture's features.
+// Replaces a picture in a prompt by a frame of special tokens with one position for each of the picture's features.
 // The layout is that of Idefics3 and SmolVLM. Pure.
 export interface Layout {
   readonly rows: number;

@@ -3,7 +3,7 @@ import type { Sampling } from "../../server/text-engine.ts";
 
 export interface Seen {
   readonly prompt: ReadonlySet<number>;
-  /** How often each was generated. */
+  /** Count of each generated token. */
   readonly generated: ReadonlyMap<number, number>;
 }
 

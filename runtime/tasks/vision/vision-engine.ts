@@ -31,7 +31,7 @@ export interface VisionTokenizer {
   readonly widestToken: number;
   /** Special tokens of the text are taken as such. */
   encode(text: string): readonly number[];
-  /** What reads like a special token stays text. */
+  /** Text that looks like a special token stays text. */
   encodePlain(text: string): readonly number[];
   decode(tokens: readonly number[]): string;
   textOf(token: number): string;
@@ -90,7 +90,7 @@ export class VisionEngine implements TextEngine {
   }
 
   get #bound(): TextBound {
-    return { mostTokens: this.contextLength, widestToken: this.#parts.tokenizer.widestToken };
+    return { maxTokens: this.contextLength, widestToken: this.#parts.tokenizer.widestToken };
   }
 
   get toolFormat(): ToolFormat | undefined {
@@ -119,7 +119,7 @@ export class VisionEngine implements TextEngine {
 
   async compile(): Promise<CompiledConstraint> {
     const words =
-      "this model's answers cannot be held to a format; ask for it in words, or use a model without pictures";
+      "This model does not support response formats. Describe the format in the prompt, or use a model without image input.";
     throw new EngineRefusal("constraint", words);
   }
 
@@ -286,7 +286,7 @@ export class VisionEngine implements TextEngine {
     }
   }
 
-  /** `isLast`: nobody goes on from the memory that was given. */
+  /** `isLast`: the given memory is not used again. */
   async #step(embeds: Float32Array, memory: Memory, wantsScores: boolean, isLast = true) {
     const startedAt = performance.now();
     const made = await this.#parts.graphs.read(embeds, memory, wantsScores);

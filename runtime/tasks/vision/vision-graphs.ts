@@ -1,5 +1,5 @@
 // The three graphs of a model that reads pictures: pictures -> features, tokens -> embeddings, embeddings -> the next token.
-// What the decoder remembers of a text stays with the graph, and each step makes a new memory: one may be gone on from twice.
+// The decoder's memory of a text stays with the graph, and each step creates a new one: a memory can be continued twice.
 import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
@@ -7,7 +7,7 @@ import type { Session, TensorRef, TensorValue } from "../../onnx/session.ts";
 import type { Tiles } from "../../onnx/tile-messages.ts";
 import type { TaskDeps } from "../task-deps.ts";
 
-/** What was read so far. */
+/** Memory of the text read so far. */
 export interface Memory {
   readonly length: number;
   readonly tensors: Readonly<Record<string, TensorRef | TensorValue>>;

@@ -18,7 +18,7 @@ export interface Followed {
   readonly upTo: number;
 }
 
-const mostTies = 8;
+const maxTies = 8;
 const alternatives = 20;
 
 export async function follow(
@@ -27,7 +27,7 @@ export async function follow(
 ): Promise<Followed> {
   const gaps: number[] = [];
   let upTo = 0;
-  while (gaps.length <= mostTies) {
+  while (gaps.length <= maxTies) {
     const said = reply.slice(0, upTo);
     const { body } = await runtime.post("/v1/chat/completions", {
       model,

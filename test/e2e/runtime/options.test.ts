@@ -53,6 +53,19 @@ describe.runIf(hasModel("options of the model server"))("the model server's opti
     expect(b?.body.choices[0].text).toBe(a?.body.choices[0].text);
   });
 
+  it("answers the next tenant as it would without a draft, and reuses nothing of the tenant before", async () => {
+    const [prompt] = prompts;
+    const request = { model, prompt, temperature: 0, max_tokens: 8 };
+    const ask = (runtime: RuntimeProcess, tenant: string) =>
+      runtime.post("/v1/completions", request, { "x-stoker-tenant": tenant });
+    const cachedOf = ({ body }: Awaited<ReturnType<typeof ask>>) => body.usage.prompt_tokens_details.cached_tokens;
+    await ask(drafted, "first");
+    const [next, bare] = [await ask(drafted, "second"), await ask(plain, "second")];
+    expect(next.body.choices[0].text).toBe(bare.body.choices[0].text);
+    expect(cachedOf(next)).toBe(0);
+    expect(cachedOf(await ask(drafted, "second"))).toBeGreaterThan(20);
+  });
+
   it("finds a prompt again by its key after another request took its place", async () => {
     const long = `${"The ships came in at noon with salt and timber. ".repeat(9)}So`;
     const ask = (prompt: string, key?: string) =>

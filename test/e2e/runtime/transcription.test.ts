@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hasProgram, runProgram, wordShare } from "../../fakes/audio-tools.ts";
+import { longer } from "../../fakes/nightly.ts";
 import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
 import { type RuntimeProcess, startRuntime } from "./runtime-process.ts";
 
@@ -18,11 +19,16 @@ describe.runIf(model)("a model server with a speech recognition model", () => {
   afterAll(() => runtime?.stop());
 
   const bytesOf = (file: string) => readFileSync(join(model ?? "", file));
-  async function ask(path: string, audio: Buffer | undefined, fields: Readonly<Record<string, string>> = {}) {
+  async function ask(
+    path: string,
+    audio: Buffer | undefined,
+    fields: Readonly<Record<string, string>> = {},
+    headers: Readonly<Record<string, string>> = {},
+  ) {
     const form = new FormData();
     for (const [name, value] of Object.entries(fields)) form.append(name, value);
     if (audio) form.append("file", new Blob([new Uint8Array(audio)]), "audio");
-    const answer = await fetch(`${runtime.url}/v1/audio/${path}`, { method: "POST", body: form });
+    const answer = await fetch(`${runtime.url}/v1/audio/${path}`, { method: "POST", body: form, headers });
     return { status: answer.status, units: answer.headers.get("x-stoker-units"), text: await answer.text() };
   }
 
@@ -68,6 +74,56 @@ describe.runIf(model)("a model server with a speech recognition model", () => {
     expect(segments.at(-1).start).toBeGreaterThan(35);
     const starts = segments.map(({ start }: { start: number }) => start);
     expect(starts).toEqual(starts.toSorted((a: number, b: number) => a - b));
+  });
+
+  it.runIf(hasFfmpeg)(
+    "answers a clip of one account while six long recordings of another are heard, in bounded memory",
+    async () => {
+      // Two hours each in the nightly run.
+      const seconds = longer(3_600, 7_200);
+      const silent = join(tmpdir(), `stoker-silent-${process.pid}.flac`);
+      const source = ["-f", "lavfi", "-i", "anullsrc=r=8000:cl=mono", "-t", `${seconds}`];
+      try {
+        runProgram("ffmpeg", ["-v", "error", "-y", ...source, "-c:a", "flac", silent], Buffer.alloc(0));
+        const file = readFileSync(silent);
+        const memory = () =>
+          Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${runtime.child.pid}/status`, "utf8"))?.[1]) * 1024;
+        const before = memory();
+        let most = before;
+        let left = 6;
+        const watch = setInterval(() => {
+          most = Math.max(most, memory());
+        }, 50);
+        const flood = Array.from({ length: left }, async () => {
+          const answer = await ask("transcriptions", file, {}, { "x-stoker-tenant": "flood" });
+          left -= 1;
+          return answer;
+        });
+        const clip = await ask("transcriptions", bytesOf(samples[0]?.file ?? ""), {}, { "x-stoker-tenant": "clip" });
+        expect([clip.status, left]).toEqual([200, 6]);
+        const answers = await Promise.all(flood);
+        clearInterval(watch);
+        expect(answers.map(({ status, units }) => [status, units])).toEqual(
+          Array(6).fill([200, `audio_ms=${seconds * 1000}`]),
+        );
+        // Held whole, an hour is 115 MB.
+        expect(most - before).toBeLessThan(300 * 1024 * 1024);
+      } finally {
+        rmSync(silent, { force: true });
+      }
+    },
+  );
+
+  it.runIf(hasFfmpeg)("refuses a file that holds more audio than was admitted", async () => {
+    const long = join(tmpdir(), `stoker-long-${process.pid}.flac`);
+    const source = ["-f", "lavfi", "-i", "anullsrc=r=8000:cl=mono", "-t", "90"];
+    try {
+      runProgram("ffmpeg", ["-v", "error", "-y", ...source, "-c:a", "flac", long], Buffer.alloc(0));
+      const { status, text } = await ask("transcriptions", readFileSync(long), {}, { "x-stoker-max-audio-ms": "1000" });
+      expect([status, JSON.parse(text).error.code]).toEqual([400, "audio_too_long"]);
+    } finally {
+      rmSync(long, { force: true });
+    }
   });
 
   it("refuses what the model cannot do, and what is no audio, with a sentence about it", async () => {

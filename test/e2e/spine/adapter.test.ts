@@ -5,7 +5,7 @@ import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type FakeHub, startHub } from "../../fakes/hub.ts";
-import { engineOrigins, instancePids, type Stack, startStack } from "../../fakes/processes.ts";
+import { askEngine, instancePids, type Stack, startStack } from "../../fakes/processes.ts";
 import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
 import { usageOf } from "./database.ts";
 import { demoModel, deploySmolLM, hasRealModel } from "./model.ts";
@@ -47,7 +47,7 @@ describe.runIf(folder && hasRealModel(promise))("the spine with a LoRA adapter",
   const listed = async () =>
     (await stack.call("GET", "/v1/models")).body.data as { id: string; parent: string | null }[];
   const heldByEngine = async () => {
-    const answer = await fetch(`${engineOrigins(stack.agentFolder(1))[0]}/v1/models`);
+    const answer = await askEngine(stack.agentFolder(1), "/v1/models");
     return ((await answer.json()) as { data: unknown[] }).data.length - 1;
   };
 

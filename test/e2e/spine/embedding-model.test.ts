@@ -9,7 +9,7 @@ import { apart, blockMeans, imageReference } from "../../fakes/block-means.ts";
 import type { FileServer } from "../../fakes/file-server.ts";
 import { type FakeHub, startContentHost, startHub } from "../../fakes/hub.ts";
 import { imageAdapter, peftConfig } from "../../fakes/image-adapter.ts";
-import { engineOrigins, instancePids, type Stack, startStack } from "../../fakes/processes.ts";
+import { askEngines, instancePids, type Stack, startStack } from "../../fakes/processes.ts";
 import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
 import { hasCurl, recordOf, runLine } from "../../fakes/shell-line.ts";
 import { usageOf } from "./database.ts";
@@ -177,12 +177,12 @@ describe.runIf(model)("the spine with an embedding model", () => {
     expect([hub, host].map(({ requests }) => requests.length)).toEqual(asked);
     for (const name of Object.values(adapters))
       expect((await stack.call("DELETE", `/v1/lora/${name}`)).body).toMatchObject({ status: "deleted" });
-    const held = async (origin: string) => {
-      const { data } = (await (await fetch(`${origin}/v1/models`)).json()) as { data: { parent?: string }[] };
+    const held = async (answer: Response) => {
+      const { data } = (await answer.json()) as { data: { parent?: string }[] };
       return data.filter(({ parent }) => parent !== undefined).length;
     };
     await vi.waitFor(async () => {
-      const counts = await Promise.all(engineOrigins(stack.agentFolder(1)).map(held));
+      const counts = await Promise.all((await askEngines(stack.agentFolder(1), "/v1/models")).map(held));
       expect(counts.reduce((a, b) => a + b, 0)).toBe(0);
     }, waiting);
     expect((await stack.call("GET", `/v1/lora/${adapters.url}/status`)).status).toBe(404);

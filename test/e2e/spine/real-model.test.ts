@@ -2,7 +2,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { promisedMs } from "../../fakes/nightly.ts";
-import { engineOrigins, instancePids, isAlive, type Stack, startStack } from "../../fakes/processes.ts";
+import { askEngine, instancePids, isAlive, type Stack, startStack } from "../../fakes/processes.ts";
 import { hasCurl, recordOf, runLine } from "../../fakes/shell-line.ts";
 import { ledgerFacts, type UsageRow, usageOf } from "./database.ts";
 import { demoModel, deploySmolLM, hasRealModel } from "./model.ts";
@@ -87,7 +87,7 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
       output_tokens: usage?.completion_tokens,
       source: "engine",
     });
-    const page = await (await fetch(`${engineOrigins(stack.agentFolder(1))[0]}/metrics`)).text();
+    const page = await (await askEngine(stack.agentFolder(1), "/metrics")).text();
     expect(page).toContain("stoker_runtime_num_requests_running");
   });
 
@@ -155,7 +155,7 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
     abort.abort();
     const goneAt = performance.now();
     const running = async () => {
-      const health = await fetch(`${engineOrigins(stack.agentFolder(1))[0]}/health`);
+      const health = await askEngine(stack.agentFolder(1), "/health");
       return ((await health.json()) as { num_running: number }).num_running;
     };
     await vi.waitFor(async () => expect(await running()).toBe(0), { timeout: 10_000, interval: 20 });
@@ -225,7 +225,7 @@ async function readFrames(answer: Response, count: number): Promise<void> {
 
 /** The largest number of sequences the engine's own histogram has seen in one step. */
 async function largestBatch(stack: Stack): Promise<number> {
-  const page = await (await fetch(`${engineOrigins(stack.agentFolder(1))[0]}/metrics`)).text();
+  const page = await (await askEngine(stack.agentFolder(1), "/metrics")).text();
   const buckets = [...page.matchAll(/stoker_runtime_batch_size_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)/g)];
   const total = Number(buckets.at(-1)?.[2] ?? 0);
   return Number(buckets.find(([, , count]) => Number(count) === total)?.[1]);

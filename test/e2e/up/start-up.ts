@@ -48,7 +48,7 @@ export function startUp(dataDir: string, port: number, flags: readonly string[],
   );
   return {
     process: child,
-    url: `http://127.0.0.1:${port}`,
+    url: `${env["STOKER_TLS_CERT"] ? "https" : "http"}://127.0.0.1:${port}`,
     dataDir,
     output: () => text,
     async ready() {

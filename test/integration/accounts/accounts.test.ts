@@ -9,18 +9,17 @@ import { createAuthenticator } from "../../../control-plane/accounts/authenticat
 import type { Caller } from "../../../control-plane/accounts/caller.ts";
 import { checkSecrets } from "../../../control-plane/accounts/check-secrets.ts";
 import type { AccountSecrets } from "../../../control-plane/accounts/envelope.ts";
-import { AccountNameTaken, AccountStoreAway, InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
-import { findOwnKey } from "../../../control-plane/accounts/own-key.ts";
-import { createProfiles } from "../../../control-plane/accounts/profile.ts";
+import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
+import { makeFirstAccount } from "../../../control-plane/accounts/first-account.ts";
 import { readSecretFiles, SecretsMissing } from "../../../control-plane/accounts/secret-files.ts";
-import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
-import { createPeopleStore } from "../../../control-plane/store/people-store.ts";
-import { makeFirstAccount } from "../../../control-plane/wiring/first-account.ts";
+import { DatabaseUnavailable } from "../../../control-plane/service-error.ts";
+import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { signInParts } from "../../fakes/sign-in-parts.ts";
 import { log, openWorld, type World, wholeBooks } from "../billing/world.ts";
 
 let postgres: TestPostgres;
@@ -66,7 +65,7 @@ describe("accounts", () => {
       "select sum(amount)::bigint as sum from ledger_entry where book = 'customer_available'",
     );
     expect(rows[0].sum).toBe(5_000_000_000n);
-    expect(await createProfiles(createPeopleStore(world.db)).read(account)).toMatchObject({
+    expect(await signInParts(world, { unixMs: Date.now }).profiles.read(account)).toMatchObject({
       uid: account,
       displayName: "ada",
       isAdmin: false,
@@ -79,7 +78,7 @@ describe("accounts", () => {
     await world.accounts.createAccount(ada);
     const sameEmail = await world.accounts.createAccount({ ...ada, displayName: "other" }).catch((error) => error);
     const sameName = await world.accounts.createAccount({ ...ada, email: "other@example.com" }).catch((error) => error);
-    expect(sameEmail).toBeInstanceOf(AccountNameTaken);
+    expect(sameEmail).toMatchObject({ code: "name_taken" });
     expect(sameEmail.param).toBe("email");
     expect(sameName.param).toBe("display_name");
     const { rows } = await world.pool.query(
@@ -142,7 +141,7 @@ describe("authentication", () => {
       expect((auth.authenticate(apiKey, "127.0.0.1") as Caller).account).toBe(account);
       // Its backends answer a moment longer than the killed postmaster.
       const refusal = async () => auth.authenticate(makeApiKey(), "127.0.0.1");
-      await vi.waitFor(() => expect(refusal()).rejects.toThrow(AccountStoreAway), patience);
+      await vi.waitFor(() => expect(refusal()).rejects.toThrow(DatabaseUnavailable), patience);
     } finally {
       await postgres.restart();
     }
@@ -225,18 +224,18 @@ describe("a key named by its secret or its id", () => {
     const world = await openWorld(postgres);
     const mine = await world.accounts.createAccount(ada);
     const other = await world.accounts.createAccount({ ...ada, email: "b@example.com", displayName: "b" });
-    const deps = { store: world.accountStore, secrets: world.secrets };
-    const key = await findOwnKey(deps, mine.account, mine.apiKey);
+    const { findOwnKey } = world.accounts;
+    const key = await findOwnKey(mine.account, mine.apiKey);
     expect(key).toBeDefined();
-    expect(await findOwnKey(deps, mine.account, key as KeyId)).toBe(key);
-    expect(await findOwnKey(deps, other.account, mine.apiKey)).toBeUndefined();
-    expect(await findOwnKey(deps, other.account, key as KeyId)).toBeUndefined();
-    expect(await findOwnKey(deps, mine.account, makeApiKey())).toBeUndefined();
+    expect(await findOwnKey(mine.account, key as KeyId)).toBe(key);
+    expect(await findOwnKey(other.account, mine.apiKey)).toBeUndefined();
+    expect(await findOwnKey(other.account, key as KeyId)).toBeUndefined();
+    expect(await findOwnKey(mine.account, makeApiKey())).toBeUndefined();
     // Revoked, it still has its page of usage.
     await world.pool.query("update api_key set revoked_at = now() where account_id = $1", [mine.account]);
-    expect(await findOwnKey(deps, mine.account, mine.apiKey)).toBe(key);
-    expect(await findOwnKey(deps, mine.account, key as KeyId)).toBe(key);
-    expect(await findOwnKey(deps, other.account, key as KeyId)).toBeUndefined();
+    expect(await findOwnKey(mine.account, mine.apiKey)).toBe(key);
+    expect(await findOwnKey(mine.account, key as KeyId)).toBe(key);
+    expect(await findOwnKey(other.account, key as KeyId)).toBeUndefined();
   });
 });
 

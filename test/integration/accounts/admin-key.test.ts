@@ -59,7 +59,7 @@ describe("a lost key of the operator's account", () => {
     expect(out).toContain("still work: auto");
     expect(out).not.toContain(key);
     const audit = await host.db.selectFrom("audit").selectAll().where("action", "=", "key.create").execute();
-    expect(audit).toMatchObject([{ actor: "system", account_id: host.account, ip: "" }]);
+    expect(audit).toMatchObject([{ actor: "system", accountId: host.account, ip: "" }]);
     expect(JSON.stringify(audit, (_name, value) => (typeof value === "bigint" ? String(value) : value))).not.toContain(
       key,
     );
@@ -79,7 +79,7 @@ describe("a lost key of the operator's account", () => {
     const { code, err } = await host.run();
     expect(code).toBe(1);
     expect(err).toMatch(/cannot be written .* no key was made/);
-    const live = await host.db.selectFrom("api_key").select("name").where("revoked_at", "is", null).execute();
+    const live = await host.db.selectFrom("apiKey").select("name").where("revokedAt", "is", null).execute();
     expect(live).toEqual([{ name: "auto" }]);
   });
 
@@ -88,9 +88,9 @@ describe("a lost key of the operator's account", () => {
     const elsewhere = join(host.data, "other");
     readSecretFiles(elsewhere, false);
     const wrong = await host.run([], { STOKER_SECRETS_DIR: elsewhere });
-    expect(wrong.code).toBe(1);
+    expect(wrong.code).toBe(78);
     expect(wrong.err).toContain("do not belong together");
-    await host.db.updateTable("account").set({ is_admin: false }).execute();
+    await host.db.updateTable("account").set({ isAdmin: false }).execute();
     expect((await host.run()).err).toContain("There is no operator's account");
     const away = await host.run([], { DATABASE_URL: "postgresql://stoker@127.0.0.1:1/stoker" });
     expect(away.code).toBe(7);

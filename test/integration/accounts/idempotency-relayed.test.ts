@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { createIdempotency, type Idempotency } from "../../../control-plane/accounts/idempotency.ts";
-import { createIdempotencyStore } from "../../../control-plane/store/idempotency-store.ts";
+import { createIdempotencyStore } from "../../../control-plane/store/people/idempotency-store.ts";
 import { wholeChat } from "../../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge } from "../../fakes/edge.ts";
 import { ada, apiKey } from "../../fakes/ports.ts";
@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 /** `change`: what is between an edge and the database. */
-async function start(options: { lockMs?: number; mostHourlyBytes?: number } = {}, change = (all: Idempotency) => all) {
+async function start(options: { lockMs?: number; maxHourlyBytes?: number } = {}, change = (all: Idempotency) => all) {
   const world = await openWorld(postgres);
   const account = await world.account(0n);
   const dataKeys = createDataKeys({ store: world.accountStore, secrets: world.secrets });
@@ -92,7 +92,7 @@ it("of a control plane that died is never run again: 409, told that its end is n
 });
 
 it("above what an account may keep in an hour is answered as ever, and not given again", async () => {
-  const { one, ask, asked, close } = await start({ mostHourlyBytes: wholeChat.length });
+  const { one, ask, asked, close } = await start({ maxHourlyBytes: wholeChat.length });
   expect((await ask(one, "k1")).status).toBe(200);
   expect(await (await ask(one, "k2")).text()).toBe(wholeChat);
   const again = await ask(one, "k2");

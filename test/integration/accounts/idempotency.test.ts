@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { createIdempotency } from "../../../control-plane/accounts/idempotency.ts";
-import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../../../control-plane/accounts/token-errors.ts";
-import { createIdempotencyStore } from "../../../control-plane/store/idempotency-store.ts";
+import { createIdempotencyStore } from "../../../control-plane/store/people/idempotency-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
@@ -47,10 +46,11 @@ describe("idempotency over PostgreSQL", () => {
     const all = await Promise.allSettled(Array.from({ length: 12 }, () => claimed()));
     const won = all.filter((one) => one.status === "fulfilled");
     expect(won).toHaveLength(1);
-    for (const one of all) if (one.status === "rejected") expect(one.reason).toBeInstanceOf(IdempotencyKeyInUse);
+    for (const one of all)
+      if (one.status === "rejected") expect(one.reason).toMatchObject({ code: "idempotency_key_in_use" });
     await won[0]?.value.finish(answer);
     expect(await ask()).toEqual({ kept: answer });
-    await expect(ask({ body: "other" })).rejects.toThrow(IdempotencyKeyReused);
+    await expect(ask({ body: "other" })).rejects.toMatchObject({ code: "idempotency_key_reused" });
   });
 
   it("keeps the answer sealed, for its own account alone", async () => {

@@ -2,22 +2,12 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Act } from "../../../control-plane/accounts/act.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
-import {
-  AccountDeleted,
-  AccountNotFound,
-  ApplicationDecided,
-  ApplicationNotFound,
-  ApplicationOpen,
-  BadCursor,
-  LastAdmin,
-  NotSuspended,
-} from "../../../control-plane/accounts/errors.ts";
-import { CreditReferenceTaken, CreditRefused, createFunds } from "../../../control-plane/billing/funds.ts";
-import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
-import { endAccount } from "../../../control-plane/store/end-account.ts";
-import { createFundsStore } from "../../../control-plane/store/funds-store.ts";
-import { createOperator } from "../../../control-plane/wiring/operator.ts";
+import { createFunds } from "../../../control-plane/billing/funds.ts";
+import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { createFundsStore } from "../../../control-plane/store/money/funds-store.ts";
+import { endAccount } from "../../../control-plane/store/people/end-account.ts";
+import { createOperatorFeatures } from "../../../control-plane/wiring/accounts.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { suspendReasons } from "../../../proto/suspend-reason.ts";
@@ -35,7 +25,7 @@ const act = (note = "a test"): Act => ({ by: "u:1000000000000", ip: "192.0.2.7",
 
 async function openOffice() {
   const world = await openWorld(postgres);
-  return { ...world, ...createOperator({ db: world.db, funds: createFunds({ store: createFundsStore(world.db) }) }) };
+  return { ...world, ...createOperatorFeatures(world.db, createFunds({ store: createFundsStore(world.db) })) };
 }
 type Office = Awaited<ReturnType<typeof openOffice>>;
 
@@ -65,10 +55,14 @@ describe("suspensions", () => {
     await office.operator.suspend(account, "balance", act());
     await office.operator.lift(account, undefined, act());
     expect(await shown(office, account)).toEqual([null, []]);
-    await expect(office.operator.lift(account, undefined, act())).rejects.toThrow(NotSuspended);
-    await expect(office.operator.lift(account, "admin", act())).rejects.toThrow(NotSuspended);
-    await expect(office.operator.suspend("u:1" as AccountId, "admin", act())).rejects.toThrow(AccountNotFound);
-    await expect(office.operator.lift("u:1" as AccountId, undefined, act())).rejects.toThrow(AccountNotFound);
+    await expect(office.operator.lift(account, undefined, act())).rejects.toMatchObject({ code: "not_suspended" });
+    await expect(office.operator.lift(account, "admin", act())).rejects.toMatchObject({ code: "not_suspended" });
+    await expect(office.operator.suspend("u:1" as AccountId, "admin", act())).rejects.toMatchObject({
+      code: "account_not_found",
+    });
+    await expect(office.operator.lift("u:1" as AccountId, undefined, act())).rejects.toMatchObject({
+      code: "account_not_found",
+    });
   });
 
   it("of two reasons at once show what follows from both", async () => {
@@ -125,7 +119,7 @@ describe("the audit log", () => {
     await office.operator.suspend(account, "balance", act("no money"));
     await office.operator.suspend(account, "admin", act("abuse"));
     await office.operator.lift(account, "admin", act("sorted out"));
-    const { records } = await office.operator.audit({ account }, undefined, 50);
+    const { records } = await office.audit.read({ account }, undefined, 50);
     expect(records.map(({ action, before, after, note }) => ({ action, before, after, note }))).toEqual([
       {
         action: "account.lift",
@@ -156,7 +150,7 @@ describe("the audit log", () => {
     await office.operator.suspend(account, "admin", act());
     await office.operator.suspend(account, "admin", act("again"));
     await office.operator.lift(account, "balance", act()).catch(() => {});
-    const { records } = await office.operator.audit({ action: "account" }, undefined, 50);
+    const { records } = await office.audit.read({ action: "account" }, undefined, 50);
     expect(records.map(({ action }) => action)).toEqual(["account.suspend", "account.create"]);
   });
 
@@ -165,8 +159,8 @@ describe("the audit log", () => {
     const [a, b] = [await office.account(1n), await office.account(1n)];
     await office.operator.suspend(a, "admin", act());
     await office.operator.suspend(b, "admin", { ...act(), by: a });
-    const count = async (filter: Parameters<typeof office.operator.audit>[0]) =>
-      (await office.operator.audit(filter, undefined, 50)).records.length;
+    const count = async (filter: Parameters<typeof office.audit.read>[0]) =>
+      (await office.audit.read(filter, undefined, 50)).records.length;
     expect(await count({ account: b })).toBe(2);
     expect(await count({ account: a })).toBe(3);
     expect(await count({ action: "account.suspend" })).toBe(2);
@@ -175,14 +169,14 @@ describe("the audit log", () => {
     expect(await count({ fromMs: Date.now() - 60_000, toMs: Date.now() + 60_000 })).toBe(4);
     const ids: bigint[] = [];
     for (let cursor: string | undefined; ; ) {
-      const page = await office.operator.audit({}, cursor, 3);
+      const page = await office.audit.read({}, cursor, 3);
       ids.push(...page.records.map(({ id }) => id));
       if (page.nextCursor === null) break;
       cursor = page.nextCursor;
     }
     expect(ids).toHaveLength(4);
     expect([...new Set(ids)].sort((x, y) => Number(y - x))).toEqual(ids);
-    await expect(office.operator.audit({}, "1 or 1", 3)).rejects.toThrow(BadCursor);
+    await expect(office.audit.read({}, "1 or 1", 3)).rejects.toMatchObject({ code: "bad_cursor" });
   });
 
   it("cannot be changed, not even by whoever owns the database's tables", async () => {
@@ -190,7 +184,7 @@ describe("the audit log", () => {
     await office.account(1n);
     for (const statement of ["update audit set note = 'x'", "delete from audit", "truncate audit"])
       await expect(office.pool.query(statement)).rejects.toThrow(/append only/);
-    expect((await office.operator.audit({}, undefined, 5)).records).toHaveLength(1);
+    expect((await office.audit.read({}, undefined, 5)).records).toHaveLength(1);
   });
 });
 
@@ -212,7 +206,7 @@ describe("the operator's list of accounts", () => {
     const third = await uids("", second.cursor ?? "", 2);
     expect([...first.uids, ...second.uids, ...third.uids]).toEqual(made);
     expect(third.cursor).toBeNull();
-    await expect(uids("", "' or true")).rejects.toThrow(BadCursor);
+    await expect(uids("", "' or true")).rejects.toMatchObject({ code: "bad_cursor" });
   });
 
   it("shows funds, keys, deployments and why an account is suspended", async () => {
@@ -228,7 +222,7 @@ describe("the operator's list of accounts", () => {
       suspendReason: "bad-cc",
       suspensions: [{ reason: "bad-cc", by: "u:1000000000000", note: "card refused" }],
     });
-    await expect(office.operator.account("u:1" as AccountId)).rejects.toThrow(AccountNotFound);
+    await expect(office.operator.account("u:1" as AccountId)).rejects.toMatchObject({ code: "account_not_found" });
   });
 });
 
@@ -252,7 +246,7 @@ describe("an account that was deleted", () => {
       () => operator.suspend(account, "admin", act()),
       () => operator.lift(account, undefined, act()),
     ];
-    for (const one of acts) await expect(one()).rejects.toThrow(AccountDeleted);
+    for (const one of acts) await expect(one()).rejects.toMatchObject({ code: "account_deleted" });
     expect(await office.operator.account(account)).toEqual(left);
   });
 });
@@ -267,8 +261,8 @@ describe("an operator's rights", () => {
     );
     expect(taken.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
     const refused = taken.find((one) => one.status === "rejected");
-    expect(refused?.reason).toBeInstanceOf(LastAdmin);
-    const { records } = await office.operator.audit({ action: "account.change" }, undefined, 5);
+    expect(refused?.reason).toMatchObject({ code: "last_admin" });
+    const { records } = await office.audit.read({ action: "account.change" }, undefined, 5);
     expect(records.map(({ before, after }) => ({ before, after }))).toEqual([
       { before: { is_admin: true, is_team_account: false }, after: { is_admin: false, is_team_account: false } },
       { before: { is_admin: false, is_team_account: false }, after: { is_admin: true, is_team_account: false } },
@@ -282,17 +276,17 @@ describe("an operator's rights", () => {
     expect(await office.operator.changeAccount(account, { isTeamAccount: true }, act())).toMatchObject({
       isTeamAccount: true,
     });
-    await office.db.updateTable("account").set({ team_display_name: "crew" }).execute();
+    await office.db.updateTable("account").set({ teamDisplayName: "crew" }).execute();
     await office.operator.changeAccount(account, { isTeamAccount: false }, act());
-    expect(await office.db.selectFrom("account").select("team_display_name").execute()).toEqual([
-      { team_display_name: null },
+    expect(await office.db.selectFrom("account").select("teamDisplayName").execute()).toEqual([
+      { teamDisplayName: null },
     ]);
   });
 });
 
 describe("an operator's credit", () => {
   const usd = (amount: number) => nano(BigInt(amount) * 1_000_000_000n);
-  const wish = (account: AccountId, amount: number, idempotencyKey?: string) => ({
+  const request = (account: AccountId, amount: number, idempotencyKey?: string) => ({
     account,
     amount: usd(amount),
     idempotencyKey,
@@ -303,10 +297,10 @@ describe("an operator's credit", () => {
     const office = await openOffice();
     const account = await office.account(0n);
     for (const reason of ["balance", "admin"] as const) await office.operator.suspend(account, reason, act());
-    await office.operator.credit(wish(account, 20), act("wire 4711"));
+    await office.operator.credit(request(account, 20), act("wire 4711"));
     expect(await office.operator.account(account)).toMatchObject({ funds: usd(20), suspendReason: "admin" });
     expect(await shown(office, account)).toEqual(["admin", ["admin"]]);
-    const { records } = await office.operator.audit({ account }, undefined, 2);
+    const { records } = await office.audit.read({ account }, undefined, 2);
     expect(records.map(({ action, note }) => [action, note])).toEqual([
       ["account.lift", "wire 4711"],
       ["credit.grant", "wire 4711"],
@@ -317,23 +311,25 @@ describe("an operator's credit", () => {
   it("counts once per idempotency key, also when the calls meet, and refuses another amount under it", async () => {
     const office = await openOffice();
     const account = await office.account(0n);
-    await Promise.all([1, 2, 3].map(() => office.operator.credit(wish(account, 5, "june"), act())));
+    await Promise.all([1, 2, 3].map(() => office.operator.credit(request(account, 5, "june"), act())));
     expect((await office.operator.account(account)).funds).toBe(usd(5));
-    await expect(office.operator.credit(wish(account, 6, "june"), act())).rejects.toThrow(CreditReferenceTaken);
-    await office.operator.credit(wish(account, 5), act());
-    await office.operator.credit(wish(account, 5), act());
+    await expect(office.operator.credit(request(account, 6, "june"), act())).rejects.toMatchObject({
+      code: "credit_reference_taken",
+    });
+    await office.operator.credit(request(account, 5), act());
+    await office.operator.credit(request(account, 5), act());
     expect((await office.operator.account(account)).funds).toBe(usd(15));
   });
 
   it("corrected downwards stops at what is left, unless the operator says that it may go below", async () => {
     const office = await openOffice();
     const account = await office.account(usd(5));
-    await office.operator.credit(wish(account, -2), act("typing error"));
+    await office.operator.credit(request(account, -2), act("typing error"));
     expect((await office.operator.account(account)).funds).toBe(usd(3));
-    await expect(office.operator.credit(wish(account, -4), act())).rejects.toThrow(CreditRefused);
+    await expect(office.operator.credit(request(account, -4), act())).rejects.toMatchObject({ code: "invalid_credit" });
     expect((await office.operator.account(account)).funds).toBe(usd(3));
     await office.operator.suspend(account, "balance", act());
-    await office.operator.credit({ ...wish(account, -4), mayGoBelowZero: true }, act());
+    await office.operator.credit({ ...request(account, -4), mayGoBelowZero: true }, act());
     expect(await office.operator.account(account)).toMatchObject({ funds: usd(-1), suspendReason: "balance" });
   });
 });
@@ -355,20 +351,20 @@ describe("an application to the startup program", () => {
     await office.operator.suspend(account, "balance", act());
     const made = await Promise.allSettled([1, 2].map(() => office.applications.apply(account, form)));
     expect(made.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
-    await expect(office.applications.apply(account, form)).rejects.toThrow(ApplicationOpen);
+    await expect(office.applications.apply(account, form)).rejects.toMatchObject({ code: "application_open" });
     const { id, status } = await office.applications.own(account);
     expect(status).toBe("pending");
     const decisions = await Promise.allSettled(
       [1, 2].map(() => office.applications.decide(id, { status: "approved", credit, act: act("welcome") })),
     );
     expect(decisions.map((one) => one.status).sort()).toEqual(["fulfilled", "rejected"]);
-    expect(decisions.find((one) => one.status === "rejected")?.reason).toBeInstanceOf(ApplicationDecided);
+    expect(decisions.find((one) => one.status === "rejected")?.reason).toMatchObject({ code: "application_decided" });
     expect(await office.operator.account(account)).toMatchObject({ funds: credit, suspendReason: null });
     expect(await office.applications.own(account)).toMatchObject({
       status: "approved",
       decision: { by: "u:1000000000000", note: "welcome" },
     });
-    const { records } = await office.operator.audit({ account, action: "application" }, undefined, 5);
+    const { records } = await office.audit.read({ account, action: "application" }, undefined, 5);
     expect(records.map(({ before, after }) => ({ before, after }))).toEqual([
       { before: { status: "pending" }, after: { status: "approved", credit_nano_usd: String(credit) } },
     ]);
@@ -383,10 +379,10 @@ describe("an application to the startup program", () => {
     expect((await office.operator.account(account)).funds).toBe(0n);
     const again = await office.applications.apply(account, { ...form, company: "Engines II" });
     expect(await office.applications.own(account)).toEqual(again);
-    await expect(office.applications.own(other)).rejects.toThrow(ApplicationNotFound);
+    await expect(office.applications.own(other)).rejects.toMatchObject({ code: "application_not_found" });
     await expect(
       office.applications.decide("unknown", { status: "rejected", credit: nano(0n), act: act() }),
-    ).rejects.toThrow(ApplicationNotFound);
+    ).rejects.toMatchObject({ code: "application_not_found" });
     const first = await office.applications.list(undefined, undefined, 1);
     const rest = await office.applications.list(undefined, first.nextCursor ?? "", 5);
     expect([...first.applications, ...rest.applications].map((one) => one.id)).toEqual([again.id, id]);

@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import type { Ticket } from "../../../proto/ticket.ts";
 import { call, type DataPath, startDataPath } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
 import { promptTokensOf } from "../../fakes/engine-answer.ts";
@@ -51,7 +52,10 @@ const offer = (account: Account, outstanding: number) =>
 /** The records since `after`, of requests that were admitted in that time. */
 async function recordsOf(account: Account, after = 0) {
   const records = await pendingRecords(path.spool, 100_000);
-  return records.filter((record) => record.accountId === account && Number(record.admittedAtMs) >= after);
+  return records.filter((record) => {
+    const ticket = JSON.parse(record.ticket ?? "") as Ticket;
+    return ticket.account === account && ticket.admittedAtMs >= after;
+  });
 }
 
 const p95 = (values: readonly number[]) =>

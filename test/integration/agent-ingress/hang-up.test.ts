@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { carriers, type DataPath, openCall, startDataPath } from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
+import { sendAndReset, sendHalf } from "../../fakes/half-request.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
 import { pendingRecords } from "../../fakes/usage-record.ts";
 
@@ -68,7 +69,9 @@ describe.each(carriers)("over a connection %s", (carrier) => {
     expect(engine.maxRunning).toBe(1);
   });
 
-  it("leaves the queue at once without reaching the engine or writing a record", async () => {
+  const nothing = { endReason: "client_gone", source: "counted", inputTokens: 0, outputTokens: 0, firstByteMs: 0 };
+
+  it("leaves the queue at once and records that nothing ran", async () => {
     path.target({ maxBatchSize: 1 });
     const running = new AbortController();
     const first = openCall(path.port, { carrier, ticket: { maxTokens: 10_000 }, signal: running.signal });
@@ -79,9 +82,41 @@ describe.each(carriers)("over a connection %s", (carrier) => {
     waiting.abort();
     await second.reply.catch(() => {});
     await expect.poll(() => path.ingress.stats(first.ticket.instanceId as never).waiting).toBe(0);
+    await expect.poll(() => path.spool.depth().records).toBe(1);
+    const [record] = await pendingRecords(path.spool, 10);
+    expect(record).toMatchObject({ ...nothing, requestId: second.ticket.requestId, attempt: 1 });
     expect(engine.log).toHaveLength(1);
     running.abort();
     await first.reply.catch(() => {});
+    await expect.poll(() => path.spool.depth().records).toBe(2);
+  });
+
+  it("records that nothing ran of a request whose body never arrived whole", async () => {
+    const { ticket, cut } = await sendHalf(path.port, carrier);
+    cut();
+    await expect.poll(() => path.spool.depth().records).toBe(1);
+    const [record] = await pendingRecords(path.spool, 10);
+    expect(record).toMatchObject({ ...nothing, requestId: ticket.requestId });
+    expect(engine.log).toHaveLength(0);
+  });
+
+  it("writes no record of a refusal that the gateway reads", async () => {
+    path.target({ ready: false });
+    expect(await openCall(path.port, { carrier }).reply).toMatchObject({ refusal: "not_ready" });
+    path.target({ ready: true });
+    engine.behave({ tokens: 1, tokenMs: 0 });
+    await openCall(path.port, { carrier }).reply;
     await expect.poll(() => path.spool.depth().records).toBe(1);
   });
+
+  it.runIf(carrier === "shared")(
+    "records that nothing ran when the refusal and the gateway's reset cross",
+    async () => {
+      path.target({ ready: false });
+      const ticket = await sendAndReset(path.port, {});
+      await expect.poll(() => path.spool.depth().records).toBe(1);
+      const [record] = await pendingRecords(path.spool, 10);
+      expect(record).toMatchObject({ ...nothing, requestId: ticket.requestId });
+    },
+  );
 });

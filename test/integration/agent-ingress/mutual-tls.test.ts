@@ -247,7 +247,7 @@ it("both certificates are renewed under a running stream; who comes next meets t
       return authority.issueGateway(`replica-${issued}`);
     },
     isRevoked: () => false,
-    insistsOnTls: false,
+    mayBePlain: () => false,
     nowMs: () => nowMs,
   });
   const seen: string[] = [];

@@ -4,7 +4,15 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { UsageSpool } from "../../../agent/ingress/spool.ts";
 import type { InstanceId } from "../../../proto/ids.ts";
 import { signTicket } from "../../../proto/ticket.ts";
-import { call, carriers, type DataPath, startDataPath, ticketFor, ticketKey } from "../../fakes/data-path.ts";
+import {
+  call,
+  carriers,
+  type DataPath,
+  instanceId,
+  startDataPath,
+  ticketFor,
+  ticketKey,
+} from "../../fakes/data-path.ts";
 import { type FakeEngine, startFakeEngine } from "../../fakes/engine.ts";
 import { pendingRecords } from "../../fakes/usage-record.ts";
 
@@ -102,6 +110,64 @@ it.each(carriers)(
     await narrow.close();
   },
 );
+
+it.each(carriers)(
+  "gives back the body of a request that it refuses as `stops_server`, over a connection %s",
+  async (carrier) => {
+    const narrow = await startDataPath(engine.origin, { limits: { maxHeldBodyBytes: 1_000_000 } });
+    const ask = async (body: Buffer) => {
+      const reply = await call(narrow.port, { carrier, raw: { contentType: "application/json", body } });
+      return reply.refusal ?? reply.status;
+    };
+    const bomb = Buffer.from(JSON.stringify({ prompt: "x".repeat(100_000), stream: false }));
+    engine.behave({ breakAfter: 0 });
+    for (const _ of [1, 2]) {
+      expect(await ask(bomb)).toBe(502);
+      narrow.ingress.serverEnded(instanceId);
+    }
+    engine.behave({ breakAfter: -1 });
+    for (let i = 0; i < 12; i += 1) expect(await ask(bomb)).toBe("stops_server");
+    // A body of all the bytes that may be held: a single byte that stayed counted would turn it away.
+    const text = JSON.stringify({ prompt: "", stream: false });
+    const largest = Buffer.from(text.replace('""', `"${"y".repeat(1_000_000 - text.length)}"`));
+    expect([largest.length, await ask(largest)]).toEqual([1_000_000, 200]);
+    await narrow.close();
+  },
+);
+
+it("refuses a request as `stops_server` only to the account that stopped the server with it", async () => {
+  const ask = async (account: string) => {
+    const reply = await call(path.port, {
+      ticket: { account, stream: false },
+      body: { prompt: "bomb", stream: false },
+    });
+    return reply.refusal ?? reply.status;
+  };
+  engine.behave({ breakAfter: 0 });
+  for (const _ of [1, 2]) {
+    expect(await ask("alice")).toBe(502);
+    path.ingress.serverEnded(instanceId);
+  }
+  engine.behave({ breakAfter: -1 });
+  expect([await ask("alice"), await ask("bob"), await ask("alice")]).toEqual(["stops_server", 200, "stops_server"]);
+});
+
+it.each([
+  ["while the instance may still be reported dead", false, 422],
+  ["until the instance is removed", true, 200],
+] as const)("keeps the requests of an instance that left the set %s", async (_, isRemoved, status) => {
+  const ask = async () => (await call(path.port, { ticket: { stream: false }, body: { stream: false } })).status;
+  for (const _ of [1, 2]) {
+    engine.behave({ breakAfter: 0 });
+    expect(await ask()).toBe(502);
+    path.ingress.setTargets([]);
+    if (isRemoved) path.ingress.forget(instanceId);
+    path.ingress.serverEnded(instanceId);
+    path.target();
+  }
+  engine.behave({ breakAfter: -1 });
+  expect(await ask()).toBe(status);
+});
 
 it("refuses a body above its bound with 413, announced or not", async () => {
   const small = await startDataPath(engine.origin, { limits: { maxBodyBytes: 1000 } });

@@ -65,8 +65,8 @@ it("prices a complete answer and sends the record's figures in a header", async 
     outputTokens: 5,
     endReason: "stop",
     nodeEpoch: "3",
-    leaseIds: ["lease1"],
   });
+  expect(JSON.parse(record?.ticket ?? "")).toMatchObject({ leaseIds: ["lease1"], hold: "1000000" });
 });
 
 it("tells the engine our request id and attempt", async () => {

@@ -4,6 +4,7 @@ import { createServer, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { sql } from "kysely";
 import { describe, expect, test, vi } from "vitest";
+import { DatabaseUnavailable } from "../../../control-plane/service-error.ts";
 import { dashboardProtocol } from "../../../proto/dashboard-tunnel.ts";
 import {
   ask,
@@ -12,7 +13,7 @@ import {
   heard,
   hostOf,
   left,
-  mostOpen,
+  maxOpen,
   openDashboards,
   opened,
   path,
@@ -57,7 +58,7 @@ describe("a dashboard", () => {
     const id = await serving();
     const cookie = await opened(id);
     const before = left;
-    const held = Array.from({ length: mostOpen }, () => {
+    const held = Array.from({ length: maxOpen }, () => {
       const asking = request({
         ...{ host: "127.0.0.1", port, path: "/hangs", agent: false },
         headers: { host: hostOf(id), cookie },
@@ -66,13 +67,13 @@ describe("a dashboard", () => {
       asking.end();
       return asking;
     });
-    await vi.waitFor(() => expect(heard).toHaveLength(mostOpen), waiting);
+    await vi.waitFor(() => expect(heard).toHaveLength(maxOpen), waiting);
     expect((await ask(hostOf(id), "/", { headers: { cookie } })).status).toBe(429);
     const { read, socket } = await handshake(hostOf(id), { cookie });
     expect(read()).toMatch(/^HTTP\/1\.1 429 /);
     socket.destroy();
     for (const asking of held) asking.destroy();
-    await vi.waitFor(() => expect(left).toBe(before + mostOpen), waiting);
+    await vi.waitFor(() => expect(left).toBe(before + maxOpen), waiting);
     expect((await ask(hostOf(id), "/", { headers: { cookie } })).status).toBe(200);
   });
 
@@ -136,7 +137,7 @@ describe("a dashboard", () => {
     given.broken = new Error("a fault");
     const { status, headers, text } = await ask(hostOf(id), "/");
     expect([status, text]).toEqual([500, expect.stringContaining(`It is ${headers["x-request-id"]}.`)]);
-    given.broken = Object.assign(new Error("away"), { code: "store_away" });
+    given.broken = new DatabaseUnavailable("unreachable");
     const away = await ask(hostOf(id), "/");
     expect([away.status, away.headers["retry-after"]]).toEqual([503, "2"]);
   });

@@ -15,7 +15,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, vi } from "vitest";
 import { labelOf } from "../../../control-plane/agent-instances/dashboard-address.ts";
 import type { Launcher } from "../../../control-plane/agent-instances/store.ts";
-import { createHttp } from "../../../control-plane/http/create-http.ts";
+import { createHttp } from "../../../control-plane/http/core/create-http.ts";
 import type { DashboardBounds } from "../../../control-plane/http/dashboards/dashboard-edge.ts";
 import type { DeploymentId, InstanceId } from "../../../proto/ids.ts";
 import { workspace } from "../../fakes/agent-instance-ports.ts";
@@ -25,7 +25,7 @@ import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, made, openWorld, type World } from "./world.ts";
 
 export const waiting = { timeout: 30_000, interval: 20 };
-export const mostOpen = 40;
+export const maxOpen = 40;
 /** Time enough for a slow machine to do in it what a test does in it. */
 export const dashboardEndMs = 5_000;
 
@@ -101,7 +101,7 @@ export function openDashboards({ bounds = {}, trustedProxies = [] }: Given = {})
         ...world.dashboards,
         find: (label, cookie) => (given.broken ? Promise.reject(given.broken) : world.dashboards.find(label, cookie)),
       },
-      dashboardBounds: { mostOpen, lookAgainMs: 100, ...bounds },
+      dashboardBounds: { maxOpen, lookAgainMs: 100, ...bounds },
       trustedProxies,
     });
     metrics = () => ports.deps.registry.metrics();

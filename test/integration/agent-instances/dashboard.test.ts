@@ -2,7 +2,7 @@
 // our own in the container's place.
 import { sql } from "kysely";
 import { describe, expect, test, vi } from "vitest";
-import { AgentInstanceNotFound, AgentWrongState } from "../../../control-plane/agent-instances/errors.ts";
+import { AgentWrongState } from "../../../control-plane/agent-instances/errors.ts";
 import type { Launcher } from "../../../control-plane/agent-instances/store.ts";
 import { dashboardPath, dashboardProtocol, dashboardPurpose } from "../../../proto/dashboard-tunnel.ts";
 import type { InstanceId, KeyId } from "../../../proto/ids.ts";
@@ -106,7 +106,7 @@ describe("a dashboard", () => {
 
   test("is opened by nobody else: another account, another instance's cookie or token, another site's page", async () => {
     const [one, other] = [await serving("one"), await made(world, "other")];
-    await expect(world.instances.launchToken(bob, one, by)).rejects.toThrow(AgentInstanceNotFound);
+    await expect(world.instances.launchToken(bob, one, by)).rejects.toMatchObject({ code: "agent_not_found" });
     const cookie = await opened(other);
     expect((await ask(hostOf(one), "/", { headers: { cookie } })).status).toBe(401);
     expect((await ask(hostOf(one), "/")).status).toBe(401);
@@ -151,7 +151,7 @@ describe("a dashboard", () => {
     expect((await look()).status).toBe(200);
     await sql`update instance set phase = 'stopped'`.execute(world.db);
     await world.runs(id, "stopped");
-    expect(await look()).toMatchObject({ status: 503, text: expect.stringContaining("it is stopped") });
+    expect(await look()).toMatchObject({ status: 503, text: expect.stringContaining("is stopped") });
     await expect(world.instances.launchToken(ada, id, by)).rejects.toThrow(AgentWrongState);
     await world.runs(id, "deleted");
     expect((await look()).status).toBe(401);
@@ -207,7 +207,7 @@ describe("a dashboard", () => {
     await launched(id);
     world.given.clockMs += 10_000;
     expect((await ask(hostOf(id), "/", { headers: { cookie: first } })).status).toBe(401);
-    const count = async () => (await world.db.selectFrom("dashboard_visit").select("deploy_id").execute()).length;
+    const count = async () => (await world.db.selectFrom("dashboardVisit").select("deployId").execute()).length;
     expect(await count()).toBe(20);
     await sql`update dashboard_visit set expires_at = now() - interval '1 second'`.execute(world.db);
     await world.dashboardStore.sweep();

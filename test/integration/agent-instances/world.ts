@@ -8,10 +8,10 @@ import { dashboardAddress } from "../../../control-plane/agent-instances/dashboa
 import { createDashboards } from "../../../control-plane/agent-instances/dashboards.ts";
 import type { AgentType } from "../../../control-plane/agent-instances/store.ts";
 import type { HostView } from "../../../control-plane/fleet/host.ts";
-import { createAgentInstanceStore } from "../../../control-plane/store/agent-instance-store.ts";
-import { createBackupStore } from "../../../control-plane/store/backup-store.ts";
-import { createDashboardStore } from "../../../control-plane/store/dashboard-store.ts";
-import { openDatabase } from "../../../control-plane/store/database.ts";
+import { openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createAgentInstanceStore } from "../../../control-plane/store/deployments/agent-instance-store.ts";
+import { createBackupStore } from "../../../control-plane/store/deployments/backup-store.ts";
+import { createDashboardStore } from "../../../control-plane/store/deployments/dashboard-store.ts";
 import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import { workspace } from "../../fakes/agent-instance-ports.ts";
 
@@ -36,7 +36,7 @@ export const hostView: HostView = {
 } as unknown as HostView;
 
 export const ip = "203.0.113.9";
-export const wish = { name: "mine", type: "workspace", plan: "standard" };
+export const request = { name: "mine", type: "workspace", plan: "standard" };
 
 export type World = Awaited<ReturnType<typeof openWorld>>;
 
@@ -47,25 +47,25 @@ export async function openWorld(url: string) {
     await db
       .insertInto("account")
       .values({
-        account_id: account,
+        accountId: account,
         email: `${account}@example.com`,
-        display_name: account,
-        suspend_reason: null,
-        wrapped_dek: randomBytes(60),
-        kek_version: 1,
-        deleted_at: null,
+        displayName: account,
+        suspendReason: null,
+        wrappedDek: randomBytes(60),
+        kekVersion: 1,
+        deletedAt: null,
       })
       .execute();
   await db
     .insertInto("host")
     .values({
-      host_id: hostView.id,
+      hostId: hostView.id,
       hostname: "host-1",
       advertise: "http://203.0.113.7:9100",
       inventory: "{}",
-      node_epoch: 1n,
-      ticket_key: Buffer.alloc(32),
-      agent_version: "",
+      nodeEpoch: 1n,
+      ticketKey: Buffer.alloc(32),
+      agentVersion: "",
     } as never)
     .execute();
   const store = createAgentInstanceStore(db);
@@ -119,12 +119,12 @@ export async function openWorld(url: string) {
       await sql`update deployment set status = ${status}, revision = revision + 1,
         weights = weights || '{"host": "host-1"}' where deploy_id = ${id}`.execute(db);
     },
-    open: () => db.selectFrom("host_command").selectAll().where("outcome", "is", null).orderBy("created_at").execute(),
+    open: () => db.selectFrom("hostCommand").selectAll().where("outcome", "is", null).orderBy("createdAt").execute(),
     /** The host tells the outcome of a command of that kind. */
     async told(kind: string, outcome: string, result: object = {}, message = ""): Promise<void> {
       await db
-        .updateTable("host_command")
-        .set({ outcome, result: JSON.stringify(result), error_message: message })
+        .updateTable("hostCommand")
+        .set({ outcome, result: JSON.stringify(result), errorMessage: message })
         .where("kind", "=", kind)
         .where("outcome", "is", null)
         .execute();
@@ -143,7 +143,7 @@ export async function openWorld(url: string) {
 
 /** An instance of ada's that runs. */
 export async function made(world: World, name = "mine"): Promise<DeploymentId> {
-  const id = await world.instances.create(ada, { ...wish, name }, ip);
+  const id = await world.instances.create(ada, { ...request, name }, ip);
   await world.runs(id);
   return id;
 }

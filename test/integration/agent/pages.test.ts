@@ -94,7 +94,7 @@ describe("the agent's pages", () => {
       join(agent.folder, "data"),
     ]);
     expect(stdout).toMatch(/^local\n/);
-    expect(stdout).toContain("NOT connected; everything goes on being served");
+    expect(stdout).toContain("NOT connected; requests are still served");
     expect(stdout).toMatch(/one +ready/);
     expect(stdout).toMatch(/ 0 H100-80GB .* 72W used +deployment/);
     expect(stdout).toContain("2 uncorrected memory errors");

@@ -46,6 +46,8 @@ describe("an agent's session", () => {
       if (epoch > highest) highest = epoch;
     },
     fencedWhy: () => fenced,
+    restoreMark: () => "",
+    sawRestoreMark: async () => {},
     async sawFenced(why) {
       fenced = why;
     },
@@ -75,6 +77,7 @@ describe("an agent's session", () => {
           toSend = toSend.filter((id) => !gone.includes(id));
         },
         onPending: () => {},
+        resend: async () => ({ records: 0, throughId: "0", dropped: 0, droppedThroughMs: 0 }),
         openLeaseIds: async () => ["lease-1"],
         depth: () => ({ records: toSend.length }),
       },

@@ -14,8 +14,8 @@ import { type RunDeps, runBatch } from "../../../control-plane/batches/run-batch
 import { createFolderBlobs } from "../../../control-plane/blobs/folder-blobs.ts";
 import type { ServedModel } from "../../../control-plane/catalog/served-model.ts";
 import { createFiles } from "../../../control-plane/files/files.ts";
-import { createBatchStore } from "../../../control-plane/store/batch-store.ts";
-import { createFileStore } from "../../../control-plane/store/file-store.ts";
+import { createBatchStore } from "../../../control-plane/store/work/batch-store.ts";
+import { createFileStore } from "../../../control-plane/store/work/file-store.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld } from "../billing/world.ts";
@@ -76,10 +76,10 @@ export async function openBatchWorld(postgres: TestPostgres) {
       files,
       models,
       runLine,
-      pace: new Pace({ routes, waiting: () => 0, mostPerModel: 32, hasRoom: () => true }),
+      pace: new Pace({ routes, waiting: () => 0, maxPerModel: 32, hasCapacity: () => true }),
       callerOf: async () => caller,
-      mostAtOnce: 32,
-      mostOutputBytes: 64e6,
+      maxConcurrent: 32,
+      maxOutputBytes: 64e6,
       lockMs: 60_000,
       firstPauseMs: 0,
       nowMs: Date.now,

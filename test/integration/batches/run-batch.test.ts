@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import type { BatchId } from "../../../control-plane/batches/batch.ts";
 import type { LineAnswer, LineWork } from "../../../control-plane/batches/line.ts";
 import type { RunDeps } from "../../../control-plane/batches/run-batch.ts";
-import { FileNotFound, FileStoreAway } from "../../../control-plane/files/errors.ts";
+import { FileNotFound, fileStoreUnavailable } from "../../../control-plane/files/errors.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { answer, type BatchWorld, never, numberOf, openBatchWorld, request, requests } from "./batch-world.ts";
@@ -52,14 +52,14 @@ async function brokenOffAfter(lines: readonly string[], done: number): Promise<B
     if (numberOf(work) > done) throw new Error("a control plane that breaks down");
     return answer();
   };
-  await expect(runOnce(runLine, { mostAtOnce: 1 })).rejects.toThrow("breaks down");
+  await expect(runOnce(runLine, { maxConcurrent: 1 })).rejects.toThrow("breaks down");
   expect((await state(id)).counts.completed).toBe(done);
   return id;
 }
 const expireInput = () =>
   world.db
     .updateTable("file")
-    .set({ expires_at: new Date(0) })
+    .set({ expiresAt: new Date(0) })
     .where("purpose", "=", "batch")
     .execute();
 
@@ -81,7 +81,7 @@ it("a batch taken up after its input has expired goes on with it, and its lines 
 
 it("a cancelled batch ends although its input was removed", async () => {
   const id = await brokenOffAfter(requests(3), 1);
-  await world.db.updateTable("file").set({ removed_at: new Date() }).execute();
+  await world.db.updateTable("file").set({ removedAt: new Date() }).execute();
   await store.cancel(caller.account, id);
   await runOnce(async () => answer(500));
   const ended = await state(id);
@@ -109,11 +109,11 @@ it("an input that cannot be read again and again ends the batch with the results
   const id = await brokenOffAfter(requests(4), 2);
   await takenUpAndLost(97);
   const away: Partial<RunDeps> = {
-    files: { ...files, input: () => Promise.reject(new FileStoreAway(new Error("x"))) },
+    files: { ...files, input: () => Promise.reject(fileStoreUnavailable(new Error("x"))) },
   };
   // The run that broke off added results; 3 more make 100 that did not.
   for (let n = 0; n < 3; n++) {
-    await expect(runOnce(async () => answer(), away)).rejects.toThrow(FileStoreAway);
+    await expect(runOnce(async () => answer(), away)).rejects.toMatchObject({ code: "file_store_away" });
     expect((await state(id)).status).toBe("in_progress");
   }
   await runOnce(async () => answer(), away);
@@ -123,14 +123,14 @@ it("an input that cannot be read again and again ends the batch with the results
 });
 
 const unwritable = (): Partial<RunDeps> => ({
-  files: { ...files, write: () => Promise.reject(new FileStoreAway(new Error("x"))) },
+  files: { ...files, write: () => Promise.reject(fileStoreUnavailable(new Error("x"))) },
 });
 
 it("results that cannot be written for however long are files when they can", async () => {
   const { id } = await create(requests(2));
-  await expect(runOnce(async () => answer(), unwritable())).rejects.toThrow(FileStoreAway);
+  await expect(runOnce(async () => answer(), unwritable())).rejects.toMatchObject({ code: "file_store_away" });
   await takenUpAndLost(120);
-  await expect(runOnce(async () => answer(), unwritable())).rejects.toThrow(FileStoreAway);
+  await expect(runOnce(async () => answer(), unwritable())).rejects.toMatchObject({ code: "file_store_away" });
   expect(await state(id)).toMatchObject({ status: "finalizing", errors: [{ code: "output_waits" }] });
   await runOnce(async () => answer());
   const ended = await state(id);
@@ -147,7 +147,7 @@ it("a batch whose files cannot be written is not taken up again before its pause
   // The first run adds results, and counts as none that did not.
   for (const ms of [60_000, 60_000, 120_000, 240_000]) {
     const change = { ...unwritable(), firstPauseMs: 60_000 };
-    await expect(runOnce(async () => answer(), change)).rejects.toThrow(FileStoreAway);
+    await expect(runOnce(async () => answer(), change)).rejects.toMatchObject({ code: "file_store_away" });
     expect(await store.due(1)).toEqual([]);
     expect(await store.claim(id, 0)).toBeUndefined();
     const late = ms - (await pauseMs());
@@ -155,14 +155,14 @@ it("a batch whose files cannot be written is not taken up again before its pause
     await world.pool.query("update batch set locked_until = now()");
   }
   const change = { ...unwritable(), firstPauseMs: 36_000_000 };
-  await expect(runOnce(async () => answer(), change)).rejects.toThrow(FileStoreAway);
+  await expect(runOnce(async () => answer(), change)).rejects.toMatchObject({ code: "file_store_away" });
   expect(await pauseMs()).toBeLessThanOrEqual(900_000);
   expect((await state(id)).errors).toHaveLength(1);
 });
 
 it("files that cannot be written for a week end the batch, which says why, and its results stay", async () => {
   const { id } = await create(requests(1));
-  await expect(runOnce(async () => answer(), unwritable())).rejects.toThrow(FileStoreAway);
+  await expect(runOnce(async () => answer(), unwritable())).rejects.toMatchObject({ code: "file_store_away" });
   await world.pool.query("update batch set finalizing_at = now() - interval '169 hours'");
   await runOnce(async () => answer(), unwritable());
   expect(await state(id)).toMatchObject({

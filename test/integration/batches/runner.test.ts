@@ -11,7 +11,7 @@ import { createBatchRunner } from "../../../control-plane/batches/runner.ts";
 import type { BatchStore } from "../../../control-plane/batches/store.ts";
 import type { FileId } from "../../../control-plane/files/file.ts";
 import { createBatchQueue } from "../../../control-plane/jobs/batch-queue.ts";
-import { createBatchStore } from "../../../control-plane/store/batch-store.ts";
+import { createBatchStore } from "../../../control-plane/store/work/batch-store.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { insist } from "../../fakes/job-stores.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -48,10 +48,10 @@ const lines = 3;
 const input = requests(lines).join("\n");
 
 /** A control plane. `asked`: the batches that its jobs were about. */
-function controlPlane(mostBatches: number) {
+function controlPlane(maxBatches: number) {
   const asked: string[] = [];
   const address = { databaseUrl: world.url };
-  const queue = createBatchQueue({ address, mostBatches, lookEveryMs: 300, log, registry: new Registry() });
+  const queue = createBatchQueue({ address, maxBatches, lookEveryMs: 300, log, registry: new Registry() });
   const runner = createBatchRunner({
     queue,
     store: {
@@ -66,15 +66,15 @@ function controlPlane(mostBatches: number) {
       write: async (_, body) => ({ id: "output" as FileId, bytes: (await buffer(body)).length }),
     },
     models,
-    pace: new Pace({ routes, waiting: () => 0, mostPerModel: 32, hasRoom: () => true }),
+    pace: new Pace({ routes, waiting: () => 0, maxPerModel: 32, hasCapacity: () => true }),
     callerOf: async () => caller,
     runLine: () => async (work) => {
       begun.push(work.requestId);
       await gate.promise;
       return { kind: "answered", status: 200, body: "{}", tokens: undefined };
     },
-    mostAtOnce: 32,
-    mostOutputBytes: 64e6,
+    maxConcurrent: 32,
+    maxOutputBytes: 64e6,
     lockMs: 60_000,
     firstPauseMs: 0,
     lookEveryMs: 200,
@@ -90,9 +90,9 @@ function controlPlane(mostBatches: number) {
 }
 
 async function create(): Promise<BatchId> {
-  const wish = { endpoint: "/v1/completions", inputFile: "input", metadata: null } as const;
+  const request = { endpoint: "/v1/completions", inputFile: "input", metadata: null } as const;
   const verbs = createBatches({ store, created: () => {} });
-  return (await verbs.create(caller, { ...wish, outputExpiresAfterMs: undefined })).id;
+  return (await verbs.create(caller, { ...request, outputExpiresAfterMs: undefined })).id;
 }
 
 const completed = (...ids: BatchId[]) =>

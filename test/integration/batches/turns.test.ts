@@ -26,7 +26,7 @@ it("lines that have not begun 24 hours after their batch was made are not begun,
     if (ran.length === 2) nowMs += 1;
     return answer();
   };
-  await at.runOnce(runLine, { mostAtOnce: 1, nowMs: () => nowMs });
+  await at.runOnce(runLine, { maxConcurrent: 1, nowMs: () => nowMs });
   expect(ran).toEqual([1, 2]);
   const ended = await at.state(id);
   expect(ended).toMatchObject({ status: "expired", counts: { total: 4, completed: 2, failed: 2 } });
@@ -50,9 +50,9 @@ it("no line begins once the results of a batch come to their limit, those of a r
     if (ran.length === 2) throw new Error("a control plane that breaks down");
     return answer();
   };
-  await expect(at.runOnce(runLine, { mostAtOnce: 1 })).rejects.toThrow("breaks down");
+  await expect(at.runOnce(runLine, { maxConcurrent: 1 })).rejects.toThrow("breaks down");
   const { bytes } = await at.store.done(id);
-  await at.runOnce(runLine, { mostAtOnce: 1, mostOutputBytes: bytes + 1 });
+  await at.runOnce(runLine, { maxConcurrent: 1, maxOutputBytes: bytes + 1 });
   expect(ran).toEqual([1, 2, 2]);
   const ended = await at.state(id);
   expect(ended).toMatchObject({ status: "completed", counts: { total: 4, completed: 2, failed: 2 } });

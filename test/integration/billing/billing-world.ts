@@ -86,20 +86,15 @@ export async function openBillingWorld(postgres: TestPostgres) {
     },
     async reasons(account: string): Promise<string[]> {
       const rows = await world.db
-        .selectFrom("account_suspension")
+        .selectFrom("accountSuspension")
         .select("reason")
-        .where("account_id", "=", account)
+        .where("accountId", "=", account)
         .orderBy("reason")
         .execute();
       return rows.map((row) => row.reason);
     },
     async charges(account: string) {
-      return world.db
-        .selectFrom("charge")
-        .selectAll()
-        .where("account_id", "=", account)
-        .orderBy("created_at")
-        .execute();
+      return world.db.selectFrom("charge").selectAll().where("accountId", "=", account).orderBy("createdAt").execute();
     },
     /** Moves what was posted since to another time, as if the database's clock had said so. */
     async postedAt(account: string, at: Date): Promise<void> {

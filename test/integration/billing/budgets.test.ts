@@ -1,8 +1,9 @@
-import { setImmediate as turn } from "node:timers/promises";
+import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { BudgetStoreAway, type Hold, InsufficientFunds } from "../../../control-plane/billing/hold.ts";
+import { type Hold, InsufficientFunds } from "../../../control-plane/billing/hold.ts";
 import type { RunningBudgets } from "../../../control-plane/billing/leases.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { DatabaseUnavailable } from "../../../control-plane/service-error.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -177,7 +178,7 @@ describe("leases", () => {
     await budgets.tick();
     expect(budgets.hold(ask(account, 1_000n))).not.toBeInstanceOf(Promise);
     clock.pass(1_500);
-    await expect(budgets.hold(ask(account, 1_000n))).rejects.toThrow(BudgetStoreAway);
+    await expect(budgets.hold(ask(account, 1_000n))).rejects.toThrow(DatabaseUnavailable);
     await world.pool.query("alter table lease_away rename to lease; alter table budget_away rename to budget");
     await budgets.tick();
     await expect(Promise.resolve(budgets.hold(ask(account, 1_000n)))).resolves.toMatchObject({ amount: 1_000n });
@@ -268,6 +269,31 @@ describe("leases", () => {
     (await budgets.hold(ask(account, 500n))).release();
     await budgets.stop();
     expect(await world.budget(account)).toMatchObject({ spent: 0n, leased: 500n });
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+});
+
+describe("shutdown", () => {
+  it("waits for a refill in flight and gives it back", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(usd);
+    const refill = Promise.withResolvers<void>();
+    const grants: ReturnType<World["leaseStore"]["grant"]>[] = [];
+    const grant: World["leaseStore"]["grant"] = (...call) => {
+      const ready = grants.length === 0 ? Promise.resolve() : refill.promise;
+      const granted = ready.then(() => world.leaseStore.grant(...call));
+      grants.push(granted);
+      return granted;
+    };
+    const budgets = await world.replica({ store: { ...world.leaseStore, grant } });
+    await budgets.hold(ask(account, 300n));
+    while (grants.length === 1) (await budgets.hold(ask(account, 300n))).release();
+    const stopped = budgets.stop();
+    // A stop that does not wait is over before.
+    await Promise.race([stopped, wait(1_000)]);
+    refill.resolve();
+    await Promise.all([stopped, ...grants]);
+    expect(await world.budget(account)).toMatchObject({ spent: 0n, leased: 300n });
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 });

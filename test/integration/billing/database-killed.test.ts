@@ -1,7 +1,8 @@
 // A cluster of its own: recovery after a kill syncs every database that other tests left in theirs.
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { BudgetStoreAway, type Hold } from "../../../control-plane/billing/hold.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import type { Hold } from "../../../control-plane/billing/hold.ts";
+import { DatabaseUnavailable } from "../../../control-plane/service-error.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ask, openWorld, tokenPrice, usageRecord, wholeBooks } from "./world.ts";
@@ -33,7 +34,7 @@ describe("a limit", () => {
         await expect
           .poll(async () => {
             hold = await Promise.resolve(budgets.hold(request)).catch((error) => {
-              expect(error).toBeInstanceOf(BudgetStoreAway);
+              expect(error).toBeInstanceOf(DatabaseUnavailable);
               return undefined;
             });
             return hold !== undefined;

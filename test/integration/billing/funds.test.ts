@@ -1,12 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  AccountWithoutFunds,
-  CreditReferenceTaken,
-  CreditRefused,
-  createFunds,
-} from "../../../control-plane/billing/funds.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
-import { createFundsStore } from "../../../control-plane/store/funds-store.ts";
+import { createFunds } from "../../../control-plane/billing/funds.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { createFundsStore } from "../../../control-plane/store/money/funds-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld, tokenPrice, usageRecord, wholeBooks } from "./world.ts";
@@ -67,7 +62,9 @@ describe("a credit", () => {
     expect(all.filter((granted) => granted.isNew)).toHaveLength(1);
     expect(await world.budget(account)).toMatchObject({ limit: usd });
     const other = await world.account(0n);
-    await expect(funds.grantCredit(grantOf(other, usd, "once"))).rejects.toThrow(CreditReferenceTaken);
+    await expect(funds.grantCredit(grantOf(other, usd, "once"))).rejects.toMatchObject({
+      code: "credit_reference_taken",
+    });
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
@@ -77,13 +74,19 @@ describe("a credit", () => {
     const account = await world.account(100n * tokenPrice);
     await world.settlement.settle([usageRecord(account, { input: 0, output: 60 })], "1");
     const take = (tokens: bigint, reference: string) => grantOf(account, -tokens * tokenPrice, reference, "correction");
-    await expect(funds.grantCredit(take(50n, "too-much"))).rejects.toThrow(CreditRefused);
+    await expect(funds.grantCredit(take(50n, "too-much"))).rejects.toMatchObject({ code: "invalid_credit" });
     expect((await funds.grantCredit(take(40n, "all"))).funds.limit).toBe(60n * tokenPrice);
     const below = await funds.grantCredit({ ...take(10n, "below"), mayGoBelowZero: true });
     expect(below.funds.limit).toBe(50n * tokenPrice);
-    await expect(funds.grantCredit({ ...take(-10n, "x"), amount: 0n })).rejects.toThrow(CreditRefused);
-    await expect(funds.grantCredit({ ...take(1n, "y"), kind: "credit" })).rejects.toThrow(CreditRefused);
-    await expect(funds.grantCredit(grantOf("u:nobody" as AccountId, usd, "z"))).rejects.toThrow(AccountWithoutFunds);
+    await expect(funds.grantCredit({ ...take(-10n, "x"), amount: 0n })).rejects.toMatchObject({
+      code: "invalid_credit",
+    });
+    await expect(funds.grantCredit({ ...take(1n, "y"), kind: "credit" })).rejects.toMatchObject({
+      code: "invalid_credit",
+    });
+    await expect(funds.grantCredit(grantOf("u:nobody" as AccountId, usd, "z"))).rejects.toMatchObject({
+      code: "account_not_found",
+    });
   });
 
   it("cannot be changed once it is posted", async () => {

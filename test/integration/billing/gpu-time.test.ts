@@ -5,11 +5,11 @@ import { createGpuHolds } from "../../../control-plane/billing/gpu-holds.ts";
 import type { GpuMinute } from "../../../control-plane/billing/gpu-minute.ts";
 import { createGpuTime } from "../../../control-plane/billing/gpu-time.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
-import { createGpuTimeStore } from "../../../control-plane/store/gpu-time-store.ts";
-import { createPriceStore } from "../../../control-plane/store/price-store.ts";
-import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
-import { createUsageStore } from "../../../control-plane/store/usage-store.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { createGpuTimeStore } from "../../../control-plane/store/money/gpu-time-store.ts";
+import { createPriceStore } from "../../../control-plane/store/money/price-store.ts";
+import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
+import { createUsageStore } from "../../../control-plane/store/money/usage-store.ts";
 import type { AccountId, HostId } from "../../../proto/ids.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -44,10 +44,10 @@ type Running = Awaited<ReturnType<typeof instanceOf>>;
 async function setPrice(gpu: string, hourRate: bigint, fromMs: number) {
   const row = await world.db
     .insertInto("price")
-    .values({ kind: "gpu", subject: gpu, hour_rate: hourRate, effective_from: new Date(fromMs) })
-    .returning("price_version")
+    .values({ kind: "gpu", subject: gpu, hourRate: hourRate, effectiveFrom: new Date(fromMs) })
+    .returning("priceVersion")
     .executeTakeFirstOrThrow();
-  return row.price_version;
+  return row.priceVersion;
 }
 
 function controlPlane() {
@@ -55,26 +55,38 @@ function controlPlane() {
   const registry = new Registry();
   const metrics = createBillingMetrics(registry);
   const clock = { monotonicMs: () => nowMs, unixMs: () => nowMs };
-  const time = createGpuTime({ store, settlement: createSettlementStore(world.db), metrics, log });
+  let sentMs = nowMs;
+  const time = createGpuTime({
+    store,
+    settlement: createSettlementStore(world.db),
+    quarantine: world.quarantine,
+    metrics,
+    log,
+    clock: { ...clock, unixMs: () => sentMs },
+  });
   return {
     registry,
     holds: createGpuHolds({ store, log, clock }),
     time: {
-      settle: (minutes: readonly GpuMinute[], from = "host") => time.settle(minutes, from as HostId),
+      settle(minutes: readonly GpuMinute[], from = "host") {
+        // An agent sends a minute once it is over.
+        sentMs = Math.max(nowMs, ...minutes.map((one) => one.startMs + minute));
+        return time.settle(minutes, from as HostId);
+      },
     },
   };
 }
 
 const stop = (of: Running) =>
-  world.db.updateTable("instance").set({ tombstoned_at: new Date() }).where("instance_id", "=", of.instance).execute();
+  world.db.updateTable("instance").set({ tombstonedAt: new Date() }).where("instanceId", "=", of.instance).execute();
 
 async function ledgerOf(account: AccountId, book: string) {
   const rows = await world.db
-    .selectFrom("ledger_entry")
+    .selectFrom("ledgerEntry")
     .select(["amount"])
-    .where("account_id", "=", account)
+    .where("accountId", "=", account)
     .where("book", "=", book)
-    .where("request_id", "is not", null)
+    .where("requestId", "is not", null)
     .execute();
   return rows.reduce((sum, row) => sum + row.amount, 0n);
 }
@@ -91,22 +103,22 @@ describe("GPU time of a dedicated deployment", () => {
     expect(await time.settle([...sent, ...sent])).toBe(true);
     expect(await time.settle(sent)).toBe(true);
     expect(await world.budget(of.account)).toEqual({ limit: 100n * usd, spent: cents(40), leased: cents(60) });
-    const rows = await world.db.selectFrom("usage").selectAll().where("instance_id", "=", of.instance).execute();
+    const rows = await world.db.selectFrom("usage").selectAll().where("instanceId", "=", of.instance).execute();
     expect(rows).toHaveLength(2);
     expect(rows[0]).toMatchObject({
-      account_id: of.account,
-      key_id: "",
-      deploy_id: of.deployId,
+      accountId: of.account,
+      keyId: "",
+      deployId: of.deployId,
       model: `acme/${of.instance}`,
-      gpu_ms: 120_000n,
-      price_version: version,
+      gpuMs: 120_000n,
+      priceVersion: version,
       charge: cents(20),
     });
     const entries = await world.db
-      .selectFrom("ledger_entry")
+      .selectFrom("ledgerEntry")
       .select(["model", "kind", "book"])
-      .where("account_id", "=", of.account)
-      .where("request_id", "like", "gpu:%")
+      .where("accountId", "=", of.account)
+      .where("requestId", "like", "gpu:%")
       .execute();
     expect(entries).toHaveLength(4);
     expect(entries.every((one) => one.model === `acme/${of.instance}` && one.kind === "capture")).toBe(true);
@@ -133,11 +145,11 @@ describe("GPU time of a dedicated deployment", () => {
     await time.settle(minutesOf(of, noon, 5));
     const rows = await world.db
       .selectFrom("usage")
-      .select(["price_version", "charge"])
-      .where("instance_id", "=", of.instance)
-      .orderBy("admitted_at")
+      .select(["priceVersion", "charge"])
+      .where("instanceId", "=", of.instance)
+      .orderBy("admittedAt")
       .execute();
-    expect(rows.map((row) => [row.price_version, row.charge])).toEqual([
+    expect(rows.map((row) => [row.priceVersion, row.charge])).toEqual([
       [old, cents(10)],
       [old, cents(10)],
       [next, cents(20)],
@@ -219,8 +231,8 @@ describe("GPU time of a dedicated deployment", () => {
     await setPrice(of.gpu, sixAnHour, noon - minute);
     await world.db
       .updateTable("account")
-      .set({ monthly_limit: cents(60) })
-      .where("account_id", "=", of.account)
+      .set({ monthlyLimit: cents(60) })
+      .where("accountId", "=", of.account)
       .execute();
     const { holds, time } = controlPlane();
     await holds.renew([of]);
@@ -240,8 +252,8 @@ describe("GPU time of a dedicated deployment", () => {
     await setPrice(first.gpu, sixAnHour, noon - minute);
     await world.db
       .updateTable("account")
-      .set({ monthly_limit: cents(120) })
-      .where("account_id", "=", first.account)
+      .set({ monthlyLimit: cents(120) })
+      .where("accountId", "=", first.account)
       .execute();
     const { holds, time } = controlPlane();
     const replicas = [holds, controlPlane().holds];
@@ -257,11 +269,7 @@ describe("GPU time of a dedicated deployment", () => {
     const of = await instanceOf();
     await setPrice(of.gpu, sixAnHour, noon - minute);
     const { holds } = controlPlane();
-    await world.db
-      .updateTable("account")
-      .set({ suspend_reason: "admin" })
-      .where("account_id", "=", of.account)
-      .execute();
+    await world.db.updateTable("account").set({ suspendReason: "admin" }).where("accountId", "=", of.account).execute();
     expect(await holds.renew([of])).toMatchObject([{ why: { kind: "suspended", reason: "admin" }, leftMs: 0 }]);
     expect((await world.budget(of.account)).leased).toBe(0n);
   });
@@ -281,7 +289,7 @@ describe("GPU time of a dedicated deployment", () => {
     nowMs += 3 * minute + 1;
     await holds.renew([]);
     expect((await world.budget(of.account)).leased).toBe(0n);
-    expect((await world.openLeases()).filter((lease) => lease.budget_id === `account/${of.account}`)).toEqual([]);
+    expect((await world.openLeases()).filter((lease) => lease.budgetId === `account/${of.account}`)).toEqual([]);
   });
 
   it("is free where the GPU type has no price, and is counted all the same", async () => {
@@ -291,10 +299,10 @@ describe("GPU time of a dedicated deployment", () => {
     await time.settle(minutesOf(of, noon, 1));
     const row = await world.db
       .selectFrom("usage")
-      .select(["gpu_ms", "charge", "price_version"])
-      .where("instance_id", "=", of.instance)
+      .select(["gpuMs", "charge", "priceVersion"])
+      .where("instanceId", "=", of.instance)
       .executeTakeFirstOrThrow();
-    expect(row).toEqual({ gpu_ms: 60_000n, charge: 0n, price_version: 0n });
+    expect(row).toEqual({ gpuMs: 60_000n, charge: 0n, priceVersion: 0n });
     expect(await holds.firstMinutes(of.gpu, 1, 1, { account: of.account, model: "" })).toBe(0n);
   });
 
@@ -335,11 +343,11 @@ describe("GPU time of a dedicated deployment", () => {
     await time.settle(minutesOf(of, noon, 5));
     const rows = await world.db
       .selectFrom("usage")
-      .select(["discount_id", "charge"])
-      .where("instance_id", "=", of.instance)
-      .orderBy("admitted_at")
+      .select(["discountId", "charge"])
+      .where("instanceId", "=", of.instance)
+      .orderBy("admittedAt")
       .execute();
-    expect(rows.map((row) => [row.discount_id, row.charge])).toEqual([
+    expect(rows.map((row) => [row.discountId, row.charge])).toEqual([
       [null, cents(10)],
       [half.id, cents(5)],
       [half.id, cents(5)],
@@ -372,10 +380,10 @@ describe("GPU time of a dedicated deployment", () => {
     expect(await time.settle(minutesOf({ ...victim, instance: "made-up" as never }, noon, 1))).toBe(true);
     expect(await world.budget(victim.account)).toMatchObject({ spent: 0n, leased: cents(50) });
     expect(await ledgerOf(victim.account, "platform_loss")).toBe(0n);
-    const kept = await world.db.selectFrom("usage_quarantine").select(["request_id", "why"]).execute();
+    const kept = await world.db.selectFrom("usageQuarantine").select(["requestId", "why"]).execute();
     expect(kept).toHaveLength(7);
     // Its row may be forgotten before its last minutes come.
-    await world.db.deleteFrom("instance").where("instance_id", "=", victim.instance).execute();
+    await world.db.deleteFrom("instance").where("instanceId", "=", victim.instance).execute();
     expect(await time.settle(minutesOf(victim, noon, 3))).toBe(true);
     expect(await world.budget(victim.account)).toMatchObject({ spent: cents(30), leased: cents(20) });
   });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDeliveredCounts } from "../../../control-plane/billing/delivered-counts.ts";
 import { createLostAttempts } from "../../../control-plane/billing/lost-attempts.ts";
 import type { DeliveredCount, LostAttempt } from "../../../control-plane/billing/store.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import {
   type AccountId,
   type DeploymentId,
@@ -14,7 +14,8 @@ import {
 } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
-import { handClock, log, openWorld, patience, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
+import { testHost } from "../../fakes/seals.ts";
+import { ask, handClock, log, openWorld, patience, tokenPrice, usageRecord, type World, wholeBooks } from "./world.ts";
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -82,8 +83,8 @@ describe("a delivered count whose record never comes", () => {
     await w.host("gone", "2 minutes");
     const sent = count(account, "gone", 40);
     const untouched = count(account, "gone", 0);
-    w.counts.report(sent);
-    w.counts.report(untouched);
+    w.counts.report(sent, "broken");
+    w.counts.report(untouched, "broken");
     await w.counts.stop();
     expect(await standing(w)).toBe(2);
     w.clock.pass(60_000);
@@ -109,7 +110,7 @@ describe("a delivered count whose record never comes", () => {
     const cut = count(account, "restarted", 40);
     const later = count(account, "restarted", 70);
     for (const one of [{ ...cut, lost: { ...(cut.lost as LostAttempt), brokeAtMs: minutesAgo(5) } }, later])
-      w.counts.report(one);
+      w.counts.report(one, "broken");
     await w.counts.stop();
     await w.age("2 minutes");
     w.clock.pass(60_000);
@@ -124,12 +125,68 @@ describe("a delivered count whose record never comes", () => {
     expect(await checkBooks(w.db)).toEqual(wholeBooks);
   });
 
+  it.each([0, 40])(
+    "bills the prompt by one rule with and without a start row (%i tokens delivered)",
+    async (tokens) => {
+      const w = await world();
+      const account = await w.account(usd);
+      const other = await w.account(usd);
+      await w.host("gone", "2 minutes");
+      const withoutRow = count(account, "gone", tokens);
+      const withRow = count(other, "gone", tokens);
+      w.counts.report(withoutRow, "broken");
+      w.counts.report(withRow, "broken");
+      await w.counts.stop();
+      const { requestId, lost } = withRow;
+      const startRow = { requestId, admittedAtMs: String(lost?.admittedAtMs), endReason: "lost" };
+      const record = usageRecord(other, { input: 10, output: 0 }, { ...startRow, source: "estimated" });
+      expect(await w.settlement.settle([record], "1")).toEqual([record.spoolId]);
+      await w.age("61 seconds");
+      w.clock.pass(60_000);
+      await w.look.round();
+      const spent = tokens === 0 ? 0n : BigInt(10 + tokens) * tokenPrice;
+      expect(await w.budget(account)).toMatchObject({ spent });
+      expect(await w.budget(other)).toMatchObject({ spent });
+      expect(await checkBooks(w.db)).toEqual(wholeBooks);
+    },
+  );
+
+  it("bills the figures that the gateway saw when the agent lost its state with the record", async () => {
+    const w = await world();
+    const account = await w.account(usd);
+    await w.host("emptied", "1 second");
+    const clock = handClock();
+    const budgets = await w.replica({ clock });
+    const request = ask(account, 1_000n * tokenPrice);
+    const hold = await budgets.hold(request);
+    const base = count(account, "emptied", 40);
+    const lost = { ...(base.lost as LostAttempt), inputTokens: 25, cachedInputTokens: 5 };
+    const seen = { ...base, requestId: request.requestId, leaseIds: hold.leaseIds, hold: hold.amount, lost };
+    hold.settle(nano(65n * tokenPrice), 1, () => w.counts.report(seen, "overdue"));
+    clock.pass(29_000);
+    await budgets.tick();
+    expect(await standing(w), "the record may still be on its way").toBe(0);
+    clock.pass(1_000);
+    await budgets.tick();
+    await budgets.tick();
+    await w.counts.stop();
+    expect(await standing(w)).toBe(1);
+    await w.age("2 minutes");
+    w.clock.pass(60_000);
+    await w.pool.query(`update host set run_began_at = now() - interval '61 seconds'`);
+    await w.pool.query("update delivered_count set lost = jsonb_set(lost, '{brokeAtMs}', '1000')");
+    await w.look.round();
+    expect(await w.budget(account)).toMatchObject({ spent: 65n * tokenPrice });
+    expect(await checkBooks(w.db)).toEqual(wholeBooks);
+    await budgets.stop();
+  });
+
   it("waits while its host lives, and while this control plane has not listened for a minute itself", async () => {
     const w = await world();
     const account = await w.account(usd);
     await w.host("alive", "1 second");
     await w.host("gone", "1 hour");
-    for (const host of ["alive", "gone"]) w.counts.report(count(account, host, 40));
+    for (const host of ["alive", "gone"]) w.counts.report(count(account, host, 40), "broken");
     await w.counts.stop();
     expect(await standing(w)).toBe(2);
     await w.age("1 hour");
@@ -149,7 +206,7 @@ describe("a delivered count whose record never comes", () => {
     const account = await w.account(usd);
     await w.host("alive", "1 second");
     const sent = [count(account, "alive", 40), count(account, "gone", 40, false)];
-    for (const one of sent) w.counts.report(one);
+    for (const one of sent) w.counts.report(one, "broken");
     await w.counts.stop();
     expect(await standing(w)).toBe(2);
     w.clock.pass(60_000);
@@ -174,7 +231,7 @@ describe("one count that PostgreSQL will not take", () => {
     const account = await w.account(usd);
     const poisoned = { ...count(account, "gone", 40), requestId: "nul\0" as DeliveredCount["requestId"] };
     const good = [1, 2, 3].map((tokens) => count(account, "gone", tokens));
-    for (const one of [poisoned, ...good]) w.counts.report(one);
+    for (const one of [poisoned, ...good]) w.counts.report(one, "broken");
     await expect.poll(() => standing(w), patience).toBe(3);
     await w.counts.stop();
   });
@@ -184,7 +241,7 @@ describe("a usage record that can never become money", () => {
   it("goes into quarantine once, is acknowledged and counted, and the others of its batch are settled", async () => {
     const w = await world();
     const account = await w.account(usd);
-    const unreadable = usageRecord(account, { input: 1, output: 1 }, { outputTokens: "-5" });
+    const unreadable = usageRecord(account, { input: 1, output: 1 }, { endReason: "never" });
     const refused = usageRecord(account, { input: 1, output: 1 }, { model: "nul\0" });
     const nameless = [1, 2].map(() => usageRecord(account, { input: 1, output: 1 }, { requestId: "" }));
     const timeless = usageRecord(account, { input: 1, output: 1 }, { admittedAtMs: "9000000000000000" });
@@ -192,12 +249,17 @@ describe("a usage record that can never become money", () => {
     const all = [unreadable, refused, ...nameless, timeless, good];
     const ids = all.map((record) => record.spoolId).sort();
     for (let round = 0; round < 2; round++) expect((await w.settlement.settle(all, "1")).sort()).toEqual(ids);
-    const { rows } = await w.pool.query("select request_id, why, record from usage_quarantine order by quarantine_id");
+    const { rows } = await w.pool.query(
+      "select request_id, host_id, problem, why, record from usage_quarantine order by quarantine_id",
+    );
     expect(rows).toHaveLength(5);
     expect(rows.find((row) => row.request_id === unreadable.requestId)).toMatchObject({
-      why: "usage record with outputTokens -5",
+      host_id: testHost,
+      problem: "malformed",
+      why: "usage record with endReason never",
       record: JSON.stringify(unreadable),
     });
+    expect(rows.find((row) => row.request_id === refused.requestId)).toMatchObject({ problem: "refused_value" });
     expect(rows.find((row) => row.request_id === timeless.requestId)).toMatchObject({
       why: "usage record with admittedAtMs 9000000000000000",
     });

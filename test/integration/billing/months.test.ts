@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { by, openBillingWorld, usd } from "./billing-world.ts";
@@ -54,7 +54,20 @@ it("I7: three months with a price change, a discount, a correction, a suspension
 
   // February: discounted rates, and a second attempt that costs less than January's first one.
   await use(1_000_003, 800_000_001n, month(1, 3), { priceVersion: "3" });
-  const again = { ...early, attempt: 2, spoolId: "again", outputTokens: "11" };
+  const again = usageRecord(
+    account,
+    { input: 333_333, output: 11 },
+    {
+      requestId: early.requestId,
+      attempt: 2,
+      keyId: "k1",
+      admittedAtMs: String(month(0, 5)),
+      inputRate: "1000000003",
+      cachedInputRate: "1000000003",
+      outputRate: "3000000009",
+      holdNanoUsd: String(100n * usd),
+    },
+  );
   world.setClock(month(1, 4));
   await world.settlement.settle([again], "1");
   await world.postedAt(account, new Date(month(1, 4)));
@@ -90,7 +103,7 @@ it("I7: three months with a price change, a discount, a correction, a suspension
       .reduce((sum, e) => sum + e.amount, 0n);
   expect(invoices.map(({ total }) => total)).toEqual([posted(2), posted(1), posted(0)]);
   for (const { id, total } of invoices) {
-    const lines = await world.db.selectFrom("invoice_line").select("cost").where("invoice_id", "=", id).execute();
+    const lines = await world.db.selectFrom("invoiceLine").select("cost").where("invoiceId", "=", id).execute();
     expect(lines.reduce((sum, line) => sum + line.cost, 0n)).toBe(total);
   }
   // What was invoiced has left customer_spent; nothing else moved.

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { createPriceBook } from "../../../control-plane/billing/price-book.ts";
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
-import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
-import { createPriceStore } from "../../../control-plane/store/price-store.ts";
+import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
+import { createPriceStore } from "../../../control-plane/store/money/price-store.ts";
 import { refreshOn } from "../../../control-plane/wiring/refresh-loop.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
@@ -29,26 +29,26 @@ it("a model's next price takes effect at its second, and the one after it too", 
   await world.db
     .insertInto("deployment")
     .values({
-      deploy_id: deployId,
-      account_id: account,
-      model_name: "org/model",
+      deployId: deployId,
+      accountId: account,
+      modelName: "org/model",
       version: "1",
       task: "text-generation",
       type: "llm",
       engine: "stoker",
       status: "deployed",
       gpu: "other",
-      num_gpus: 1,
-      max_batch_size: 1,
-      min_instances: 1,
-      max_instances: 1,
+      numGpus: 1,
+      maxBatchSize: 1,
+      minInstances: 1,
+      maxInstances: 1,
       weights: "{}",
-      weights_token: null,
-      extra_args: [],
-      external_url: null,
-      context_length: 1024,
-      memory_bytes: 0n,
-      pending_reasons: "[]",
+      weightsToken: null,
+      extraArgs: [],
+      externalUrl: null,
+      contextLength: 1024,
+      memoryBytes: 0n,
+      pendingReasons: "[]",
     })
     .execute();
   const rates = { input: nano(1n), cachedInput: nano(1n), output: nano(1n) };
@@ -56,13 +56,13 @@ it("a model's next price takes effect at its second, and the one after it too", 
   const prices = createPriceBook({ store: createPriceStore(world.db) });
   const startMs = Date.now();
   for (const [rate, afterMs] of steps) {
-    const wish = {
+    const request = {
       kind: "model",
       subject: "org/model",
       rates: { input: rate },
       effectiveFromMs: startMs + afterMs,
     } as const;
-    await prices.set(wish, { actor: "u:op", ip: "" });
+    await prices.set(request, { actor: "u:op", ip: "" });
   }
   const directory = createDirectory(catalog);
   await directory.refresh();

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createDiscounts, DiscountNotFound, DiscountRefused } from "../../../control-plane/billing/discounts.ts";
-import { createPriceBook, PriceRefused } from "../../../control-plane/billing/price-book.ts";
-import { createPriceStore } from "../../../control-plane/store/price-store.ts";
+import { createDiscounts } from "../../../control-plane/billing/discounts.ts";
+import { createPriceBook } from "../../../control-plane/billing/price-book.ts";
+import { createPriceStore } from "../../../control-plane/store/money/price-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld } from "./world.ts";
@@ -45,17 +45,19 @@ describe("the price book", () => {
     const prices = createPriceBook({ store: createPriceStore(world.db) });
     const set = (rates: object, more: object = {}) =>
       prices.set({ kind: "model", subject: "org/model", rates, ...more } as Parameters<typeof prices.set>[0]);
-    await expect(set({ input: 1n }, { effectiveFromMs: Date.now() - 120_000 })).rejects.toThrow(PriceRefused);
-    await expect(set({ hour: 1n })).rejects.toThrow(PriceRefused);
-    await expect(set({ input: -1n })).rejects.toThrow(PriceRefused);
-    await expect(set({ input: 1n }, { kind: "gpu" })).rejects.toThrow(PriceRefused);
-    await expect(set({ input: 1n }, { subject: "" })).rejects.toThrow(PriceRefused);
+    await expect(set({ input: 1n }, { effectiveFromMs: Date.now() - 120_000 })).rejects.toMatchObject({
+      code: "invalid_price",
+    });
+    await expect(set({ hour: 1n })).rejects.toMatchObject({ code: "invalid_price" });
+    await expect(set({ input: -1n })).rejects.toMatchObject({ code: "invalid_price" });
+    await expect(set({ input: 1n }, { kind: "gpu" })).rejects.toMatchObject({ code: "invalid_price" });
+    await expect(set({ input: 1n }, { subject: "" })).rejects.toMatchObject({ code: "invalid_price" });
     expect(await prices.list()).toEqual([]);
   });
 });
 
 describe("discounts", () => {
-  const wish = (change: object = {}) => ({
+  const request = (change: object = {}) => ({
     name: "Launch",
     text: "half off",
     basisPoints: 5_000,
@@ -70,7 +72,7 @@ describe("discounts", () => {
     const world = await openWorld(postgres);
     const account = await world.account(0n);
     const discounts = createDiscounts({ store: createPriceStore(world.db) });
-    const made = await discounts.create(wish({ account, surface: "chat" }), by);
+    const made = await discounts.create(request({ account, surface: "chat" }), by);
     await discounts.refresh();
     const use = { account, model: "org/model", surface: "chat" };
     expect(discounts.find(use, Date.now())?.id).toBe(made.id);
@@ -79,7 +81,7 @@ describe("discounts", () => {
     await discounts.refresh();
     expect(discounts.find(use, Date.now())).toBeUndefined();
     expect(await discounts.list()).toHaveLength(1);
-    await expect(discounts.end(made.id, by)).rejects.toThrow(DiscountNotFound);
+    await expect(discounts.end(made.id, by)).rejects.toMatchObject({ code: "discount_not_found" });
   });
 
   it("are refused above the whole price, without a name, for nobody, or ending before they begin", async () => {
@@ -92,6 +94,6 @@ describe("discounts", () => {
       { account: "u:nobody" as AccountId },
       { effectiveToMs: 1 },
     ])
-      await expect(discounts.create(wish(bad))).rejects.toThrow(DiscountRefused);
+      await expect(discounts.create(request(bad))).rejects.toMatchObject({ code: "invalid_discount" });
   });
 });

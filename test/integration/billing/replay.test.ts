@@ -3,11 +3,10 @@ import { createHash } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createDeliveredCounts } from "../../../control-plane/billing/delivered-counts.ts";
 import { accountMonthBudget, scopesOf } from "../../../control-plane/billing/scopes.ts";
-import { createSettlement } from "../../../control-plane/billing/settle.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
-import { inTransaction } from "../../../control-plane/store/database.ts";
-import { createFundsStore } from "../../../control-plane/store/funds-store.ts";
-import { setMonthlyLimit } from "../../../control-plane/store/monthly-limit-rows.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { inTransaction } from "../../../control-plane/store/core/database.ts";
+import { createFundsStore } from "../../../control-plane/store/money/funds-store.ts";
+import { setMonthlyLimit } from "../../../control-plane/store/money/monthly-limit-rows.ts";
 import { type BudgetId, type LeaseId, type ReplicaId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -105,19 +104,16 @@ async function run(planned: Plan, messages: readonly Message[], groupSize: numbe
         free: 0n,
         isNew: true,
       }));
-      const granted = await world.leaseStore.grant(replica, scopes, 600_000, () => scopes.map(() => usd / 100n));
+      const granted = await world.leaseStore.grant(replica, scopes, 600_000, () => ({
+        amounts: scopes.map(() => usd / 100n),
+        refusal: undefined,
+      }));
       expect(granted.kind).toBe("granted");
       return scopes.map((scope) => scope.leaseId);
     }),
   );
   const planes = [0, 1].map(() => ({
-    settlement: createSettlement({
-      store: world.settlementStore,
-      quarantine: world.unrecorded,
-      log,
-      metrics: world.metrics,
-      gatherMs: 0,
-    }),
+    settlement: world.openSettlement({ lostWaitMs: 60_000 }),
     counts: createDeliveredCounts({
       store: world.settlementStore,
       counts: world.unrecorded,
@@ -158,7 +154,10 @@ async function run(planned: Plan, messages: readonly Message[], groupSize: numbe
         const { account } = owner(of.account);
         const leaseIds = leases[of.account] as LeaseId[];
         const outputTokens = of.attempts[attempt - 1]?.delivered ?? 7;
-        plane.counts.report({ requestId: of.request, attempt, account, outputTokens, leaseIds, hold: nano(of.hold) });
+        plane.counts.report(
+          { requestId: of.request, attempt, account, outputTokens, leaseIds, hold: nano(of.hold) },
+          "broken",
+        );
       } else if (message.kind === "credit") {
         const { account } = owner(message.account);
         const grant = { account, amount: usd, kind: "credit", note: "", reference: message.reference } as const;

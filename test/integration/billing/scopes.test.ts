@@ -8,12 +8,12 @@ import {
 } from "../../../control-plane/billing/hold.ts";
 import type { RunningBudgets } from "../../../control-plane/billing/leases.ts";
 import { accountMonthBudget, keyMonthBudget, monthScopes } from "../../../control-plane/billing/scopes.ts";
-import { createBudgetMaker } from "../../../control-plane/store/budget-making.ts";
-import { announce, createChangeFeed } from "../../../control-plane/store/change-feed.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
-import { inTransaction } from "../../../control-plane/store/database.ts";
-import { setMonthlyLimit } from "../../../control-plane/store/monthly-limit-rows.ts";
-import { suspendIn } from "../../../control-plane/store/suspension-rows.ts";
+import { announce, createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { inTransaction } from "../../../control-plane/store/core/database.ts";
+import { createBudgetMaker } from "../../../control-plane/store/money/budget-making.ts";
+import { setMonthlyLimit } from "../../../control-plane/store/money/monthly-limit-rows.ts";
+import { suspendIn } from "../../../control-plane/store/people/suspension-rows.ts";
 import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
@@ -51,6 +51,7 @@ const record = (request: HoldRequest, hold: Hold, output: number) =>
     { input: 0, output },
     {
       requestId: request.requestId,
+      admittedAtMs: String(request.admittedAtMs),
       keyId: request.key,
       leaseIds: [...hold.leaseIds],
       holdNanoUsd: String(hold.amount),
@@ -84,7 +85,7 @@ describe("a request of a scoped token", () => {
     expect(await world.budgetRow(token)).toEqual({ limit: tokens(300), ...spent });
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
     // Leases are forgotten sooner than what was charged.
-    await world.db.deleteFrom("lease").where("closed_at", "is not", null).execute();
+    await world.db.deleteFrom("lease").where("closedAt", "is not", null).execute();
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
@@ -126,7 +127,7 @@ describe("a request admitted in one month that runs in the next, as a line of a 
     const spending = { hasAccountLimit: true, hasKeyLimit: true, token: null };
     const request = { ...ask(account, tokens(100)), key, spending, admittedAtMs };
     const hold = await budgets.hold(request);
-    const sent = { ...record(request, hold, 60), admittedAtMs: String(admittedAtMs) };
+    const sent = record(request, hold, 60);
     expect(await world.settlement.settle([sent], "1")).toEqual([sent.spoolId]);
     expect(await world.budgetRow(accountMonthBudget(account, admittedAtMs))).toMatchObject({ spent: tokens(60) });
     expect(await world.budgetRow(thisMonth)).toMatchObject({ spent: 0n });

@@ -1,14 +1,15 @@
 // The short way of a settlement (one call of the database) ends in the same books as the long one (`post`), whatever comes.
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { claimedTicket } from "../../../control-plane/billing/claimed-ticket.ts";
 import { monthOf } from "../../../control-plane/billing/period.ts";
 import { moneyRules } from "../../../control-plane/billing/post.ts";
 import { readRecord, type SettledRecord } from "../../../control-plane/billing/record.ts";
 import { accountMonthBudget, keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
-import { isPlain, settlePlain } from "../../../control-plane/store/settle-plain.ts";
-import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
-import { ledgerLines, monthLines } from "../../../control-plane/store/usage-lines.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { isPlain, settlePlain } from "../../../control-plane/store/money/settle-plain.ts";
+import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
+import { ledgerLines, monthLines } from "../../../control-plane/store/money/usage-lines.ts";
 import type { AccountId, KeyId, LeaseId } from "../../../proto/ids.ts";
 import { longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -112,18 +113,17 @@ function recordOf(one: Fact, run: number): SettledRecord {
   // All attempts of a request come by one key: the account's own, a session's (none), or one that nobody knows.
   const key = ["k-unknown", ""][one.request % 8] ?? `k-${account}`;
   const tokens = { input: 3, output: one.output };
-  return readRecord(
-    usageRecord(account, tokens, {
-      requestId: `${account}-${one.request}`,
-      attempt: one.attempt,
-      admittedAtMs: String(now + one.request),
-      endedAtMs: String(now + one.request + 7),
-      keyId: key,
-      leaseIds: (choices[one.leases % choices.length] ?? []).map((lease) => `${lease}${run}`),
-      holdNanoUsd: String(BigInt(one.hold) * tokenPrice),
-      discountId: one.output % 3 === 0 ? "d1" : "",
-    }),
-  );
+  const wire = usageRecord(account, tokens, {
+    requestId: `${account}-${one.request}`,
+    attempt: one.attempt,
+    admittedAtMs: String(now + one.request),
+    endedAtMs: String(now + one.request + 7),
+    keyId: key,
+    leaseIds: (choices[one.leases % choices.length] ?? []).map((lease) => `${lease}${run}`),
+    holdNanoUsd: String(BigInt(one.hold) * tokenPrice),
+    discountId: one.output % 3 === 0 ? "d1" : "",
+  });
+  return readRecord(wire, claimedTicket(wire));
 }
 
 /** Everything that money is made of, less what time and chance put there. */

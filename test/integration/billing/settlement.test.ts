@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDeliveredCounts } from "../../../control-plane/billing/delivered-counts.ts";
-import { createSettlement } from "../../../control-plane/billing/settle.ts";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
-import { ledgerLines } from "../../../control-plane/store/usage-lines.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
+import { ledgerLines } from "../../../control-plane/store/money/usage-lines.ts";
 import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
@@ -27,13 +26,7 @@ async function bookSums(world: World): Promise<Record<string, bigint>> {
 describe("settlement", () => {
   it("posts a record once, however often and in whatever order it comes, from however many replicas", async () => {
     const world = await openWorld(postgres);
-    const other = createSettlement({
-      gatherMs: 0,
-      store: world.settlementStore,
-      quarantine: world.unrecorded,
-      log,
-      metrics: world.metrics,
-    });
+    const other = world.openSettlement();
     const account = await world.account(usd);
     const records = Array.from({ length: 200 }, (_, i) => usageRecord(account, { input: 10, output: i }));
     const sent =
@@ -48,6 +41,22 @@ describe("settlement", () => {
     expect(await world.budget(account)).toMatchObject({ spent: expected, leased: 0n });
     expect(await bookSums(world)).toMatchObject({ customer_spent: expected, customer_available: usd - expected });
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+
+  it("writes a batch in one transaction", async () => {
+    const world = await openWorld(postgres);
+    const sizes: number[] = [];
+    const store: typeof world.settlementStore = {
+      ...world.settlementStore,
+      settle: (facts, rules) => {
+        sizes.push(facts.records.length);
+        return world.settlementStore.settle(facts, rules);
+      },
+    };
+    const account = await world.account(usd);
+    const records = Array.from({ length: 200 }, () => usageRecord(account, { input: 1, output: 1 }));
+    await world.openSettlement({ store }).settle(records, "1");
+    expect(sizes).toEqual([200]);
   });
 
   it("prices characters, audio and images, and shows them on the usage lines", async () => {
@@ -139,13 +148,7 @@ describe("settlement", () => {
 
   it("captures one attempt when two replicas settle two attempts of one request at once", async () => {
     const world = await openWorld(postgres);
-    const other = createSettlement({
-      gatherMs: 0,
-      store: world.settlementStore,
-      quarantine: world.unrecorded,
-      log,
-      metrics: world.metrics,
-    });
+    const other = world.openSettlement();
     const account = await world.account(usd);
     for (let round = 0; round < 30; round++) {
       const requestId = randomId<"request">(24);
@@ -238,7 +241,7 @@ describe("an attempt whose upstream broke", () => {
     const steps = [
       () => world.settlement.settle([record], "1"),
       async () => {
-        counts.report(delivered(account, record.requestId, 40));
+        counts.report(delivered(account, record.requestId, 40), "broken");
         await counts.stop();
       },
     ];
@@ -259,7 +262,7 @@ describe("an attempt whose upstream broke", () => {
       metrics: world.metrics,
     });
     // Both at once: whichever is later takes back what the other charged, in the account and in its month.
-    counts.report(delivered(account, record.requestId, 0));
+    counts.report(delivered(account, record.requestId, 0), "broken");
     await world.settlement.settle([record], "1");
     await counts.stop();
     expect(await world.budget(account)).toMatchObject({ spent: 0n });
@@ -278,7 +281,7 @@ describe("an attempt whose upstream broke", () => {
       log,
       metrics: world.metrics,
     });
-    counts.report(delivered(account, lost.requestId, 12));
+    counts.report(delivered(account, lost.requestId, 12), "broken");
     await expect.poll(() => world.settlement.settle([lost], "1"), patience).toEqual([lost.spoolId]);
     expect(await world.budget(account)).toMatchObject({ spent: 12n * tokenPrice });
     await counts.stop();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkBooks } from "../../../control-plane/store/check-books.ts";
+import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ask, handClock, openWorld, wholeBooks } from "./world.ts";
@@ -17,12 +17,12 @@ describe("budget slices", () => {
     const world = await openWorld(postgres);
     const account = await world.account(1_000n * usd);
     const clock = handClock();
-    let isAway = false;
-    const reached = <T>(work: () => Promise<T>) => (isAway ? Promise.reject(new Error("no database")) : work());
+    let isUnavailable = false;
+    const reached = <T>(work: () => Promise<T>) => (isUnavailable ? Promise.reject(new Error("no database")) : work());
     const store: typeof world.leaseStore = {
       ...world.leaseStore,
-      grant: (...wish) => reached(() => world.leaseStore.grant(...wish)),
-      sync: (...wish) => reached(() => world.leaseStore.sync(...wish)),
+      grant: (...request) => reached(() => world.leaseStore.grant(...request)),
+      sync: (...request) => reached(() => world.leaseStore.sync(...request)),
     };
     const budgets = await world.replica({ clock, store });
     /** Ten a second, each kept until its record comes, which none does. */
@@ -38,7 +38,7 @@ describe("budget slices", () => {
       return count;
     };
     expect(await served(20)).toBe(200);
-    isAway = true;
+    isUnavailable = true;
     const further = await served(60);
     expect(further).toBeGreaterThan(120);
     expect(further).toBeLessThanOrEqual(280);
@@ -52,8 +52,8 @@ describe("budget slices", () => {
     let grantMs = 0;
     const store: typeof world.leaseStore = {
       ...world.leaseStore,
-      grant: async (...wish) => {
-        const outcome = await world.leaseStore.grant(...wish);
+      grant: async (...request) => {
+        const outcome = await world.leaseStore.grant(...request);
         clock.pass(grantMs);
         grantMs = 0;
         return outcome;

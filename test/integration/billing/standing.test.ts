@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createJudge } from "../../../control-plane/billing/judge.ts";
 import { monthOf, monthStartMs } from "../../../control-plane/billing/period.ts";
 import type { StandingStore } from "../../../control-plane/billing/store.ts";
-import { createStandingStore } from "../../../control-plane/store/standing-store.ts";
+import { createStandingStore } from "../../../control-plane/store/money/standing-store.ts";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { type BillingWorld, by, openBillingWorld, spend, usd } from "./billing-world.ts";
@@ -22,6 +22,8 @@ describe("an account's standing", () => {
     const world = await openBillingWorld(postgres);
     const account = await world.account(usd);
     await spend(world, account, usd);
+    // The checklist says so with the first refused request, before a round of the judge writes it down.
+    expect(await world.checklist(account)).toMatchObject({ suspendReason: "balance" });
     await world.billing.judgeRound();
     expect(await world.reasons(account)).toEqual(["balance"]);
     expect(await world.checklist(account)).toMatchObject({ suspendReason: "balance", recent: usd });
@@ -111,9 +113,9 @@ describe("an account's standing", () => {
   };
   const putCard = (world: BillingWorld, account: AccountId) =>
     world.db
-      .insertInto("account_billing")
-      .values({ account_id: account, has_payment_method: true, customer: `cus_${account}` })
-      .onConflict((conflict) => conflict.column("account_id").doUpdateSet({ has_payment_method: true }))
+      .insertInto("accountBilling")
+      .values({ accountId: account, hasPaymentMethod: true, customer: `cus_${account}` })
+      .onConflict((conflict) => conflict.column("accountId").doUpdateSet({ hasPaymentMethod: true }))
       .execute();
   const overdueDay = (world: BillingWorld) => world.setClock(world.clock.unixMs() + 11 * 86_400_000);
   const statuses = async (world: BillingWorld, account: AccountId) =>
@@ -163,7 +165,7 @@ describe("an account's standing", () => {
     await world.billing.judgeRound();
     expect(world.provider.asked).toHaveLength(1);
     world.provider.outcome = "paid";
-    await world.db.updateTable("account_billing").set({ card_failed: false }).execute();
+    await world.db.updateTable("accountBilling").set({ cardFailed: false }).execute();
     await world.billing.judgeRound();
     expect(world.provider.asked).toHaveLength(2);
     expect(await statuses(world, account)).toEqual(["paid"]);
@@ -192,8 +194,8 @@ describe("an account's standing", () => {
     const world = await openBillingWorld(postgres);
     const account = await world.account(usd);
     await world.db
-      .insertInto("account_suspension")
-      .values({ account_id: account, reason: "bad-cc", suspended_by: "u:operator", note: "" })
+      .insertInto("accountSuspension")
+      .values({ accountId: account, reason: "bad-cc", suspendedBy: "u:operator", note: "" })
       .execute();
     await world.billing.judge(account);
     expect(await world.reasons(account)).toEqual(["bad-cc"]);
@@ -206,13 +208,8 @@ describe("limits and costs", () => {
     const account = await world.account(10n * usd);
     const stranger = await world.account(10n * usd);
     const keyOf = async (owner: AccountId) =>
-      (
-        await world.db
-          .selectFrom("api_key")
-          .select("token_id")
-          .where("account_id", "=", owner)
-          .executeTakeFirstOrThrow()
-      ).token_id as KeyId;
+      (await world.db.selectFrom("apiKey").select("tokenId").where("accountId", "=", owner).executeTakeFirstOrThrow())
+        .tokenId as KeyId;
     const key = await keyOf(account);
     await world.settlement.settle([usageRecord(account, { input: 0, output: 500 }, { keyId: key })], "1");
     await world.billing.limits.setKey(account, key, 0n, by);

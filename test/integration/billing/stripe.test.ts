@@ -175,29 +175,29 @@ describe("events of Stripe", () => {
     for (const event of [succeeded, succeeded, { ...succeeded, id: "evt_2" }])
       await billing.paying.takeEvent(...signed(event));
     expect((await world.budget(own)).limit).toBe(21n * usd);
-    const seen = await world.db.selectFrom("payment_event").select("event_id").orderBy("event_id").execute();
-    expect(seen.map((row) => row.event_id)).toEqual(["evt_1", "evt_2"]);
+    const seen = await world.db.selectFrom("paymentEvent").select("eventId").orderBy("eventId").execute();
+    expect(seen.map((row) => row.eventId)).toEqual(["evt_1", "evt_2"]);
   });
 
   it("end the same in the wrong order: a refusal told after the payment changes nothing", async () => {
     const { world, own, billing } = await open();
-    const { charge_id } = await world.db
+    const { chargeId } = await world.db
       .insertInto("charge")
       .values({
-        charge_id: "chg_9",
-        account_id: own,
+        chargeId: "chg_9",
+        accountId: own,
         purpose: "topup",
-        invoice_id: null,
+        invoiceId: null,
         amount: 20n * usd,
         provider: "stripe",
         state: "charging",
-        claimed_until: null,
+        claimedUntil: null,
         reference: null,
-        ended_at: null,
+        endedAt: null,
       })
-      .returning("charge_id")
+      .returning("chargeId")
       .executeTakeFirstOrThrow();
-    const object = intent(own, { metadata: { stoker_account: own, stoker_charge: charge_id } });
+    const object = intent(own, { metadata: { stoker_account: own, stoker_charge: chargeId } });
     await billing.paying.takeEvent(...signed({ id: "evt_b", type: "payment_intent.succeeded", data: { object } }));
     await billing.paying.takeEvent(...signed({ id: "evt_a", type: "payment_intent.payment_failed", data: { object } }));
     expect((await world.charges(own)).map((row) => row.state)).toEqual(["done"]);

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createJudge } from "../../../control-plane/billing/judge.ts";
 import type { StandingStore } from "../../../control-plane/billing/store.ts";
 import { createManualPayments } from "../../../control-plane/payments/manual.ts";
-import { createChargeStore } from "../../../control-plane/store/charge-store.ts";
-import { createStandingStore } from "../../../control-plane/store/standing-store.ts";
+import { createChargeStore } from "../../../control-plane/store/money/charge-store.ts";
+import { createStandingStore } from "../../../control-plane/store/money/standing-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { type BillingWorld, by, openBillingWorld, spend, usd } from "./billing-world.ts";
@@ -86,7 +86,7 @@ describe("a top-up", () => {
     world.provider.outcome = "pending";
     await spend(world, account, 6n * usd);
     await world.billing.judgeRound();
-    const id = (await world.charges(account))[0]?.charge_id ?? "";
+    const id = (await world.charges(account))[0]?.chargeId ?? "";
     for (const outcome of ["pending", "paid"] as const) {
       world.provider.outcome = outcome;
       await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
@@ -155,8 +155,8 @@ describe("a top-up", () => {
       expect((await world.charges(account))[0]?.state).toBe(state);
     }
     expect(await world.checklist(account)).toMatchObject({ topup: { hasFailed: false } });
-    const paymentId = `pi_of_${charge?.charge_id}`;
-    const news = { kind: "paid", account, amountCents: 2000, paymentId, chargeId: charge?.charge_id };
+    const paymentId = `pi_of_${charge?.chargeId}`;
+    const news = { kind: "paid", account, amountCents: 2000, paymentId, chargeId: charge?.chargeId };
     await world.billing.paying.takeEvent(Buffer.from(JSON.stringify({ id: "evt_9", kind: "x", news })), "");
     expect((await world.charges(account))[0]).toMatchObject({ state: "done", reference: paymentId });
     expect(await limitOf(world, account)).toBe(30n * usd);
@@ -251,7 +251,7 @@ describe("a top-up", () => {
     await spend(world, account, 6n * usd);
     await world.billing.judgeRound();
     const [charge] = await world.charges(account);
-    const chargeId = charge?.charge_id ?? "";
+    const chargeId = charge?.chargeId ?? "";
     const tell = (id: string, news: object) =>
       world.billing.paying.takeEvent(Buffer.from(JSON.stringify({ id, kind: "x", news })), "");
     await tell("evt_3", { kind: "declined", account, chargeId, why: "processing_error" });

@@ -4,15 +4,14 @@ import { createChecklists } from "../../../control-plane/billing/checklist.ts";
 import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { monthOf } from "../../../control-plane/billing/period.ts";
 import { createRequestLabels } from "../../../control-plane/billing/request-labels.ts";
-import { createRequestLog, RequestUnknown } from "../../../control-plane/billing/request-log.ts";
+import { createRequestLog } from "../../../control-plane/billing/request-log.ts";
 import { createUsageDays } from "../../../control-plane/billing/usage-days.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
-import { ReportTooLong } from "../../../control-plane/service-error.ts";
-import { openDatabase } from "../../../control-plane/store/database.ts";
-import { createDeploymentStatsStore } from "../../../control-plane/store/deployment-stats-store.ts";
-import { createMoneyOverviewStore } from "../../../control-plane/store/money-overview-store.ts";
-import { createRequestLogStore } from "../../../control-plane/store/request-log-store.ts";
-import { createUsageDayStore } from "../../../control-plane/store/usage-day-store.ts";
+import { openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createDeploymentStatsStore } from "../../../control-plane/store/deployments/deployment-stats-store.ts";
+import { createMoneyOverviewStore } from "../../../control-plane/store/money/money-overview-store.ts";
+import { createRequestLogStore } from "../../../control-plane/store/money/request-log-store.ts";
+import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
 import type { DeploymentId, KeyId, RequestId } from "../../../proto/ids.ts";
 import type { EndReason } from "../../../proto/usage.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -74,7 +73,10 @@ describe("the usage page", () => {
     const queries = createUsageQueries({ store: world.usageStore });
     const before = await queries.usage({ account }, "current(-1)", "current");
     expect(before.months.map((month) => month.totalCost)).toEqual([50n * tokenPrice, 0n]);
-    await world.settlement.settle([{ ...first, spoolId: "again", attempt: 2, outputTokens: "20" }], "1");
+    await world.settlement.settle(
+      [usageRecord(account, { input: 0, output: 20 }, { requestId: first.requestId, attempt: 2 })],
+      "1",
+    );
     const after = await queries.usage({ account }, "current(-1)", "current");
     expect(after.months.map((month) => month.totalCost)).toEqual([50n * tokenPrice, -30n * tokenPrice]);
   });
@@ -198,7 +200,7 @@ describe("the log of requests", () => {
     // Settled together, so that only their ids tell them apart.
     await world.settlement.settle([one(), one(), again, one({}, stranger)], "1");
     await world.settlement.settle([one({ model: "acme/other", endReason: "engine_error" })], "1");
-    await world.settlement.settle([{ ...again, spoolId: "again", attempt: 2 }], "1");
+    await world.settlement.settle([one({ requestId: again.requestId, attempt: 2 })], "1");
     const requests = createRequestLog({ store: createRequestLogStore(world.db) });
     const pages = [await requests.list(account, all, undefined, 3)];
     pages.push(await requests.list(account, all, pages[0]?.requests.at(-1)?.id, 3));
@@ -218,8 +220,10 @@ describe("the log of requests", () => {
       ],
     );
     expect(await requests.find(again.requestId, undefined)).toHaveLength(2);
-    await expect(requests.find(again.requestId, stranger)).rejects.toThrow(RequestUnknown);
-    await expect(requests.list(stranger, all, again.requestId, 10)).rejects.toThrow(RequestUnknown);
+    await expect(requests.find(again.requestId, stranger)).rejects.toMatchObject({ code: "request_not_found" });
+    await expect(requests.list(stranger, all, again.requestId, 10)).rejects.toMatchObject({
+      code: "request_not_found",
+    });
   });
 
   it("and the sums of days, where an account has too many for one statement, are refused with what to ask instead", async () => {
@@ -235,11 +239,11 @@ describe("the log of requests", () => {
         /^Looking through these requests takes longer/,
       );
       const days = createUsageDays({ store: createUsageDayStore(db) });
-      await expect(days.read(account, "model", undefined, undefined)).rejects.toThrow(/Ask for a shorter time/);
+      await expect(days.read(account, "model", undefined, undefined)).rejects.toThrow(/Ask for a shorter period/);
       const stats = createDeploymentStatsStore(db);
       const asked = ["d-1" as DeploymentId, account, 0, Date.now()] as const;
       const reads = [stats.series(...asked, 2), stats.use(...asked), stats.requests(account, 0, Date.now())];
-      await Promise.all(reads.map((read) => expect(read).rejects.toThrow(ReportTooLong)));
+      await Promise.all(reads.map((read) => expect(read).rejects.toMatchObject({ code: "report_too_long" })));
     } finally {
       await holder.query("rollback");
       holder.release();
@@ -258,8 +262,8 @@ describe("the log of requests", () => {
     await labels.stop();
     const requests = createRequestLog({ store: createRequestLogStore(world.db) });
     expect((await requests.find("mine", account)).map(({ id }) => id)).toEqual([record.requestId]);
-    await expect(requests.find("mine", stranger)).rejects.toThrow(RequestUnknown);
-    await expect(requests.find("mine", undefined)).rejects.toThrow(RequestUnknown);
+    await expect(requests.find("mine", stranger)).rejects.toMatchObject({ code: "request_not_found" });
+    await expect(requests.find("mine", undefined)).rejects.toMatchObject({ code: "request_not_found" });
   });
 });
 

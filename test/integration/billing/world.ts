@@ -10,20 +10,24 @@ import type { Clock } from "../../../control-plane/billing/clock.ts";
 import type { HoldRequest } from "../../../control-plane/billing/hold.ts";
 import { type BudgetsDeps, createBudgets, type RunningBudgets } from "../../../control-plane/billing/leases.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
-import { createSettlement } from "../../../control-plane/billing/settle.ts";
-import { createAccountStore } from "../../../control-plane/store/accounts-store.ts";
-import { createBillingStore } from "../../../control-plane/store/billing-store.ts";
-import { openDatabase } from "../../../control-plane/store/database.ts";
-import { createInvoiceStore } from "../../../control-plane/store/invoice-store.ts";
-import { createLeaseStore } from "../../../control-plane/store/lease-store.ts";
-import { createSettlementStore } from "../../../control-plane/store/settlement-store.ts";
-import { createTokenStore } from "../../../control-plane/store/tokens-store.ts";
-import { createUnrecordedStore } from "../../../control-plane/store/unrecorded-store.ts";
-import { createUsageStore } from "../../../control-plane/store/usage-store.ts";
-import { type AccountId, type KeyId, type LeaseId, type ReplicaId, randomId } from "../../../proto/ids.ts";
+import { createQuarantine } from "../../../control-plane/billing/quarantine.ts";
+import { createSettlement, type SettlementDeps } from "../../../control-plane/billing/settle.ts";
+import { openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createBillingStore } from "../../../control-plane/store/money/billing-store.ts";
+import { createInvoiceStore } from "../../../control-plane/store/money/invoice-store.ts";
+import { createLeaseStore } from "../../../control-plane/store/money/lease-store.ts";
+import { createQuarantineStore } from "../../../control-plane/store/money/quarantine-store.ts";
+import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
+import { createUnrecordedStore } from "../../../control-plane/store/money/unrecorded-store.ts";
+import { createUsageStore } from "../../../control-plane/store/money/usage-store.ts";
+import { createAccountStore } from "../../../control-plane/store/people/accounts-store.ts";
+import { createTokenStore } from "../../../control-plane/store/people/tokens-store.ts";
+import { type AccountId, type KeyId, type ReplicaId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
+import { ticketFor } from "../../fakes/data-path.ts";
 import type { TestPostgres } from "../../fakes/postgres.ts";
+import { recordOf, testHost, testSeals } from "../../fakes/seals.ts";
 
 export const log = pino({ level: process.env["TEST_LOG"] ?? "silent" });
 export const patience = { timeout: 30_000, interval: 25 };
@@ -44,15 +48,27 @@ export async function openWorld(postgres: TestPostgres) {
   const leaseStore = createLeaseStore(db);
   const settlementStore = createSettlementStore(db);
   const unrecorded = createUnrecordedStore(db);
-  const settlement = createSettlement({
-    // One after the other: a test that settles step by step must not wait for company.
-    gatherMs: 0,
-    store: settlementStore,
-    quarantine: unrecorded,
-    log,
-    metrics,
-    lostWaitMs: 500,
-  });
+  const quarantineStore = createQuarantineStore(db);
+  const quarantine = createQuarantine({ store: quarantineStore, metrics, log });
+  /** The settlement of one more control plane. */
+  const openSettlement = (options: Partial<SettlementDeps> = {}) => {
+    const settlement = createSettlement({
+      // One after the other: a test that settles step by step must not wait for company.
+      gatherMs: 0,
+      store: settlementStore,
+      seals: testSeals,
+      quarantine,
+      log,
+      metrics,
+      lostWaitMs: 500,
+      ...options,
+    });
+    return {
+      ...settlement,
+      settle: (records: readonly SpooledRecord[], nodeEpoch: string, host = testHost) =>
+        settlement.settle(records, nodeEpoch, host),
+    };
+  };
   let names = 0;
   onTestFinished(close);
 
@@ -69,15 +85,18 @@ export async function openWorld(postgres: TestPostgres) {
     leaseStore,
     settlementStore,
     unrecorded,
-    settlement,
+    quarantineStore,
+    quarantine,
+    openSettlement,
+    settlement: openSettlement(),
     usageStore: createUsageStore(db),
     invoiceStore: createInvoiceStore(db),
     billingStore: createBillingStore(db),
 
     async account(credit: bigint): Promise<AccountId> {
       names += 1;
-      const wish = { email: `a${names}@example.com`, displayName: `a${names}`, isAdmin: false };
-      return (await accounts.createAccount({ ...wish, creditNanoUsd: nano(credit) })).account;
+      const request = { email: `a${names}@example.com`, displayName: `a${names}`, isAdmin: false };
+      return (await accounts.createAccount({ ...request, creditNanoUsd: nano(credit) })).account;
     },
 
     /** Another control plane on the same database. */
@@ -96,16 +115,12 @@ export async function openWorld(postgres: TestPostgres) {
 
     /** The key every account is made with. */
     async keyOf(account: AccountId): Promise<KeyId> {
-      const row = await db
-        .selectFrom("api_key")
-        .select("token_id")
-        .where("account_id", "=", account)
-        .executeTakeFirst();
-      return row?.token_id as KeyId;
+      const row = await db.selectFrom("apiKey").select("tokenId").where("accountId", "=", account).executeTakeFirst();
+      return row?.tokenId as KeyId;
     },
 
     async budgetRow(budgetId: string) {
-      const row = await db.selectFrom("budget").selectAll().where("budget_id", "=", budgetId).executeTakeFirst();
+      const row = await db.selectFrom("budget").selectAll().where("budgetId", "=", budgetId).executeTakeFirst();
       return row && { limit: row.lim, spent: row.spent, leased: row.leased };
     },
 
@@ -113,64 +128,81 @@ export async function openWorld(postgres: TestPostgres) {
       const row = await db
         .selectFrom("budget")
         .select(["lim", "spent", "leased"])
-        .where("budget_id", "=", `account/${account}`)
+        .where("budgetId", "=", `account/${account}`)
         .executeTakeFirstOrThrow();
       return { limit: row.lim, spent: row.spent, leased: row.leased };
     },
 
-    openLeases: () => db.selectFrom("lease").selectAll().where("closed_at", "is", null).execute(),
+    openLeases: () => db.selectFrom("lease").selectAll().where("closedAt", "is", null).execute(),
   };
 }
 
-let spoolIds = 0;
+/** What a test may say of a record beside its tokens: terms of the ticket, and what the agent adds. */
+export interface RecordTerms extends Omit<Partial<SpooledRecord>, "ticket"> {
+  readonly keyId?: string;
+  readonly replicaId?: string;
+  readonly model?: string;
+  readonly leaseIds?: readonly string[];
+  readonly holdNanoUsd?: string;
+  readonly priceVersion?: string;
+  readonly discountId?: string;
+  readonly inputRate?: string;
+  readonly cachedInputRate?: string;
+  readonly outputRate?: string;
+  readonly characterRate?: string;
+  readonly audioRate?: string;
+  readonly imageRate?: string;
+  readonly imageUnit?: string;
+}
 
+/** A record as an agent sends it, of a request that was sealed for `testHost`. */
 export function usageRecord(
   account: AccountId,
   tokens: { readonly input: number; readonly output: number },
-  more: Partial<SpooledRecord> = {},
+  terms: RecordTerms = {},
 ): SpooledRecord {
-  spoolIds += 1;
-  return {
-    spoolId: String(spoolIds),
-    requestId: randomId(24),
-    attempt: 1,
-    admittedAtMs: String(Date.now()),
-    endedAtMs: String(Date.now()),
-    instanceId: "instance",
-    deployId: "deployment",
-    nodeEpoch: "1",
-    accountId: account,
-    keyId: "key" as KeyId,
-    replicaId: "replica",
-    model: "acme/model",
-    leaseIds: [] as LeaseId[],
-    holdNanoUsd: "1000000000",
+  const { keyId, replicaId, model, leaseIds, holdNanoUsd, priceVersion, discountId, inputRate, ...more } = terms;
+  const { cachedInputRate, outputRate, ...beside } = more;
+  const { characterRate, audioRate, imageRate, imageUnit, admittedAtMs, instanceId, deployId, ...said } = beside;
+  const hasUnits = characterRate !== undefined || audioRate !== undefined || imageRate !== undefined;
+  const noUnits = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
+  const now = Date.now();
+  const ticket = ticketFor({
+    requestId: said.requestId ?? randomId(24),
+    attempt: said.attempt ?? 1,
+    hostId: testHost,
+    admittedAtMs: Number(admittedAtMs ?? now),
+    instanceId: instanceId ?? "instance",
+    deployId: deployId ?? "deployment",
+    account,
+    keyId: keyId ?? "key",
+    replicaId: replicaId ?? "replica",
+    model: model ?? "acme/model",
+    leaseIds: leaseIds ?? [],
+    hold: holdNanoUsd ?? "1000000000",
+    inputTokensBound: 1e9,
+    inputTokensEstimate: tokens.input,
+    maxTokens: 1e9,
+    rates: [inputRate ?? "1000000000", cachedInputRate ?? "1000000000", outputRate ?? "1000000000"],
+    priceVersion: Number(priceVersion ?? 1),
+    ...(discountId ? { discountId } : {}),
+    ...(hasUnits
+      ? {
+          units: {
+            asked: noUnits,
+            rates: [characterRate ?? "0", audioRate ?? "0", imageRate ?? "0", imageUnit ?? "0"],
+          },
+        }
+      : {}),
+  });
+  return recordOf(ticket, {
+    endedAtMs: String(now),
     inputTokens: String(tokens.input),
     cachedInputTokens: "0",
     outputTokens: String(tokens.output),
     reasoningTokens: "0",
-    source: "engine",
-    endReason: "stop",
-    priceVersion: "1",
-    discountId: "",
-    inputRate: "1000000000",
-    cachedInputRate: "1000000000",
-    outputRate: "1000000000",
-    queueMs: 0,
-    firstByteMs: 1,
-    totalMs: 2,
-    readyMs: 0,
-    characters: "0",
-    audioMs: "0",
-    images: "0",
-    imagePixelSteps: "0",
-    items: "0",
-    characterRate: "",
-    audioRate: "",
-    imageRate: "",
-    imageUnit: "0",
-    ...more,
-  };
+    ...said,
+  });
 }
 
 export const wholeBooks = {

@@ -56,7 +56,7 @@ async function models(stoker: Stoker, { folder }: Server, { CHAT, SPEECH }: Name
     streamed,
     spoken: [spoken.includes("data:audio/wav;base64,... (9 bytes"), readFileSync(join(folder, "said.wav"), "utf8")],
     list: list.split("\n").filter((line) => line.startsWith("fake/")).length,
-    info: info.includes("asked by: default, compat-completions, compat-chat-completions, ai-sdk"),
+    info: info.includes("API variants: default, compat-completions, compat-chat-completions, ai-sdk"),
   };
 }
 

@@ -25,7 +25,7 @@ interface Client {
   readonly textToSpeech: Record<"convert" | "stream", (voice: string, speech: Speech) => Promise<ReadableStream>>;
   readonly voices: {
     readonly ivc: {
-      create(wish: {
+      create(request: {
         readonly name: string;
         readonly description: string;
         readonly files: readonly Recording[];

@@ -56,7 +56,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     return { page, complaints };
   }
 
-  it("a customer signs up, sees the key once, chats, and finds what it cost in the funds", async () => {
+  it("a customer signs up, sees the key once, chats, and sees the cost in the funds", async () => {
     const { page, complaints } = await visit("/console");
     await page.getByRole("link", { name: "Sign up" }).click();
     await page.getByLabel("E-mail address").fill("ada@example.com");
@@ -92,11 +92,11 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     expect(await snippet.textContent()).toContain("What is the answer?");
 
     await page.getByRole("link", { name: "Billing" }).click();
-    await page.locator("#funds", { hasText: "left to spend" }).waitFor();
+    await page.locator("#funds", { hasText: "available" }).waitFor();
     const checklist = await stack.call("GET", "/payment/checklist", undefined, { authorization: `Bearer ${key}` });
     const funds = -checklist.body.payments_balance - checklist.body.recent;
     expect(funds).toBeGreaterThan(11.9);
-    expect(await page.locator("#funds").textContent()).toMatch(/^\$1[12]\.\d\d left to spend$/);
+    expect(await page.locator("#funds").textContent()).toMatch(/^\$1[12]\.\d\d available$/);
 
     // What it cost is found by day, by request, and by why it ended.
     await vi.waitFor(
@@ -109,33 +109,33 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     await page.getByRole("link", { name: "Usage", exact: true }).click();
     await page.getByLabel(/^By/).selectOption("day-model");
     await page.getByRole("cell", { name: model }).first().waitFor();
-    await page.getByRole("img", { name: /^Cost of each day/ }).waitFor();
+    await page.getByRole("img", { name: /^Cost per day/ }).waitFor();
     await page.getByRole("link", { name: "Request log" }).click();
-    await page.getByRole("cell", { name: "● answered" }).first().waitFor();
+    await page.getByRole("cell", { name: "● completed" }).first().waitFor();
     await page.getByRole("main").getByRole("table").getByRole("link").first().click();
-    await page.getByText("It was answered to its end.").waitFor();
+    await page.getByText("The response was sent completely.").waitFor();
 
     // A file is stored and deleted again; a page without any says what to do.
     await page.getByRole("link", { name: "Files" }).click();
-    await page.getByText("No file yet.").waitFor();
+    await page.getByText("No files.").waitFor();
     const requests = { name: "requests.jsonl", mimeType: "text/plain", buffer: Buffer.from("{}") };
-    await page.getByLabel(/^Requests of a batch/).setInputFiles(requests);
-    await page.getByRole("button", { name: "Store it" }).click();
+    await page.getByLabel(/^Batch requests/).setInputFiles(requests);
+    await page.getByRole("button", { name: "Upload", exact: true }).click();
     const link = page.getByRole("link", { name: "requests.jsonl" });
     await link.waitFor();
     const [download] = await Promise.all([page.waitForEvent("download"), link.click()]);
     expect(download.suggestedFilename()).toBe("requests.jsonl");
     page.once("dialog", (dialog) => void dialog.accept());
     await page.getByRole("button", { name: "Delete" }).click();
-    await page.getByText("No file yet.").waitFor();
+    await page.getByText("No files.").waitFor();
 
     await page.getByRole("link", { name: "Billing" }).click();
-    await page.locator("#funds", { hasText: "left to spend" }).waitFor();
+    await page.locator("#funds", { hasText: "available" }).waitFor();
     // What somebody types stays, however often the page is read anew.
     const limit = page.getByLabel(/^USD per month/);
     await limit.fill("50");
     const readAnew = () => page.waitForResponse((one) => one.url().includes("/payment/checklist?compute_owed"));
-    await Promise.all([readAnew(), page.getByRole("button", { name: "Set the top-up" }).click()]);
+    await Promise.all([readAnew(), page.getByRole("button", { name: "Save top-up" }).click()]);
     await page.locator(".done").waitFor();
     expect(await limit.inputValue()).toBe("50");
 
@@ -149,7 +149,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
       }),
     );
     await page.getByRole("button", { name: "Send" }).click();
-    await page.getByRole("alert").filter({ hasText: "broke off" }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "ended early" }).waitFor();
     await page.unroute("**/v1/chat/completions");
 
     // The session ends without a word to the page: whoever signs in next in this tab is shown no key.
@@ -159,19 +159,19 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     await page.getByLabel("Password").fill("correct horse battery");
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("link", { name: "First call" }).click();
-    await page.getByText("A program calls with an API key").waitFor();
+    await page.getByText("Programs need an API key").waitFor();
     expect(await page.content()).not.toContain(key);
 
     // The key was shown once: a page that is loaded anew has it no more.
     await goTo(page, `${stack.url}/console`);
-    await page.getByText("A program calls with an API key").waitFor();
+    await page.getByText("Programs need an API key").waitFor();
     expect(await page.content()).not.toContain(key);
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: "Sign in to Stoker" }).waitFor();
     expect(complaints).toEqual([]);
   }, 120_000);
 
-  it("an operator sees every GPU, takes a host out of use and puts it back, and reads whether the books balance", async () => {
+  it("an operator sees all GPUs, cordons and uncordons a host, and sees the ledger balance", async () => {
     const password = "correct horse battery";
     expect((await stack.call("POST", "/v1/me/password", { password })).status).toBe(200);
     const { body: me } = await stack.call("GET", "/v1/me");
@@ -198,25 +198,25 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     await page.locator(".large", { hasText: "ready" }).waitFor();
 
     await page.getByRole("link", { name: "Money safety" }).click();
-    await page.getByText("The ledger balances.").waitFor();
+    await page.getByText("The ledger is balanced.").waitFor();
     // What nothing serves as yet is still a page, and says so, also where there is little room.
     await page.setViewportSize(telephone);
     for (const [link, text] of [
-      ["Requests", "Nobody waits for you."],
-      ["Webhooks", "No webhook was called"],
+      ["Requests", "No open requests."],
+      ["Webhooks", "No deliveries in the last 7 days"],
       ["Usage", "so far"],
-      ["Limits", "Tokens per minute, per model"],
+      ["Limits", "Tokens per minute per model"],
       ["Models", model],
       ["Deployments", model],
-      ["Keys", "Make the key"],
-      ["Adapters", "No adapter yet."],
-      ["Voices", "No voice yet"],
-      ["Files", "No file yet."],
-      ["Batches", "No batch yet."],
-      ["Containers", "A container is a machine with whole GPUs"],
-      ["Agents", "An agent instance is a program"],
-      ["Request log", "No request in this time."],
-      ["Requests of all", "Name an account to list its requests"],
+      ["Keys", "Create key"],
+      ["Adapters", "No adapters."],
+      ["Voices", "No voices."],
+      ["Files", "No files."],
+      ["Batches", "No batches."],
+      ["Containers", "A container has whole GPUs"],
+      ["Agents", "An agent instance is a long-running container"],
+      ["Request log", "No requests in this period."],
+      ["All requests", "Enter an account to list its requests"],
       ["Incidents", "account.create"],
       ["Audit", "account.create"],
       ["Accounts", me.email],
@@ -229,38 +229,38 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     await page.setViewportSize(desk);
     // An act is on the account that stands in the form when it is sent, also one typed after another was chosen.
     await page.route("**/v1/admin/accounts/*/credit", (route) => route.fulfill({ json: {} }));
-    await page.getByRole("button", { name: "Choose" }).first().click();
+    await page.getByRole("button", { name: "Select" }).first().click();
     const account = page.getByRole("textbox", { name: "Account", exact: true });
     await account.fill("typed-by-hand");
-    await page.getByLabel(/^Credit, USD/).fill("5");
+    await page.getByLabel(/^Credit \(USD\)/).fill("5");
     await page.getByLabel(/^Note/).fill("a gift");
     const [credit] = await Promise.all([
       page.waitForRequest((one) => one.url().endsWith("/credit")),
-      page.getByRole("button", { name: "Do it" }).click(),
+      page.getByRole("button", { name: "Apply" }).click(),
     ]);
     expect(credit.url()).toContain("/typed-by-hand/");
     expect(credit.postDataJSON()).toEqual({ amount_usd: 5, note: "a gift" });
     await page.locator(".done").waitFor();
     expect(await account.inputValue()).toBe("typed-by-hand");
-    expect(await page.getByLabel(/^Credit, USD/).inputValue()).toBe("0");
+    expect(await page.getByLabel(/^Credit \(USD\)/).inputValue()).toBe("0");
     await page.getByRole("navigation").getByRole("link", { name: "Deployments", exact: true }).click();
     await page.getByRole("main").getByRole("link", { name: model }).click();
-    await page.getByText(/Why requests ended|No request has ended/).waitFor();
+    await page.getByText(/Outcomes|No requests in this period/).waitFor();
     await page.getByRole("navigation").getByRole("link", { name: "Deploy a model" }).click();
-    await page.getByLabel("Name of the model").fill("admin/nothing");
+    await page.getByLabel("Model name").fill("admin/nothing");
     await page.getByLabel(/^Weights/).fill("admin/nothing");
     const offered = page.waitForResponse((one) => one.url().includes("gpu_availability?source="));
-    await page.getByLabel(/^Requests at once/).fill("32");
+    await page.getByLabel(/^Concurrent requests per instance/).fill("32");
     await offered;
     await page.getByRole("radio").first().waitFor();
-    await page.getByLabel(/^At least/).fill("0");
-    await page.getByLabel(/^At most/).fill("3");
+    await page.getByLabel(/^Minimum instances/).fill("0");
+    await page.getByLabel(/^Maximum instances/).fill("3");
     const [answer] = await Promise.all([
       page.waitForResponse((one) => one.url().endsWith("/deploy/llm/placement")),
-      page.getByRole("button", { name: "Only check" }).click(),
+      page.getByRole("button", { name: "Check fit and price" }).click(),
     ]);
     // No hub is reached from here: the server's own words of why stand on the page.
-    const { error = "It fits" } = (await answer.json()) as { error?: string };
+    const { error = "Fits" } = (await answer.json()) as { error?: string };
     await page.getByRole("main").getByText(error).first().waitFor();
     expect(page.url()).toContain("/console/deployments/new");
     // What was checked is what is deployed.
@@ -279,7 +279,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     expect(complaints.filter((one) => !one.includes("status of 4"))).toEqual([]);
   }, 120_000);
 
-  it("lists what an installation has of adapters, batches, voices, containers and agents, each name as text, and acts on it", async () => {
+  it("lists adapters, batches, voices, containers and agents with escaped names, and runs their actions", async () => {
     const password = "correct horse battery";
     expect((await stack.call("POST", "/v1/me/password", { password })).status).toBe(200);
     const { body: me } = await stack.call("GET", "/v1/me");
@@ -300,11 +300,11 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     page.on("dialog", (dialog) => void dialog.accept());
     const main = page.getByRole("main");
     for (const [link, texts, button, act] of [
-      ["Adapters", [name, "held by 2 instances"], "Delete", "DELETE /v1/lora/you%2Fadapter"],
+      ["Adapters", [name, "loaded by 2 instances"], "Delete", "DELETE /v1/lora/you%2Fadapter"],
       ["Batches", [name, "3 of 5, ✕ 1 failed"], "Cancel", "POST /v1/batches/batch_1/cancel"],
-      ["Voices", [name, "yours"], "Delete", "DELETE /v1/voices/v1"],
+      ["Voices", [name, "you"], "Delete", "DELETE /v1/voices/v1"],
       ["Containers", [name, "ssh -p 22022 ubuntu@203.0.113.7"], "Delete", "DELETE /v1/containers/c1"],
-      ["Agents", [name, "backup runs"], undefined, undefined],
+      ["Agents", [name, "backup in progress"], undefined, undefined],
     ] as const) {
       await page.getByRole("navigation").getByRole("link", { name: link, exact: true }).click();
       for (const text of texts) await main.getByText(text).first().waitFor();
@@ -315,7 +315,7 @@ describe.skipIf(browserPath === undefined)("the console in a browser", () => {
     await main.getByRole("link", { name }).click();
     await main.getByRole("button", { name: "Update to 2.0" }).waitFor();
     for (const [button, act] of [
-      ["Back up now", "POST /v1/agent/a1/backup"],
+      ["Create backup", "POST /v1/agent/a1/backup"],
       ["Restore", "POST /v1/agent/a1/backups/bk-1/restore"],
       ["Verify", "POST /v1/agent/a1/backups/bk-1/verify"],
       ["Stop", "POST /v1/agent/a1/stop"],

@@ -31,7 +31,7 @@ describe.skipIf(browserPath === undefined)("the console on a way that is cut for
   }
   const form = (page: Page) => page.getByRole("heading", { name: "Sign in to Stoker" });
 
-  it("says that one of its files did not come, with a link that loads it again", async () => {
+  it("reports a file that failed to load, with a link to reload", async () => {
     const page = await newPage();
     await cutOnce(page, "**/pages/billing.ts");
     await page.goto(`${edge.url}/console`);
@@ -42,7 +42,7 @@ describe.skipIf(browserPath === undefined)("the console on a way that is cut for
     expect(await page.locator(".unloaded").count()).toBe(0);
   });
 
-  it("asks a question that reached nobody once more, and sends a write once", async () => {
+  it("retries a failed GET once, and sends a write once", async () => {
     const page = await newPage();
     const asked = await cutOnce(page, "**/v1/auth/session");
     await goTo(page, `${edge.url}/console`);
@@ -52,7 +52,7 @@ describe.skipIf(browserPath === undefined)("the console on a way that is cut for
     await page.getByLabel("E-mail address").fill("ada@example.com");
     await page.getByLabel("Password").fill("correct horse battery");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("alert").filter({ hasText: "was not reached" }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "Could not reach the server" }).waitFor();
     expect(sent()).toBe(1);
   });
 });

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
-import { CliLoginTimedOut, CliLoginUsed } from "../../../control-plane/accounts/cli-login-errors.ts";
-import { createHttp } from "../../../control-plane/http/create-http.ts";
-import { listenOn } from "../../../control-plane/wiring/http-edges.ts";
+import { cliLoginTimedOut, cliLoginUsed } from "../../../control-plane/accounts/cli-login-errors.ts";
+import { createHttp } from "../../../control-plane/http/core/create-http.ts";
+import { listenOn } from "../../../control-plane/http/core/listen.ts";
 import { ada, apiKey, fakePorts } from "../../fakes/ports.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -31,7 +31,7 @@ it("login stores the key it was given, for its owner alone, and asks again when 
   const asked: string[] = [];
   ports.deps.cliLogins.wait = (loginId) => {
     asked.push(loginId);
-    return asked.length === 1 ? Promise.reject(new CliLoginTimedOut()) : Promise.resolve(apiKey);
+    return asked.length === 1 ? Promise.reject(cliLoginTimedOut()) : Promise.resolve(apiKey);
   };
   const { host, stoker, profile } = await terminalOf(ports);
   const { stdout, stderr } = await stoker("login");
@@ -50,14 +50,14 @@ it("login stores the key it was given, for its owner alone, and asks again when 
   expect(statSync(profile).mode & 0o777).toBe(0o600);
 
   const out = await stoker("logout");
-  expect(out.stderr).toContain("is removed");
+  expect(out.stderr).toContain("Removed");
   expect(existsSync(profile)).toBe(false);
   expect((await stoker("logout")).stderr).toContain("No key is stored");
 });
 
 it("login ends with the server's sentence when the login was answered to somebody else", async () => {
   const ports = fakePorts();
-  ports.deps.cliLogins.wait = () => Promise.reject(new CliLoginUsed());
+  ports.deps.cliLogins.wait = () => Promise.reject(cliLoginUsed());
   const { stoker, profile } = await terminalOf(ports);
   const failure = await stoker("login").catch((error) => error);
   expect(failure.code).toBe(4);

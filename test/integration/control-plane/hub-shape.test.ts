@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createHubLook } from "../../../control-plane/catalog/hub-look.ts";
-import { createHubShape } from "../../../control-plane/wiring/hub-shape.ts";
+import { createHubShape } from "../../../control-plane/deployments/hub-shape.ts";
 
 const config = {
   ...{ num_hidden_layers: 30, num_attention_heads: 9, num_key_value_heads: 3, hidden_size: 576 },

@@ -2,13 +2,13 @@
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
-import { mostHeld } from "../../../control-plane/deployments/adapter.ts";
+import { maxHeld } from "../../../control-plane/deployments/adapter.ts";
 import { createAdapterWaker } from "../../../control-plane/deployments/adapter-wake.ts";
 import { type AdapterRequest, createAdapters } from "../../../control-plane/deployments/adapters.ts";
 import { deleteDeployment, updateDeployment } from "../../../control-plane/deployments/change.ts";
 import { createWaker } from "../../../control-plane/deployments/wake.ts";
-import { createAdapterStore } from "../../../control-plane/store/adapter-store.ts";
-import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
+import { createAdapterStore } from "../../../control-plane/store/deployments/adapter-store.ts";
+import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
 import { noAdapters } from "../../../proto/engine-args.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
@@ -77,7 +77,7 @@ const hub = (repo: string): AdapterRequest["origin"] => ({
   revision: undefined,
   file: undefined,
 });
-const wish = (name: string, over: Partial<AdapterRequest> = {}): AdapterRequest => ({
+const request = (name: string, over: Partial<AdapterRequest> = {}): AdapterRequest => ({
   name,
   origin: hub("ada/lora"),
   token: undefined,
@@ -94,14 +94,14 @@ const held = (deployId: DeploymentId, id: AdapterId) => replica.routing.ready(de
 const usedAgo = (id: AdapterId, seconds: number) =>
   replica.db
     .updateTable("adapter")
-    .set({ used_at: new Date(Date.now() - seconds * 1000) })
-    .where("adapter_id", "=", id)
+    .set({ usedAt: new Date(Date.now() - seconds * 1000) })
+    .where("adapterId", "=", id)
     .execute();
 
 describe("a LoRA adapter", () => {
   it("reaches the instances of its base alone, with its token, and callers are sent to those that hold it", async () => {
     const { adapters, directory } = parts();
-    const made = await adapters.create(ada, wish("ink", { token: "hf_secret" }));
+    const made = await adapters.create(ada, request("ink", { token: "hf_secret" }));
     expect(made).toMatchObject({ name: "ada/ink", baseModel: "ada/base", status: "initializing", hasToken: true });
     await vi.waitFor(() => expect(told(base)).toEqual([made.id]), wait);
     const sent = agent.desired?.instances.find((one) => one.deployId === base)?.adapters[0]?.weights;
@@ -127,21 +127,24 @@ describe("a LoRA adapter", () => {
     await expect(adapters.get(bob, "ada/ink")).rejects.toMatchObject({ code: "adapter_not_found" });
     await expect(adapters.remove(bob, id)).rejects.toMatchObject({ code: "adapter_not_found" });
     for (const name of ["ada/ink", "ada/other"])
-      await expect(adapters.create(ada, wish(name))).rejects.toMatchObject({ code: "name_taken" });
+      await expect(adapters.create(ada, request(name))).rejects.toMatchObject({ code: "name_taken" });
     await expect(replica.deploy({ modelName: "ada/ink" })).rejects.toMatchObject({ code: "name_taken" });
     for (const baseModel of ["ada/nothing", "ada/ink"])
-      await expect(adapters.create(ada, wish("x", { baseModel }))).rejects.toMatchObject({ code: "invalid_adapter" });
+      await expect(adapters.create(ada, request("x", { baseModel }))).rejects.toMatchObject({
+        code: "invalid_adapter",
+      });
   });
 
   it("fails with the host's reason when trying again cannot help, and gives its name to a new one", async () => {
-    const { adapters, ask } = parts();
-    const made = await adapters.create(ada, wish("bad", { origin: hub("ada/bad") }));
+    const { adapters, ask, directory } = parts();
+    const made = await adapters.create(ada, request("bad", { origin: hub("ada/bad") }));
     const why = { status: "failed", failReason: "adapter_refused: made for another" };
     await vi.waitFor(async () => expect(await adapters.get(ada, "ada/bad")).toMatchObject(why), wait);
     expect(await parts().store.tend(3_600_000)).toBe(1);
     await vi.waitFor(() => expect(told(base)).not.toContain(made.id), wait);
     expect(await ask(base, ada.account, made)).toEqual({ kind: "ended", phase: "failed" });
-    const again = await adapters.create(ada, wish("bad"));
+    await directory.refresh();
+    const again = await adapters.create(ada, request("bad"));
     expect(again.id).not.toBe(made.id);
     await adapters.remove(ada, "ada/bad");
     await adapters.remove(ada, made.id);
@@ -150,8 +153,8 @@ describe("a LoRA adapter", () => {
   it("gives its place to one that is waited for when it was used longest ago, and comes back when it is asked for", async () => {
     const { adapters, store, ask } = parts();
     const ids: AdapterId[] = [(await adapters.get(ada, "ada/ink")).id];
-    while (ids.length <= mostHeld("stoker", "text-generation"))
-      ids.push((await adapters.create(ada, wish(`more-${ids.length}`))).id);
+    while (ids.length <= maxHeld("stoker", "text-generation"))
+      ids.push((await adapters.create(ada, request(`more-${ids.length}`))).id);
     const [first, second, ...rest] = ids as [AdapterId, AdapterId, ...AdapterId[]];
     const last = rest.at(-1) as AdapterId;
     const owned = (id: AdapterId) => ({ id, account: ada.account });
@@ -178,7 +181,7 @@ describe("a LoRA adapter", () => {
     const first = await adapters.get(ada, "ada/ink");
     await vi.waitFor(() => expect(told(base)).toEqual([first.id]), wait);
     said.set("ada/wide", { phase: "failed", failCode: "adapter_no_room", failMessage: "no memory", isFinal: false });
-    const wide = await adapters.create(ada, wish("wide", { origin: hub("ada/wide") }));
+    const wide = await adapters.create(ada, request("wide", { origin: hub("ada/wide") }));
     const owned = { id: wide.id, account: ada.account };
     const why = { failReason: "adapter_no_room: no memory" };
     await vi.waitFor(async () => expect(await adapters.get(ada, "ada/wide")).toMatchObject(why), wait);
@@ -189,7 +192,7 @@ describe("a LoRA adapter", () => {
     expect(await ask(base, ada.account, owned)).toMatchObject({ kind: "coming" });
     await vi.waitFor(() => expect(told(base)).toEqual([wide.id]), wait);
     // The host says so again before it has tried: nobody else loses a place meanwhile.
-    const other = await adapters.create(ada, wish("beside"));
+    const other = await adapters.create(ada, request("beside"));
     await usedAgo(other.id, 600);
     await vi.waitFor(async () => expect(await adapters.get(ada, "ada/wide")).toMatchObject(why), wait);
     expect(await ask(base, ada.account, owned)).toMatchObject({ kind: "stuck" });
@@ -202,10 +205,10 @@ describe("a LoRA adapter", () => {
     const { adapters } = parts();
     const [a, b] = ["a".repeat(40), "b".repeat(40)];
     said.set("ada/moving", { phase: "ready", commit: a });
-    const made = await adapters.create(ada, wish("moving", { origin: hub("ada/moving") }));
+    const made = await adapters.create(ada, request("moving", { origin: hub("ada/moving") }));
     await vi.waitFor(async () => expect(await adapters.get(ada, made.id)).toMatchObject({ commit: a }), wait);
     said.set("ada/moving", { phase: "ready", commit: b });
-    const next = await adapters.create(ada, wish("next", { origin: hub("ada/moving") }));
+    const next = await adapters.create(ada, request("next", { origin: hub("ada/moving") }));
     await vi.waitFor(async () => expect(await adapters.get(ada, next.id)).toMatchObject({ commit: b }), wait);
     expect(await adapters.get(ada, made.id)).toMatchObject({ commit: a });
     const sent = agent.desired?.instances.find((one) => one.deployId === base)?.adapters;
@@ -215,8 +218,8 @@ describe("a LoRA adapter", () => {
 
   it("of a picture model may come from a URL, which hosts are told whole and nobody else", async () => {
     const { adapters } = parts();
-    await replica.db.updateTable("deployment").set({ task: "text-to-image" }).where("deploy_id", "=", other).execute();
-    const url = (text: string) => wish("seen", { baseModel: "ada/other", origin: { kind: "url", url: text } });
+    await replica.db.updateTable("deployment").set({ task: "text-to-image" }).where("deployId", "=", other).execute();
+    const url = (text: string) => request("seen", { baseModel: "ada/other", origin: { kind: "url", url: text } });
     await expect(adapters.create(ada, url("https://10.0.0.1/a"))).rejects.toThrow(/source: .+ not a public address/);
     const onText = { ...url("https://good.example/a"), baseModel: "ada/base" };
     await expect(adapters.create(ada, onText)).rejects.toThrow(/ada\/base writes text: its adapters are repositories/);
@@ -225,23 +228,19 @@ describe("a LoRA adapter", () => {
     await vi.waitFor(() => expect(told(other)).toEqual([made.id]), wait);
     const sent = agent.desired?.instances.find((one) => one.deployId === other)?.adapters[0]?.weights;
     expect(sent).toMatchObject({ url: "https://good.example/a.safetensors?signature=secret", format: "image_lora" });
-    const row = replica.db.selectFrom("adapter").selectAll().where("adapter_id", "=", made.id);
+    const row = replica.db.selectFrom("adapter").selectAll().where("adapterId", "=", made.id);
     expect(JSON.stringify({ ...(await row.executeTakeFirstOrThrow()), url: null })).not.toContain("secret");
     await adapters.remove(ada, made.id);
     expect((await row.executeTakeFirstOrThrow()).url).toBeNull();
-    await replica.db
-      .updateTable("deployment")
-      .set({ task: "text-generation" })
-      .where("deploy_id", "=", other)
-      .execute();
+    await replica.db.updateTable("deployment").set({ task: "text-generation" }).where("deployId", "=", other).execute();
   });
 
   it("holds off an update that would start its base without adapters; one that has none is updated", async () => {
     const { adapters } = parts();
-    const made = await adapters.create(ada, wish("kept"));
+    const made = await adapters.create(ada, request("kept"));
     const { id } = await replica.deploy({ modelName: "ada/third" });
     const asVllm = (deployId: DeploymentId, engine: "vllm" | "stoker") =>
-      replica.db.updateTable("deployment").set({ engine }).where("deploy_id", "=", deployId).execute();
+      replica.db.updateTable("deployment").set({ engine }).where("deployId", "=", deployId).execute();
     const update = (deployId: DeploymentId) =>
       updateDeployment(replica.deploymentStore, ada.account, deployId, { extraArgs: [noAdapters] }, gpuDefaults);
     for (const one of [base, id]) await asVllm(one, "vllm");
@@ -261,12 +260,12 @@ describe("a LoRA adapter", () => {
     const { adapters, directory } = parts();
     const { id } = await replica.deploy({ modelName: "ada/fourth" });
     await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
-    await replica.db.updateTable("deployment").set({ engine: "vllm" }).where("deploy_id", "=", id).execute();
+    await replica.db.updateTable("deployment").set({ engine: "vllm" }).where("deployId", "=", id).execute();
     // As a replica knows it that has not heard of the update.
     await directory.refresh();
     const update = (extraArgs: string[]) =>
       updateDeployment(replica.deploymentStore, ada.account, id, { extraArgs }, gpuDefaults);
-    const make = () => adapters.create(ada, wish("late", { baseModel: "ada/fourth" }));
+    const make = () => adapters.create(ada, request("late", { baseModel: "ada/fourth" }));
     await update([noAdapters]);
     await expect(make()).rejects.toMatchObject({ message: expect.stringContaining(noAdapters) });
     await update([]);
@@ -281,7 +280,7 @@ describe("a LoRA adapter", () => {
         expect(rows).toHaveLength(1);
       }, wait);
     const { making, refusing } = await replica.db.transaction().execute(async (trx) => {
-      await trx.selectFrom("host").select("host_id").where("host_id", "=", "host-1").forUpdate().execute();
+      await trx.selectFrom("host").select("hostId").where("hostId", "=", "host-1").forUpdate().execute();
       const making = make();
       await isWaiting("host");
       const refusing = update([noAdapters]).then(
@@ -300,7 +299,7 @@ describe("a LoRA adapter", () => {
   it("costs half as much again as an offered base, follows it to another deployment, and fails with it", async () => {
     const { adapters, catalog, directory, store } = parts();
     await catalog.offer({ name: "org/offered", deployId: base, description: "", rates });
-    const made = await adapters.create(ada, wish("offered", { baseModel: "org/offered" }));
+    const made = await adapters.create(ada, request("offered", { baseModel: "org/offered" }));
     await directory.refresh();
     expect(directory.resolve("ada/offered", ada.account)).toMatchObject({
       rates: { input: 32n, cachedInput: 15n, output: 60n },

@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
+import { createModelRecords } from "../../../control-plane/catalog/model-records.ts";
 import { offerModel } from "../../../control-plane/catalog/offer-model.ts";
-import { deleteDeployment } from "../../../control-plane/deployments/change.ts";
+import { deleteDeployment, deleteModel } from "../../../control-plane/deployments/change.ts";
 import { createExternal } from "../../../control-plane/deployments/create-external.ts";
-import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
-import { createModelRecordVerbs } from "../../../control-plane/wiring/model-records.ts";
+import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
+import { createModelMetaStore } from "../../../control-plane/store/models/model-meta-store.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -77,8 +78,8 @@ describe("an offered model", () => {
     expect((await offerModel(store, { ...offer, description: "other words" })).priceVersion).toBe(first.priceVersion);
     const dearer = await offerModel(store, { ...offer, rates: { ...rates, output: 50_000_000n } });
     expect(dearer.priceVersion).toBeGreaterThan(first.priceVersion);
-    const kept = await replica.db.selectFrom("price").selectAll().orderBy("price_version").execute();
-    expect(kept.map((row) => row.output_rate)).toEqual([40_000_000n, 50_000_000n]);
+    const kept = await replica.db.selectFrom("price").selectAll().orderBy("priceVersion").execute();
+    expect(kept.map((row) => row.outputRate)).toEqual([40_000_000n, 50_000_000n]);
   });
 
   it("is everybody's at its price, with what its instance reported, until its deployment is deleted", async () => {
@@ -112,11 +113,13 @@ describe("the record of a model", () => {
       await replica.db.selectFrom("audit").select(["action", "subject"]).where("action", "like", "model.%").execute()
     ).map(({ action, subject }) => `${action} ${subject}`);
   function records() {
-    const directory = createDirectory(createCatalogStore(replica.db));
-    const verbs = createModelRecordVerbs({
-      db: replica.db,
-      directory,
-      fleet: { deploymentStore: replica.deploymentStore },
+    const catalog = createCatalogStore(replica.db);
+    const directory = createDirectory(catalog);
+    const verbs = createModelRecords({
+      store: createModelMetaStore(replica.db),
+      offers: catalog,
+      refresh: directory.refresh,
+      endDeployments: (...model) => deleteModel(replica.deploymentStore, ...model),
     });
     return { directory, verbs };
   }
@@ -187,7 +190,7 @@ describe("the record of a model", () => {
     await verbs.remove(asAda, model, model.version);
     expect((await replica.deploymentStore.get(id, ada.account))?.status).toBe("deleted");
     expect(directory.find("org/beside", ada.account)).toBeUndefined();
-    expect(await replica.db.selectFrom("model_meta").selectAll().execute()).toEqual([]);
+    expect(await replica.db.selectFrom("modelMeta").selectAll().execute()).toEqual([]);
     expect(await audited()).toEqual(["model.describe org/beside", "model.forget org/beside"]);
   });
 });

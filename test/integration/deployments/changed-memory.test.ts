@@ -14,10 +14,10 @@ beforeAll(async () => {
   replica = world.replicas[0] as Replica;
   const of = { version: versionOf({ repo: "ada/small", revision: "main" }), engine: "stoker", gpu: "H100-80GB" };
   await replica.db
-    .insertInto("measured_memory")
+    .insertInto("measuredMemory")
     .values([
-      { ...of, settings: "1 2 0 ", peak_bytes: BigInt(10 * gib), expected_bytes: 0n },
-      { ...of, settings: "1 16 0 ", peak_bytes: BigInt(60 * gib), expected_bytes: 0n },
+      { ...of, settings: "1 2 0 ", peakBytes: BigInt(10 * gib), expectedBytes: 0n },
+      { ...of, settings: "1 16 0 ", peakBytes: BigInt(60 * gib), expectedBytes: 0n },
     ])
     .execute();
 });
@@ -31,7 +31,7 @@ const letIn = (id: DeploymentId, maxConcurrentRequests: number) =>
 const record = async (id: DeploymentId) => await replica.get(id);
 /** Bytes on each GPU that is in use, the largest sum last. */
 async function claims(): Promise<number[][]> {
-  const byGpu = Map.groupBy(await world.instancesOnGpus(), ({ host_id, gpu }) => `${host_id} ${gpu}`);
+  const byGpu = Map.groupBy(await world.instancesOnGpus(), ({ hostId, gpu }) => `${hostId} ${gpu}`);
   const all = [...byGpu.values()].map((there) => there.map(({ bytes }) => bytes / gib).toSorted((a, b) => a - b));
   return all.toSorted((a, b) => sum(a) - sum(b));
 }

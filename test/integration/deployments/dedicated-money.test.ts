@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { requireFunds, type TimeHolds } from "../../../control-plane/deployments/dedicated-money.ts";
-import { NoFunds } from "../../../control-plane/deployments/errors.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -80,8 +79,8 @@ describe("a dedicated deployment", () => {
       },
     });
     const account = "u:ada" as AccountId;
-    await expect(requireFunds(paying(899n), account, want)).rejects.toThrow(NoFunds);
-    await expect(requireFunds(paying(0n), account, want)).rejects.toThrow(NoFunds);
+    await expect(requireFunds(paying(899n), account, want)).rejects.toMatchObject({ code: "insufficient_quota" });
+    await expect(requireFunds(paying(0n), account, want)).rejects.toMatchObject({ code: "insufficient_quota" });
     await requireFunds(paying(900n), account, want);
     await requireFunds(paying(null), account, want);
     expect(asked[0]).toEqual(["H100-80GB", 2, 3, { account, model: "acme/m" }]);

@@ -103,7 +103,7 @@ describe("a deployment", () => {
     await vi.waitFor(() => expect(ready(id)).toEqual([]), wait);
     await vi.waitFor(async () => {
       expect(await replica.db.selectFrom("instance").selectAll().execute()).toEqual([]);
-      expect(await replica.db.selectFrom("gpu_claim").selectAll().execute()).toEqual([]);
+      expect(await replica.db.selectFrom("gpuClaim").selectAll().execute()).toEqual([]);
     }, wait);
     await vi.waitFor(() => expect(agent.desired).toMatchObject({ instances: [], tombstones: [] }), wait);
     expect(await status(id)).toBe("deleted");
@@ -126,6 +126,31 @@ describe("a deployment", () => {
     await vi.waitFor(async () => expect(await status(second.id)).toBe("deployed"), wait);
   });
 
+  it("starts again after it failed, unless another deployment has its name", async () => {
+    agent.connect();
+    agent.obey("failed", { failCode: "engine_frozen", failMessage: "the model server is frozen" });
+    const first = await replica.deploy();
+    await vi.waitFor(async () => expect(await status(first.id)).toBe("failed"), wait);
+    const start = (id: typeof first.id) =>
+      startDeployment(replica.deploymentStore, ada.account, id, {
+        funds: async () => null,
+        firstMinutes: async () => 0n,
+        gpuDefaults: { perType: 8 },
+      });
+
+    agent.obey("ready");
+    await start(first.id);
+    await vi.waitFor(async () => expect(await status(first.id)).toBe("deployed"), wait);
+    expect((await replica.get(first.id))?.failReason).toBe("");
+
+    agent.obey("failed", { failCode: "engine_frozen", failMessage: "the model server is frozen" });
+    await vi.waitFor(async () => expect(await status(first.id)).toBe("failed"), wait);
+    agent.obey("ready");
+    const second = await replica.deploy();
+    await vi.waitFor(async () => expect(await status(second.id)).toBe("deployed"), wait);
+    await expect(start(first.id)).rejects.toThrow(/now has this name/);
+  });
+
   it("fails with the instance's code and words, and gives its GPUs back", async () => {
     agent.connect();
     agent.obey("failed", { failCode: "hub_repo_not_found", failMessage: "ada/weights does not exist; check hf.repo" });
@@ -133,7 +158,7 @@ describe("a deployment", () => {
     await vi.waitFor(async () => expect(await status(id)).toBe("failed"), wait);
     expect((await replica.get(id))?.failReason).toBe("hub_repo_not_found: ada/weights does not exist; check hf.repo");
     await vi.waitFor(
-      async () => expect(await replica.db.selectFrom("gpu_claim").selectAll().execute()).toEqual([]),
+      async () => expect(await replica.db.selectFrom("gpuClaim").selectAll().execute()).toEqual([]),
       wait,
     );
   });
@@ -174,11 +199,11 @@ describe("a deployment", () => {
 });
 
 it("a dry run refuses what would be refused, and writes nothing whatever it says", async () => {
-  const before = await replica.db.selectFrom("deployment").select("deploy_id").execute();
+  const before = await replica.db.selectFrom("deployment").select("deployId").execute();
   expect(await dryRun({ maxInstances: 2 })).toMatchObject({ modelName: "ada/llm", engine: "stoker" });
   await expect(dryRun({ maxInstances: gpuDefaults.perType + 1 })).rejects.toBeInstanceOf(GpuLimitReached);
-  expect(await replica.db.selectFrom("deployment").select("deploy_id").execute()).toEqual(before);
-  expect(await replica.db.selectFrom("deployment_spec").selectAll().execute()).toEqual([]);
+  expect(await replica.db.selectFrom("deployment").select("deployId").execute()).toEqual(before);
+  expect(await replica.db.selectFrom("deploymentSpec").selectAll().execute()).toEqual([]);
 });
 
 describe("several controllers", () => {
@@ -210,11 +235,8 @@ describe("several controllers", () => {
       }
       const live: DeploymentId[] = [];
       const doubles = async () => {
-        const claims = await replica.db
-          .selectFrom("gpu_share")
-          .select(["host_id", "gpu_uuid", "instance_id"])
-          .execute();
-        const keys = claims.map((claim) => `${claim.host_id}/${claim.gpu_uuid}`);
+        const claims = await replica.db.selectFrom("gpuShare").select(["hostId", "gpuUuid", "instanceId"]).execute();
+        const keys = claims.map((claim) => `${claim.hostId}/${claim.gpuUuid}`);
         expect(new Set(keys).size).toBe(keys.length);
         return claims.length;
       };

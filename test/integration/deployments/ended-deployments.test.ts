@@ -1,10 +1,10 @@
 // A look costs by what is to run, whatever was deployed and deleted before.
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
-import { createContainerStore } from "../../../control-plane/store/containers-store.ts";
-import { readSpecs } from "../../../control-plane/store/deployment-specs.ts";
-import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
+import { createContainerStore } from "../../../control-plane/store/deployments/containers-store.ts";
+import { readSpecs } from "../../../control-plane/store/deployments/deployment-specs.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
+import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
 
@@ -64,7 +64,7 @@ it("reads what instances run, whatever their deployment ran before", async () =>
     await sql`insert into deployment_spec (deploy_id, spec, extra_args, context_length)
       select ${id}, n, array['--seed=' || n], 0 from generate_series(2, ${ended}) n`.execute(trx);
     await sql`analyze deployment_spec`.execute(trx);
-    const specs = await readSpecs(trx, [{ deploy_id: id, spec: 17 }]);
+    const specs = await readSpecs(trx, [{ deployId: id, spec: 17 }]);
     const { rows } = await sql<{
       tuples: string;
     }>`select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) as tuples

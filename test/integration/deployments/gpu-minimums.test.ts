@@ -34,20 +34,20 @@ it("keeps a minimum of two GPUs from six deployments of another account, and giv
   await one.db
     .insertInto("account")
     .values({
-      ...{ account_id: bob.account, email: "bob@example.com", display_name: "bob", suspend_reason: null },
-      ...{ wrapped_dek: randomBytes(60), kek_version: 1, deleted_at: null },
+      ...{ accountId: bob.account, email: "bob@example.com", displayName: "bob", suspendReason: null },
+      ...{ wrappedDek: randomBytes(60), kekVersion: 1, deletedAt: null },
     })
     .execute();
   await one.db
-    .insertInto("account_limit")
-    .values({ account_id: bob.account, gpu_max: "{}", gpu_min: JSON.stringify({ other: 2 }) })
+    .insertInto("accountLimit")
+    .values({ accountId: bob.account, gpuMax: "{}", gpuMin: JSON.stringify({ other: 2 }) })
     .execute();
   for (const agent of agents) {
     agent.obey("ready");
     agent.connect();
   }
   const claims = async (account: AccountId) =>
-    (await one.db.selectFrom("gpu_claim").select("gpu_uuid").where("account_id", "=", account).execute()).length;
+    (await one.db.selectFrom("gpuClaim").select("gpuUuid").where("accountId", "=", account).execute()).length;
   const made = await Promise.all(
     Array.from({ length: 6 }, (_, n) => replicas[n % 2]?.deploy({ modelName: `ada/m${n}` })),
   );

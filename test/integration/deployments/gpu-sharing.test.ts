@@ -19,7 +19,7 @@ describe("GPUs", () => {
     await vi.waitFor(async () => expect(await world.instancesOnGpus()).toHaveLength(3), wait);
     const rows = await world.instancesOnGpus();
     const gpusOf = (account: AccountId) => [
-      ...new Set(rows.filter((row) => row.account_id === account).map((row) => `${row.host_id} ${row.gpu}`)),
+      ...new Set(rows.filter((row) => row.accountId === account).map((row) => `${row.hostId} ${row.gpu}`)),
     ];
     expect(gpusOf(ada.account)).toHaveLength(1);
     expect(gpusOf(bob.account)).toHaveLength(1);
@@ -38,28 +38,28 @@ describe("GPUs", () => {
     const repos = ["ada/here", "ada/there"];
     for (const [n, repo] of repos.entries()) {
       const of = { version: versionOf({ repo, revision: "main" }), engine: "stoker", settings: "1 4 0 " };
-      const bytes = { peak_bytes: BigInt(8 * gib), expected_bytes: 0n };
+      const bytes = { peakBytes: BigInt(8 * gib), expectedBytes: 0n };
       await db
-        .insertInto("measured_memory")
+        .insertInto("measuredMemory")
         .values({ ...of, ...bytes, gpu: "H100-80GB" })
         .execute();
       await db
         .updateTable("host")
-        .set({ kept_weights: [`${repo}@main`] })
+        .set({ keptWeights: [`${repo}@main`] })
         .where("hostname", "=", `host-${n + 1}`)
         .execute();
     }
     for (let round = 0; round < 3; round++) {
       const both = await Promise.all(repos.map((repo, n) => world.deploy(ada, `both-${round}-${n}`, { repo })));
       await vi.waitFor(async () => expect(await world.instancesOnGpus()).toHaveLength(2), wait);
-      expect(new Set((await world.instancesOnGpus()).map((row) => `${row.host_id} ${row.gpu}`)).size).toBe(1);
+      expect(new Set((await world.instancesOnGpus()).map((row) => `${row.hostId} ${row.gpu}`)).size).toBe(1);
       await world.removeAll(both.map((id) => [ada, id] as const));
     }
   });
 
   it("that are split are given by the slice: the smallest that holds the model, one account on each", async () => {
     const sliceOf = async (account: AccountId) => [
-      ...new Set((await world.instancesOnGpus()).filter((row) => row.account_id === account).map(({ gpu }) => gpu)),
+      ...new Set((await world.instancesOnGpus()).filter((row) => row.accountId === account).map(({ gpu }) => gpu)),
     ];
     const mine = [await world.deploy(ada, "slice-1", { gpu: "other", isSmall: true })];
     await vi.waitFor(async () => expect(await sliceOf(ada.account)).toEqual(["MIG-host-2-1"]), wait);

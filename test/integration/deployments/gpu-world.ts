@@ -36,18 +36,18 @@ export async function startGpuWorld(limits?: HostClockLimits) {
   await first.db
     .insertInto("account")
     .values({
-      ...{ account_id: bob.account, email: "bob@example.com", display_name: "bob", suspend_reason: null },
-      ...{ wrapped_dek: randomBytes(60), kek_version: 1, deleted_at: null },
+      ...{ accountId: bob.account, email: "bob@example.com", displayName: "bob", suspendReason: null },
+      ...{ wrappedDek: randomBytes(60), kekVersion: 1, deletedAt: null },
     })
     .execute();
-  const measured = { version: versionOf(small), engine: "stoker", settings: "1 4 0 ", expected_bytes: 0n };
+  const measured = { version: versionOf(small), engine: "stoker", settings: "1 4 0 ", expectedBytes: 0n };
   await first.db
-    .insertInto("measured_memory")
+    .insertInto("measuredMemory")
     .values([
       // Three of these have room on one GPU,
-      { ...measured, gpu: "H100-80GB", peak_bytes: BigInt(24 * gib) },
+      { ...measured, gpu: "H100-80GB", peakBytes: BigInt(24 * gib) },
       // one of these on the second slice, and two on the first.
-      { ...measured, gpu: "other", peak_bytes: BigInt(16 * gib) },
+      { ...measured, gpu: "other", peakBytes: BigInt(16 * gib) },
     ])
     .execute();
   const agents: FakeAgent[] = await Promise.all(
@@ -95,9 +95,9 @@ export async function startGpuWorld(limits?: HostClockLimits) {
   /** What stands in the rows, judged without the walls that made them. Returns how many GPUs are in use. */
   async function checkClaims(): Promise<number> {
     const { rows } = { rows: await instancesOnGpus() };
-    const byGpu = Map.groupBy(rows, (row) => `${row.host_id} ${row.gpu}`);
+    const byGpu = Map.groupBy(rows, (row) => `${row.hostId} ${row.gpu}`);
     for (const [gpu, there] of byGpu) {
-      expect(new Set(there.map((row) => row.account_id)).size, gpu).toBe(1);
+      expect(new Set(there.map((row) => row.accountId)).size, gpu).toBe(1);
       if (there.some((row) => row.bytes === 0)) expect(there, gpu).toHaveLength(1);
       expect(
         there.reduce((sum, row) => sum + row.bytes, 0),
@@ -119,9 +119,9 @@ export async function startGpuWorld(limits?: HostClockLimits) {
   async function instancesOnGpus() {
     const rows = await (replicas[0] as Replica).db
       .selectFrom("instance")
-      .select(["instance_id", "host_id", "account_id", "gpu_uuids", "gpu_memory_bytes"])
+      .select(["instanceId", "hostId", "accountId", "gpuUuids", "gpuMemoryBytes"])
       .execute();
-    return rows.flatMap((row) => row.gpu_uuids.map((gpu) => ({ ...row, gpu, bytes: Number(row.gpu_memory_bytes) })));
+    return rows.flatMap((row) => row.gpuUuids.map((gpu) => ({ ...row, gpu, bytes: Number(row.gpuMemoryBytes) })));
   }
 
   /** As agents do: a session that ended is opened anew. */
@@ -135,8 +135,8 @@ export async function startGpuWorld(limits?: HostClockLimits) {
     for (const [owner, id] of live) await deleteDeployment(deploymentStore, owner.account, id);
     await vi.waitFor(async () => {
       comeBack();
-      expect(await db.selectFrom("instance").select("instance_id").execute()).toEqual([]);
-      expect(await db.selectFrom("gpu_claim").selectAll().execute()).toEqual([]);
+      expect(await db.selectFrom("instance").select("instanceId").execute()).toEqual([]);
+      expect(await db.selectFrom("gpuClaim").selectAll().execute()).toEqual([]);
     }, wait);
   }
 

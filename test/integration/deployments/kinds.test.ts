@@ -5,10 +5,10 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { deleteDeployment, deleteDeployments, getDeployment } from "../../../control-plane/deployments/change.ts";
 import { DeploymentNotFound } from "../../../control-plane/deployments/errors.ts";
 import type { DeploymentKind, NewDeployment } from "../../../control-plane/deployments/store.ts";
-import { createCatalogStore } from "../../../control-plane/store/catalog-store.ts";
-import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
-import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
-import { createFleetStore } from "../../../control-plane/store/fleet-store.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
+import { createFleetStore } from "../../../control-plane/store/fleet/fleet-store.ts";
+import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada } from "../fleet/replica.ts";
@@ -24,13 +24,13 @@ beforeAll(async () => {
   await database.db
     .insertInto("account")
     .values({
-      account_id: ada.account,
+      accountId: ada.account,
       email: "ada@example.com",
-      display_name: "ada",
-      suspend_reason: null,
-      wrapped_dek: randomBytes(60),
-      kek_version: 1,
-      deleted_at: null,
+      displayName: "ada",
+      suspendReason: null,
+      wrappedDek: randomBytes(60),
+      kekVersion: 1,
+      deletedAt: null,
     })
     .execute();
 });
@@ -61,26 +61,26 @@ describe("a deployment's kind", () => {
     await db
       .insertInto("host")
       .values({
-        host_id: "host-1",
+        hostId: "host-1",
         hostname: "host-1",
         advertise: "http://127.0.0.1:1",
         inventory: "{}",
-        node_epoch: 1n,
-        ticket_key: Buffer.alloc(32),
-        agent_version: "1",
-        seen_at: new Date(),
+        nodeEpoch: 1n,
+        ticketKey: Buffer.alloc(32),
+        agentVersion: "1",
+        seenAt: new Date(),
       })
       .execute();
     for (const { id } of made.values())
       await db
         .insertInto("instance")
         .values({
-          instance_id: `i-${id}`,
-          deploy_id: id,
-          account_id: ada.account,
-          host_id: "host-1",
+          instanceId: `i-${id}`,
+          deployId: id,
+          accountId: ada.account,
+          hostId: "host-1",
           generation: 1,
-          gpu_uuids: [],
+          gpuUuids: [],
           phase: "ready",
         })
         .execute();
@@ -111,7 +111,7 @@ describe("a deployment's kind", () => {
       .selectFrom("audit")
       .select(["subject", "action", "actor", "ip"])
       .where("subject", "in", [container?.id ?? "", model?.id ?? ""])
-      .orderBy("audit_id")
+      .orderBy("auditId")
       .execute();
     const common = { subject: container?.id, actor: ada.account };
     expect(rows).toEqual([

@@ -4,9 +4,9 @@ import pino from "pino";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { updateDeployment } from "../../../control-plane/deployments/change.ts";
 import type { NewDeployment } from "../../../control-plane/deployments/store.ts";
-import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
-import { createDeploymentStore } from "../../../control-plane/store/deployments-store.ts";
-import { createMeasuredMemoryStore } from "../../../control-plane/store/measured-memory-store.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
+import { createMeasuredMemoryStore } from "../../../control-plane/store/deployments/measured-memory-store.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, gpuDefaults } from "../fleet/replica.ts";
@@ -23,8 +23,8 @@ beforeAll(async () => {
   await database.db
     .insertInto("account")
     .values({
-      ...{ account_id: ada.account, email: "ada@example.com", display_name: "ada", suspend_reason: null },
-      ...{ wrapped_dek: randomBytes(60), kek_version: 1, deleted_at: null },
+      ...{ accountId: ada.account, email: "ada@example.com", displayName: "ada", suspendReason: null },
+      ...{ wrappedDek: randomBytes(60), kekVersion: 1, deletedAt: null },
     })
     .execute();
 });
@@ -48,22 +48,22 @@ it("is written down for the batch that the engine was started for, and not while
   await db
     .insertInto("host")
     .values({
-      ...{ host_id: "host-1", hostname: "host-1", advertise: "http://127.0.0.1:1", inventory: "{}", node_epoch: 1n },
-      ...{ ticket_key: Buffer.alloc(32), agent_version: "1", seen_at: new Date() },
+      ...{ hostId: "host-1", hostname: "host-1", advertise: "http://127.0.0.1:1", inventory: "{}", nodeEpoch: 1n },
+      ...{ ticketKey: Buffer.alloc(32), agentVersion: "1", seenAt: new Date() },
     })
     .execute();
   await db
     .insertInto("instance")
     .values({
-      ...{ instance_id: "i-1", deploy_id: made.id, account_id: ada.account, host_id: "host-1", generation: 1 },
-      ...{ gpu_uuids: [], phase: "ready" },
+      ...{ instanceId: "i-1", deployId: made.id, accountId: ada.account, hostId: "host-1", generation: 1 },
+      ...{ gpuUuids: [], phase: "ready" },
     })
     .execute();
   /** The host's figures count for half a minute: they are as new as the look. */
   const look = async () => {
     await db
       .updateTable("host")
-      .set({ live: JSON.stringify(live), reported_at: new Date(Date.now() + 600_000) })
+      .set({ live: JSON.stringify(live), reportedAt: new Date(Date.now() + 600_000) })
       .execute();
     return memory.look();
   };

@@ -51,7 +51,7 @@ it("each is deployed once or gone, on the GPUs it had, although the control plan
   for (const name of [...Object.keys(coming), "draining", "deleted"]) ids.set(name, await deploy(name));
   const id = (name: string) => ids.get(name) as DeploymentId;
   const instances = () =>
-    first.db.selectFrom("instance").select(["instance_id", "deploy_id", "gpu_uuids"]).orderBy("instance_id").execute();
+    first.db.selectFrom("instance").select(["instanceId", "deployId", "gpuUuids"]).orderBy("instanceId").execute();
   await vi.waitFor(async () => {
     for (const [name, status] of Object.entries(coming)) expect(await statusOf(first, id(name)), name).toBe(status);
     for (const name of ["draining", "deleted"]) expect(await statusOf(first, id(name)), name).toBe("deployed");
@@ -65,17 +65,17 @@ it("each is deployed once or gone, on the GPUs it had, although the control plan
   await vi.waitFor(async () => expect(await instances()).toHaveLength(6), wait);
   // Its host does not confirm that it is gone.
   agent.stopObeying();
-  const leaving = (await instances()).find((row) => row.deploy_id === id("draining"))?.instance_id;
+  const leaving = (await instances()).find((row) => row.deployId === id("draining"))?.instanceId;
   await deleteDeployment(first.deploymentStore, ada.account, id("draining"));
   await vi.waitFor(() => expect(agent.desired?.tombstones).toEqual([leaving]), wait);
-  const before = (await instances()).filter((row) => row.deploy_id !== id("draining"));
+  const before = (await instances()).filter((row) => row.deployId !== id("draining"));
 
   const { port } = first;
   await first.db
     .updateTable("deployment")
     .set((eb) => ({
-      ...{ lock_owner: "first", lock_token: eb("lock_token", "+", 1n) },
-      lock_expires_at: sql<Date>`now() + interval '2 seconds'`,
+      ...{ lockOwner: "first", lockToken: eb("lockToken", "+", 1n) },
+      lockExpiresAt: sql<Date>`now() + interval '2 seconds'`,
     }))
     .execute();
   await first.stop();
@@ -100,12 +100,12 @@ it("each is deployed once or gone, on the GPUs it had, although the control plan
   // What was placed stays where it is, under its name; only the one that waited was placed anew.
   const after = await second.db
     .selectFrom("instance")
-    .select(["instance_id", "deploy_id", "gpu_uuids"])
-    .orderBy("instance_id")
+    .select(["instanceId", "deployId", "gpuUuids"])
+    .orderBy("instanceId")
     .execute();
-  expect(after.filter((row) => row.deploy_id !== id("queued"))).toEqual(before);
+  expect(after.filter((row) => row.deployId !== id("queued"))).toEqual(before);
   expect(after).toHaveLength(6);
-  const claims = await second.db.selectFrom("gpu_claim").select("gpu_uuid").execute();
-  expect(claims.map((row) => row.gpu_uuid).sort()).toEqual(after.flatMap((row) => row.gpu_uuids).sort());
-  expect(agent.tombstonesSeen.filter((one) => after.some((row) => row.instance_id === one))).toEqual([]);
+  const claims = await second.db.selectFrom("gpuClaim").select("gpuUuid").execute();
+  expect(claims.map((row) => row.gpuUuid).sort()).toEqual(after.flatMap((row) => row.gpuUuids).sort());
+  expect(agent.tombstonesSeen.filter((one) => after.some((row) => row.instanceId === one))).toEqual([]);
 }, 120_000);

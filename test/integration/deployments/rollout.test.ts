@@ -147,8 +147,8 @@ describe("an update", () => {
     await expect(change(id, { standardArgs: { maxConcurrentRequests: 257 } })).rejects.toThrow(/is at most 256/);
     await expect(put(id, ["--dtype=bfloat16"])).rejects.toThrow(/has no effect on the engine stoker/);
     // What an older version took stays beside what is said anew.
-    const older = { extra_args: ["--dtype=bfloat16"], standard_args: "{}" };
-    await replica.db.updateTable("deployment").set(older).where("deploy_id", "=", id).execute();
+    const older = { extraArgs: ["--dtype=bfloat16"], standardArgs: "{}" };
+    await replica.db.updateTable("deployment").set(older).where("deployId", "=", id).execute();
     await change(id, { standardArgs: { maxContextSize: 512 } });
     expect(await record(id)).toMatchObject({ extraArgs: ["--dtype=bfloat16", "--max-model-len=512"] });
     // So it does where a client says the whole set again, with one more.

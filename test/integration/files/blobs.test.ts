@@ -11,7 +11,6 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { createFolderBlobs } from "../../../control-plane/blobs/folder-blobs.ts";
 import { createS3Blobs } from "../../../control-plane/blobs/s3-blobs.ts";
 import { BlobMissing } from "../../../control-plane/files/blobs.ts";
-import { FileStoreAway } from "../../../control-plane/files/errors.ts";
 import { startS3Server } from "../../fakes/s3-server.ts";
 
 const server = await startS3Server();
@@ -114,7 +113,9 @@ it("a reader that pauses for longer than any connection lives still gets all of 
 
 it("a store that cannot be reached is told apart from a file that is not there", async () => {
   const away = createS3Blobs({ ...s3, endpoint: "http://127.0.0.1:9" });
-  await expect(away.get("files/any")).rejects.toThrow(FileStoreAway);
+  await expect(away.get("files/any")).rejects.toMatchObject({ code: "file_store_away" });
   const blocked = createFolderBlobs("/dev/null/files");
-  await expect(blocked.put("files/any", Readable.from(["x"]), signal)).rejects.toThrow(FileStoreAway);
+  await expect(blocked.put("files/any", Readable.from(["x"]), signal)).rejects.toMatchObject({
+    code: "file_store_away",
+  });
 });

@@ -7,9 +7,9 @@ import { text } from "node:stream/consumers";
 import { sql } from "kysely";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { createFolderBlobs } from "../../../control-plane/blobs/folder-blobs.ts";
-import { FileNotFound, FileQuotaUsedUp, UnknownCursor } from "../../../control-plane/files/errors.ts";
+import { FileNotFound } from "../../../control-plane/files/errors.ts";
 import { createFiles } from "../../../control-plane/files/files.ts";
-import { createFileStore } from "../../../control-plane/store/file-store.ts";
+import { createFileStore } from "../../../control-plane/store/work/file-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
@@ -66,7 +66,8 @@ it("of uploads at the same time only as many are kept as the quota takes", async
   );
   const ends = await Promise.allSettled(staged.map((one) => one.keep(expiry)));
   expect(ends.filter((end) => end.status === "fulfilled")).toHaveLength(2);
-  for (const end of ends) if (end.status === "rejected") expect(end.reason).toBeInstanceOf(FileQuotaUsedUp);
+  for (const end of ends)
+    if (end.status === "rejected") expect(end.reason).toMatchObject({ code: "file_quota_used_up" });
 });
 
 it("what was refused, deleted, has expired or was never finished is swept away with its bytes", async () => {
@@ -80,8 +81,8 @@ it("what was refused, deleted, has expired or was never finished is swept away w
   await files.remove(account, deleted.id);
   await world.db
     .updateTable("file")
-    .set({ expires_at: sql<Date>`now() - interval '1 s'` })
-    .where((of) => of.or([of("file_id", "=", expired.id), of("is_ready", "=", false)]))
+    .set({ expiresAt: sql<Date>`now() - interval '1 s'` })
+    .where((of) => of.or([of("fileId", "=", expired.id), of("isReady", "=", false)]))
     .execute();
   for (const gone of [deleted, expired]) await expect(files.get(account, gone.id)).rejects.toThrow(FileNotFound);
   expect(onDisk()).toHaveLength(5);
@@ -116,8 +117,8 @@ it("pages follow one another in both orders, and say when there are more", async
     }
     expect(seen).toEqual(order === "asc" ? ids : ids.toReversed());
   }
-  await expect(files.list(account, undefined, { after: "file_none", order: "asc", limit: 2 })).rejects.toThrow(
-    UnknownCursor,
-  );
+  await expect(files.list(account, undefined, { after: "file_none", order: "asc", limit: 2 })).rejects.toMatchObject({
+    code: "unknown_cursor",
+  });
   expect((await files.list(account, "batch_output", { after: undefined, order: "asc", limit: 2 })).files).toEqual([]);
 });

@@ -85,6 +85,7 @@ it("slices are placed by size, one account on each, and given to the container b
   // As the wire carries them, and as the control plane reads them.
   const gpus = (await gpusOf("a100-mig")).map((gpu) => ({ ...gpu, memoryBytes: String(gpu.memoryBytes) }));
   const told = {
+    ...{ os: "", cpuModel: "", drivers: [], dockerVersion: "", nvidiaDriverVersion: "", cudaVersion: "" },
     gpus,
     rentalImages: [],
     rentalsUnavailable: "",
@@ -98,7 +99,14 @@ it("slices are placed by size, one account on each, and given to the container b
   const index = createPlacementIndex([
     hostView("h1", {
       inventory: inventory({
-        ...{ gpus: read, drivers: ["docker"], nvidiaDriverVersion: "570", memoryBytes: 512 * gib, cpuCores: 64 },
+        ...{
+          gpus: read,
+          drivers: ["docker"],
+          hasNvidiaRuntime: true,
+          nvidiaDriverVersion: "570",
+          memoryBytes: 512 * gib,
+          cpuCores: 64,
+        },
       }),
     }),
   ]);

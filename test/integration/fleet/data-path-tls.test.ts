@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
   url = await postgres.migratedDatabase();
-  replica = await startReplica(url, { insistsOnTls: true });
+  replica = await startReplica(url, { mayBePlain: (hostname) => hostname === "10.255.255.2" });
 });
 afterEach(async () => {
   for (const end of ends.reverse()) await end();
@@ -80,12 +80,17 @@ it("a host at whose address another one answers is shown with a sentence that sa
   }, wait);
 });
 
-it("where TLS is required, a host of this machine may do without, another one is told why it gets no work", async () => {
+it("a host that announces plain HTTP gets no work, unless it is on this machine or the operator names it", async () => {
   await comes("host-1");
   await comes("host-2", { advertise: "http://10.255.255.1:9100" });
+  await comes("host-3", { advertise: "http://10.255.255.2:9100" });
   await vi.waitFor(async () => {
     expect((await host("host-1"))?.schedulable).toBe(true);
-    expect((await host("host-2"))?.condition).toContain("speaks no TLS, which STOKER_DATA_PATH_TLS=required");
+    expect((await host("host-2"))?.condition).toContain("speaks no TLS, which is required of hosts on other machines");
+    expect((await host("host-2"))?.schedulable).toBe(false);
+    // Nothing listens there: it was dialled.
+    expect((await host("host-3"))?.condition).toMatch(/^data_path_unreachable: http:/);
+    expect((await host("host-3"))?.condition).not.toContain("TLS");
   }, wait);
 });
 

@@ -55,6 +55,8 @@ beforeEach(async () => {
       epoch = seen > epoch ? seen : epoch;
     },
     fencedWhy: () => "",
+    restoreMark: () => "",
+    sawRestoreMark: async () => {},
     sawFenced: async () => {},
   };
   ending = new AbortController();
@@ -79,6 +81,7 @@ beforeEach(async () => {
       pending: async () => [],
       acknowledge: async () => {},
       onPending: () => {},
+      resend: async () => ({ records: 0, throughId: "0", dropped: 0, droppedThroughMs: 0 }),
       openLeaseIds: async () => [],
       depth: () => ({ records: 0 }),
     },
@@ -133,7 +136,7 @@ it.each(["refused", "silent"] as const)(
 it("an agent stays where it is while every replica is cut off, and needs no other once its own is whole again", async () => {
   const epoch = session.nodeEpoch();
   for (const one of [link, otherLink]) one.cut("refused");
-  await vi.waitFor(() => expect(said.join("")).toContain("does not take the host either"), patient);
+  await vi.waitFor(() => expect(said.join("")).toContain("does not accept the host either"), patient);
   link.heal();
   await vi.waitFor(async () => expect((await cutOff.fleetStore.seenAt()).size).toBe(1), patient);
   expect(session.nodeEpoch()).toBe(epoch);

@@ -32,8 +32,8 @@ async function comes(id: string, ...gpus: Gpu[]) {
     agentVersion: "1",
     inventory: inventory({ gpus }),
   };
-  const known = await replica.db.selectFrom("host").select("node_epoch").where("host_id", "=", id).executeTakeFirst();
-  const runs = { runId: "", generation: 0n, highestEpoch: known?.node_epoch ?? 0n };
+  const known = await replica.db.selectFrom("host").select("nodeEpoch").where("hostId", "=", id).executeTakeFirst();
+  const runs = { runId: "", generation: 0n, highestEpoch: known?.nodeEpoch ?? 0n };
   const registered = await replica.fleetStore.register({ ...host, ...runs, ticketKey }, 20_000);
   if (registered.kind !== "registered") throw new Error(registered.kind);
   const { nodeEpoch } = registered;

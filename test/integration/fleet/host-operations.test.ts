@@ -1,6 +1,5 @@
 // Hosts that an operator takes out of use, over real sessions and PostgreSQL.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { NodeConnected, NodeDraining, NodeNotFound } from "../../../control-plane/fleet/errors.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -109,7 +108,9 @@ describe("a host that is drained", () => {
     await replica.hostOperations.cordon("host-1", act);
     await replica.hostOperations.drain("host-1", 600_000, act);
     const before = await view("host-1");
-    await expect(replica.hostOperations.cordon("host-1", { ...act, note: "" })).rejects.toThrow(NodeDraining);
+    await expect(replica.hostOperations.cordon("host-1", { ...act, note: "" })).rejects.toMatchObject({
+      code: "node_draining",
+    });
     expect(await view("host-1")).toMatchObject({ operation: before?.operation });
     expect(before?.operation).toMatchObject({ kind: "drain", note: "new fans" });
     await replica.hostOperations.end("host-1", act);
@@ -134,11 +135,11 @@ it("an instance on a GPU with a fault is replaced on another before it goes", as
   const gpuUuid = first?.gpuUuids[0];
   // What comes in its place is not there yet, however soon it is asked for.
   one.obeyEach((want) => ({ phase: want.instanceId === first?.instanceId ? "ready" : "starting" }));
-  const all = await replica.db.selectFrom("gpu_claim").select("gpu_uuid").where("host_id", "=", "host-1").execute();
-  expect(all).toEqual([{ gpu_uuid: gpuUuid }]);
+  const all = await replica.db.selectFrom("gpuClaim").select("gpuUuid").where("hostId", "=", "host-1").execute();
+  expect(all).toEqual([{ gpuUuid: gpuUuid }]);
   await replica.db
-    .insertInto("gpu_cordon")
-    .values({ host_id: "host-1", gpu_uuid: gpuUuid as string, fault_id: "xid:79", reason: "Xid 79", lifted_at: null })
+    .insertInto("gpuCordon")
+    .values({ hostId: "host-1", gpuUuid: gpuUuid as string, faultId: "xid:79", reason: "Xid 79", liftedAt: null })
     .execute();
   // The host's other GPUs are as good as another host's.
   await vi.waitFor(() => expect(one.desired?.instances).toHaveLength(2), wait);
@@ -155,17 +156,17 @@ it("a host is forgotten once it is away and empty, and its certificate is good n
   await replica.stop();
   replica = await startReplica(await postgres.migratedDatabase(), { limits: { leaseMs: 4_000, lostMs: 8_000 } });
   const one = await host("host-1");
-  await expect(replica.hostOperations.remove("host-1", act)).rejects.toThrow(NodeConnected);
+  await expect(replica.hostOperations.remove("host-1", act)).rejects.toMatchObject({ code: "node_connected" });
   await one.close();
   agents = [];
   await vi.waitFor(async () => expect((await view("host-1"))?.state).not.toBe("live"), { ...wait, timeout: 40_000 });
   // What once ended there is no reason to keep it.
-  await replica.db.insertInto("ended_instance").values({ instance_id: "ended", host_id: "host-1" }).execute();
+  await replica.db.insertInto("endedInstance").values({ instanceId: "ended", hostId: "host-1" }).execute();
   expect(await replica.hostOperations.remove("host-1", act)).toBe("host-1");
   expect(await view("host-1")).toBeUndefined();
-  await expect(replica.hostOperations.cordon("host-1", act)).rejects.toThrow(NodeNotFound);
-  const identity = await replica.db.selectFrom("node_identity").select("revoked_at").executeTakeFirst();
-  expect(identity?.revoked_at).not.toBeNull();
+  await expect(replica.hostOperations.cordon("host-1", act)).rejects.toMatchObject({ code: "node_not_found" });
+  const identity = await replica.db.selectFrom("nodeIdentity").select("revokedAt").executeTakeFirst();
+  expect(identity?.revokedAt).not.toBeNull();
 });
 
 it("has a host end what no deployment knows, and nothing else; it is audited", async () => {
@@ -197,8 +198,10 @@ it("has a host end what no deployment knows, and nothing else; it is audited", a
     .selectFrom("audit")
     .select("after")
     .where("action", "=", "node.end_unknown")
-    .orderBy("audit_id")
+    .orderBy("auditId")
     .execute();
   expect(rows.map((row) => row.after)).toEqual([{ instances: ["stranger-1"] }, { instances: ["stranger-2"] }]);
-  await expect(replica.hostOperations.endUnknown("host-9", undefined, act)).rejects.toThrow(NodeNotFound);
+  await expect(replica.hostOperations.endUnknown("host-9", undefined, act)).rejects.toMatchObject({
+    code: "node_not_found",
+  });
 });

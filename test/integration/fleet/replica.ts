@@ -12,10 +12,10 @@ import { nodeLifeMs } from "../../../control-plane/fleet/authority.ts";
 import type { HostClockLimits } from "../../../control-plane/fleet/host-clocks.ts";
 import type { JobsAddress } from "../../../control-plane/jobs/backend.ts";
 import { createGrpcServer } from "../../../control-plane/rpc/grpc-server.ts";
-import { createChangeFeed } from "../../../control-plane/store/change-feed.ts";
-import { openDatabase } from "../../../control-plane/store/database.ts";
-import { migrateDatabase } from "../../../control-plane/store/migrate.ts";
-import { createFleet } from "../../../control-plane/wiring/fleet.ts";
+import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
+import { migrateDatabase } from "../../../control-plane/store/core/migrate.ts";
+import { createFleet, type FleetParts } from "../../../control-plane/wiring/fleet.ts";
 import { createNodes } from "../../../control-plane/wiring/nodes.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 
@@ -45,7 +45,9 @@ export async function startReplica(
     resyncMs?: number;
     /** Where timers are kept; nowhere without it. */
     jobs?: JobsAddress;
-    insistsOnTls?: boolean;
+    mayBePlain?: (hostname: string) => boolean;
+    /** Instead of acknowledging every record. */
+    settle?: (db: OpenDatabase["db"]) => FleetParts["settle"];
   } = {},
 ) {
   await migrateDatabase(url, { log });
@@ -53,13 +55,13 @@ export async function startReplica(
   await db
     .insertInto("account")
     .values({
-      account_id: ada.account,
+      accountId: ada.account,
       email: "ada@example.com",
-      display_name: "ada",
-      suspend_reason: null,
-      wrapped_dek: randomBytes(60),
-      kek_version: 1,
-      deleted_at: null,
+      displayName: "ada",
+      suspendReason: null,
+      wrappedDek: randomBytes(60),
+      kekVersion: 1,
+      deletedAt: null,
     })
     .onConflict((at) => at.doNothing())
     .execute();
@@ -76,10 +78,12 @@ export async function startReplica(
     feed,
     seal: { seal: (key) => Buffer.from(key).reverse(), open: (sealed) => Buffer.from(sealed).reverse() },
     openToken: async (_, sealed) => sealed.toString().replace("sealed ", ""),
-    settle: async (records) => records.filter((one) => one.requestId !== "lose me").map((one) => String(one.spoolId)),
+    settle:
+      options.settle?.(db) ??
+      (async (records) => records.filter((one) => one.requestId !== "lose me").map((one) => String(one.spoolId))),
     ...(options.holds ? { holds: options.holds } : {}),
     owner: options.owner ?? "replica",
-    dataPaths: { issue: (id) => nodes.issueGateway(id), insistsOnTls: options.insistsOnTls ?? false },
+    dataPaths: { issue: (id) => nodes.issueGateway(id), mayBePlain: options.mayBePlain ?? (() => false) },
     limits: options.limits ?? { leaseMs: 20_000, lostMs: 60_000 },
     times: { leaseTtlMs: 20_000, renewEveryMs: options.renewEveryMs ?? 5_000, reportEveryMs: 5_000 },
     log: listening,

@@ -24,8 +24,8 @@ afterEach(async () => {
 const instances = (at: Replica) =>
   at.db
     .selectFrom("instance")
-    .select(["instance_id", "deploy_id", "gpu_uuids", "generation", "tombstoned_at", "granted_bytes"])
-    .orderBy("instance_id")
+    .select(["instanceId", "deployId", "gpuUuids", "generation", "tombstonedAt", "grantedBytes"])
+    .orderBy("instanceId")
     .execute();
 
 it("restored from before a placement ends nothing, and knows it again once the host is adopted, or says why not", async () => {
@@ -47,39 +47,39 @@ it("restored from before a placement ends nothing, and knows it again once the h
   for (const { id } of [kept, changed, later])
     await vi.waitFor(async () => expect((await replica?.get(id))?.status).toBe("deployed"), wait);
   const placed = await instances(replica);
-  const of = (deployId: string) => placed.find((row) => row.deploy_id === deployId);
+  const of = (deployId: string) => placed.find((row) => row.deployId === deployId);
   expect(placed).toHaveLength(3);
   await replica.stop();
   replica = undefined;
 
   const older = await startReplica(backup, { port });
   replica = older;
-  await older.db.updateTable("deployment").set({ generation: 7 }).where("deploy_id", "=", changed.id).execute();
+  await older.db.updateTable("deployment").set({ generation: 7 }).where("deployId", "=", changed.id).execute();
   agent.connect();
   const host = async () => (await older.fleetStore.hosts())[0];
   await vi.waitFor(async () => {
     const condition = (await host())?.condition;
     expect(condition).toContain("control_plane_behind");
-    for (const row of placed) expect(condition).toContain(row.instance_id);
+    for (const row of placed) expect(condition).toContain(row.instanceId);
   }, wait);
   expect(agent.welcome?.behind).toBe(true);
   expect(await instances(older)).toEqual([]);
 
   const adopted = await older.enrolment.adopt("host-1", act);
-  expect(adopted.instances).toEqual([of(kept.id)?.instance_id]);
+  expect(adopted.instances).toEqual([of(kept.id)?.instanceId]);
   expect([...adopted.left].sort((a, b) => a.why.localeCompare(b.why))).toEqual([
     {
-      instanceId: of(changed.id)?.instance_id,
+      instanceId: of(changed.id)?.instanceId,
       deployId: changed.id,
       why: "it runs generation 1 of its deployment, which is at 7 here",
     },
-    { instanceId: of(later.id)?.instance_id, deployId: later.id, why: "this database knows no such deployment" },
+    { instanceId: of(later.id)?.instanceId, deployId: later.id, why: "this database knows no such deployment" },
   ]);
   expect(await instances(older)).toEqual([of(kept.id)]);
-  const claims = await older.db.selectFrom("gpu_claim").select(["gpu_uuid", "account_id"]).execute();
-  expect(claims).toEqual([{ gpu_uuid: of(kept.id)?.gpu_uuids[0], account_id: "u:ada" }]);
+  const claims = await older.db.selectFrom("gpuClaim").select(["gpuUuid", "accountId"]).execute();
+  expect(claims).toEqual([{ gpuUuid: of(kept.id)?.gpuUuids[0], accountId: "u:ada" }]);
   expect((await host())?.condition).toMatch(/unknown_instances/);
-  expect((await host())?.condition).not.toContain(of(kept.id)?.instance_id ?? "?");
+  expect((await host())?.condition).not.toContain(of(kept.id)?.instanceId ?? "?");
 
   await vi.waitFor(() => expect(agent?.ended).toBeDefined(), wait);
   const before = agent.desiredCount;
@@ -87,7 +87,7 @@ it("restored from before a placement ends nothing, and knows it again once the h
   await vi.waitFor(() => expect(agent?.desiredCount).toBeGreaterThan(before), wait);
   await vi.waitFor(async () => expect((await older.get(kept.id))?.status).toBe("deployed"), wait);
   const now = agent.desired?.instances.find((one) => one.deployId === kept.id);
-  expect(now).toMatchObject({ instanceId: of(kept.id)?.instance_id, gpuUuids: of(kept.id)?.gpu_uuids });
-  expect((await instances(older)).filter((row) => row.deploy_id === kept.id)).toEqual([of(kept.id)]);
+  expect(now).toMatchObject({ instanceId: of(kept.id)?.instanceId, gpuUuids: of(kept.id)?.gpuUuids });
+  expect((await instances(older)).filter((row) => row.deployId === kept.id)).toEqual([of(kept.id)]);
   expect(agent.tombstonesSeen).toEqual([]);
 }, 120_000);

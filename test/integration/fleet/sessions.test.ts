@@ -52,7 +52,7 @@ async function deployed(replica: Replica, name = "ada/llm") {
   return id;
 }
 const instances = (replica: Replica) =>
-  replica.db.selectFrom("instance").select(["instance_id", "host_id", "tombstoned_at"]).orderBy("created_at").execute();
+  replica.db.selectFrom("instance").select(["instanceId", "hostId", "tombstonedAt"]).orderBy("createdAt").execute();
 
 describe("an agent's session", () => {
   it("is refused without the join token", async () => {
@@ -86,7 +86,7 @@ describe("an agent's session", () => {
     await vi.waitFor(() => expect(silent.desired?.instances).toHaveLength(1), wait);
     const [before] = await instances(replica);
     silent.stopObeying();
-    for (let n = 0; n < 3; n++) silent.report([], [before?.instance_id ?? ""], [`report-${n}`]);
+    for (let n = 0; n < 3; n++) silent.report([], [before?.instanceId ?? ""], [`report-${n}`]);
     await vi.waitFor(async () => {
       expect((await replica.fleetStore.openLeases())[0]?.leaseIds).toEqual(["report-2"]);
     }, wait);
@@ -160,7 +160,7 @@ describe("an agent's session", () => {
     const agent = await join(replica);
     const id = await deployed(replica);
     const [row] = await instances(replica);
-    const ghost = { instanceId: row?.instance_id ?? "", deployId: id, phase: "ready", gpuUuids: ["host-1-gpu-2"] };
+    const ghost = { instanceId: row?.instanceId ?? "", deployId: id, phase: "ready", gpuUuids: ["host-1-gpu-2"] };
     await deleteDeployment(replica.deploymentStore, ada.account, id);
     await vi.waitFor(async () => expect(await instances(replica)).toEqual([]), wait);
     await vi.waitFor(() => expect(agent.desired?.tombstones).toEqual([]), wait);
@@ -247,7 +247,7 @@ describe("an agent's session", () => {
     await join(replica);
     await deployed(replica);
     const [row] = await instances(replica);
-    const id = row?.instance_id as InstanceId;
+    const id = row?.instanceId as InstanceId;
     const lines = await instanceLogs(
       { store: replica.fleetStore, dial: replica.dial },
       "host-1" as HostId,
@@ -275,18 +275,15 @@ describe("a host that falls silent", () => {
     await vi.waitFor(() => expect(replica.routing.ready(id)[0]?.hostId).toBe("host-2"), { ...wait, timeout: 40_000 });
     await vi.waitFor(async () => {
       const rows = await instances(replica);
-      expect(rows.map((row) => [row.host_id, row.tombstoned_at !== null])).toEqual([
+      expect(rows.map((row) => [row.hostId, row.tombstonedAt !== null])).toEqual([
         ["host-1", true],
         ["host-2", false],
       ]);
     }, wait);
 
     lost.connect();
-    await vi.waitFor(() => expect(lost.tombstonesSeen).toEqual([before?.instance_id]), wait);
-    await vi.waitFor(
-      async () => expect((await instances(replica)).map((row) => row.host_id)).toEqual(["host-2"]),
-      wait,
-    );
+    await vi.waitFor(() => expect(lost.tombstonesSeen).toEqual([before?.instanceId]), wait);
+    await vi.waitFor(async () => expect((await instances(replica)).map((row) => row.hostId)).toEqual(["host-2"]), wait);
     expect((await replica.get(id))?.status).toBe("deployed");
   });
 
@@ -328,7 +325,7 @@ describe("a control plane that was away", () => {
     const later = await start({ limits: scaledLimits, port: first.port });
     await later.db
       .updateTable("host")
-      .set({ seen_at: new Date(Date.now() - 3_600_000) })
+      .set({ seenAt: new Date(Date.now() - 3_600_000) })
       .execute();
     expect(later.routing.ready(id)).toHaveLength(1);
     await later.controller.pass();

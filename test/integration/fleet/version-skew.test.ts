@@ -3,15 +3,23 @@ import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import pino from "pino";
+import { Registry } from "prom-client";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { makeKey } from "../../../agent/session/certificate-request.ts";
 import { enroll } from "../../../agent/session/enroll.ts";
 import { fleetClient, fleetService } from "../../../agent/session/wire.ts";
+import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
+import { createQuarantine } from "../../../control-plane/billing/quarantine.ts";
+import { createSettlement } from "../../../control-plane/billing/settle.ts";
+import { createQuarantineStore } from "../../../control-plane/store/money/quarantine-store.ts";
+import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
 import type { AgentMessage__Output } from "../../../proto/gen/stoker/fleet/v1/AgentMessage.ts";
 import type { ControlMessage__Output } from "../../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import { verifyTicket } from "../../../proto/ticket.ts";
 import { readUsageBatch } from "../../../proto/usage-record.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { testSeals } from "../../fakes/seals.ts";
 import { type Replica, startReplica } from "./replica.ts";
 
 const wait = { timeout: 30_000, interval: 50 };
@@ -38,7 +46,15 @@ beforeAll(async () => {
 });
 afterAll(() => postgres?.stop());
 beforeEach(async () => {
-  replica = await startReplica(await postgres.migratedDatabase());
+  replica = await startReplica(await postgres.migratedDatabase(), {
+    settle: (db) => {
+      const metrics = createBillingMetrics(new Registry());
+      const log = pino({ level: "silent" });
+      const quarantine = createQuarantine({ store: createQuarantineStore(db), metrics, log });
+      const store = createSettlementStore(db);
+      return createSettlement({ store, seals: testSeals, quarantine, log, metrics, gatherMs: 0 }).settle;
+    },
+  });
 });
 afterEach(async () => {
   for (const stop of stopping.splice(0)) stop();
@@ -49,8 +65,8 @@ const stopping: (() => void)[] = [];
 /** One stream under the host's own certificate, onto which anything may be written. */
 async function talk(hostId: string) {
   const keyPem = makeKey();
-  const wish = { address: replica.address, token: replica.joinToken, keyPem, hostId };
-  const { certificatePem, caPem } = await enroll(wish, hostId, AbortSignal.timeout(20_000));
+  const request = { address: replica.address, token: replica.joinToken, keyPem, hostId };
+  const { certificatePem, caPem } = await enroll(request, hostId, AbortSignal.timeout(20_000));
   const client = fleetClient(replica.address, { caPem, own: { certificatePem, keyPem } });
   const heard: ControlMessage__Output[] = [];
   let ended: string | undefined;
@@ -99,7 +115,7 @@ function renamed(bytes: Buffer, names: ReadonlyMap<string, string>): Buffer {
 }
 
 describe.each(recordings)("the recorded session %s", (name) => {
-  it("brings its host, makes its instance routable, and has its usage acknowledged", async () => {
+  it("brings its host, makes its instance routable, and has its usage, which no ticket proves, quarantined and acknowledged", async () => {
     const [introduction, ...rest] = read(name) as [Said, ...Said[]];
     const { hello } = introduction.message;
     if (!hello) throw new Error("a recording begins with Hello");
@@ -124,10 +140,14 @@ describe.each(recordings)("the recorded session %s", (name) => {
     const ids = new Set(sent.map(({ spoolId }) => String(spoolId)));
     expect(ids.size).toBeGreaterThan(0);
     await vi.waitFor(() => expect(new Set(agent.find("usageAck").flatMap((ack) => ack.spoolIds))).toEqual(ids), wait);
+    // Its records name account and rates themselves and prove nothing: they bill nobody, and an operator can see them.
+    const kept = await replica.db.selectFrom("usageQuarantine").select(["hostId", "problem"]).execute();
+    expect(kept).toEqual([...ids].map(() => ({ hostId: hello.hostId, problem: "unsealed" })));
+    expect(await replica.db.selectFrom("usage").selectAll().execute()).toEqual([]);
     const renewals = rest.flatMap(({ message }) => message.renew?.sequence ?? []);
     await vi.waitFor(() => expect(agent.find("renewed").map(({ sequence }) => sequence)).toEqual(renewals), wait);
     const host = await replica.db.selectFrom("host").selectAll().executeTakeFirstOrThrow();
-    expect(host).toMatchObject({ host_id: hello.hostId, hostname: hello.hostname, agent_version: hello.agentVersion });
+    expect(host).toMatchObject({ hostId: hello.hostId, hostname: hello.hostname, agentVersion: hello.agentVersion });
     expect(agent.ended()).toBeUndefined();
   });
 });

@@ -51,8 +51,8 @@ it("runs at the agent what was asked of the other one, serves it from both, and 
   const { holds, other } = holder();
   const { stack } = world;
   const before = await placed();
-  const wish = { model_name: "admin/tiny", gpu: "other", max_batch_size: 2, hf: { repo: demoModel } };
-  const made = await stack.call("POST", "/deploy/llm", wish, {}, other);
+  const request = { model_name: "admin/tiny", gpu: "other", max_batch_size: 2, hf: { repo: demoModel } };
+  const made = await stack.call("POST", "/deploy/llm", request, {}, other);
   const id = made.body.deploy_id as string;
   await vi.waitFor(async () => {
     const { body } = await stack.call("GET", `/deploy/${id}`, undefined, {}, other);

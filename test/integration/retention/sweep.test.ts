@@ -3,8 +3,8 @@ import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Kept, periods, readRetention } from "../../../control-plane/retention/periods.ts";
 import { sweepOld } from "../../../control-plane/retention/sweep.ts";
-import { type OpenDatabase, openDatabase } from "../../../control-plane/store/database.ts";
-import { createRetentionStore } from "../../../control-plane/store/retention-store.ts";
+import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createRetentionStore } from "../../../control-plane/store/core/retention-store.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 
@@ -111,6 +111,12 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     insert: `insert into cli_login (lookup, account_id, token_id, created_at, expires_at)
       values (convert_to($1, 'UTF8'), 'u:1', 'k1', $2, $2)`,
     table: "cli_login",
+    column: "convert_from(lookup, 'UTF8')",
+  },
+  "sign-in-challenges": {
+    insert:
+      "insert into sign_in_challenge (lookup, purpose, expires_at) values (convert_to($1, 'UTF8'), 'passkey', $2)",
+    table: "sign_in_challenge",
     column: "convert_from(lookup, 'UTF8')",
   },
   "sign-in-attempts": {

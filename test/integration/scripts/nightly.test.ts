@@ -38,6 +38,6 @@ it("ends at a signal, with what it has", async () => {
   });
   child.kill("SIGTERM");
   expect(await ended).toBe(130);
-  expect(output()).toContain("stopped: 2 of 3 files did not run to their end");
+  expect(output()).toContain("stopped: 2 of 3 files did not finish");
   expect(output().trimEnd().split("\n").at(-1)).toBe("2 passed, 0 failed");
 });

@@ -3,16 +3,16 @@ import { setTimeout as wait } from "node:timers/promises";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
-import { createWebhookDeliveryStore } from "../../../control-plane/store/webhook-delivery-store.ts";
-import { createWebhookJobStore } from "../../../control-plane/store/webhook-job-store.ts";
-import { createWebhookSecretStore } from "../../../control-plane/store/webhook-secret-store.ts";
+import { webhookSeal } from "../../../control-plane/accounts/seals.ts";
+import { createWebhookDeliveryStore } from "../../../control-plane/store/work/webhook-delivery-store.ts";
+import { createWebhookJobStore } from "../../../control-plane/store/work/webhook-job-store.ts";
+import { createWebhookSecretStore } from "../../../control-plane/store/work/webhook-secret-store.ts";
 import { AccountLoad, mib } from "../../../control-plane/webhooks/account-load.ts";
 import { createDeliveries } from "../../../control-plane/webhooks/deliver.ts";
 import { createWebhookMetrics } from "../../../control-plane/webhooks/metrics.ts";
 import { createWebhookSecrets } from "../../../control-plane/webhooks/secrets.ts";
 import { send } from "../../../control-plane/webhooks/send.ts";
 import { createTargets } from "../../../control-plane/webhooks/target.ts";
-import { webhookSeal } from "../../../control-plane/wiring/seals.ts";
 import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { isNightly, longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -27,7 +27,7 @@ const claimedTwo = async (claimed: Promise<readonly string[]>) => {
   expect(ids).toHaveLength(2);
   return ids;
 };
-const roomy = new AccountLoad({ mostOfAccount: 8, mostBytes: mib, mostBytesOfAccount: mib }).room();
+const ample = new AccountLoad({ maxPerAccount: 8, maxBytes: mib, maxBytesPerAccount: mib }).capacity();
 let postgres: TestPostgres;
 let receiver: WebhookReceiver;
 beforeAll(async () => {
@@ -162,17 +162,17 @@ describe("what one account has waiting", () => {
       ["b2", bob],
     ] as const)
       await jobs.addJob({ ...job, account, requestId: requestId as never, body: Buffer.alloc(100) }, 60_000, plenty);
-    const load = new AccountLoad({ mostOfAccount: 8, mostBytes: 250, mostBytesOfAccount: 150 });
+    const load = new AccountLoad({ maxPerAccount: 8, maxBytes: 250, maxBytesPerAccount: 150 });
     const claim = async () => {
-      const found = await jobs.claimJobs({ claim: randomId(16), limit: 64, lockMs: 60_000, ...load.room() });
-      for (const { account, body } of found) load.began(account, body.length);
+      const found = await jobs.claimJobs({ claim: randomId(16), limit: 64, lockMs: 60_000, ...load.capacity() });
+      for (const { account, body } of found) load.started(account, body.length);
       return found.map(({ requestId }) => requestId).toSorted();
     };
     expect([await claim(), await claim()]).toEqual([["a1", "a2", "b1"], []]);
     load.ended(bob, 100);
     expect(await claim()).toEqual(["b2"]);
     for (const account of [ada, ada, bob]) load.ended(account, 100);
-    expect([await claim(), load.room().runningBytes]).toEqual([["a3"], 100]);
+    expect([await claim(), load.capacity().runningBytes]).toEqual([["a3"], 100]);
   });
 });
 
@@ -198,9 +198,9 @@ describe("calls that are due", () => {
       );
     }
     const store = createWebhookDeliveryStore(world.db);
-    const claim = async (room: number, roomOfHost = new Map<string, number>()) => {
-      const wish = { claim: randomId(16), limit: 64, lockMs: 0, ...roomy, mostOfHost: 8, roomOfHost };
-      const found = await store.claimDeliveries({ ...wish, silent: [{ account: ada, host: "shared", room }] });
+    const claim = async (room: number, capacityOfHost = new Map<string, number>()) => {
+      const request = { claim: randomId(16), limit: 64, lockMs: 0, ...ample, maxPerHost: 8, capacityOfHost };
+      const found = await store.claimDeliveries({ ...request, silent: [{ account: ada, host: "shared", room }] });
       return found.map(({ webhookId }) => webhookId).toSorted();
     };
     expect(await claim(0)).toEqual(["b1"]);
@@ -215,8 +215,8 @@ describe("calls that are due", () => {
     const ending = new AbortController();
     const calls = createDeliveries({
       store: {
-        async claimDeliveries(wish) {
-          silent.push(...wish.silent);
+        async claimDeliveries(request) {
+          silent.push(...request.silent);
           looks += 1;
           if (looks === 10) ending.abort();
           return [{ ...delivery, body: Buffer.from("{}"), attempts: 0, tries: 0 }];
@@ -240,8 +240,8 @@ describe("calls that are due", () => {
     await world.stop();
     const requestId = await world.ask(await world.callerIn(account));
     const jobs = createWebhookJobStore(world.db);
-    const wish = { claim: "c", limit: 1, lockMs: 60_000, ...roomy };
-    const [job] = await jobs.claimJobs(wish);
+    const request = { claim: "c", limit: 1, lockMs: 60_000, ...ample };
+    const [job] = await jobs.claimJobs(request);
     const end = { error: undefined, webhookId: "msg_00000000000000000000000001", results: undefined };
     await jobs.endJob({ ...end, requestId, claim: job?.claim as string, body: Buffer.from("{}") });
     world.receiver.answer((_, res) => res.writeHead(410).end());
@@ -350,10 +350,10 @@ describe("calls that are due", () => {
     const account = await world.account(0n);
     const requestId = await world.ask(await world.callerIn(account));
     const jobs = createWebhookJobStore(world.db);
-    const wish = { limit: 1, ...roomy };
-    const [dead] = await jobs.claimJobs({ ...wish, claim: "dead", lockMs: 0 });
+    const request = { limit: 1, ...ample };
+    const [dead] = await jobs.claimJobs({ ...request, claim: "dead", lockMs: 0 });
     const [alive] = await vi.waitFor(async () => {
-      const found = await jobs.claimJobs({ ...wish, claim: "alive", lockMs: 60_000 });
+      const found = await jobs.claimJobs({ ...request, claim: "alive", lockMs: 60_000 });
       expect(found).toHaveLength(1);
       return found;
     }, patience);

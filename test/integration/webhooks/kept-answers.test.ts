@@ -1,7 +1,7 @@
 // What calls keep of answers in the database is bounded by account.
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { createWebhookDeliveryStore } from "../../../control-plane/store/webhook-delivery-store.ts";
-import { createWebhookJobStore } from "../../../control-plane/store/webhook-job-store.ts";
+import { createWebhookDeliveryStore } from "../../../control-plane/store/work/webhook-delivery-store.ts";
+import { createWebhookJobStore } from "../../../control-plane/store/work/webhook-job-store.ts";
 import { AccountLoad, mib } from "../../../control-plane/webhooks/account-load.ts";
 import { randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -9,7 +9,7 @@ import { openWebhooks } from "./world.ts";
 
 const plenty = { count: 100, bytes: mib };
 const place = { model: "m", url: "https://good.example/", host: "good.example", origin: "https://stoker.example.com" };
-const roomy = new AccountLoad({ mostOfAccount: 8, mostBytes: mib, mostBytesOfAccount: mib }).room();
+const ample = new AccountLoad({ maxPerAccount: 8, maxBytes: mib, maxBytesPerAccount: mib }).capacity();
 let postgres: TestPostgres;
 beforeAll(async () => {
   postgres = await startPostgres();
@@ -27,7 +27,7 @@ it("calls of an account keep answers within its bytes: the oldest that were told
   let told = 0;
   const answer = async (bytes: number, of = account) => {
     await add(of);
-    const [claimed] = await jobs.claimJobs({ claim: randomId(16), limit: 1, lockMs: 60_000, ...roomy });
+    const [claimed] = await jobs.claimJobs({ claim: randomId(16), limit: 1, lockMs: 60_000, ...ample });
     const { requestId, claim } = claimed as NonNullable<typeof claimed>;
     told += 1;
     const end = { requestId, claim, error: undefined, webhookId: `msg_${told}`, body: Buffer.alloc(10) };

@@ -1,8 +1,8 @@
 // What an account sees of webhooks: its requests are run, told, signed, logged and replayed, for it alone.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { InsufficientFunds } from "../../../control-plane/billing/hold.ts";
-import { EngineOverloaded, UpstreamBroken } from "../../../control-plane/inference/errors.ts";
-import { createPeopleStore } from "../../../control-plane/store/people-store.ts";
+import { EngineOverloaded, upstreamBroken } from "../../../control-plane/inference/errors.ts";
+import { createPeopleStore } from "../../../control-plane/store/people/people-store.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { verified } from "../../fakes/webhook-receiver.ts";
 import { patience } from "../billing/world.ts";
@@ -60,7 +60,7 @@ describe("a request with a webhook", () => {
       run: async (job, caller, firstAttempt, signal) => {
         began.push(firstAttempt);
         if (began.length === 1) throw new EngineOverloaded(1);
-        if (began.length === 2) throw new UpstreamBroken();
+        if (began.length === 2) throw upstreamBroken();
         return echo(job, caller, firstAttempt, signal);
       },
     });
@@ -75,7 +75,7 @@ describe("a request with a webhook", () => {
     const world = await openWebhooks(postgres, {
       run: async () => {
         runs += 1;
-        throw new UpstreamBroken();
+        throw upstreamBroken();
       },
     });
     const account = await world.account(0n);

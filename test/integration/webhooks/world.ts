@@ -4,10 +4,10 @@ import { onTestFinished, vi } from "vitest";
 import { callerOf } from "../../../control-plane/accounts/authenticate.ts";
 import type { Caller } from "../../../control-plane/accounts/caller.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import { webhookSeal } from "../../../control-plane/accounts/seals.ts";
 import { mib } from "../../../control-plane/webhooks/account-load.ts";
 import type { RunJob } from "../../../control-plane/webhooks/job.ts";
 import type { DeliveryRecord } from "../../../control-plane/webhooks/store.ts";
-import { webhookSeal } from "../../../control-plane/wiring/seals.ts";
 import { createWebhookService } from "../../../control-plane/wiring/webhooks.ts";
 import { type AccountId, type RequestId, randomId } from "../../../proto/ids.ts";
 import type { TestPostgres } from "../../fakes/postgres.ts";
@@ -40,8 +40,8 @@ export async function openWebhooks(postgres: TestPostgres, options: { readonly r
       rules: { allowsPrivate: change.allowsPrivate ?? true, blocked: [] },
       clockScale: 0.01,
       claimScale: 1,
-      mostBodyBytes: 64 * mib,
-      hasRoom: () => true,
+      maxBodyBytes: 64 * mib,
+      hasCapacity: () => true,
       registry,
       log,
     });

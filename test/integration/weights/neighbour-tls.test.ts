@@ -54,7 +54,7 @@ async function fetched({
   const ticket = signTicket(operatorTicket(weightsPurpose, ""), ticketKey);
   const revoked = createBarredHosts();
   revoked.heard(barred);
-  const { dial } = createDataPathTls({ current: () => own, onCertificate() {} }, revoked);
+  const { dial } = createDataPathTls({ current: () => own, onCertificate() {} }, revoked, false);
   const store = world.store(hub, {
     cacheDir: folder,
     isOffline: true,

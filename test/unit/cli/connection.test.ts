@@ -65,9 +65,9 @@ test("all control planes of an `up` that runs here are asked, and any of them ha
   expect(findConnection(undefined, nowhere, strange, "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });
 
-test("STOKER_DATA that names a data folder where none runs is said where the key is missing", () => {
+test("a missing key names the data folder of STOKER_DATA if Stoker does not run there", () => {
   const found = findConnection(undefined, { ...nowhere, STOKER_DATA: "/nonexistent/data" }, "/", "/nonexistent");
-  expect(() => found.key()).toThrow("No Stoker runs on the data folder /nonexistent/data (STOKER_DATA).");
+  expect(() => found.key()).toThrow("Stoker is not running on the data folder /nonexistent/data (STOKER_DATA).");
   expect(() => findConnection(undefined, nowhere, "/", "/nonexistent").key()).toThrow(/'stoker login'\.$/);
 });
 
@@ -94,7 +94,7 @@ test.each([
   "http://127.0.0.1.evil.example",
   "http://127.evil.example",
   "http://10.0.0.5:8080",
-  "https://127.0.0.1:8443",
+  "https://10.0.0.5:8443",
   "//evil.example",
 ])("a folder that names %s in its lock gets no key: the server asked is this machine's", (url) => {
   // Process 1 always runs, and is not ours to signal.

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { dataPathSettings } from "../../../cli/data-path.ts";
+import { dataPathSettings } from "../../../cli/commands/node-enrolment.ts";
 
 const own = ["127.0.0.1", "10.0.0.7", "fd00::7"];
 

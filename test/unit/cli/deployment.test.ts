@@ -6,11 +6,11 @@ import type { Terminal } from "../../../cli/terminal.ts";
 const gib = 1024 ** 3;
 const first: Deployment = {
   ...{ deploy_id: "D1", model_name: "ada/llm", status: "initializing", fail_reason: "", created_at: "" },
-  instances: { running: 0, pending: 1 },
+  instances: { running: 0, pending: 1, warming: 0 },
 };
 const downloading = (bytes: number): Deployment => ({
   ...{ ...first, status: "downloading" },
-  progress: { phase: "downloading", done_bytes: bytes, total_bytes: 4 * gib },
+  progress: { phase: "downloading", done_bytes: bytes, total_bytes: 4 * gib, trouble: "" },
 });
 
 /** What the server answers in turn, the last one for good, and what a terminal shows of it. */
@@ -31,12 +31,12 @@ async function seen(...answers: readonly (Deployment | Error)[]) {
   return { lines, last };
 }
 
-describe("a deployment that is waited for", () => {
-  it("is told in phases, and its download in steps of five percent", async () => {
+describe("waitUntilDeployed", () => {
+  it("prints each phase, and downloads in steps of five percent", async () => {
     const bytes = Array.from({ length: 101 }, (_, percent) => downloading((percent / 100) * 4 * gib));
     const loading: Deployment = {
       ...{ ...first, status: "deploying" },
-      progress: { phase: "loading", done_bytes: 0, total_bytes: 0 },
+      progress: { phase: "loading", done_bytes: 0, total_bytes: 0, trouble: "" },
     };
     const { lines, last } = await seen(...bytes, loading, { ...first, status: "deployed" });
     expect(last).toMatchObject({ status: "deployed" });
@@ -49,23 +49,23 @@ describe("a deployment that is waited for", () => {
     expect(lines).toHaveLength(23);
   });
 
-  it("says host by host why nothing takes it", async () => {
+  it("lists for each host why it is not placed there", async () => {
     const stuck = { ...first, pending_reasons: [{ host: "h1", why: "0 of 4 L4-24GB GPUs are free; 1 needed" }] };
     const { lines } = await seen(stuck, stuck, { ...first, status: "deployed" });
     expect(lines).toEqual([
       "initializing 0/1",
-      "initializing 0/1; it waits for a place:\n  h1: 0 of 4 L4-24GB GPUs are free; 1 needed",
+      "initializing 0/1; waiting for a host:\n  h1: 0 of 4 L4-24GB GPUs are free; 1 needed",
     ]);
   });
 
-  it("says why its last try failed while it is tried again", async () => {
+  it("prints why the last attempt failed while it retries", async () => {
     const trouble = "the last try failed: hub_failed: pypi.org cannot be reached: try again later";
     const stuck = { ...first, progress: { phase: "pending", done_bytes: 0, total_bytes: 0, trouble } };
     const { lines } = await seen(stuck, { ...stuck, status: "deployed" });
     expect(lines).toEqual(["initializing 0/1", `initializing 0/1, pending; ${trouble}`]);
   });
 
-  it("is waited for while the server is away, and no longer when the server refuses or it failed", async () => {
+  it("keeps waiting while the server is unavailable, and throws on a rejection or failure", async () => {
     const away = new CliError("it cannot be reached.", exitCode.unavailable);
     const back = await seen(away, away, { ...first, status: "deployed" });
     expect(back.last).toMatchObject({ status: "deployed" });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { events } from "../../../cli/events.ts";
+import { events } from "../../../cli/api.ts";
 
 const text = ': keep-alive\n\ndata: {"a":"é"}\n\ndata: {"b":2}\r\n\r\ndata: [DONE]\n\n';
 

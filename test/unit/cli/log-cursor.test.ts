@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { type Entry, LogCursor, mostLines } from "../../../cli/log-cursor.ts";
+import { type Entry, LogCursor, maxLines } from "../../../cli/log-cursor.ts";
 
 const at = (ms: number) => `${1_682_343_934 + Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, "0")}000000`;
-const full = (ms: (n: number) => number) =>
-  Array.from({ length: mostLines }, (_, n): Entry => [at(ms(n)), `line ${n}`]);
-describe("following a log", () => {
-  it("shows each line once, and waits where nothing more is there", () => {
+const full = (ms: (n: number) => number) => Array.from({ length: maxLines }, (_, n): Entry => [at(ms(n)), `line ${n}`]);
+describe("LogCursor", () => {
+  it("returns each line once and waits at the end", () => {
     const cursor = new LogCursor(undefined);
     expect(cursor.take([[at(1), "one"]])).toEqual([[at(1), "one"]]);
     expect(cursor).toMatchObject({ from: at(1), isAtEnd: true });
@@ -18,13 +17,13 @@ describe("following a log", () => {
     expect(cursor).toMatchObject({ from: at(2), isAtEnd: true });
   });
 
-  it("does not wait while whole answers of new lines come", () => {
+  it("does not wait while full pages of new lines arrive", () => {
     const cursor = new LogCursor(at(0));
-    expect(cursor.take(full((n) => n))).toHaveLength(mostLines);
-    expect(cursor).toMatchObject({ from: at(mostLines - 1), isAtEnd: false });
+    expect(cursor.take(full((n) => n))).toHaveLength(maxLines);
+    expect(cursor).toMatchObject({ from: at(maxLines - 1), isAtEnd: false });
   });
 
-  it("shows what came later of the moment that was shown last, also where it says the same again", () => {
+  it("returns later lines of the last timestamp, including repeated text", () => {
     const cursor = new LogCursor(undefined);
     const one: Entry = [at(1), "loading"];
     expect(cursor.take([[at(0), "begin"], one])).toHaveLength(2);
@@ -34,9 +33,9 @@ describe("following a log", () => {
     expect(cursor.take([one, [at(1), "trace"], one, [at(2), "ready"]])).toEqual([[at(2), "ready"]]);
   });
 
-  it("waits at a moment of more lines than one answer holds, and gets past it", () => {
+  it("skips a timestamp with more lines than a page", () => {
     const cursor = new LogCursor(at(7));
-    expect(cursor.take(full(() => 7))).toHaveLength(mostLines);
+    expect(cursor.take(full(() => 7))).toHaveLength(maxLines);
     expect(cursor.take(full(() => 7))).toEqual([]);
     expect(cursor).toMatchObject({ isAtEnd: true, from: "1682343934.007000001" });
     // It stays there until something comes.

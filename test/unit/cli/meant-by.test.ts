@@ -12,7 +12,7 @@ const voices = [
   { key: "k7Lm", names: ["Adam"] },
 ];
 
-describe("what a person means by a name", () => {
+describe("meantBy", () => {
   it.each([
     ["ada/ink", "ada/ink"],
     ["ink", "ada/ink"],
@@ -24,7 +24,7 @@ describe("what a person means by a name", () => {
     expect(meantBy(given, adapters)).toBe(key);
   });
 
-  it("is a voice by its id, its name, or the beginning of either", () => {
+  it("finds a voice by id, name or prefix of either", () => {
     expect(["k7Lm", "k7", "adam", "Ada h"].map((given) => meantBy(given, voices))).toEqual([
       "k7Lm",
       "k7Lm",
@@ -33,20 +33,22 @@ describe("what a person means by a name", () => {
     ]);
   });
 
-  it("is never guessed among several: they are named", () => {
-    expect(() => meantBy("ada", voices)).toThrow("ada could be Ada herself (kQ2x), Adam (k7Lm): give more of it.");
-    expect(() => meantBy("in", adapters)).toThrow("in could be ada/ink, ada/inkwell: give more of it.");
+  it("rejects an ambiguous prefix and lists the matches", () => {
+    expect(() => meantBy("ada", voices)).toThrow(
+      "ada is ambiguous: Ada herself (kQ2x), Adam (k7Lm). Give the full name or id.",
+    );
+    expect(() => meantBy("in", adapters)).toThrow("in is ambiguous: ada/ink, ada/inkwell. Give the full name or id.");
     expect(() => meantBy(" ", adapters)).toThrow(CliError);
   });
 
-  it("is itself where nothing is called so: the server says what is wrong", () => {
+  it("returns unknown names unchanged, so that the server reports them", () => {
     expect(meantBy("ada/paint", adapters)).toBe("ada/paint");
     expect(meantBy("ink", [])).toBe("ink");
   });
 });
 
-describe("what is to be deleted", () => {
-  it("is named in full: no beginning of a name will do, even where it could be only one", () => {
+describe("calledInFull", () => {
+  it("rejects prefixes, even unique ones", () => {
     expect(["inkw", "ada/c", "c", "ada/inkwel"].map((given) => calledInFull(given, adapters))).toEqual([
       "inkw",
       "ada/c",
@@ -56,7 +58,7 @@ describe("what is to be deleted", () => {
     expect(["k7", "ada", "Ada h"].map((given) => calledInFull(given, voices))).toEqual(["k7", "ada", "Ada h"]);
   });
 
-  it("is what is called so by its id, or by a name that no other has", () => {
+  it("finds a choice by id or unique name", () => {
     expect(["ink", "ada/inkwell", "CHALK"].map((given) => calledInFull(given, adapters))).toEqual([
       "ada/ink",
       "ada/inkwell",
@@ -64,7 +66,9 @@ describe("what is to be deleted", () => {
     ]);
     expect(["k7Lm", "ada herself"].map((given) => calledInFull(given, voices))).toEqual(["k7Lm", "kQ2x"]);
     const twins = [...voices, { key: "zz9", names: ["Adam"] }];
-    expect(() => calledInFull("adam", twins)).toThrow("adam could be Adam (k7Lm), Adam (zz9): give more of it.");
+    expect(() => calledInFull("adam", twins)).toThrow(
+      "adam is ambiguous: Adam (k7Lm), Adam (zz9). Give the full name or id.",
+    );
     expect(() => calledInFull("", voices)).toThrow(CliError);
   });
 });

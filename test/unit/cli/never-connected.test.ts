@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { neverConnected } from "../../../cli/never-connected.ts";
+import { neverConnected } from "../../../cli/api.ts";
 
 const failed = (cause: unknown) => new TypeError("fetch failed", { cause });
 const connecting = { code: "ECONNREFUSED", syscall: "connect" };

@@ -8,6 +8,7 @@ import {
   counts,
   countsOrDefault,
   inputs,
+  price,
   seconds,
 } from "../../../cli/option-values.ts";
 
@@ -21,6 +22,12 @@ test("inputs read as JSON where they can, and text fields stay text", () => {
 test("an input without a name or with an unreadable file is wrong usage", () => {
   expect(() => inputs("=x")).toThrow(InvalidArgumentError);
   expect(() => inputs("prompt=@/nowhere/at/all")).toThrow(InvalidArgumentError);
+});
+
+test("a price names its limits", () => {
+  expect(["0", "0.000000001", "1000000"].map(price(1e6))).toEqual([0, 1e-9, 1e6]);
+  for (const text of ["1e-30", "1e12", "1000000.1", "0.0000000001", "-1", "x"])
+    expect(() => price(1e6)(text)).toThrow("Must be 0, or from USD 0.000000001 to 1,000,000.");
 });
 
 test("times are taken in seconds, minutes, hours and days", () => {
@@ -40,8 +47,8 @@ test("numbers below the least one or above the most are wrong usage", () => {
 
 test("a deployment shows how many of its instances run", () => {
   const one = { deploy_id: "D", model_name: "m", status: "deployed", fail_reason: "", created_at: "" };
-  expect(statusText({ ...one, instances: { running: 1, pending: 1 } })).toBe("deployed 1/2");
-  expect(statusText({ ...one, status: "failed", instances: { running: 0, pending: 0 } })).toBe("failed");
+  expect(statusText({ ...one, instances: { running: 1, pending: 1, warming: 0 } })).toBe("deployed 1/2");
+  expect(statusText({ ...one, status: "failed", instances: { running: 0, pending: 0, warming: 0 } })).toBe("failed");
 });
 
 test("numbers by GPU type add up over repeated flags, and `default` stands where an operator may give it", () => {

@@ -58,14 +58,14 @@ const faultsIn = (all: readonly (readonly [string, string])[], isWhole: boolean)
     return fault === undefined ? [] : [`${where}: stoker ${text}: ${fault}`];
   });
 
-describe("a command that is written down", () => {
-  it("in the console can be typed as it stands", () => {
+describe("a documented command", () => {
+  it("works as written in the console", () => {
     const found = written(globSync("console/**/*.ts", { cwd: root }), /stoker ([a-z][^`<"\n]*)/g);
     expect(found.length).toBeGreaterThan(20);
     expect(faultsIn(found, true)).toEqual([]);
   });
 
-  it("in a document is there", () => {
+  it("exists if a document names it", () => {
     const files = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })];
     const found = [
       ...written(files, /`(?:npx )?stoker ([a-z][^`]*)`/g),
@@ -75,14 +75,14 @@ describe("a command that is written down", () => {
     expect(faultsIn(found, false)).toEqual([]);
   });
 
-  it("in a message is there", () => {
+  it("exists if a message names it", () => {
     const files = ["cli", "control-plane", "agent"].flatMap((folder) => globSync(`${folder}/**/*.ts`, { cwd: root }));
     const found = written(files, /`stoker ([a-z][^`\\]*)\\?`/g);
     expect(found.length).toBeGreaterThan(10);
     expect(faultsIn(found, false)).toEqual([]);
   });
 
-  it("in place of a path of the API is there, and asks what there is", () => {
+  it("exists for a path of the API and calls that path", () => {
     const commands = Object.values(commandsOfPaths).filter((command) => command !== "");
     expect(
       faultsIn(
@@ -111,7 +111,7 @@ describe("a command that is written down", () => {
 /** Every command below `one`, with itself. */
 const allBelow = (one: Command): readonly Command[] => [one, ...one.commands.flatMap(allBelow)];
 
-it("default times are written as people write them", () => {
+it("default times are shown as durations", () => {
   const times = allBelow(program).flatMap(({ options }) => options.filter(({ flags }) => flags.includes("<time>")));
   const withDefault = times.filter(({ defaultValue }) => typeof defaultValue === "number");
   expect(withDefault.length).toBeGreaterThan(3);

@@ -10,11 +10,11 @@ const columns = [
   { name: "Amount, USD", value: (row: Row) => row.amount },
 ];
 
-it("quotes what would be taken for a border of a cell", () => {
+it("quotes separators", () => {
   expect(csvOf([{ name: 'a "b", c', amount: -1.5 }], columns)).toBe('Name,"Amount, USD"\r\n"a ""b"", c",-1.5\r\n');
 });
 
-it("gives a spreadsheet no formula that somebody else named a model", () => {
+it("escapes formulas in names", () => {
   for (const name of ["=1+1", "+1", "-1", "@SUM(A1)"]) {
     expect(csvOf([{ name, amount: null }], columns)).toBe(`Name,"Amount, USD"\r\n'${name},\r\n`);
   }

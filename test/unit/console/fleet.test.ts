@@ -1,12 +1,15 @@
 import { expect, it } from "vitest";
-import { attentionOf, capacityOf, type Gpu, healthOf, type Node } from "../../../console/fleet.ts";
-import { signOf, suspensionInWords } from "../../../console/words.ts";
+import { capacityOf, type Gpu, healthOf, issuesOf, type Node } from "../../../console/fleet.ts";
+import { signOf, suspensionOf } from "../../../console/words.ts";
 import { suspendReasons } from "../../../proto/suspend-reason.ts";
+import { soundNode } from "../../fakes/sound-node.ts";
 
 const gpu: Gpu = {
   uuid: "GPU-1",
   index: 0,
   type: "L4-24GB",
+  name: "NVIDIA L4",
+  mig_profile: "",
   memory_bytes: 24 * 1024 ** 3,
   is_healthy: true,
   unhealthy_reason: "",
@@ -20,30 +23,9 @@ const gpu: Gpu = {
   power_limit_watts: null,
   processes: [],
 };
-const node: Node = {
-  node_id: "n1",
-  name: "node-1",
-  pool: "",
-  state: "ready",
-  condition: "",
-  silent_seconds: 1,
-  agent_version: "",
-  os: "",
-  cpu_model: "",
-  cpu_cores: 1,
-  memory_bytes: 1,
-  docker_version: "",
-  nvidia_driver_version: "",
-  cuda_version: "",
-  warnings: [],
-  clock_skew_seconds: null,
-  usage_spool: null,
-  load: null,
-  gpus: [gpu],
-  instances: [],
-};
+const node: Node = { ...soundNode, pool: "", usage_spool: null, gpus: [gpu] };
 
-it("a GPU counts as free where something could be placed on it now", () => {
+it("counts a GPU as free if an instance can be placed on it now", () => {
   const gpus = [
     gpu,
     { ...gpu, is_claimed: true },
@@ -55,15 +37,15 @@ it("a GPU counts as free where something could be placed on it now", () => {
     expect(capacityOf([{ ...node, ...away }])).toEqual([{ type: "L4-24GB", free: 0, all: 1 }]);
 });
 
-it("a host needs somebody when it is away, warned of, or has a GPU at fault; else not", () => {
-  expect(attentionOf(node)).toEqual([]);
-  expect(attentionOf({ ...node, state: "unreachable", silent_seconds: 31.4 })).toEqual(["it has been silent for 31 s"]);
-  expect(attentionOf({ ...node, warnings: ["the disk is full"] })).toEqual(["the disk is full"]);
+it("lists issues of unreachable hosts, warnings and faulty GPUs", () => {
+  expect(issuesOf(node)).toEqual([]);
+  expect(issuesOf({ ...node, state: "unreachable", silent_seconds: 31.4 })).toEqual(["no contact for 31 s"]);
+  expect(issuesOf({ ...node, warnings: ["the disk is full"] })).toEqual(["the disk is full"]);
   const fallen = { ...gpu, is_healthy: false, unhealthy_reason: "fell off the bus" };
-  expect(attentionOf({ ...node, gpus: [fallen] })).toEqual(["GPU 0: fell off the bus"]);
+  expect(issuesOf({ ...node, gpus: [fallen] })).toEqual(["GPU 0: fell off the bus"]);
 });
 
-it("every state has a sign beside its colour", () => {
+it("has a sign for every state", () => {
   const signs = [
     gpu,
     { ...gpu, is_claimed: true },
@@ -74,10 +56,10 @@ it("every state has a sign beside its colour", () => {
   expect(new Set(["deployed", "failed", "stopped", "initializing"].map(signOf)).size).toBe(4);
 });
 
-it("every reason of a suspension is said in words, with what clears it", () => {
+it("has a text and an action for every suspension reason", () => {
   expect(suspendReasons.length).toBeGreaterThan(5);
   for (const reason of suspendReasons) {
-    const { why, act } = suspensionInWords(reason);
+    const { why, act } = suspensionOf(reason);
     expect(why).toMatch(/^The account .+\.$/);
     expect(act.length).toBeGreaterThan(5);
   }

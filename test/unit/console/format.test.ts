@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { agoInWords, bytes, usd, usdOfCents } from "../../../console/format.ts";
+import { agoText, bytes, usd, usdOfCents } from "../../../console/format.ts";
 
 describe("amounts", () => {
   it.each([
@@ -34,6 +34,6 @@ it.each([
   [7_200_000, "2 hours ago"],
   [172_800_000, "2 days ago"],
   [-60_000, "in 1 minute"],
-])("a moment %d ms ago is said as %s", (passedMs, text) => {
-  expect(agoInWords(1_000_000_000_000 - passedMs, 1_000_000_000_000)).toBe(text);
+])("a moment %d ms ago is shown as %s", (passedMs, text) => {
+  expect(agoText(1_000_000_000_000 - passedMs, 1_000_000_000_000)).toBe(text);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { endingOf, phasesOf } from "../../../console/request-log.ts";
+import { endingOf, type LoggedRequest, phasesOf } from "../../../console/request-log.ts";
 
-const request = {
+const request: LoggedRequest = {
   request_id: "r",
   attempt: 1,
   counts: true,
@@ -20,18 +20,18 @@ const request = {
   cost: 0,
 };
 
-it("a request's time is split into waiting, the first byte and the rest, which add up to all of it", () => {
+it("splits the time of a request into queue, first byte and rest", () => {
   expect(phasesOf(request)).toEqual({ queue: 30, prefill: 70, decode: 300 });
 });
 
-it("the time of a request without a first byte is none of decoding", () => {
+it("has no decode time without a first byte", () => {
   expect(phasesOf({ ...request, first_byte_ms: 0 })).toEqual({ queue: 30, prefill: 370, decode: 0 });
   expect(phasesOf({ ...request, first_byte_ms: 0, queue_ms: 500 })).toEqual({ queue: 400, prefill: 0, decode: 0 });
 });
 
-it("every reason for an end says what it means, and one that is not known yet is shown as it is", () => {
+it("describes every end reason and shows unknown ones unchanged", () => {
   for (const reason of ["stop", "client_gone", "refused", "engine_error", "engine_timeout", "drained", "lost"])
     expect(endingOf(reason).means, reason).toMatch(/\.$/);
   expect(endingOf("stop").isFailure).toBe(false);
-  expect(endingOf("melted")).toEqual({ is: "melted", isFailure: true, means: "melted" });
+  expect(endingOf("melted")).toEqual({ label: "melted", isFailure: true, means: "melted" });
 });

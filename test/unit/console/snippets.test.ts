@@ -12,7 +12,7 @@ const request = {
 const of = { url: "https://stoker.example.com", key: "stk_key", request };
 
 describe("curl", () => {
-  it("is one line of a shell that sends exactly the request", () => {
+  it("is a shell command that sends exactly the request", () => {
     const shown = spawnSync("sh", ["-c", `curl() { printf '%s\\n' "$@"; }\n${snippets.curl(of)}`], {
       encoding: "utf8",
     });
@@ -23,7 +23,7 @@ describe("curl", () => {
     expect(shown.stdout).toContain("Authorization: Bearer stk_key");
   });
 
-  it("takes the key from the environment where it is not known", () => {
+  it("reads the key from the environment without a known key", () => {
     const shown = spawnSync(
       "sh",
       ["-c", `curl() { printf '%s\\n' "$@"; }\n${snippets.curl({ ...of, key: undefined })}`],

@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { eventsIn } from "../../../console/sse.ts";
+import { eventsIn } from "../../../console/chat.ts";
 
-it("leaves comments out and joins the lines of one event", () => {
+it("ignores comments and joins the lines of an event", () => {
   expect(eventsIn(": waiting\n\ndata: a\ndata: b\n\nevent: x\ndata:c\r\n\r\ndata: [DO")).toEqual({
     data: ["a\nb", "c"],
     rest: "data: [DO",
   });
 });
 
-it("reads the same events wherever the stream is cut", () => {
+it("parses the same events however the stream is chunked", () => {
   const text = fc.stringMatching(/^[a-z {}]{1,12}$/);
   fc.assert(
     fc.property(fc.array(text, { maxLength: 6 }), fc.array(fc.nat(7), { maxLength: 20 }), (events, sizes) => {

@@ -46,7 +46,7 @@ const judged = (command: string, args: readonly string[]) => {
   return JSON.parse(ran.stdout);
 };
 
-it("TypeScript's takes genuine calls alone", () => {
+it("the TypeScript snippet accepts only genuine deliveries", () => {
   const file = join(folder, "verify.mts");
   const run = `
 import { readFileSync } from "node:fs";

@@ -11,9 +11,9 @@ import { normalisedNames } from "../../../agent/metrics/engine-names.ts";
 import { addGpuMetrics } from "../../../agent/metrics/gpu-metrics.ts";
 import { addUsageMetrics } from "../../../agent/metrics/usage-metrics.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
-import { createEdgeMetrics } from "../../../control-plane/http/edge-metrics.ts";
+import { createFleetMetrics } from "../../../control-plane/deployments/fleet-metrics.ts";
+import { createEdgeMetrics } from "../../../control-plane/http/core/edge-metrics.ts";
 import { createWebhookMetrics } from "../../../control-plane/webhooks/metrics.ts";
-import { createFleetMetrics } from "../../../control-plane/wiring/fleet-metrics.ts";
 
 const file = join(import.meta.dirname, "../../../deploy/alerts.yaml");
 

@@ -1,11 +1,13 @@
 import { createHmac, randomBytes } from "node:crypto";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { signTicket, type Ticket, verifyTicket } from "../../../proto/ticket.ts";
+import { openSealed, signTicket, type Ticket, ticketText, verifyTicket } from "../../../proto/ticket.ts";
 
 const nowMs = 1_786_000_000_000;
 const ticket = (change: Partial<Ticket> = {}): Ticket => ({
   requestId: "r".repeat(24),
   attempt: 1,
+  hostId: "host",
   instanceId: "instance-1",
   deployId: "DpM4BkrjEspUwmTa",
   admittedAtMs: nowMs,
@@ -67,5 +69,43 @@ describe("a ticket", () => {
     expect(verifyTicket(first + header.slice(1), [key], nowMs)).toBe("bad_signature");
     expect(verifyTicket("", [key], nowMs)).toBe("malformed");
     expect(verifyTicket(`short.${header}`, [key], nowMs)).toBe("malformed");
+  });
+});
+
+describe("the seal of a ticket", () => {
+  const seal = { version: 3, bytes: randomBytes(32) };
+  const keyOf = (version: number) => (version === 3 ? seal.bytes : undefined);
+  const sealed = (change: Partial<Ticket> = {}) => ticketText(signTicket(ticket(change), randomBytes(32), seal));
+
+  it("opens to the ticket, at any time after its expiry, and the agent accepts the same text", () => {
+    const key = randomBytes(32);
+    const header = signTicket(ticket({ model: 'a/ö"\u2028' }), key, seal);
+    expect(openSealed(ticketText(header), keyOf)).toMatchObject(ticket({ model: 'a/ö"\u2028' }));
+    expect(verifyTicket(header, [key], nowMs)).toMatchObject(ticket({ model: 'a/ö"\u2028' }));
+  });
+
+  it("does not open with another key, without a seal, or without the key that it names", () => {
+    expect(openSealed(sealed(), () => randomBytes(32))).toBe("bad_seal");
+    expect(openSealed(ticketText(signTicket(ticket(), seal.bytes)), keyOf)).toBe("unsealed");
+    expect(openSealed(sealed(), () => undefined)).toBe("unknown_key");
+    expect(openSealed("", keyOf)).toBe("unsealed");
+  });
+
+  it("does not open after any byte is changed, removed or added", () => {
+    const text = sealed();
+    fc.assert(
+      fc.property(fc.nat({ max: text.length - 1 }), fc.string({ maxLength: 2 }), (at, other) => {
+        const changed = text.slice(0, at) + other + text.slice(at + 1);
+        if (changed !== text) expect(typeof openSealed(changed, keyOf)).toBe("string");
+      }),
+    );
+  });
+
+  it("does not open for characters with the same low byte as the sealed ones", () => {
+    const text = sealed();
+    for (const at of [1, 5, text.indexOf('"hold"'), text.length - 60]) {
+      const alike = String.fromCharCode(text.charCodeAt(at) + 256);
+      expect(openSealed(text.slice(0, at) + alike + text.slice(at + 1), keyOf)).toBe("unsealed");
+    }
   });
 });

@@ -5,20 +5,27 @@ import { banner } from "../../../scripts/supervisor/banner.ts";
 
 const running = { url: "http://127.0.0.1:8080", keyFile: "/srv/it's/.stoker/admin.key", model: "o/m" };
 
-test("the call to paste streams a chat with the key read from its file, whatever the folder is called", () => {
+test("prints a call that reads the key from a file with any name", () => {
   const text = banner(running, "/elsewhere");
   expect(text).toContain("curl -N http://127.0.0.1:8080/v1/compat/chat/completions");
   expect(text).toContain(`$(cat '/srv/it'\\''s/.stoker/admin.key')`);
   expect(text).toContain('"stream":true');
 });
 
-test("from within the clone the key file is named as one would type it", () => {
-  expect(banner(running, "/srv/it's")).toContain("The key is in .stoker/admin.key");
+test("prints a relative path of the key file within the clone", () => {
+  expect(banner(running, "/srv/it's")).toContain("API key: .stoker/admin.key");
 });
 
-test("it names the console and the command that sets a password for it, from wherever it is run", () => {
-  expect(banner(running, "/srv/it's")).toMatch(/ready .*http:\S+8080\/console; .*: npx stoker auth set-password\n/s);
+test("prints the console and the command that sets a password", () => {
+  expect(banner(running, "/srv/it's")).toMatch(/ready .*http:\S+8080\/console\. .*: npx stoker auth set-password\n/s);
   expect(banner(running, "/elsewhere")).toContain(`STOKER_DATA='/srv/it'\\''s/.stoker' npx stoker auth set-password`);
+});
+
+test("passes the certificate of the public port to every call", () => {
+  const text = banner({ ...running, url: "https://127.0.0.1:8080", certFile: "tls/it's.pem" }, "/srv");
+  expect(text).toContain(`curl -N --cacert '/srv/tls/it'\\''s.pem' https://127.0.0.1:8080/v1/compat/chat/completions`);
+  expect(text).toContain(`NODE_EXTRA_CA_CERTS='/srv/tls/it'\\''s.pem' `);
+  expect(banner(running, "/srv")).not.toMatch(/cacert|NODE_EXTRA/);
 });
 
 test("without a model it offers a call that works", () => {

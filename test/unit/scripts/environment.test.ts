@@ -31,7 +31,7 @@ test("an agent learns where weights come from, and never of the database", () =>
   expect(env["STOKER_AGENT_DATA"]).toBe("/data/agents/2");
 });
 
-test("both notice that their parent is gone", () => {
+test("both stop with their parent", () => {
   const agent = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
   const control = controlPlaneEnvironment({}, { ...places, port: 8080, databaseUrl: "", number: 1 });
   expect([agent["STOKER_STOP_WITH_PARENT"], control["STOKER_STOP_WITH_PARENT"]]).toEqual(["1", "1"]);

@@ -19,7 +19,7 @@ describe("an external server at the start", () => {
     expect(await served("deployed")).toEqual({ isServed: true, said: ["ready"] });
   });
 
-  it("is not called ready while it does not answer, and is told how long it is waited for", async () => {
+  it("is not ready while it does not respond, and prints the time limit", async () => {
     const { isServed, said } = await served("deploying");
     expect(isServed).toBe(false);
     expect(said[0]).toBe("no answer yet");

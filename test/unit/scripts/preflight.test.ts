@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { demoModelByKey } from "../../../control-plane/catalog/demo-models.ts";
-import { wayOut } from "../../../scripts/supervisor/deploy-model.ts";
+import { hubAdvice } from "../../../scripts/supervisor/deploy-model.ts";
 import { preflight, spaceNeeded } from "../../../scripts/supervisor/preflight.ts";
 
 const model = (key: string) => {
@@ -60,10 +60,10 @@ test("a model made of several packages is counted until its folder is there", ()
 });
 
 test("only a model that comes from a hub alone is told with a way around the hub", () => {
-  expect(wayOut(model("all-minilm-l6-v2"), "/data/demo-models")).toMatch(
+  expect(hubAdvice(model("all-minilm-l6-v2"), "/data/demo-models")).toMatch(
     /HF_ENDPOINT.*\/data\/demo-models\/all-MiniLM/,
   );
-  expect([wayOut(smol, "/data"), wayOut(model("piper-joe"), "/data")]).toEqual(["", ""]);
+  expect([hubAdvice(smol, "/data"), hubAdvice(model("piper-joe"), "/data")]).toEqual(["", ""]);
 });
 
 test("a data folder that is a file is called one", () => {

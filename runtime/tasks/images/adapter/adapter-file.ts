@@ -27,12 +27,12 @@ export async function deltasOf({ path, strength }: ImageAdapter): Promise<readon
   }
 }
 
-/** Of its file, where there is one. */
+/** Returns the size of the adapter's file; 0 if it cannot be read. */
 export async function adapterBytes({ path }: ImageAdapter): Promise<number> {
   try {
     return (await stat(await fileOf(path))).size;
   } catch {
-    // Said when it is opened.
+    // The error is reported when the file is opened.
     return 0;
   }
 }

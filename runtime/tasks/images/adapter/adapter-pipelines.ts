@@ -11,11 +11,11 @@ import { adapterBytes, type ImageAdapter } from "./adapter-file.ts";
 export interface AdapterPipelinesDeps {
   /** Throws AdapterRefusal, LoadFailure. */
   readonly open: (adapter: ImageAdapter) => Promise<AdaptedGraphs>;
-  /** Of the graphs that an adapter has for itself at most. */
+  /** Maximum bytes of the graphs that only one adapter uses. */
   readonly ownBytes: () => Promise<number>;
-  /** What the process may take; 0 = unbounded. */
+  /** Memory limit of the process; 0 = unbounded. */
   readonly memoryBytes: number;
-  /** What it takes now. */
+  /** Current memory of the process. */
   readonly usedBytes: () => number;
 }
 
@@ -43,7 +43,7 @@ export function createAdapterPipelines(deps: AdapterPipelinesDeps): AdapterPipel
     if (deps.memoryBytes > 0 && deps.usedBytes() + needBytes > deps.memoryBytes)
       throw new AdapterRefusal(
         `there is no memory for one adapter more: it takes ${megabytes(needBytes)} while it is loaded, and ${megabytes(deps.usedBytes())} of ${megabytes(deps.memoryBytes)} are in use; unload another one first`,
-        { needsRoom: true },
+        { needsSpace: true },
       );
     loaded.set(name, { graphs: await deps.open(adapter), users: 0, isLeaving: false });
   }
@@ -89,10 +89,10 @@ export function createAdapterPipelines(deps: AdapterPipelinesDeps): AdapterPipel
   };
 }
 
-/** What failed for a reason that is not the adapter's is told as such, and may be tried again. */
+/** Converts an error; a failure that the adapter did not cause is reported as such and can be retried. */
 function refusalOf(error: unknown): unknown {
   if (error instanceof AdapterRefusal)
-    return new EngineRefusal(error.needsRoom ? "adapter_room" : "adapter", error.message, {
+    return new EngineRefusal(error.needsSpace ? "adapter_room" : "adapter", error.message, {
       param: "lora_path",
       cause: error,
     });

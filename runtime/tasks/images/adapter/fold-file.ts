@@ -12,10 +12,10 @@ export interface Folding {
   readonly targets: Readonly<Record<AdaptedPart, string>>;
 }
 
-/** What the thread says when it is done: which parts the adapters change, or why they cannot be used. */
+/** Final message of the thread: the parts that the adapters change, or the reason for which they cannot be used. */
 export type FoldingEnd =
   | { readonly parts: readonly AdaptedPart[] }
-  | { readonly refusal: string; readonly needsRoom: boolean };
+  | { readonly refusal: string; readonly needsSpace: boolean };
 
 /** Throws AdapterRefusal. */
 export async function foldFile(folding: Folding): Promise<readonly AdaptedPart[]> {
@@ -28,6 +28,6 @@ export async function foldFile(folding: Folding): Promise<readonly AdaptedPart[]
     thread.once("error", reject);
     thread.once("exit", () => reject(new Error("the thread that folds adapters ended before it was done")));
   });
-  if ("refusal" in end) throw new AdapterRefusal(end.refusal, { needsRoom: end.needsRoom });
+  if ("refusal" in end) throw new AdapterRefusal(end.refusal, { needsSpace: end.needsSpace });
   return end.parts;
 }

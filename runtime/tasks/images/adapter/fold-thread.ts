@@ -17,12 +17,12 @@ async function fold(): Promise<FoldingEnd> {
 /** Anything else ends the thread, and its parent hears of it. */
 function refusalOf(error: unknown): FoldingEnd {
   if (error instanceof AdapterRefusal || error instanceof RangeError)
-    return { refusal: error.message, needsRoom: false };
+    return { refusal: error.message, needsSpace: false };
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === "ENOSPC")
-    return { refusal: "the disk has no room for a copy of the model's UNet while it loads", needsRoom: true };
+    return { refusal: "the disk has no room for a copy of the model's UNet while it loads", needsSpace: true };
   if (code === "ENOENT" || code === "EACCES")
-    return { refusal: `the adapter cannot be read: ${message}`, needsRoom: false };
+    return { refusal: `the adapter cannot be read: ${message}`, needsSpace: false };
   throw error;
 }
 

@@ -1,4 +1,4 @@
-// How much noise a picture holds at each of the steps that a diffusion model was trained on, and which of them are run. Pure.
+// Noise level at each training step of a diffusion model, and the steps to run. Pure.
 // Source: diffusers' schedulers (betas, timestep_spacing), https://huggingface.co/docs/diffusers/api/schedulers/overview
 import { LoadFailure } from "../../../llama/load-failure.ts";
 import type { Json } from "../../../onnx/model-folder.ts";
@@ -18,7 +18,7 @@ export interface NoiseLevels {
 const spacings = ["leading", "linspace", "trailing"] as const;
 const predictions = ["epsilon", "v_prediction", "sample"] as const;
 
-/** What a configuration leaves out, by its scheduler. */
+/** Defaults of a configuration, by its scheduler. */
 export interface LevelDefaults {
   readonly spacing: NoiseLevels["spacing"];
   readonly endsWhole: boolean;

@@ -1,17 +1,17 @@
-// How a picture comes out of noise: the port of the denoising loop onto the equations of one scheduler.
+// Steps from noise to a picture: the port of the denoising loop onto the equations of one scheduler.
 
 /** One picture's (or batch's) latents, row by row. */
 export type Latents = Float32Array;
 
 /** The steps of one request, from much noise to little. Pure: all state is in the steppers. */
 export interface Schedule {
-  /** What the model is told at each evaluation. */
+  /** Time step given to the model at each evaluation. */
   readonly timesteps: readonly number[];
   /** Evaluations beyond the steps that were asked for. */
   readonly extra: number;
-  /** What pure noise is multiplied by before the first step. */
+  /** Factor of pure noise before the first step. */
   readonly initialScale: number;
-  /** What the model is given at evaluation `i`. */
+  /** Returns the model's input at evaluation `i`. */
   scaled(sample: Latents, i: number): Latents;
   /** A clean picture as it would be before evaluation `i`; after the last one as it is. */
   noised(clean: Latents, noise: Latents, i: number): Latents;

@@ -2,15 +2,15 @@ import { expect, it } from "vitest";
 import { whyAdapterRefused } from "../../../../agent/adapters/check-adapter.ts";
 
 const config = { peft_type: "LORA", r: 8, base_model_name_or_path: "org/Tiny-1B-Instruct" };
-const why = (change: object, base = "org/Tiny-1B-Instruct", mostRank = 64) =>
-  whyAdapterRefused(JSON.stringify({ ...config, ...change }), base, mostRank);
+const why = (change: object, base = "org/Tiny-1B-Instruct", maxRank = 64) =>
+  whyAdapterRefused(JSON.stringify({ ...config, ...change }), base, maxRank);
 
 it("takes an adapter of the same model, also where that was quantised, converted or republished", () => {
   for (const base of ["org/Tiny-1B-Instruct", "other/tiny-1b-instruct-GGUF", "other/Meta-Tiny-1B-Instruct-AWQ", ""])
     expect(why({}, base)).toBeUndefined();
 });
 
-it("leaves it to the engine where a path of somebody's disk stands as the base", () => {
+it("accepts a local path as the base, which the engine then checks", () => {
   expect(why({ base_model_name_or_path: "/home/ada/base" })).toBeUndefined();
   expect(why({ base_model_name_or_path: null })).toBeUndefined();
 });

@@ -8,10 +8,10 @@ import { type AdapterNames, imageAdapter, peftConfig } from "../../../fakes/imag
 const folder = mkdtempSync(join(tmpdir(), "stoker-image-adapter-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-function why(bytes: Buffer, config?: object, mostRank = 256): Promise<string | undefined> {
+function why(bytes: Buffer, config?: object, maxRank = 256): Promise<string | undefined> {
   const path = join(folder, "adapter.safetensors");
   writeFileSync(path, bytes);
-  return whyImageAdapterRefused(path, config && JSON.stringify(config), mostRank);
+  return whyImageAdapterRefused(path, config && JSON.stringify(config), maxRank);
 }
 
 function withHeader(header: unknown, data = 8): Buffer {

@@ -11,8 +11,8 @@ function read(env: Record<string, string>) {
   return { settings, problems };
 }
 
-describe("where backups lie", () => {
-  test("is a folder beside the agent's state unless told otherwise", () => {
+describe("the store of backups", () => {
+  test("is a folder beside the agent's state by default", () => {
     expect(read({}).settings).toEqual({ folder: "/data/backups", s3: undefined });
     expect(read({ STOKER_BACKUP_DIR: "/mnt/nas" }).settings.folder).toBe("/mnt/nas");
   });
@@ -30,7 +30,7 @@ describe("where backups lie", () => {
     expect(JSON.stringify(settings)).not.toContain("a-very-secret-key");
   });
 
-  test("half a pair of keys and an endpoint that is none are told together", () => {
+  test("reports half a pair of keys and an invalid endpoint together", () => {
     const { problems } = read({
       STOKER_BACKUP_S3_BUCKET: "b",
       STOKER_BACKUP_S3_ENDPOINT: "s3.example.com",

@@ -8,7 +8,7 @@ import { createAgentMetrics } from "../../../../agent/metrics/agent-metrics.ts";
 
 const log = pino({ level: "silent" });
 
-it("of a backup is known to the agent that comes after, and told before its own first", async () => {
+it("is read by the next agent, which reports it before its own first backup", async () => {
   const folder = mkdtempSync(join(tmpdir(), "stoker-last-backup-"));
   const told = async () => {
     const page = await createAgentMetrics(lastSuccess(folder, log).read()).registry.metrics();
@@ -26,7 +26,7 @@ it("of a backup is known to the agent that comes after, and told before its own 
   }
 });
 
-it("that cannot be written down makes no backup a failed one", () => {
+it("does not make a backup fail if it cannot be stored", () => {
   const note = () => lastSuccess(join(tmpdir(), "stoker-no-such-folder"), log).note();
   expect(note).not.toThrow();
 });

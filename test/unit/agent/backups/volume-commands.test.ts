@@ -19,7 +19,7 @@ function recording() {
 }
 
 describe("a command about a volume", () => {
-  test("reaches the work it names, and a backup tells its digest", async () => {
+  test("runs the work that it names, and a backup returns its digest", async () => {
     const { asked, commands } = recording();
     const given = { volume: "v1", key: "backups/v1/bk-1", sha256: "ab", size_bytes: 7 };
     expect(await commands["volume.backup"]?.(given, signal)).toEqual({ sha256: "ab", sizeBytes: 7 });

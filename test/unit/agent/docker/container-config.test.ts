@@ -43,7 +43,7 @@ describe("a container", () => {
     expect(hostConfig()).toMatchObject({ Memory: 700_000_000, MemorySwap: 700_000_000, CpuQuota: 150_000 });
   });
 
-  it("sees no GPU unless it was given one, whatever its image or plan say", () => {
+  it("sees no GPU unless one is assigned, whatever its image or plan contain", () => {
     const environment = containerConfig(plan, facts).Env ?? [];
     expect(environment.filter((entry) => /^nvidia/i.test(entry))).toEqual(["NVIDIA_VISIBLE_DEVICES=void"]);
     expect(hostConfig()).not.toHaveProperty("DeviceRequests");
@@ -57,7 +57,7 @@ describe("a container", () => {
     expect(containerConfig({ ...plan, gpuUuids }, facts).Env?.some((entry) => entry.startsWith("NVIDIA_"))).toBe(false);
   });
 
-  it("says in its labels all that a later agent must know", () => {
+  it("has all facts for a later agent in its labels", () => {
     const labels = containerConfig(plan, facts).Labels ?? {};
     expect(ownedOf(labels)).toMatchObject({ instanceId: "i1", deployId: "d1", generation: 3, port: 8000 });
     expect(labels["stoker.node"]).toBe("node-a");

@@ -30,7 +30,7 @@ describe("a container's log", () => {
     expect(lines({ fromMs: base, toMs: base + 1600 })).toEqual(["key stk_[secret]"]);
   });
 
-  it("goes on at the very nanosecond: lines of one millisecond that were read do not come again", () => {
+  it("continues at the exact nanosecond: lines of the same millisecond are not read again", () => {
     const found = readContainerLog(log, { limit: 1, fromMs: base + 123, fromAt: `${base / 1000}.123456790` });
     expect(found.map(({ line }) => line)).toEqual(["key stk_[secret]"]);
   });

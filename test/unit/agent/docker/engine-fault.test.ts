@@ -5,7 +5,7 @@ const answer = (statusCode: number, message: string): Error =>
   Object.assign(new Error(`(HTTP code ${statusCode}) - ${message}`), { statusCode, json: { message } });
 const system = (code: string): Error => Object.assign(new Error(`connect ${code}`), { code });
 
-describe("what an engine's refusal means", () => {
+describe("an engine's refusal", () => {
   it.each([
     [system("ENOENT"), "engine_away", true, /systemctl start docker/],
     [system("EACCES"), "engine_away", true, /group docker/],

@@ -7,7 +7,7 @@ import { rulesFor } from "../../../../agent/docker/rental-rules.ts";
 describe("the rules of model containers", () => {
   const { v4, v6 } = modelRules("node-1");
 
-  it("drop whatever comes from or goes through one of their bridges but answers to the host, over IPv6 answers too", () => {
+  it("drop all packets from or through one of their bridges except replies to the host, over IPv6 also those", () => {
     const rulesOf = (text: string) => text.match(/-A .*/g) ?? [];
     expect(rulesOf(v4.text).filter((rule) => !rule.endsWith("-j DROP"))).toEqual([
       expect.stringMatching(/^-A STOKER-[0-9a-f]{8}-HOST -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN$/),
@@ -39,7 +39,7 @@ describe("the firewall of model containers", () => {
     return createModelFirewall({ nodeName: "node-1", log: pino({ level: "silent" }), isRequired, run, hasIpv6: true });
   }
 
-  it("says in a sentence what stays open where rules are not permitted, and lets containers start", async () => {
+  it("reports what stays open if rules are not permitted, and lets containers start", async () => {
     const one = firewall(/./);
     expect(await one.whyNot()).toMatch(
       /^iptables cannot be used here \(Permission denied .*\), so model containers can reach services of this host .*: run the agent as root/,
@@ -47,7 +47,7 @@ describe("the firewall of model containers", () => {
     await expect(one.apply()).resolves.toBeUndefined();
   });
 
-  it("lets none start there where the operator requires it, and says so", async () => {
+  it("lets none start there if the operator requires it, and reports that", async () => {
     const one = firewall(/./, true);
     expect(await one.whyNot()).toMatch(/so no container is started \(STOKER_CONTAINER_FIREWALL=required\)/);
     await expect(one.apply()).rejects.toMatchObject({ code: "start_failed", retryable: true });

@@ -18,7 +18,7 @@ function info(state: object, address = "10.231.0.2", Labels: Record<string, stri
   return { Id: "0123456789abcdef", Config: { Labels }, State, NetworkSettings: { Networks } } as never;
 }
 
-describe("what is seen of a container", () => {
+describe("the observation of a container", () => {
   it("runs: its own address and port, and an identity that is new after every start", () => {
     const seen = observeContainer(info({ Status: "running" }), false);
     expect(seen).toMatchObject({ state: "running", origin: "http://10.231.0.2:8000", generation: 2, instanceId: "i1" });
@@ -41,7 +41,7 @@ describe("what is seen of a container", () => {
     expect(observeContainer(info({ Status: "created" }), true)).toMatchObject({ state: "starting" });
   });
 
-  it("is nothing when it never ran, goes away, or is not ours", () => {
+  it("is empty if it never ran, is being removed, or is not ours", () => {
     expect(observeContainer(info({ Status: "created" }), false)).toBeUndefined();
     expect(observeContainer(info({ Status: "removing" }), false)).toBeUndefined();
     expect(observeContainer(info({ Status: "running" }, "10.0.0.1", { other: "label" }), false)).toBeUndefined();

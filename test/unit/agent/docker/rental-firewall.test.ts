@@ -58,7 +58,7 @@ describe("the firewall of rentals", () => {
     expect(jumps.size).toBe(0);
   });
 
-  it("says in a sentence why a host cannot offer rentals", async () => {
+  it("reports in a sentence why a host cannot offer rentals", async () => {
     const { firewall } = kernel((call) => call.startsWith("ip6tables"));
     expect(await firewall.whyNot()).toMatch(
       /ip6tables cannot be used here \(Permission denied \(you must be root\)\): run the agent as root/,

@@ -12,7 +12,7 @@ const host = {
   logLevel: "info",
 } as const;
 
-describe("what a host runs", () => {
+describe("the images of a host", () => {
   it.each([
     "stoker-runtime:1",
     "local/desk:7",

@@ -52,7 +52,7 @@ describe("the plan of an agent instance", () => {
   test("is refused without a port to see it ready by", () =>
     expect(planInstance(spec("/data", 0), undefined, host)).toMatchObject({ ok: false, code: "bad_spec" }));
 
-  test("tells the image where its dashboard is expected, and only then", () => {
+  test("passes the port of its dashboard to the image only if it has one", () => {
     const env = (port: number) => {
       const outcome = planInstance(spec("/data", 8000, port), undefined, host);
       return outcome.ok ? outcome.plan.env : outcome;

@@ -39,7 +39,7 @@ describe("vLLM", () => {
     expect(command({ engine: "vllm", ...twoGpus }, facts)).toBe(start + more);
   });
 
-  it("sees its weights read-only, has room to compile, shared memory for its workers, and no token", () => {
+  it("has its weights read-only, space to compile, shared memory for its workers, and no token", () => {
     const plan = planned({ engine: "vllm", ...twoGpus });
     expect(plan.mounts).toEqual([{ source: folder, target: "/models/c0ffee", readOnly: true }]);
     expect(plan).toMatchObject({ gpuUuids: ["GPU-1", "GPU-2"], shmBytes: 16 * 1024 ** 3, port: 8000, args: [] });
@@ -58,15 +58,48 @@ describe("vLLM", () => {
     expect(words[words.indexOf("--gpu-memory-utilization") + 1]).toBe(share);
   });
 
-  it("lets the customer's value stand where an argument may be set, instead of naming it twice", () => {
+  it("uses the customer's value of an allowed argument once, instead of its own", () => {
     const extraArgs = ["--gpu-memory-utilization=0.8", "--max-model-len=1024", "--no-enable-prefix-caching"];
     const text = command({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs }) ?? "";
     expect(text).not.toMatch(/ 0\.9 |--max-model-len 2048| --enable-prefix-caching/);
-    expect(text).toContain(extraArgs.join(" "));
+    for (const arg of extraArgs) expect(text.split(arg)).toHaveLength(2);
   });
 });
 
-describe("what versions of vLLM do not share", () => {
+describe("prefix caches of several accounts", () => {
+  const vllm = (tag: string, spec: Parameters<typeof instanceSpec>[0] = {}) =>
+    command(
+      { engine: "vllm", gpuUuids: ["GPU-1"], ...spec },
+      { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } },
+    ) ?? "";
+  const sglang = (tag: string, spec: Parameters<typeof instanceSpec>[0] = {}) =>
+    command(
+      { engine: "sglang", gpuUuids: ["GPU-1"], ...spec },
+      { ...host, engineImages: { sglang: `lmsysorg/sglang:${tag}@${digest}` } },
+    ) ?? "";
+
+  it("are off in a vLLM that may refuse or miss cache_salt, whatever the customer asks for", () => {
+    const extraArgs = ["--enable-prefix-caching"];
+    expect(vllm("v0.10.2", { extraArgs })).not.toContain(" --enable-prefix-caching");
+    expect(vllm("v0.10.2", { extraArgs })).toContain(" --no-enable-prefix-caching");
+    expect(vllm("v0.18.0", { task: "embeddings", extraArgs })).toContain(" --no-enable-prefix-caching");
+    expect(vllm("v0.11.0", { extraArgs }).match(/ --enable-prefix-caching/g)).toHaveLength(1);
+  });
+
+  it("are off in an SGLang that ignores cache_salt, and in one without a version tag", () => {
+    for (const tag of ["v0.5.6", "v0.5.17", "latest"]) expect(sglang(tag)).toContain(" --disable-radix-cache");
+    for (const tag of ["v0.5.18", "v0.6.0-cu130"]) expect(sglang(tag)).not.toContain("--disable-radix-cache");
+    const own = sglang("v0.5.6", { extraArgs: ["--disable-radix-cache"] });
+    expect(own.match(/--disable-radix-cache/g)).toHaveLength(1);
+  });
+
+  it("are on everywhere where the operator shares them", () => {
+    expect(vllm("v0.10.2", { sharesPrefixCache: true })).toContain(" --enable-prefix-caching");
+    expect(sglang("v0.5.6", { sharesPrefixCache: true })).not.toContain("--disable-radix-cache");
+  });
+});
+
+describe("differences between versions of vLLM", () => {
   const rope = '--rope-scaling={"rope_type":"yarn","factor":4}';
   const at = (tag: string, extraArgs: string[]) =>
     command(
@@ -89,7 +122,7 @@ describe("what versions of vLLM do not share", () => {
 it("SGLang is given its own names for the same things", () => {
   expect(command({ engine: "sglang", ...twoGpus })).toBe(
     "python3 -m sglang.launch_server --model-path /models/c0ffee --served-model-name owner/model --host 0.0.0.0 " +
-      "--port 30000 --tp 2 --max-running-requests 4 --context-length 2048 --enable-metrics --enable-cache-report",
+      "--port 30000 --tp 2 --max-running-requests 4 --context-length 2048 --enable-metrics --enable-cache-report --disable-radix-cache",
   );
 });
 

@@ -14,7 +14,7 @@ const docker = { ...host, driver: "docker" } as const;
 const model = "/cache/blobs/model.gguf";
 
 describe("our own runtime", () => {
-  it("as a process is told everything in its environment, with the host's paths", () => {
+  it("gets everything in its environment as a process, with the host's paths", () => {
     const outcome = planInstance(instanceSpec(), model, host);
     expect(outcome).toEqual({
       ok: true,
@@ -87,7 +87,7 @@ describe("our own runtime", () => {
     expect([gguf.openFolders, gguf.plan.mounts.every(({ readOnly }) => readOnly)]).toEqual([undefined, true]);
   });
 
-  it("is told where its draft model lies, which is read with the deployment's token", () => {
+  it("gets the path of its draft model, which is fetched with the deployment's token", () => {
     const spec = instanceSpec({ extraArgs: ["--draft-model=owner/small-GGUF:small.Q8_0.gguf"] });
     expect(draftWeights(spec)).toMatchObject({ repo: "owner/small-GGUF", file: "small.Q8_0.gguf", format: "gguf" });
     expect(draftWeights(instanceSpec())).toBeUndefined();
@@ -144,7 +144,7 @@ describe("a server that already runs", () => {
   );
 });
 
-describe("what a compromised control plane might send", () => {
+describe("values of a compromised control plane", () => {
   it.each([
     ["an engine nobody knows", instanceSpec({ engine: "tgi" }), "unknown_engine"],
     ["an id that is a path", instanceSpec({ instanceId: "../../etc" }), "bad_spec"],

@@ -41,7 +41,7 @@ describe("a rental's plan", () => {
     });
   });
 
-  it("hands no device over where the host says so", () => {
+  it("passes no device if the host is set to none", () => {
     const facts: HostFacts = { ...host, rentals: { images: new Map([["torch", "torch"]]), devices: "none" } };
     expect(plan({}, {}, facts)).toMatchObject({ ok: true, plan: { gpuUuids: [] } });
   });

@@ -22,7 +22,7 @@ it.each([
 });
 
 describe("a table of nvidia-smi", () => {
-  it("leaves out what the driver does not tell, whichever way it says so", () => {
+  it("leaves out fields that the driver does not report, in any notation", () => {
     const cells = "0, [N/A], [Not Supported], [Unknown Error], N/A, 12.5";
     const [row] = parseCsv(cells, ["index", "a", "b", "c", "d", "power.draw"]);
     expect(row).toEqual({ index: "0", "power.draw": "12.5" });
@@ -50,6 +50,15 @@ describe("the XML of nvidia-smi", () => {
 
   it.each(["", "<a><b></a>", "<a>", "Segmentation fault"])("that is none is no report: %j", (text) => {
     expect(parseReport(text)).toBeUndefined();
+  });
+
+  // nvidia-smi prints bytes of other processes as names: https://github.com/common-workflow-language/cwltool/pull/1910
+  it.each(["a&b", "\u0001\ufffd", "a]]>b", "a&#x0;b"])("keeps the slices beside a process named %j", (name) => {
+    const process = `<process_info><pid>7</pid><process_name>${name}</process_name></process_info>`;
+    const slice = "<mig_device><index>0</index><fb_memory_usage><total>5 MiB</total></fb_memory_usage></mig_device>";
+    const gpu = `<gpu><uuid>GPU-a</uuid><mig_devices>${slice}</mig_devices><processes>${process}</processes></gpu>`;
+    const devices = parseReport(`<nvidia_smi_log>${gpu}</nvidia_smi_log>`)?.migDevices.get("GPU-a");
+    expect(devices).toMatchObject([{ index: 0, memoryBytes: 5 * mib, processes: [{ pid: 7, name }] }]);
   });
 });
 

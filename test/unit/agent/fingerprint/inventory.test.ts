@@ -21,6 +21,7 @@ function hostWith(
   answers: (GpuFacts | Error)[],
   xids: readonly Xid[] = [],
   isolation?: InventoryOptions["isolation"],
+  more: Partial<InventoryOptions> = {},
 ): HostInventory {
   const next = async (): Promise<GpuFacts> => {
     const answer = answers.shift();
@@ -35,6 +36,7 @@ function hostWith(
     bootId: "b1",
     xids: { xids, trouble: "" },
     ...(isolation ? { isolation } : {}),
+    ...more,
     probes: {
       gpu: { name: "gpu", read: next },
       cpuMemory: { name: "cpu", read: async () => ({ cpuModel: "x", cpuCores: 2, memoryBytes: 4 * 1024 ** 3 }) },
@@ -73,7 +75,7 @@ describe("the inventory", () => {
     ]);
   });
 
-  it("names the occurrence when a GPU vanishes: once for as long as it stays away, anew for the next time", async () => {
+  it("reports one occurrence for as long as a GPU is missing, and another one the next time", async () => {
     const host = hostWith([found(first), found(), found(), found(first), found()]);
     const faults: unknown[] = [];
     for (let look = 0; look < 5; look++) faults.push((await host.read(AbortSignal.timeout(10_000))).gpus?.[0]?.faultId);
@@ -96,7 +98,18 @@ describe("the inventory", () => {
     }
   });
 
-  it("tells what a probe could not find out", async () => {
+  it("offers no rentals of GPUs where the container engine has no nvidia runtime", async () => {
+    const rentals = async () => ({ rentalImages: ["torch"], rentalsUnavailable: "" });
+    const offer = async (rentalsUseGpus: boolean) => {
+      const host = hostWith([found(first)], [], undefined, { rentals, rentalsUseGpus });
+      const { rentalImages, rentalsUnavailable } = await host.read(AbortSignal.timeout(10_000));
+      return [rentalImages, rentalsUnavailable];
+    };
+    expect(await offer(true)).toEqual([[], "the Docker engine has no nvidia runtime"]);
+    expect(await offer(false)).toEqual([["torch"], ""]);
+  });
+
+  it("reports why a probe failed", async () => {
     const { warnings } = await hostWith([{ kind: "none" }]).read(AbortSignal.timeout(10_000));
     expect(warnings).toEqual(["disk: no such file system"]);
   });
@@ -111,12 +124,12 @@ describe("the inventory", () => {
     expect(await healthOf(host)).toEqual([["GPU-a", false]]);
   });
 
-  it("of a host whose GPUs never answered offers none, with everything else in place", async () => {
+  it("offers no GPUs that never replied, and everything else", async () => {
     const inventory = await hostWith([{ kind: "broken", reason: "exit 9" }]).read(AbortSignal.timeout(10_000));
     expect(inventory).toMatchObject({ gpus: [], cpuCores: 2, diskFreeBytes: 0, nvidiaDriverVersion: "" });
   });
 
-  it("of a host without NVIDIA GPUs has processor shares and no driver version", async () => {
+  it("offers processor shares and no driver version without NVIDIA GPUs", async () => {
     const inventory = await hostWith([{ kind: "none" }]).read(AbortSignal.timeout(10_000));
     expect(inventory.gpus?.length).toBeGreaterThanOrEqual(3);
     expect(inventory).toMatchObject({ nvidiaDriverVersion: "", cudaVersion: "" });

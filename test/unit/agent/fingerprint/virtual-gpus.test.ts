@@ -5,7 +5,7 @@ import { demoModels } from "../../../../control-plane/catalog/demo-models.ts";
 const gib = 1024 ** 3;
 
 describe("a host without NVIDIA GPUs", () => {
-  it("with two cores and 4 GB has room for three deployments of every demo model at once", () => {
+  it("fits three deployments of every demo model at once on two cores and 4 GB", () => {
     // A machine sold as 4 GB shows a little less.
     const gpus = virtualGpus({ hostname: "h", cpuCores: 2, memoryBytes: 3.8 * gib }, {});
     expect(gpus.length).toBeGreaterThanOrEqual(3);
@@ -30,7 +30,7 @@ describe("a host without NVIDIA GPUs", () => {
     expect(virtualGpus(host, {})[1]).toMatchObject({ uuid: "cpu-box-1", index: 1, type: "other", healthy: true });
   });
 
-  it("offers what the operator says instead", () => {
+  it("offers the number of the operator's setting", () => {
     const host = { hostname: "box", cpuCores: 2, memoryBytes: 8 * gib };
     expect(virtualGpus(host, { gpus: 8, gpuMemoryBytes: gib })).toHaveLength(8);
     expect(virtualGpus(host, { gpuMemoryBytes: gib }).every(({ memoryBytes }) => memoryBytes === gib)).toBe(true);

@@ -12,7 +12,7 @@ const silent = pino({ level: "silent" });
 const offTheBus = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
 
 describe("the kernel log", () => {
-  it("is read from the device's records, without the lines that say which device", () => {
+  it("is read from the device's records, without the lines of device names", () => {
     const text = `6,1234,567890123,-;${offTheBus}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n4,1235,567890999,-;usb 1-1: new\n`;
     expect(parseKmsg(text)).toEqual([
       { bootUs: 567890123, message: offTheBus },
@@ -62,7 +62,7 @@ describe("the kernel log", () => {
 });
 
 describe("an Xid", () => {
-  it("tells the GPU by its address, as nvidia-smi spells it too", () => {
+  it("finds the GPU by its address, also as nvidia-smi writes it", () => {
     expect(parseXid(offTheBus, 5)).toMatchObject({ pciAddress: "0000:3b:00", code: 79, bootUs: 5 });
     expect(pciAddress("00000000:3B:00.0")).toBe("0000:3b:00");
     expect(parseXid("NVRM: loading NVIDIA UNIX x86_64 Kernel Module", 5)).toBeUndefined();
@@ -92,7 +92,7 @@ describe("an Xid", () => {
 });
 
 describe("the watch over the kernel log", () => {
-  it("tells a fatal Xid once, and goes on after a log that cannot be read for a while", async () => {
+  it("reports a fatal Xid once, and continues after the log could not be read for a while", async () => {
     const answers: (KernelRecord[] | Error)[] = [
       [{ bootUs: 1, message: "NVRM: Xid (PCI:0000:3b:00): 31, Ch 0" }],
       new Error("run the agent as root"),

@@ -38,7 +38,7 @@ const step = fc.oneof(
 );
 
 describe("gate", () => {
-  it("refuses at once who will not wait, and takes him where there is a place", () => {
+  it("refuses a request that does not wait at once, unless a permit is free", () => {
     const gate = gateOf(1);
     const [first, hasty] = [probe("a"), { ...probe("b"), isHasty: true }];
     gate.enter(first);
@@ -97,7 +97,7 @@ describe("gate", () => {
     );
   });
 
-  it("does not let narrow requests overtake a wide one whose turn has come", () => {
+  it("does not let narrow requests overtake a wide one that is next", () => {
     const gate = gateOf(4);
     const running = [probe("a"), probe("a"), probe("a"), probe("a")];
     for (const p of running) gate.enter(p);
@@ -122,7 +122,7 @@ describe("gate", () => {
     expect(next.state).toBe("in");
   });
 
-  it("shares the engine evenly between an account that asks ten times as often and one that asks once", () => {
+  it("shares the engine evenly between two accounts, one with ten times as many requests", () => {
     const gate = gateOf(4, { queueLimit: 10_000 });
     const served = { heavy: 0, light: 0 };
     const running: Probe[] = [];
@@ -174,7 +174,7 @@ describe("gate", () => {
     return order;
   };
 
-  it("lets an account that comes later catch up with what the engine holds, and with no more", () => {
+  it("lets a later account catch up by at most the work in flight", () => {
     const gate = gateOf(1, { queueLimit: 1000 });
     const running = probe("old", 1, 20);
     gate.enter(running);
@@ -215,7 +215,7 @@ describe("gate", () => {
     expect(order.filter((a) => a === "busy").length).toBeGreaterThanOrEqual(8);
   });
 
-  it("gives its whole batch to an account that is alone, however much it was served", () => {
+  it("gives the whole batch to the only account, however much it was served", () => {
     const gate = gateOf(4, { queueLimit: 1000 });
     const light = probe("light");
     gate.enter(light);
@@ -230,7 +230,7 @@ describe("gate", () => {
     }
   });
 
-  it("makes room in a full queue for an account that has less in it, at the end of the longest", () => {
+  it("evicts the last waiter of the account with the most from a full queue for an account with fewer", () => {
     const gate = gateOf(1, { queueLimit: 6 });
     gate.enter(probe("heavy"));
     const heavy = Array.from({ length: 6 }, () => probe("heavy"));
@@ -244,7 +244,7 @@ describe("gate", () => {
     expect([more.state, gate.waiting]).toEqual(["busy", 6]);
   });
 
-  it("turns away above its queue and says when to come back", () => {
+  it("refuses requests above its queue limit with the seconds to wait", () => {
     let now = 0;
     const gate = gateOf(2, { clock: () => now, queueLimit: 3 });
     const all = Array.from({ length: 6 }, () => probe("a"));
@@ -256,7 +256,7 @@ describe("gate", () => {
     expect(gate.retryAfterSeconds()).toBe(6);
   });
 
-  it("has room for 4 times the batch and never less than what an account may ask at once, by default", () => {
+  it("queues 4 times the batch by default, and at least as many as an account may send at once", () => {
     for (const [permits, room] of [
       [1, 200],
       [20, 200],
@@ -270,7 +270,7 @@ describe("gate", () => {
     }
   });
 
-  it("refuses who has waited too long and keeps who has not", () => {
+  it("refuses only waiters that have waited too long", () => {
     let now = 0;
     const gate = gateOf(1, { clock: () => now, maxWaitMs: 1_000 });
     const [running, early, late] = [probe("a"), probe("a"), probe("b")];
@@ -283,7 +283,7 @@ describe("gate", () => {
     expect([early.state, late.state]).toEqual(["busy", "out"]);
   });
 
-  it("refuses every waiter when it drains and lets the running ones end", () => {
+  it("refuses every waiter when it drains and lets running requests finish", () => {
     const gate = gateOf(1);
     const [running, waiting] = [probe("a"), probe("b")];
     gate.enter(running);
@@ -292,7 +292,7 @@ describe("gate", () => {
     expect([running.state, waiting.state, gate.waiting, gate.inFlight]).toEqual(["in", "draining", 0, 1]);
   });
 
-  it("lets waiters in when the batch grows and admits nobody while more run than it now allows", () => {
+  it("admits waiters when the batch grows and none while more run than a smaller batch allows", () => {
     const gate = gateOf(1);
     const all = Array.from({ length: 4 }, () => probe("a"));
     for (const p of all) gate.enter(p);

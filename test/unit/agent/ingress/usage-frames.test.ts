@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { UsageFrames } from "../../../../agent/ingress/usage-frames.ts";
 import type { UsagePlacement } from "../../../../proto/ticket.ts";
 
-const rates = { input: 1_000_000_000n, cachedInput: 0n, output: 2_000_000_000n };
+const price = { rates: { input: 1_000_000_000n, cachedInput: 0n, output: 2_000_000_000n }, max: 1_000_000_000n };
+const terms = (usage: UsagePlacement) => ({ usage, inputTokensBound: 40, maxTokens: 100, permits: 1 });
 const counted = { input: 9, cachedInput: 0, output: 2, reasoning: 0 };
 const usage = '{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}';
 /** 3 x 1000 + 2 x 2000 nano-USD. */
@@ -168,7 +169,7 @@ const cases: readonly Case[] = [
 
 function run(placement: UsagePlacement, pieces: readonly Buffer[]) {
   let out = "";
-  const reader = new UsageFrames(placement, rates, (bytes) => {
+  const reader = new UsageFrames(terms(placement), price, (bytes) => {
     out += bytes.toString();
   });
   for (const piece of pieces) reader.push(piece);
@@ -177,7 +178,7 @@ function run(placement: UsagePlacement, pieces: readonly Buffer[]) {
 }
 
 describe("usage placement", () => {
-  it.each(cases)("$engine, $placement: usage stands in one place with its cost, wherever the bytes are cut", (c) => {
+  it.each(cases)("$engine, $placement: usage is in one place with its cost, wherever the bytes are split", (c) => {
     const input = Buffer.from(c.input);
     expect(run(c.placement, [input]).out).toBe(c.output);
     for (let at = 1; at < input.length; at++) {
@@ -189,15 +190,17 @@ describe("usage placement", () => {
     expect(run(c.placement, singles).out).toBe(c.output);
   });
 
-  it("hands a chunk of whole text frames on as the very same buffer", () => {
+  it("passes a chunk of whole text frames on as the same buffer", () => {
     const chunk = Buffer.from(frames(text("a"), text("b")));
     const out: Buffer[] = [];
-    new UsageFrames("merge", rates, (bytes) => out.push(bytes)).push(chunk);
-    expect(out).toHaveLength(1);
-    expect(out[0]).toBe(chunk);
+    const reader = new UsageFrames(terms("merge"), price, (bytes) => out.push(bytes));
+    reader.push(Buffer.from(frames(text("first"))));
+    reader.push(chunk);
+    expect(out).toHaveLength(2);
+    expect(out[1]).toBe(chunk);
   });
 
-  it("counts frames that carry text, and neither the one that names the role nor the finish", () => {
+  it("counts frames with text, but not those with only the role or the finish reason", () => {
     const role = '{"choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}]}';
     const input = Buffer.from(frames(role, ...content, finish(), alone, "[DONE]"));
     for (let at = 1; at < input.length; at++)
@@ -211,16 +214,16 @@ describe("usage placement", () => {
     expect(reader.figures).toEqual({ input: 8, cachedInput: 6, output: 5, reasoning: 4 });
   });
 
-  it("takes no figures from a usage that is not one", () => {
+  it("ignores invalid usage", () => {
     const { reader } = run("merge", [
       Buffer.from(frames(...content, finish(',"usage":{"prompt_tokens":-1}'), "[DONE]")),
     ]);
     expect(reader.figures).toBeUndefined();
   });
 
-  it("knows an engine's own error frame and passes it on", () => {
+  it("recognises an engine's own error frame and passes it on", () => {
     let out = "";
-    const reader = new UsageFrames("merge", rates, (bytes) => {
+    const reader = new UsageFrames(terms("merge"), price, (bytes) => {
       out += bytes.toString();
     });
     reader.push(Buffer.from(frames(text("a"), '{"error":{"message":"boom"}}', "[DONE]")));
@@ -228,15 +231,15 @@ describe("usage placement", () => {
     expect(out).toBe(frames(text("a"), '{"error":{"message":"boom"}}'));
   });
 
-  it("gives up on a frame above 1 MiB instead of buffering it", () => {
-    const reader = new UsageFrames("merge", rates, () => {});
+  it("throws for a frame above 1 MiB instead of buffering it", () => {
+    const reader = new UsageFrames(terms("merge"), price, () => {});
     const piece = Buffer.alloc(300 * 1024, 120);
     reader.push(Buffer.from("data: "));
     for (let i = 0; i < 3; i++) reader.push(piece);
     expect(() => reader.push(piece)).toThrow(RangeError);
   });
 
-  it("lets frames that end in CRLF through and still finds usage", () => {
+  it("passes frames that end in CRLF on and finds their usage", () => {
     const crlf = (s: string) => s.replaceAll("\n", "\r\n");
     const { out, reader } = run("drop", [Buffer.from(crlf(frames(...content, finish(), alone, "[DONE]")))]);
     expect(out).toBe(`${crlf(frames(...content, finish()))}data: [DONE]\n\n`);

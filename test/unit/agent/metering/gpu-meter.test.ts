@@ -72,7 +72,7 @@ describe("GPU time", () => {
     expect(h.records[0]).toMatchObject({ attempt: 1, deployId: "deploy", instanceId: "one", nodeEpoch: "7" });
   });
 
-  it("is not counted before an instance is ready, nor after it was told to drain", () => {
+  it("is not counted before an instance is ready, nor while it drains", () => {
     const h = host();
     h.serve(10_000, seen());
     h.pass(5_000);

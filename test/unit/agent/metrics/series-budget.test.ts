@@ -79,7 +79,7 @@ function fullHost(names: GpuMetricNames = "dcgm", hasDcgmExporter = false) {
     models.map((n) => ({
       spec: { deployId: `d${n}`, instanceId: `i${n}`, maxBatchSize: 4 },
       running: { size: 1 },
-      gate: { waiting: 0 },
+      waiting: 0,
     })) as unknown as readonly Target[];
   ingressMetrics(registry, targets);
   const driver = measuredDriver(
@@ -172,7 +172,7 @@ it("the page is as Prometheus's own linter wants it, the names that are DCGM's a
   expect(found).toBe("");
 });
 
-it("a page without any backup tells of no last one", async () => {
+it("a page without any backup has no time of the last one", async () => {
   const { registry } = createAgentMetrics();
   const name = /^stoker_backup_last_success_timestamp_seconds/m;
   expect(await registry.metrics()).not.toMatch(name);

@@ -13,7 +13,7 @@ function logFile(): string {
   return join(folder, "log");
 }
 
-it("each line has a moment of its own, also those that say none, so that a reader goes on after any of them", () => {
+it("each line has a unique time, also without one in its text, so that a reader can continue after any of them", () => {
   const path = logFile();
   const plain = Array.from({ length: 1_500 }, (_, n) => `plain ${n}`);
   beginLog(path, startMs);
@@ -31,7 +31,7 @@ it("each line has a moment of its own, also those that say none, so that a reade
   ]);
 });
 
-it("what was printed before a new start keeps its moments: whoever follows sees no line twice, and none too early", () => {
+it("lines printed before a new start keep their times: a follower gets no line twice and none out of order", () => {
   const path = logFile();
   const read = (launchedAtMs: number) => readLog(path, { limit: 100 }, launchedAtMs);
   beginLog(path, startMs);
@@ -52,7 +52,7 @@ it("what was printed before a new start keeps its moments: whoever follows sees 
   ]);
 });
 
-it("what was printed before the log was trimmed keeps its moments, also where its beginning is no longer read", () => {
+it("lines printed before the log was trimmed keep their times, also if its beginning is no longer read", () => {
   const path = logFile();
   beginLog(path, startMs);
   appendFileSync(path, `${said(20, "a")}\n${"x".repeat(33 * 1024 * 1024)}\nnative\n${said(40, "b")}\n`);

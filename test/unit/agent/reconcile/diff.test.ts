@@ -42,7 +42,7 @@ function view({ specs = [], tombstones = [], observed = [], facts = {}, isTold =
 const kinds = (given: Given) => diff(view(given)).map((step) => step.kind);
 const here = { kind: "here", modelPath: "/models/m.gguf" } as const;
 
-describe("what is wanted and not there", () => {
+describe("a desired instance that does not exist", () => {
   it("gets its weights first", () => expect(kinds({ specs: [instanceSpec()] })).toEqual(["fetch"]));
   it("is started once they are here", () =>
     expect(kinds({ specs: [instanceSpec()], facts: { weights: here } })).toEqual(["start"]));
@@ -50,17 +50,17 @@ describe("what is wanted and not there", () => {
     expect(kinds({ specs: [instanceSpec({ engine: "external" })] })).toEqual(["start"]));
   it("waits for its back-off", () =>
     expect(kinds({ specs: [instanceSpec()], facts: { notBeforeMs: nowMs + 1 } })).toEqual([]));
-  it("stays away once it failed for good", () =>
+  it("is not started again once it failed terminally", () =>
     expect(kinds({ specs: [instanceSpec()], facts: { failure: { code: "exit_1", message: "" } } })).toEqual([]));
-  it("is left to the step that works on it", () =>
+  it("gets no second step while one runs", () =>
     expect(kinds({ specs: [instanceSpec()], facts: { busy: { kind: "fetch", generation: 1 } } })).toEqual([]));
-  it("drops the download of a generation nobody wants any more", () =>
+  it("cancels the download of a generation that is no longer desired", () =>
     expect(
       kinds({ specs: [instanceSpec({ generation: "2" })], facts: { busy: { kind: "fetch", generation: 1 } } }),
     ).toEqual(["cancel"]));
 });
 
-describe("what is wanted by an agent that is fenced", () => {
+describe("a desired instance of a fenced agent", () => {
   const specs = [instanceSpec()];
   it("is neither fetched nor started, and work on it ends", () => {
     expect(kinds({ specs, isHeld: true })).toEqual([]);
@@ -68,20 +68,20 @@ describe("what is wanted by an agent that is fenced", () => {
     for (const kind of ["fetch", "start"] as const)
       expect(kinds({ specs, isHeld: true, facts: { busy: { kind, generation: 1 } } })).toEqual(["cancel"]);
   });
-  it("is left alone while it runs, and not brought back once it ended", () => {
+  it("is unchanged while it runs, and not started again once it ended", () => {
     expect(kinds({ specs, isHeld: true, observed: [sighting("running")] })).toEqual(["probe"]);
     expect(kinds({ specs, isHeld: true, observed: [sighting("exited")], facts: { weights: here } })).toEqual([]);
   });
 });
 
-describe("what is wanted and runs", () => {
+describe("a desired instance that runs", () => {
   const specs = [instanceSpec()];
-  it("is probed when due and otherwise left alone", () => {
+  it("is probed when due and otherwise unchanged", () => {
     expect(kinds({ specs, observed: [sighting("running")] })).toEqual(["probe"]);
     expect(kinds({ specs, observed: [sighting("running")], facts: { isProbing: true } })).toEqual([]);
     expect(kinds({ specs, observed: [sighting("starting")] })).toEqual([]);
   });
-  it("is probed while the weights of its successor come, and is stopped only when they are here", () => {
+  it("is probed while the weights of its successor are downloaded, and stopped only after that", () => {
     const newer = [instanceSpec({ generation: "2" })];
     const observed = [sighting("running")];
     expect(kinds({ specs: newer, observed })).toEqual(["fetch", "probe"]);
@@ -91,7 +91,7 @@ describe("what is wanted and runs", () => {
       why: "superseded",
     });
   });
-  it("goes on when its successor cannot come", () => {
+  it("continues when its successor cannot be fetched", () => {
     const facts = { failure: { code: "hub_gated_no_token", message: "" } };
     expect(kinds({ specs: [instanceSpec({ generation: "2" })], observed: [sighting("running")], facts })).toEqual([
       "probe",
@@ -105,11 +105,11 @@ describe("what is wanted and runs", () => {
     });
     expect(kinds(given)).toEqual(["start"]);
   });
-  it("is left alone when an older generation is asked for", () => {
+  it("is unchanged when an older generation is desired", () => {
     expect(kinds({ specs, observed: [sighting("running", { generation: 2 })] })).toEqual(["probe"]);
     expect(kinds({ specs, observed: [sighting("exited", { generation: 2 })] })).toEqual([]);
   });
-  it("is restarted when it stopped answering", () => {
+  it("is restarted when it no longer replies", () => {
     const seen = sighting("running");
     const life = sighted(freshFacts(1, 0), seen, 0).life;
     if (!life) throw new Error("no life");
@@ -118,12 +118,12 @@ describe("what is wanted and runs", () => {
     const external = [instanceSpec({ engine: "external" })];
     expect(kinds({ specs: external, observed: [seen], facts })).toEqual([]);
   });
-  it("is ended when its start took longer than 30 minutes without progress", () => {
+  it("is stopped when its start took longer than 30 minutes without progress", () => {
     const seen = sighting("starting");
     const life = sighted(freshFacts(1, 0), seen, nowMs - 31 * 60_000).life;
     expect(diff(view({ specs, observed: [seen], facts: { life } }))[0]).toMatchObject({ why: "start_timeout" });
   });
-  it("is ended as a rental, which is paid for, when SSH does not answer within 2 minutes", () => {
+  it("is stopped as a rental, which is billed, when SSH does not reply within 2 minutes", () => {
     const seen = sighting("starting");
     const rental = [instanceSpec({ engine: "container", weights: null })];
     const sinceMs = (age: number) => ({ life: sighted(freshFacts(1, 0), seen, nowMs - age).life });
@@ -133,7 +133,7 @@ describe("what is wanted and runs", () => {
   });
 });
 
-describe("what is wanted and ended", () => {
+describe("a desired instance that ended", () => {
   const specs = [instanceSpec()];
   it("is counted once, then started again", () => {
     expect(kinds({ specs, observed: [sighting("exited")] })).toEqual(["count-exit"]);
@@ -143,7 +143,7 @@ describe("what is wanted and ended", () => {
 });
 
 describe("a tombstone", () => {
-  it("stops, then removes, then has nothing to do", () => {
+  it("is stopped, then removed, then needs no step", () => {
     expect(diff(view({ tombstones: [id], observed: [sighting("running")] }))[0]).toMatchObject({
       kind: "stop",
       why: "tombstone",
@@ -178,8 +178,8 @@ const viewOf = (w: typeof world extends fc.Arbitrary<infer W> ? W : never) =>
   });
 const ends = (step: Step) => step.kind === "stop" || step.kind === "remove" || step.kind === "restart";
 
-describe("whatever is wanted and seen", () => {
-  it("an empty or missing desired state ends and removes nothing", () => {
+describe("for any desired and observed state", () => {
+  it("an empty or missing desired state stops and removes nothing", () => {
     fc.assert(
       fc.property(world, (w) => {
         expect(diff(viewOf({ ...w, specs: [], tombstones: [] })).filter(ends)).toEqual([]);
@@ -187,7 +187,7 @@ describe("whatever is wanted and seen", () => {
       }),
     );
   });
-  it("only what a tombstone names, or a newer generation replaces, is ended or removed", () => {
+  it("only instances of a tombstone, or replaced by a newer generation, are stopped or removed", () => {
     fc.assert(
       fc.property(world, (w) => {
         const isOutdated = (one: string) => {
@@ -210,7 +210,7 @@ describe("whatever is wanted and seen", () => {
       }),
     );
   });
-  it("obeying tombstones step by step ends with nothing of them left and nothing to do", () => {
+  it("applying tombstones step by step removes their instances and then needs no step", () => {
     fc.assert(
       fc.property(world, (w) => {
         let seen = w.observed.map((one) => sighting(one.state, one));

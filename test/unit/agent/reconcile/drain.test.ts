@@ -24,7 +24,7 @@ function world() {
 }
 
 describe("the drain of an instance", () => {
-  it("takes as long as the host's own where nobody said otherwise, and no longer than its requests", async () => {
+  it("takes the host's own time by default, and no longer than its requests", async () => {
     const w = world();
     await w.drain();
     expect(w.nowMs).toBe(30_000);
@@ -33,7 +33,7 @@ describe("the drain of an instance", () => {
     expect(quick.nowMs).toBe(2_000);
   });
 
-  it("ends when the host is to be empty, be that sooner or later than its own", async () => {
+  it("ends at the host's drain deadline, whether earlier or later than its own time", async () => {
     const w = Object.assign(world(), { emptiedByMs: "1002500" });
     await w.drain();
     expect(w.nowMs).toBe(2_500);
@@ -42,13 +42,13 @@ describe("the drain of an instance", () => {
     expect(patient.nowMs).toBe(100_000);
   });
 
-  it("takes no longer than the host's own where its owner ended it, however long the host has to be empty", async () => {
+  it("takes at most the host's own time if its owner stopped it, whatever the host's drain deadline", async () => {
     const w = Object.assign(world(), { emptiedByMs: "605800000", moved: [] });
     await w.drain();
     expect(w.nowMs).toBe(30_000);
   });
 
-  it("ends at once when the operator will wait no longer", async () => {
+  it("ends at once when the operator shortens the deadline", async () => {
     const w = Object.assign(world(), { emptiedByMs: "1600000" });
     await w.drain(() => {
       if (w.nowMs >= 5_000) w.emptiedByMs = "1000001";
@@ -57,7 +57,7 @@ describe("the drain of an instance", () => {
     expect(w.nowMs).toBe(5_000);
   });
 
-  it("knows no such time from what an older agent kept", () => {
+  it("has no deadline in the state of an older agent", () => {
     const old = {} as { emptiedByMs: string; moved: string[] };
     expect(drainLeftMs(old, "i1" as InstanceId, 30_000, 1_000, () => 5)).toBe(29_000);
   });

@@ -9,7 +9,7 @@ const log = (...lines: string[]): LogLine[] => lines.map((line) => ({ at: "1.000
 const pino = (level: number | string, msg: string, err?: string) =>
   JSON.stringify({ level, time: 1, msg, ...(err ? { err: { message: err } } : {}) });
 
-describe("why an instance ended", () => {
+describe("the reason of an instance's end", () => {
   it.each([
     ["memory", exited({ oomKilled: true, signal: "SIGKILL" }), [], "oom_killed", /^limit 512MiB/, false],
     [
@@ -47,14 +47,14 @@ describe("why an instance ended", () => {
     ],
     ["a kill from outside", exited({ signal: "SIGKILL" }), [], "signal_sigkill", /may have run out of memory/, false],
     ["nobody looking", exited({}), [], "exit_unknown", /nobody could see how/, false],
-  ] as const)("is told for %s", (_, exit, lines, code, message, isTerminal) => {
+  ] as const)("is reported for %s", (_, exit, lines, code, message, isTerminal) => {
     const why = reasonOfExit(exit, 512 * mib, log(...lines));
     expect(why.failure.code).toBe(code);
     expect(why.failure.message).toMatch(message);
     expect(why.isTerminal).toBe(isTerminal);
   });
 
-  it("of a rented container whose image lacks what it needs is told at once; the same code of a model server is a crash", () => {
+  it("is terminal for a rented container with an unsuitable image; the same code of a model server is a crash", () => {
     const said = log("stoker: error: this image has neither useradd nor adduser; its operator must install one");
     const rented = reasonOfExit(exited({ exitCode: 64 }), 0, said, { isRental: true });
     expect(rented).toMatchObject({ isTerminal: true, failure: { code: "image_unusable" } });
@@ -65,12 +65,12 @@ describe("why an instance ended", () => {
     });
   });
 
-  it("counts a death for memory apart from other ends", () => {
+  it("counts an out-of-memory kill separately from other exits", () => {
     expect(reasonOfExit(exited({ oomKilled: true }), 0, []).reason).toBe("oom");
     expect(reasonOfExit(exited({ exitCode: 1 }), 0, []).reason).toBe("exit");
   });
 
-  it("keeps the last 40 lines when it is given up, because the log goes with the instance", () => {
+  it("keeps the last 40 lines when it gives up, because the log is removed with the instance", () => {
     const lines = log(...Array.from({ length: 60 }, (_, i) => `line ${i}.`));
     const { code, message } = gaveUp({ code: "exit_1", message: "it ended" }, 5, lines);
     expect(code).toBe("exit_1");
@@ -79,7 +79,7 @@ describe("why an instance ended", () => {
     expect(message).not.toContain("line 19.");
   });
 
-  it("passes on what a typed error says and keeps an untyped one retryable", () => {
+  it("passes on the message of a typed error and keeps an untyped one retryable", () => {
     const typed = Object.assign(new Error("The repository is gated"), { code: "hub_gated_no_token", retryable: false });
     expect(failureOf(typed, "x")).toEqual({
       code: "hub_gated_no_token",

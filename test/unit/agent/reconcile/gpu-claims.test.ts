@@ -51,14 +51,14 @@ const wants = [spec("a", ["GPU-1", "GPU-2"]), spec("b", ["GPU-2"])];
 const refused = { kind: "refuse", id: "b", holder: "a", gpuUuid: "GPU-2" };
 
 describe("an instance whose GPU another one has", () => {
-  it("is refused, and started where each has its own", () => {
+  it("is refused, and started if each has its own", () => {
     expect(withB({ specs: wants, observed: [seen("a", "running", ["GPU-1", "GPU-2"])] })).toEqual([refused]);
     expect(withB({ specs: wants, observed: [seen("a", "starting", ["GPU-1", "GPU-2"])] })).toEqual([refused]);
     const own = [spec("a", ["GPU-1"]), spec("b", ["GPU-2"])];
     expect(withB({ specs: own, observed: [seen("a", "running", ["GPU-1"])] })).toMatchObject([{ kind: "start" }]);
   });
 
-  it("is refused where both are to be started at one look, or the other's start still runs", () => {
+  it("is refused if both would start in one pass, or the other's start still runs", () => {
     expect(diff(view({ specs: wants })).map(({ id, kind }) => [id, kind])).toEqual([
       ["a", "start"],
       ["b", "refuse"],
@@ -68,7 +68,7 @@ describe("an instance whose GPU another one has", () => {
     expect(withB({ specs: wants, unsettled: ["a"] })).toEqual([refused]);
   });
 
-  it("is refused while the other crashes and comes back, and started once that one failed for good", () => {
+  it("is refused while the other crashes and restarts, and started once that one failed terminally", () => {
     const observed = [seen("a", "exited", ["GPU-1", "GPU-2"])];
     const waits = { ...counted, notBeforeMs: nowMs + 1 };
     expect(withB({ specs: wants, observed, facts: { a: waits } })).toEqual([refused]);
@@ -76,7 +76,7 @@ describe("an instance whose GPU another one has", () => {
     expect(withB({ specs: wants, observed, facts: { a: { ...counted, failure } } })).toMatchObject([{ kind: "start" }]);
   });
 
-  it("is refused where both ended and are to come back, and the first comes back", () => {
+  it("is refused if both ended and will restart; the first restarts", () => {
     const observed = [seen("a", "exited", ["GPU-1", "GPU-2"]), seen("b", "exited", ["GPU-2"])];
     const both = diff(view({ specs: wants, observed, facts: { a: counted, b: counted } }));
     expect(both.map(({ id, kind }) => [id, kind])).toEqual([
@@ -89,7 +89,7 @@ describe("an instance whose GPU another one has", () => {
     );
   });
 
-  it("is refused while the other's older generation is gone and its newer one not begun, and started once that failed", () => {
+  it("is refused while the other's older generation is gone and its newer one not started, and started once that failed", () => {
     const specs = [spec("b", ["GPU-2"]), spec("c", ["GPU-1", "GPU-2"])];
     const ran = sighted(freshFacts(1, 0), seen("c", "running", []), 0);
     // As the book has it when a specification of a newer generation has come and the older container was removed.
@@ -109,17 +109,17 @@ describe("an instance whose GPU another one has", () => {
     expect(withB({ specs, facts: { c: { ...between, failure } } })).toMatchObject([{ kind: "start" }]);
   });
 
-  it("is refused beside one that nobody told of: it has what its label says", () => {
+  it("is refused beside an unknown instance, which has the GPUs of its label", () => {
     expect(withB({ specs: [spec("b", ["GPU-2"])], observed: [seen("a", "running", ["GPU-2"])] })).toEqual([refused]);
   });
 
-  it("waits for one that was told to end, without a word, and starts when that ended", () => {
+  it("waits without a refusal for one that is stopping, and starts when that ended", () => {
     const given = { specs: [spec("b", ["GPU-2"])], tombstones: ["a"] };
     expect(withB({ ...given, observed: [seen("a", "running", ["GPU-2"])] })).toEqual([]);
     expect(withB({ ...given, observed: [seen("a", "exited", ["GPU-2"])] })).toMatchObject([{ kind: "start" }]);
   });
 
-  it("is started beside it where the control plane told each its part of the GPU, and only then", () => {
+  it("is started beside it only if the control plane sent each its share of the GPU", () => {
     const observed = [seen("a", "running", ["GPU-1"])];
     const parts = (a: string, b: string) =>
       withB({ specs: [spec("a", ["GPU-1"], a), spec("b", ["GPU-1"], b)], observed }).map(({ kind }) => kind);
@@ -133,7 +133,7 @@ describe("an instance whose GPU another one has", () => {
   });
 });
 
-it("whatever is told and seen, no look begins an instance on a GPU that another one has for itself", () => {
+it("no pass starts an instance on a GPU that another one has exclusively, whatever is desired and observed", () => {
   const gpus = fc.uniqueArray(fc.constantFrom("1", "2", "3"), { minLength: 1 });
   const one = fc.record({
     id: fc.constantFrom("a", "b", "c", "d"),

@@ -16,13 +16,13 @@ describe("the memory of a GPU", () => {
     expect(await heldMemory(["GPU-1"], async () => [gpu("GPU-1", 20.5)], signal)).toContain("20.5 of 80.0 GiB");
   });
 
-  it("that is shared is free once the part asked for is there, whatever the neighbour has", async () => {
+  it("is free on a shared GPU once the requested share is free, whatever the neighbour uses", async () => {
     const read = async () => [gpu("GPU-1", 60)];
     expect(await heldMemory(["GPU-1"], read, signal, 20 * gib)).toBeUndefined();
     expect(await heldMemory(["GPU-1"], read, signal, 40 * gib)).toContain("60.0 of 80.0 GiB");
   });
 
-  it("of others is nobody's business here", async () =>
+  it("of other GPUs is ignored", async () =>
     expect(await heldMemory(["GPU-1"], async () => [gpu("GPU-2", 79)], signal)).toBeUndefined());
 
   it("is named with the process that holds it", async () => {
@@ -30,7 +30,7 @@ describe("the memory of a GPU", () => {
     expect(held).toBe("GPU-1 still holds 61.0 of 80.0 GiB, by process 42 (python3)");
   });
 
-  it("holds no start up where nobody can say how much is free", async () => {
+  it("delays no start if it cannot be read", async () => {
     const silent = async (): Promise<readonly GpuMemory[]> => {
       throw new Error("nvidia-smi: it did not answer within 10 s");
     };
@@ -38,7 +38,7 @@ describe("the memory of a GPU", () => {
     expect(await heldMemory(["GPU-1"], async () => [{ uuid: "GPU-1", processes: [] }], signal)).toBeUndefined();
   });
 
-  it("is waited for, with the reason told, and not longer than the limit", async () => {
+  it("delays the start, with the reason reported, up to the limit", async () => {
     const used = [70, 40, 1];
     const told: string[] = [];
     let paused = 0;

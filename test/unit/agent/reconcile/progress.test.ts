@@ -26,12 +26,12 @@ function watched(works: readonly Work[], from: Pulse = newPulse(0)): number | un
 const looks = (count: number, work: (i: number) => Work) => Array.from({ length: count }, (_, i) => work(i));
 
 describe("the tokens of an engine", () => {
-  it("that stand still with requests in flight are asked after once a minute and a little has passed", () => {
+  it("make a canary due when they do not change for slightly over a minute with requests in flight", () => {
     expect(watched(looks(7, () => busy))).toBeUndefined();
     expect(watched(looks(9, () => busy))).toBe(80 * second);
   });
 
-  it("that move keep it from being asked, however long it is busy", () =>
+  it("prevent a canary while they change, however long the engine is busy", () =>
     expect(watched(looks(200, (i) => ({ ...busy, mark: String(i) })))).toBeUndefined());
 
   it("may take as long as its prompts take to be read", () => {
@@ -40,17 +40,17 @@ describe("the tokens of an engine", () => {
     expect(watched(looks(110, () => long))).toBeGreaterThan(1_060 * second);
   });
 
-  it("stand still without blame while it is idle, and then it is asked now and then", () => {
+  it("may stay unchanged while the engine is idle, which then gets a canary periodically", () => {
     expect(watched(looks(30, () => idle))).toBeUndefined();
     expect(watched(looks(32, () => idle))).toBeGreaterThan(300 * second);
   });
 
-  it("are counted from when work came, not from the last time it had any", () => {
+  it("are measured from the arrival of work, not from the end of earlier work", () => {
     const works = [...looks(29, () => idle), ...looks(5, () => busy)];
     expect(watched(works)).toBeUndefined();
   });
 
-  it("are asked for at once before it counts as ready, unless others use it already", () => {
+  it("make a canary due at once before the engine is ready, unless requests already run", () => {
     const fresh = { ...idle, hasServed: false };
     expect(watched([fresh])).toBe(0);
     expect(watched([{ ...busy, hasServed: false }])).toBeUndefined();

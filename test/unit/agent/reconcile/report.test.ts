@@ -48,7 +48,7 @@ describe("the phase a host reports", () => {
     ["ready", phase(undefined, sighting("running"), { isReady: true })],
   ])("is %s", (expected, found) => expect(found).toBe(expected));
 
-  it("says of a server of somebody else that loads why it does not serve, of our own nothing: it is still starting", () => {
+  it("comes with the reason for a loading foreign server, and with none for our own, which is still starting", () => {
     const told = (engine: string, isFrozen = false) => {
       const { life } = sighted(freshFacts(1, 0), sighting("running"), 0);
       const over = { life: life && { ...life, isFrozen, trouble: "ECONNREFUSED" } };
@@ -62,7 +62,7 @@ describe("the phase a host reports", () => {
     expect(told("stoker", true)).toMatchObject({ phase: "loading", failMessage: "ECONNREFUSED" });
   });
 
-  it("is that of the old generation while its successor cannot come, with the reason", () => {
+  it("is that of the old generation while its successor cannot start, with the reason", () => {
     const failure = { code: "hub_gated_no_token", message: "it is gated" };
     const { instances } = reportOf(
       view(instanceSpec({ generation: "2" }), sighting("running"), { isReady: true, failure }),
@@ -77,7 +77,7 @@ describe("a tombstoned instance", () => {
     expect(reportOf(view(undefined, undefined, {}, [id]), idle)).toEqual({ instances: [], removed: [id] });
     expect(reportOf(view(undefined, sighting("exited"), {}, [id]), idle).removed).toEqual([]);
   });
-  it("is not reported removed while a step of it runs or what was seen may be older than its end", () => {
+  it("is not reported removed while a step runs or the observation may be older than the step's end", () => {
     const busy = { busy: { kind: "start", generation: 1 } };
     expect(reportOf(view(undefined, undefined, busy, [id]), idle).removed).toEqual([]);
     const unsettled = { ...view(undefined, undefined, {}, [id]), unsettled: new Set([id]) };
@@ -85,33 +85,53 @@ describe("a tombstoned instance", () => {
   });
 });
 
-describe("what the data path is told", () => {
-  it("holds what runs and takes new requests only where it is ready and stays", () => {
+describe("the targets of the data path", () => {
+  const host = { runtimeImage: "runtime:1", engineImages: { vllm: "vllm/vllm-openai:v0.18.0", sglang: "s/g:v0.5.6" } };
+
+  it.each([
+    ["stoker", "", "headers"],
+    ["vllm", "", "body"],
+    ["vllm", "vllm/vllm-openai:v0.10.2", "headers"],
+    ["sglang", "", "headers"],
+    ["sglang", "lmsysorg/sglang:v0.5.18-cu129", "body"],
+    ["custom", "team/server:1", "headers"],
+    ["external", "", "none"],
+  ])("says how %s in image %j keeps accounts apart: by %s", (engine, image, cacheIsolation) => {
+    const spec = instanceSpec({ engine, image, sharesPrefixCache: true });
+    const found = targetsOf(view(spec, sighting("running")), host);
+    expect(found).toMatchObject([{ cacheIsolation, sharesPrefixCache: true }]);
+  });
+
+  it("are the running instances, and accept new requests only if ready and not stopping", () => {
     const spec = instanceSpec();
-    expect(targetsOf(view(spec, sighting("running"), { isReady: true }))).toMatchObject([
+    expect(targetsOf(view(spec, sighting("running"), { isReady: true }), host)).toMatchObject([
       { instanceId: id, maxBatchSize: 4, ready: true, draining: false },
     ]);
-    expect(targetsOf(view(spec, sighting("running")))).toMatchObject([{ ready: false }]);
-    expect(targetsOf(view(spec, sighting("running"), { isReady: true }, [id]))).toMatchObject([{ draining: true }]);
-    expect(targetsOf(view(spec, sighting("exited")))).toEqual([]);
-    expect(targetsOf(view(undefined, sighting("running"), { isReady: true }))).toEqual([]);
-    expect(targetsOf(view(spec, sighting("running")))[0]?.dashboard).toBeUndefined();
+    expect(targetsOf(view(spec, sighting("running")), host)).toMatchObject([{ ready: false }]);
+    expect(targetsOf(view(spec, sighting("running"), { isReady: true }, [id]), host)).toMatchObject([
+      { draining: true },
+    ]);
+    expect(targetsOf(view(spec, sighting("exited")), host)).toEqual([]);
+    expect(targetsOf(view(undefined, sighting("running"), { isReady: true }), host)).toEqual([]);
+    expect(targetsOf(view(spec, sighting("running")), host)[0]?.dashboard).toBeUndefined();
     const agentInstance = { port: 8000, volumePath: "/data", dashboardPort: 9000 };
     const withDashboard = instanceSpec({ engine: "agent_instance", agentInstance });
-    expect(targetsOf(view(withDashboard, sighting("running")))).toMatchObject([{ dashboard: "http://127.0.0.1:9000" }]);
+    expect(targetsOf(view(withDashboard, sighting("running")), host)).toMatchObject([
+      { dashboard: "http://127.0.0.1:9000" },
+    ]);
   });
 });
 
-describe("what is paid by the minute", () => {
+describe("the set of instances billed by the minute", () => {
   const paid = (spec: InstanceSpec__Output, isReady: boolean, state: Observed["state"] = "running") =>
     servingOf(view(spec, sighting(state), { isReady })).length === 1;
 
-  it("is a model from when it serves on", () => {
+  it("contains a model once it serves", () => {
     expect(paid(instanceSpec(), false)).toBe(false);
     expect(paid(instanceSpec(), true)).toBe(true);
   });
 
-  it("is a rental from its start on, whether or not SSH answers", () => {
+  it("contains a rental from its start, with or without SSH", () => {
     const rental = instanceSpec({ engine: "container" });
     expect(paid(rental, false, "starting")).toBe(false);
     expect(paid(rental, false)).toBe(true);

@@ -4,7 +4,7 @@ import { createControlClock } from "../../../../agent/session/control-clock.ts";
 import { reconnectDelayMs } from "../../../../agent/session/reconnect.ts";
 
 describe("the control plane's clock", () => {
-  it("is this host's own until a control plane was heard", () => {
+  it("is this host's own until a control plane has replied", () => {
     const clock = createControlClock(
       () => 5,
       () => 1_000,
@@ -12,7 +12,7 @@ describe("the control plane's clock", () => {
     expect(clock.nowMs()).toBe(1_000);
   });
 
-  it("goes on by the monotonic clock, whatever the wall clock does", () => {
+  it("advances with the monotonic clock, whatever the wall clock does", () => {
     let monotonicMs = 100;
     let wallMs = 1_000_000;
     const clock = createControlClock(
@@ -25,7 +25,7 @@ describe("the control plane's clock", () => {
     expect(clock.nowMs()).toBe(2_000_000 + 10 + 1_000);
   });
 
-  it("believes the quickest of its last answers", () => {
+  it("uses the reply with the shortest round trip", () => {
     const clock = createControlClock(
       () => 10_000,
       () => 0,
@@ -38,7 +38,7 @@ describe("the control plane's clock", () => {
 
 describe("a stepped clock", () => {
   it.each([3_600_000, -3_600_000])(
-    "of the control plane (%i ms) is followed at its first answer, a slow one too",
+    "of the control plane (%i ms) is followed at its first reply, even a slow one",
     (step) => {
       const clock = createControlClock(
         () => 100_000,
@@ -54,7 +54,7 @@ describe("a stepped clock", () => {
 });
 
 describe("coming back to a control plane", () => {
-  it("waits between nothing and 1 s doubled per failure, never more than 30 s", () => {
+  it("waits between 0 and 1 s doubled per failure, at most 30 s", () => {
     fc.assert(
       fc.property(fc.nat(1_000), fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (failures, random) => {
         const delayMs = reconnectDelayMs(failures, random);

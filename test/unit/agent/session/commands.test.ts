@@ -51,7 +51,7 @@ function world(execute: () => Promise<unknown> = async () => ({ bytes: 3 })) {
   };
 }
 
-it("is carried out once, and told again with the same outcome when it is sent again", async () => {
+it("runs once, and reports the same outcome when it is sent again", async () => {
   const { take, told, times } = world();
   await take();
   await take();
@@ -62,7 +62,7 @@ it("is carried out once, and told again with the same outcome when it is sent ag
   ]);
 });
 
-it("that runs is told as running to a newer session, which then hears the end", async () => {
+it("is reported as running to a newer session, which then receives the end", async () => {
   let finish = (_: unknown) => {};
   const { take, told, times } = world(() => new Promise((resolve) => (finish = resolve)));
   const first = take();
@@ -106,7 +106,7 @@ it("that fails says why, with its code", async () => {
   expect(told).toMatchObject([{ outcome: "failed", errorCode: "no_space", errorMessage: "the disk is full" }]);
 });
 
-it("that cannot be written down is not begun, and told as such so that it is sent again", async () => {
+it("is not started if it cannot be stored, and is reported so that it is sent again", async () => {
   const { take, told, times, log } = world();
   const { begin } = log;
   log.begin = () => Promise.reject(new Error("the disk is full"));

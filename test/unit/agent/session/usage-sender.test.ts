@@ -19,7 +19,7 @@ function spoolOf(ids: string[]) {
 }
 
 describe("usage records", () => {
-  it("go in batches of at most 500, the next only after the last was acknowledged", async () => {
+  it("are sent in batches of at most 500, the next only after the last was acknowledged", async () => {
     const ids = Array.from({ length: 1_201 }, (_, i) => String(i));
     const batches: string[][] = [];
     const ending = new AbortController();
@@ -39,7 +39,7 @@ describe("usage records", () => {
     await run;
   });
 
-  it("that were not acknowledged go again with the next session", async () => {
+  it("are sent again with the next session if they were not acknowledged", async () => {
     const ids = ["1", "2"];
     for (const life of [1, 2]) {
       const sent: unknown[] = [];
@@ -54,7 +54,7 @@ describe("usage records", () => {
   });
 
   it.each([["1"], []])(
-    "that an answer leaves out (durable: %s) hold up no others and come again",
+    "that a reply leaves out (durable: %s) delay no others and are sent again",
     async (...durable) => {
       vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
       onTestFinished(() => void vi.useRealTimers());

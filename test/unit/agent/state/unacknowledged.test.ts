@@ -4,7 +4,7 @@ import { Unacknowledged } from "../../../../agent/state/unacknowledged.ts";
 const ids = (kept: Unacknowledged, limit = 10) => kept.oldest(limit)?.map((record) => record.spoolId);
 
 describe("records nobody has acknowledged", () => {
-  it("come oldest first, with the id they are acknowledged by", () => {
+  it("are returned oldest first, with the id for their acknowledgement", () => {
     const kept = new Unacknowledged();
     kept.emptied();
     for (const id of [7, 8, 9]) kept.add(id, `{"of":${id}}`);
@@ -16,7 +16,7 @@ describe("records nobody has acknowledged", () => {
     expect(ids(kept, 1)).toEqual(["7"]);
   });
 
-  it("are asked of the file while it may hold others: at the start, and after more than fit here", () => {
+  it("are read from the file while it may hold others: at the start, and above the limit", () => {
     const kept = new Unacknowledged(2);
     kept.add(1, "{}");
     expect(ids(kept)).toBeUndefined();

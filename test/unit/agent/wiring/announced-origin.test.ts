@@ -52,9 +52,12 @@ describe("the data path of an agent", () => {
     expect(() => announced({ STOKER_INGRESS_TLS: "maybe" })).toThrow("STOKER_INGRESS_TLS must be one of auto, on, off");
   });
 
-  it("without a control plane has nobody who signs its certificate", () => {
+  it("has no signed certificate without a control plane", () => {
     const alone = { STOKER_AGENT_DATA: "/tmp/a", STOKER_LOCAL_DESIRED: "/tmp/desired.json" };
-    expect(readConfig({ ...alone, STOKER_INGRESS_HOST: "0.0.0.0" }).ingressTls).toBe(false);
+    expect(readConfig({ ...alone, STOKER_INGRESS_HOST: "127.0.0.1" })).toMatchObject({
+      ingressTls: false,
+      isPlain: false,
+    });
     expect(() => readConfig({ ...alone, STOKER_INGRESS_TLS: "on" })).toThrow("needs a control plane");
   });
 });

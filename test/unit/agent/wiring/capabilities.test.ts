@@ -9,12 +9,12 @@ it("root with all of its capabilities, or with these, lacks none", () => {
   expect(lackingCapabilities(volumes, status("000000000000000b"))).toEqual([]);
 });
 
-it("root of a container that was given one alone is told what it lacks", () => {
+it("reports the missing capabilities of a container's root that has only one", () => {
   // NET_ADMIN.
   expect(lackingCapabilities(volumes, status("0000000000001000"))).toEqual(volumes);
   expect(lackingCapabilities(volumes, status("0000000000000003"))).toEqual(["FOWNER"]);
 });
 
-it("where the kernel does not say, nothing is held to be lacking", () => {
+it("reports nothing as missing if the kernel does not list capabilities", () => {
   expect(lackingCapabilities(volumes, "Name:\tnode\n")).toEqual([]);
 });

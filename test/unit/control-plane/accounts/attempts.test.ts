@@ -8,6 +8,7 @@ describe("attempts", () => {
     const asked: string[] = [];
     const store = {
       countAttempt: async (key: string) => ({ taken: asked.push(key), endsAtMs: 60_000 }),
+      returnAttempts: async () => {},
       forgetAttempts: async () => {},
     };
     const attempts = countAttempts("what", limit, { store, unixMs: () => clock.nowMs });

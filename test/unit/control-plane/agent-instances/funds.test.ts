@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
 import { createAgentInstances } from "../../../../control-plane/agent-instances/agent-instances.ts";
-import { NoAgentFunds } from "../../../../control-plane/agent-instances/errors.ts";
 import type { AgentInstance, AgentInstanceStore } from "../../../../control-plane/agent-instances/store.ts";
 import type { DeploymentId } from "../../../../proto/ids.ts";
 import { workspace } from "../../../fakes/agent-instance-ports.ts";
@@ -27,7 +26,9 @@ it("checks the funds for a start at the price that a discount on the instance's 
       funds: async () => 5n,
       firstMinutes: async (_subject, _gpus, _count, { model }) => (model === discounted ? 3n : 6n),
     });
-  await expect(instances("other").start(owner, "a" as DeploymentId)).rejects.toThrow(NoAgentFunds);
+  await expect(instances("other").start(owner, "a" as DeploymentId)).rejects.toMatchObject({
+    code: "insufficient_quota",
+  });
   expect(started).toBe(0);
   await instances("cheap").start(owner, "a" as DeploymentId);
   expect(started).toBe(1);

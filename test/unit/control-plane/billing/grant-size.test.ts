@@ -14,7 +14,7 @@ describe("the size of a grant", () => {
         fc.array(want, { maxLength: 10 }),
         amount,
         (scopes, wants, headroom) => {
-          const sizes = grantSizes(scopes, wants, headroom);
+          const { amounts: sizes } = grantSizes(scopes, wants, headroom);
           for (const [i, size] of sizes.entries()) {
             expect(size).toBeGreaterThanOrEqual(0n);
             expect(size).toBeLessThanOrEqual(scopes[i]?.room ?? -1n);
@@ -25,15 +25,19 @@ describe("the size of a grant", () => {
   });
 
   it("near the limit is what the requests take and nothing more", () => {
-    expect(grantSizes([{ free: 0n, room: 1_000n }], [{ floor: 100n, full: 400n }], 300n)).toEqual([400n]);
-    expect(grantSizes([{ free: 150n, room: 1_000n }], [{ floor: 100n, full: 400n }], 300n)).toEqual([250n]);
-    expect(grantSizes([{ free: 0n, room: 500n }], Array(3).fill({ floor: 100n, full: 200n }), 50n)).toEqual([500n]);
-    expect(grantSizes([{ free: 0n, room: 450n }], Array(3).fill({ floor: 100n, full: 200n }), 50n)).toEqual([400n]);
+    expect(grantSizes([{ free: 0n, room: 1_000n }], [{ floor: 100n, full: 400n }], 300n).amounts).toEqual([400n]);
+    expect(grantSizes([{ free: 150n, room: 1_000n }], [{ floor: 100n, full: 400n }], 300n).amounts).toEqual([250n]);
+    expect(grantSizes([{ free: 0n, room: 500n }], Array(3).fill({ floor: 100n, full: 200n }), 50n).amounts).toEqual([
+      500n,
+    ]);
+    expect(grantSizes([{ free: 0n, room: 450n }], Array(3).fill({ floor: 100n, full: 200n }), 50n).amounts).toEqual([
+      400n,
+    ]);
   });
 
   it("far from the limit, or without one, takes the coming seconds along", () => {
-    expect(grantSizes([{ free: 0n, room: 10_000n }], [{ floor: 100n, full: 400n }], 300n)).toEqual([700n]);
-    expect(grantSizes([{ free: 0n, room: undefined }], [], 300n)).toEqual([300n]);
+    expect(grantSizes([{ free: 0n, room: 10_000n }], [{ floor: 100n, full: 400n }], 300n).amounts).toEqual([700n]);
+    expect(grantSizes([{ free: 0n, room: undefined }], [], 300n).amounts).toEqual([300n]);
   });
 
   it("leases from no scope for a request that one of them cannot take", () => {
@@ -41,7 +45,18 @@ describe("the size of a grant", () => {
       { free: 0n, room: 1_000n },
       { free: 0n, room: 50n },
     ];
-    expect(grantSizes(scopes, [{ floor: 100n, full: 400n }], 300n)).toEqual([0n, 0n]);
-    expect(grantSizes(scopes, [{ floor: 20n, full: 400n }], 300n)).toEqual([50n, 50n]);
+    expect(grantSizes(scopes, [{ floor: 100n, full: 400n }], 300n).amounts).toEqual([0n, 0n]);
+    expect(grantSizes(scopes, [{ floor: 20n, full: 400n }], 300n).amounts).toEqual([50n, 50n]);
+  });
+
+  it("names the smallest request that does not fit and the scope that lacks the money", () => {
+    const scopes = [
+      { free: 0n, room: 500n },
+      { free: 20n, room: 30n },
+    ];
+    const wants = [90n, 60n, 40n].map((floor) => ({ floor, full: floor }));
+    expect(grantSizes(scopes, wants, 0n).refusal).toEqual({ scope: 1, floor: 60n });
+    expect(grantSizes(scopes, [{ floor: 20n, full: 400n }], 0n).refusal).toBeNull();
+    expect(grantSizes(scopes, [], 0n).refusal).toBeUndefined();
   });
 });

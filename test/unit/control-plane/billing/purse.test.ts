@@ -1,10 +1,11 @@
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { expect, it } from "vitest";
-import { BudgetStoreAway, type HoldRequest } from "../../../../control-plane/billing/hold.ts";
+import type { HoldRequest } from "../../../../control-plane/billing/hold.ts";
 import { createBudgets } from "../../../../control-plane/billing/leases.ts";
 import { createBillingMetrics } from "../../../../control-plane/billing/metrics.ts";
 import type { LeaseStore } from "../../../../control-plane/billing/store.ts";
+import { DatabaseUnavailable } from "../../../../control-plane/service-error.ts";
 import type { AccountId, BudgetId, KeyId, ReplicaId, RequestId } from "../../../../proto/ids.ts";
 import { nano } from "../../../../proto/money.ts";
 
@@ -46,7 +47,7 @@ it("answers requests that queued behind a grant which could not reach the databa
   answers.push(Promise.resolve(budgets.hold(ask("second"))), Promise.resolve(budgets.hold(ask("third"))));
   grants[0]?.reject(new Error("connection terminated"));
   for (const answer of await Promise.allSettled(answers))
-    expect(answer).toEqual({ status: "rejected", reason: expect.any(BudgetStoreAway) });
+    expect(answer).toEqual({ status: "rejected", reason: expect.any(DatabaseUnavailable) });
 });
 
 it.each([

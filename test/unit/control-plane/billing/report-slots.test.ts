@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { createReportSlots, ReportsBusy } from "../../../../control-plane/billing/report-slots.ts";
+import { createReportSlots } from "../../../../control-plane/billing/report-slots.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
 
 const [ada, bob, eve] = ["u:1", "u:2", "u:3"] as AccountId[] as [AccountId, AccountId, AccountId];
@@ -25,7 +25,7 @@ function reader(slots: ReturnType<typeof createReportSlots>) {
 it("an account reads two reports at once and all accounts four; who finds no place in time is told when to come again", async () => {
   const { read, begun, end } = reader(createReportSlots({ connections: 16, waitMs: 20 }));
   const running = [read(ada, "a1"), read(ada, "a2")];
-  await expect(read(ada, "a3")).rejects.toThrow(ReportsBusy);
+  await expect(read(ada, "a3")).rejects.toMatchObject({ code: "too_many_reports" });
   running.push(read(bob, "b1"), read(bob, "b2"));
   await expect(read(eve, "e1")).rejects.toMatchObject({ code: "too_many_reports", retryAfterSeconds: 3 });
   expect(begun).toEqual(["a1", "a2", "b1", "b2"]);
@@ -57,7 +57,7 @@ it("a place that is given back, by a read that failed as well, goes to the first
 it("few connections leave most of them to other work, and so many may wait", async () => {
   const { read, begun, end } = reader(createReportSlots({ connections: 4, waitMs: 60_000 }));
   const waiting = Array.from({ length: 9 }, (_, n) => read(ada, `a${n}`));
-  await expect(read(ada, "one too many")).rejects.toThrow(ReportsBusy);
+  await expect(read(ada, "one too many")).rejects.toMatchObject({ code: "too_many_reports" });
   for (let n = 0; n < 9; n++) {
     await vi.waitFor(() => expect(begun).toHaveLength(n + 1), { timeout: 20_000 });
     end(`a${n}`);

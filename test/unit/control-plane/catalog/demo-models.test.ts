@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { sourceOf } from "../../../../agent/weights/source.ts";
 import { demoModelByKey, demoModelNamed, demoModels } from "../../../../control-plane/catalog/demo-models.ts";
-import { createDemoModels } from "../../../../control-plane/wiring/known-models.ts";
+import { createDemoModels } from "../../../../control-plane/deployments/known-models.ts";
 
 it("every demo model is found by its short name, by its repository, and by the name that it is served under", () => {
   expect(demoModels.length).toBeGreaterThan(0);

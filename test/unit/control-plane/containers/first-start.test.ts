@@ -83,19 +83,19 @@ describe("cloud_init_user_data", () => {
   });
 
   it.each([
-    ["echo hi", /begins with neither/],
+    ["echo hi", /must start with #!/],
     ["#cloud-config\nruncmd: {", /not readable YAML/],
-    ["#cloud-config\n- a\n", /map of keys/],
-    [cloudConfig({ runcmd: "date" }), /runcmd is no list/],
+    ["#cloud-config\n- a\n", /must be a map/],
+    [cloudConfig({ runcmd: "date" }), /runcmd must be a list/],
     [cloudConfig({ runcmd: [[]] }), /runcmd\[0\] is an empty command/],
-    [cloudConfig({ users: [{ name: "root; reboot" }] }), /users\[0\]\.name is no user name/],
-    [cloudConfig({ users: [{ name: "ada", groups: ["a b"] }] }), /users\[0\]\.groups names no group/],
-    [cloudConfig({ users: [{ name: "ada", sudo: "ALL\nbob ALL" }] }), /a rule of one line/],
+    [cloudConfig({ users: [{ name: "root; reboot" }] }), /users\[0\]\.name is not a valid user name/],
+    [cloudConfig({ users: [{ name: "ada", groups: ["a b"] }] }), /users\[0\]\.groups contains an invalid group name/],
+    [cloudConfig({ users: [{ name: "ada", sudo: "ALL\nbob ALL" }] }), /one line per rule/],
     [cloudConfig({ ssh_authorized_keys: ["a\nb"] }), /not one line/],
-    [cloudConfig({ write_files: [{ path: "etc/motd" }] }), /no absolute path/],
+    [cloudConfig({ write_files: [{ path: "etc/motd" }] }), /not an absolute path/],
     [cloudConfig({ write_files: [{ path: "/a", permissions: "rwx" }] }), /no mode/],
     [cloudConfig({ write_files: [{ path: "/a", owner: "a b" }] }), /user:group/],
-    [cloudConfig({ write_files: [{ path: "/a", encoding: "gzip" }] }), /neither text\/plain nor b64/],
+    [cloudConfig({ write_files: [{ path: "/a", encoding: "gzip" }] }), /must be text\/plain or b64/],
     [cloudConfig({ write_files: [{ path: "/a", content: "x".repeat(80_000) }] }), /too long/],
     [`#!/bin/sh\n${"é".repeat(50_000)}`, /longer than/],
     [

@@ -29,7 +29,7 @@ describe("a gpu_config", () => {
     "1xother ",
   ];
   it.each(wrong)("is not %j", (text) =>
-    expect(() => parseGpuConfig(text)).toThrow(/gpu_config: .* is not <count>x<type>/),
+    expect(() => parseGpuConfig(text)).toThrow(/gpu_config: .* must be <count>x<type>/),
   );
 });
 

@@ -28,7 +28,7 @@ describe("the memory of LoRA adapters", () => {
   });
 
   it("is set aside by vLLM from the start, for eight of the highest rank it is started for", () => {
-    const bytes = 8 * engineTraits.vllm.mostLoraRank * 32 * loraWidth * 2;
+    const bytes = 8 * engineTraits.vllm.maxLoraRank * 32 * loraWidth * 2;
     expect(loraMemory(llama, { ...text, engine: "vllm" })).toEqual({ loraBytes: bytes, loraBytesAtStart: bytes });
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { gpuOffers } from "../../../../control-plane/deployments/availability.ts";
+import { dryRun, gpuOffers } from "../../../../control-plane/deployments/availability.ts";
 import { summarize } from "../../../../control-plane/deployments/pending-reasons.ts";
 import { account, gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
 
@@ -22,6 +22,21 @@ describe("GPU availability", () => {
       { gpu: "H100-80GB", count: 4, hourRate: 8_000_000_000n, isAvailable: false, isRecommended: false },
       { gpu: "L4-24GB", count: 1, hourRate: 500_000_000n, isAvailable: true, isRecommended: true },
     ]);
+  });
+
+  it("leaves out hosts whose container engine cannot run GPU containers", () => {
+    const base = host("a", "H100-80GB", 1);
+    const withDocker = (hasNvidiaRuntime: boolean) => ({
+      ...base,
+      inventory: { ...base.inventory, drivers: ["docker", "external"], hasNvidiaRuntime },
+    });
+    expect(gpuOffers([withDocker(false)], 0, rates)).toEqual([]);
+    expect(gpuOffers([withDocker(true)], 0, rates)).toMatchObject([{ gpu: "H100-80GB", isAvailable: true }]);
+    const want = { gpu: "H100-80GB", gpusPerInstance: 1, memoryBytes: 0, engine: "stoker", host: undefined } as const;
+    expect(dryRun(want, [withDocker(false)])).toEqual({
+      host: undefined,
+      refused: [{ host: "a", why: expect.stringContaining("NVIDIA container toolkit") }],
+    });
   });
 
   it("offers the slices of a GPU one by one: they are no larger GPU together", () => {

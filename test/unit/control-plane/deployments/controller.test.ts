@@ -4,6 +4,7 @@ import { createController } from "../../../../control-plane/deployments/controll
 import type { PlacedInstance } from "../../../../control-plane/deployments/deployment.ts";
 import type { Active, DeploymentStore } from "../../../../control-plane/deployments/store.ts";
 import type { Timer } from "../../../../control-plane/deployments/timers.ts";
+import { DatabaseUnavailable } from "../../../../control-plane/service-error.ts";
 import type { DeploymentId, HostId } from "../../../../proto/ids.ts";
 import { placedInstance } from "../../../fakes/fleet-records.ts";
 import { deployment } from "../../../fakes/ports.ts";
@@ -66,7 +67,7 @@ function world(
   return { controller, broken, raced, held, rows, done, timers };
 }
 
-const away = () => Object.assign(new Error("away"), { code: "store_away" });
+const away = () => new DatabaseUnavailable("unreachable");
 const retryOf = (name: string) => ({ id: name, kind: "retry", atMs: nowMs + 250 });
 
 describe("a controller's look", () => {
@@ -91,7 +92,7 @@ describe("a controller's look", () => {
   it("ends where the database is away: nobody is asked, and nothing is queued for each of thousands", async () => {
     const { controller, broken, done, timers } = world(["a", "b", "c", "d"]);
     for (const name of ["b", "c", "d"]) broken.set(name, away());
-    await expect(controller.pass()).rejects.toThrow("away");
+    await expect(controller.pass()).rejects.toThrow(DatabaseUnavailable);
     expect(done).toEqual(["a"]);
     expect(timers).toEqual([]);
     broken.clear();
@@ -103,10 +104,10 @@ describe("a controller's look", () => {
       draining: new Map([["h1" as HostId, 14_000]]),
     });
     for (const name of ["b", "c"]) broken.set(name, away());
-    await expect(controller.pass()).rejects.toThrow("away");
+    await expect(controller.pass()).rejects.toThrow(DatabaseUnavailable);
     expect(done).toEqual(["a"]);
     expect(timers).toEqual([{ id: "a", kind: "due", atMs: nowMs + 14_000 }]);
-    await expect(controller.pass()).rejects.toThrow("away");
+    await expect(controller.pass()).rejects.toThrow(DatabaseUnavailable);
     expect(done).toEqual(["a", "a", "d"]);
   });
 
@@ -116,7 +117,7 @@ describe("a controller's look", () => {
     expect(await controller.pass()).toBe(1);
     expect(done).toEqual(["b"]);
     expect(timers).toEqual([retryOf("a")]);
-    await expect(controller.look(idOf("a"))).rejects.toThrow(/moved the hosts meanwhile/);
+    await expect(controller.look(idOf("a"))).rejects.toThrow(/lost every race/);
     raced.clear();
     await controller.look(idOf("a"));
     expect(done).toEqual(["b", "a"]);

@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { createBy } from "../../../../control-plane/deployments/create-by.ts";
 import type { HfDeps } from "../../../../control-plane/deployments/create-hf.ts";
 import type { Deployment } from "../../../../control-plane/deployments/deployment.ts";
+import { createPublicModels } from "../../../../control-plane/deployments/known-models.ts";
 import { estimateMemory, type ModelShape } from "../../../../control-plane/deployments/memory-estimate.ts";
 import type { NewDeployment } from "../../../../control-plane/deployments/store.ts";
-import { publicModelOf } from "../../../../control-plane/wiring/deployment-verbs.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
 import { deployment, servedModel } from "../../../fakes/ports.ts";
 
@@ -29,9 +29,9 @@ async function copyOf(over: Partial<Deployment>, shape?: ModelShape): Promise<Ne
     firstMinutes: async () => 0n,
     sealToken: async (_, token) => Buffer.from(token),
     demoModel: () => undefined,
-    publicModel: publicModelOf({
-      fleet: { deploymentStore: { get: async () => original } },
-      directory: { resolve: () => servedModel({ name: "org/model" }) },
+    publicModel: createPublicModels({
+      store: { get: async () => original },
+      resolve: () => servedModel({ name: "org/model" }),
     }),
     lookAtRepo: async () => ({
       ...{ kind: "found", formats: new Set(["safetensors"]) },

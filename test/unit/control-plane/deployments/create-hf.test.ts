@@ -49,6 +49,7 @@ const request = (over: object = {}) => ({
   maxInstances: 1,
   ...over,
 });
+const provided = { version: undefined, gpu: undefined, numGpus: 1, maxBatchSize: 8 };
 const repo = (task: string | undefined, ...files: string[]) =>
   readLook({ ...(task ? { pipeline_tag: task } : {}), siblings: files.map((rfilename) => ({ rfilename })) });
 
@@ -87,6 +88,26 @@ it.each([
   expect(made).toEqual([]);
 });
 
+it("throws ModelUnknown for a repository or a revision that the hub does not have", async () => {
+  const { all, made } = deps({ kind: "missing" });
+  await expect(createHf(all, ada, request({ task: "fill-mask" }))).rejects.toMatchObject({ code: "model_not_found" });
+  const by = { ...provided, modelName: "org/repo", version: "no-such" };
+  await expect(createBy(all, ada, "huggingface", by)).rejects.toThrow(/no repository org\/repo at revision no-such/);
+  expect(made).toEqual([]);
+});
+
+it("throws ModelUnknown for another version than an offered model has", async () => {
+  const { all, made } = deps({ kind: "unreachable" });
+  const by = { ...provided, modelName: "org/model" };
+  await expect(createBy(all, ada, "stoker", { ...by, version: "no-such" })).rejects.toMatchObject({
+    code: "model_not_found",
+  });
+  expect(made).toEqual([]);
+  await createBy(all, ada, "stoker", { ...by, version: "r1" });
+  await createBy(all, ada, "stoker", { ...by, version: made[0]?.version });
+  expect(made).toHaveLength(2);
+});
+
 it("a language model of the hub goes to the engine that its weights and the GPU choose", async () => {
   const asked: string[] = [];
   const { all, made } = deps(repo("text-generation", "model.safetensors"), asked);
@@ -94,8 +115,6 @@ it("a language model of the hub goes to the engine that its weights and the GPU 
   expect(made[0]).toMatchObject({ type: "llm", engine: "vllm", weights: { format: "safetensors", revision: "v2" } });
   expect(new Set(asked)).toEqual(new Set(["org/repo@v2"]));
 });
-
-const provided = { version: undefined, gpu: undefined, numGpus: 1, maxBatchSize: 8 };
 
 it("an image is run as it is named, under the caller's or its own owner's name", async () => {
   const { all, made } = deps({ kind: "unreachable" });
@@ -115,7 +134,7 @@ it("a model of this installation is deployed as the caller's own copy", async ()
   const { all, made } = deps({ kind: "unreachable" });
   await createBy(all, ada, "stoker", { ...provided, modelName: "org/model" });
   expect(made[0]).toMatchObject({ modelName: "ada/model", weights: { repo: "org/w" }, memoryBytes: 5 });
-  await expect(createBy(all, ada, "stoker", { ...provided, modelName: "org/nothing" })).rejects.toThrow(/unknown/);
+  await expect(createBy(all, ada, "stoker", { ...provided, modelName: "org/nothing" })).rejects.toThrow(/not found/);
 });
 
 const whisper = {
@@ -143,8 +162,8 @@ it.each([
   ["another revision", { repo: "onnx/whisper", revision: "v2" }, "onnx/whisper@v2"],
 ])("%s of a known model is taken as it was asked for", async (_, hf, used) => {
   const { all, made } = deps({ kind: "unreachable" });
-  const { task: _task, ...wish } = request({ modelName: "openai/whisper" });
+  const { task: _task, ...known } = request({ modelName: "openai/whisper" });
   const more = { gpu: "other" as const, extraArgs: [], hf, baseModel: undefined };
-  await createDeployment({ ...all, demoModel: knowsWhisper }, ada, { ...wish, ...more });
+  await createDeployment({ ...all, demoModel: knowsWhisper }, ada, { ...known, ...more });
   expect(made.map(({ weights }) => `${weights.repo}@${weights.revision}`)).toEqual([used]);
 });

@@ -1,11 +1,33 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ExtraArgRefused } from "../../../../control-plane/deployments/errors.ts";
-import { checkExtraArgs, checkKeptArgs, contextLengthOf } from "../../../../control-plane/deployments/extra-args.ts";
+import {
+  checkExtraArgs,
+  checkKeptArgs,
+  contextLengthOf,
+  joinArgs,
+} from "../../../../control-plane/deployments/extra-args.ts";
 
 const vllm = { engine: "vllm", format: "safetensors" } as const;
 const stoker = { engine: "stoker", format: undefined } as const;
 const graphs = { engine: "stoker", format: "onnx" } as const;
+
+describe("the two-element form of extra_args", () => {
+  it("is the same argument as --name=value", () => {
+    expect(
+      joinArgs(["--max-model-len", "2048", "--enable-prefix-caching", "--dtype=half", "--kv-cache-dtype", "fp8"]),
+    ).toEqual(["--max-model-len=2048", "--enable-prefix-caching", "--dtype=half", "--kv-cache-dtype=fp8"]);
+    expect(contextLengthOf(joinArgs(["--max-model-len", "2048"]))).toBe(2048);
+  });
+
+  it.each([
+    ["a value after a flag", ["--enable-prefix-caching", "yes"], /takes no value/],
+    ["a value without a name", ["2048"], /not of the form/],
+    ["a second value", ["--max-model-len", "2048", "4096"], /not of the form/],
+    ["a forbidden name", ["--host", "0.0.0.0"], /no argument/],
+  ])("refuses %s", (_, args, why) => {
+    expect(() => checkExtraArgs(joinArgs(args), vllm)).toThrow(why);
+  });
+});
 
 const forbidden = [
   "trust-remote-code",
@@ -64,7 +86,7 @@ describe("extra_args", () => {
     ["--constructor=1"],
     ["--dtype=auto\n--config=x"],
   ])("refuses %s", (arg) => {
-    expect(() => checkExtraArgs([arg], vllm)).toThrow(ExtraArgRefused);
+    expect(() => checkExtraArgs([arg], vllm)).toThrow(expect.objectContaining({ code: "extra_arg_refused" }));
   });
 
   it("lets no spelling of a forbidden argument through", () => {
@@ -87,8 +109,8 @@ describe("extra_args", () => {
       fc.property(spelling, ({ name, dashes, value, glue }) => {
         const arg = `${dashes}${name}${value === undefined ? "" : glue + value}`;
         for (const reader of [vllm, stoker, graphs])
-          expect(() => checkExtraArgs([arg], reader)).toThrow(ExtraArgRefused);
-        expect(() => checkKeptArgs([arg], stoker)).toThrow(ExtraArgRefused);
+          expect(() => checkExtraArgs([arg], reader)).toThrow(expect.objectContaining({ code: "extra_arg_refused" }));
+        expect(() => checkKeptArgs([arg], stoker)).toThrow(expect.objectContaining({ code: "extra_arg_refused" }));
       }),
       { numRuns: 10_000 },
     );

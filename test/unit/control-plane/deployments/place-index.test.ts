@@ -181,8 +181,8 @@ describe("where an instance goes", () => {
   const beside = { gpuUuid: "GPU-1", account: ada, memoryBytes: 50 * gib };
 
   it("joins its account's other small models in the smallest hole that holds it, and pays for its part alone", () => {
-    const roomy = real("a", { claims: [{ ...beside, memoryBytes: 10 * gib }] });
-    expect(place(want, [roomy, real("b", { claims: [beside] }), real("c")])).toMatchObject({
+    const ample = real("a", { claims: [{ ...beside, memoryBytes: 10 * gib }] });
+    expect(place(want, [ample, real("b", { claims: [beside] }), real("c")])).toMatchObject({
       ...{ ok: true, host: "b", gpuShare: 0.25, gpuMemoryBytes: 20 * gib },
       gpus: [{ uuid: "GPU-1" }],
     });

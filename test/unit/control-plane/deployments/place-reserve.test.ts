@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { place } from "../../../../control-plane/deployments/place.ts";
 import { withPlaced } from "../../../../control-plane/deployments/place-index.ts";
 import { whyNot } from "../../../../control-plane/deployments/place-reasons.ts";
-import { type GpuMinimums, mostNewGpus } from "../../../../control-plane/deployments/place-reserve.ts";
+import { type GpuMinimums, maxNewGpus } from "../../../../control-plane/deployments/place-reserve.ts";
 import type { Want } from "../../../../control-plane/deployments/want.ts";
 import type { HostView } from "../../../../control-plane/fleet/host.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
@@ -23,8 +23,8 @@ const fleetOf = (sizes: readonly number[]): HostView[] =>
     }),
   );
 
-const wantOf = (count: number, mostNew: number | undefined): Want => ({
-  ...{ gpu: type, gpusPerInstance: count, memoryBytes: gib, engine: "stoker", host: undefined, mostNewGpus: mostNew },
+const wantOf = (count: number, maxNew: number | undefined): Want => ({
+  ...{ gpu: type, gpusPerInstance: count, memoryBytes: gib, engine: "stoker", host: undefined, maxNewGpus: maxNew },
 });
 
 /** Places it as a controller would; the fleet afterwards, or the same one. */
@@ -34,7 +34,7 @@ function deploy(
   account: AccountId,
   count: number,
 ): readonly HostView[] {
-  const placed = place(wantOf(count, mostNewGpus(minimums, hosts, account, type)), hosts);
+  const placed = place(wantOf(count, maxNewGpus(minimums, hosts, account, type)), hosts);
   return placed.ok ? hosts.map((host) => (host.id === placed.host ? withPlaced(host, placed, account) : host)) : hosts;
 }
 
@@ -88,9 +88,9 @@ it("of a lost host are due anew, and a refused account reads that free GPUs are 
   const [first, second] = fleetOf([1, 1]) as [HostView, HostView];
   const claims = [{ gpuUuid: "GPU-0-0", account: bob }];
   const bobRuns = { ...first, claims };
-  expect(mostNewGpus(minimums, [bobRuns, second], ada, type)).toBe(1);
-  const most = mostNewGpus(minimums, [{ ...bobRuns, state: "lost" }, second], ada, type);
+  expect(maxNewGpus(minimums, [bobRuns, second], ada, type)).toBe(1);
+  const most = maxNewGpus(minimums, [{ ...bobRuns, state: "lost" }, second], ada, type);
   expect(most).toBe(0);
   expect(whyNot(wantOf(1, most), second)).toContain("kept for accounts");
-  expect(mostNewGpus(minimums, [{ ...bobRuns, state: "lost" }, second], bob, type)).toBeUndefined();
+  expect(maxNewGpus(minimums, [{ ...bobRuns, state: "lost" }, second], bob, type)).toBeUndefined();
 });

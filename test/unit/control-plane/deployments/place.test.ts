@@ -103,9 +103,9 @@ describe("place", () => {
   const want: Want = { gpu: "other", gpusPerInstance: 1, memoryBytes: 0, engine: "stoker", host: undefined };
 
   it("takes the tightest fit first, then the lower id", () => {
-    const roomy = hostView("a");
+    const ample = hostView("a");
     const tight = hostView("b", { claims: [0, 1, 2].map((n) => ({ gpuUuid: `GPU-${n}`, account })) });
-    expect(place(want, [roomy, tight])).toMatchObject({ ok: true, host: "b", gpus: [{ uuid: "GPU-3" }] });
+    expect(place(want, [ample, tight])).toMatchObject({ ok: true, host: "b", gpus: [{ uuid: "GPU-3" }] });
     expect(place(want, [hostView("b"), hostView("a")])).toMatchObject({ ok: true, host: "a" });
   });
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import type { Deployment } from "../../../../control-plane/deployments/deployment.ts";
-import { DeploymentRefused } from "../../../../control-plane/deployments/errors.ts";
 import { checkExtraArgs } from "../../../../control-plane/deployments/extra-args.ts";
 import {
   checkStandardArgs,
@@ -56,7 +55,9 @@ describe("standard_args", () => {
     ["sglang", { maxImagesPerPrompt: 2 }, "max_images_per_prompt"],
     ["custom", { quantization: "awq" }, "quantization"],
   ] as const)("of %s that it has nothing like are refused by name: %o", (engine, args, name) => {
-    expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(DeploymentRefused);
+    expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(
+      expect.objectContaining({ code: "invalid_deployment" }),
+    );
     expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(name);
   });
 

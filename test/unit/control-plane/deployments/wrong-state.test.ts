@@ -8,7 +8,7 @@ const gpuDefaults = { perType: 8 };
 const free = { funds: async () => null, firstMinutes: async () => 0n };
 
 it.each([
-  ["failed", /delete it and deploy it anew/, ["put", "stop", "start"]],
+  ["failed", /start it again or delete it/, ["put", "stop"]],
   ["stopping", /Wait until it is stopped/, ["put", "stop", "start"]],
   ["deleted", /[Dd]eploy it anew|create a new one/, ["put", "stop", "start"]],
   ["stopped", /is stopped already\. Start it/, ["stop"]],

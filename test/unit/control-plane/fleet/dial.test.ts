@@ -8,7 +8,7 @@ const authority = newAuthority();
 const hostId = "host-1" as HostId;
 const secure = { hostId, origin: "https://10.0.0.7:9100" };
 
-function dialler(over: { readonly insistsOnTls?: boolean; readonly revoked?: string } = {}) {
+function dialler(over: { readonly plain?: string; readonly revoked?: string } = {}) {
   const world = { nowMs: 1_000_000, issued: 0 };
   const dial = createDial({
     issue: () => {
@@ -16,7 +16,7 @@ function dialler(over: { readonly insistsOnTls?: boolean; readonly revoked?: str
       return { ...authority.issueGateway("replica-1"), notAfterMs: world.nowMs + 3_000 };
     },
     isRevoked: (host) => host === over.revoked,
-    insistsOnTls: over.insistsOnTls ?? false,
+    mayBePlain: (hostname) => hostname === over.plain,
     nowMs: () => world.nowMs,
   });
   return { world, dial };
@@ -34,24 +34,22 @@ it("shows one certificate until two thirds of its life are over, then the next o
 });
 
 it("adds nothing to a connection by plain HTTP, and has no certificate made for it", () => {
-  const { world, dial } = dialler();
+  const { world, dial } = dialler({ plain: "10.0.0.7" });
   expect(dial({ hostId, origin: "http://10.0.0.7:9100" })).toEqual({});
   expect(world.issued).toBe(0);
 });
 
-it("where the operator insists on TLS, speaks without it to this very machine alone", () => {
-  const { dial } = dialler({ insistsOnTls: true });
+it("uses plain HTTP to this machine only, unless the operator names the host", () => {
+  const { dial } = dialler();
   for (const near of ["http://127.0.0.1:9100", "http://[::1]:9100", "http://localhost:9100"])
     expect(dial({ hostId, origin: near })).toEqual({});
   for (const far of ["http://10.0.0.7:9100", "http://127.0.0.1.example.com:9100", "http://localhost.example.com"])
-    expect(() => dial({ hostId, origin: far })).toThrow(
-      /speaks no TLS, which STOKER_DATA_PATH_TLS=required .* asks for/,
-    );
+    expect(() => dial({ hostId, origin: far })).toThrow(/speaks no TLS, which is required of hosts on other machines/);
   expect(dial(secure).servername).toBeDefined();
 });
 
 it.each(["http://10.0.0.7:9100", "https://10.0.0.7:9100"])("opens nothing to a revoked host at %s", (origin) => {
-  const { dial } = dialler({ revoked: "host-1" });
+  const { dial } = dialler({ revoked: "host-1", plain: "10.0.0.7" });
   expect(() => dial({ hostId, origin })).toThrow(PeerRefused);
   expect(() => dial({ hostId: "host-2" as HostId, origin })).not.toThrow();
 });

@@ -12,9 +12,7 @@ describe("a host as an operator names it", () => {
     expect(hostNamed(hosts.slice(0, 3), "gpu-1")).toBe("a1");
   });
   it("is not guessed where two have the name: the sentence gives their ids", () => {
-    expect(() => hostNamed(hosts, "gpu-2")).toThrow(
-      "2 hosts are called gpu-2: name the one you mean by its id, one of b2, c3.",
-    );
+    expect(() => hostNamed(hosts, "gpu-2")).toThrow("2 hosts are named gpu-2. Use one of their ids: b2, c3.");
   });
   it("comes back as it was given where none is known: it may have joined and not come yet", () => {
     expect(hostNamed(hosts, "zz")).toBe("zz");

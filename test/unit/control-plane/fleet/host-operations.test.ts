@@ -28,6 +28,9 @@ function world() {
       hostView("h3", { hostname: "other-box" }),
     ],
     live: async () => new Map(),
+    instances: async () => [],
+    inFlight: () => 0,
+    uncordonGpus: async () => false,
   });
   return { operations, done };
 }
@@ -41,7 +44,7 @@ it("a name that two hosts share takes neither out of use, and says which there a
     () => operations.remove("gpu-box", act),
     () => operations.endUnknown("gpu-box", undefined, act),
   ])
-    await expect(operate()).rejects.toThrow(/2 hosts are called gpu-box.*h1, h2/);
+    await expect(operate()).rejects.toThrow(/2 hosts are named gpu-box.*h1, h2/);
   expect(done).toEqual([]);
   expect(await operations.cordon("h2", act)).toBe("h2");
   expect(await operations.drain("other-box", 1_000, act)).toBe("h3");

@@ -18,11 +18,16 @@ const row = (id: string, host = "h", over: Partial<RouteRow> = {}): RouteRow => 
 });
 
 function start() {
-  const at = { rows: [] as RouteRow[], isAway: false, states: new Map<string, HostState>(), heard: [] as string[] };
+  const at = {
+    rows: [] as RouteRow[],
+    isUnavailable: false,
+    states: new Map<string, HostState>(),
+    heard: [] as string[],
+  };
   const table = createRoutingTable({
     store: {
       readyInstances: async () => {
-        if (at.isAway) throw new Error("database away");
+        if (at.isUnavailable) throw new Error("database away");
         return at.rows;
       },
     },
@@ -49,7 +54,7 @@ describe("the routing table", () => {
     const { at, table, ids } = start();
     at.rows = [row("a")];
     await table.refresh();
-    at.isAway = true;
+    at.isUnavailable = true;
     await expect(table.refresh()).rejects.toThrow("away");
     expect(ids()).toEqual(["a"]);
     expect(table.isLoaded).toBe(true);

@@ -1,20 +1,23 @@
-// How many series a control plane's page may hold (20 000, of which a quarter is kept for what is added later): every endpoint answered every status it declares, 50 models
-// served and failed in every way, 64 hosts. And where Prometheus finds the agents.
+// Series on a control plane's metrics page (at most 20,000) after every endpoint returned every status that it declares, 50 models
+// were served and failed in every way, and 64 hosts reported; and the addresses of the agents' pages for Prometheus.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Registry } from "prom-client";
 import { beforeAll, expect, it, vi } from "vitest";
 import { createBillingMetrics } from "../../../../control-plane/billing/metrics.ts";
-import { createAdminHttp } from "../../../../control-plane/http/create-admin-http.ts";
+import { createFleetMetrics } from "../../../../control-plane/deployments/fleet-metrics.ts";
+import { createAdminHttp } from "../../../../control-plane/http/core/create-admin-http.ts";
+import { createEdgeMetrics } from "../../../../control-plane/http/core/edge-metrics.ts";
 import { createDashboardMetrics } from "../../../../control-plane/http/dashboards/dashboard-metrics.ts";
-import { createEdgeMetrics } from "../../../../control-plane/http/edge-metrics.ts";
+import { errorKinds } from "../../../../control-plane/http/errors/error-kinds.ts";
 import type { Trace } from "../../../../control-plane/inference/completion.ts";
-import { createFleetMetrics } from "../../../../control-plane/wiring/fleet-metrics.ts";
-import { addProcessMetrics } from "../../../../control-plane/wiring/process-metrics.ts";
+import type { ErrorKind } from "../../../../control-plane/service-error.ts";
+import { addProcessMetrics } from "../../../../control-plane/wiring/process.ts";
 import { lint, seriesIn } from "../../../fakes/exposition.ts";
 import { hostView, inventory } from "../../../fakes/fleet-records.ts";
 
 const registry = new Registry();
+const failureLabels = [...(Object.keys(errorKinds) as ErrorKind[]), "client_gone"] as const;
 const fleet = createFleetMetrics(registry);
 const admin = createAdminHttp(registry, fleet.targets);
 
@@ -47,7 +50,7 @@ function answerEverything(): number {
         usage: { input: 1, cached: 0, output: 5 },
       } as unknown as Trace;
       edge.served(trace, 1, undefined);
-      for (let error = 0; error < 20; error++) edge.served(trace, 1, `error_${error}`);
+      for (const error of failureLabels) edge.served(trace, 1, error);
     }
   return sets;
 }
@@ -68,7 +71,12 @@ beforeAll(async () => {
     }),
   );
   const statuses = new Map([["deployed", 50]]);
-  fleet.watch({ snapshot: async () => hosts, sessions: () => 64, deployments: () => statuses });
+  fleet.watch({
+    snapshot: async () => hosts,
+    sessions: () => 64,
+    needsReconcile: () => false,
+    deployments: () => statuses,
+  });
   const ending = new AbortController();
   const running = fleet.run(ending.signal);
   await vi.waitFor(() => expect(fleet.targets().length).toBeGreaterThan(0), { timeout: 20_000 });
@@ -78,12 +86,13 @@ beforeAll(async () => {
 
 const page = async () => (await admin.inject({ method: "GET", url: "/metrics" })).body;
 
-it("a control plane with 50 models and 64 hosts stays within 15 000 of 20 000 series", async () => {
+it("a control plane with 50 models and 64 hosts stays within 15 500 of 20 000 series", async () => {
   const series = seriesIn(await page());
   expect(series.some((line) => line.includes("owner/model-49"))).toBe(true);
   expect(series).toContain('stoker_nodes{state="ready"} 64');
   expect(series.length).toBeGreaterThan(10_000);
-  expect(series.length).toBeLessThanOrEqual(15_000);
+  // 15,000 until sign-in with second factors added 10 operations of about 30 series each. The rest, 4,500, is for later operations.
+  expect(series.length).toBeLessThanOrEqual(15_500);
 });
 
 it("every answer is counted by its exact status, and by how long it took where it is no refusal", async () => {
@@ -100,7 +109,7 @@ it("failures beyond what there is room for are counted without their model, and 
   const counts = seriesIn(await page()).filter(
     (line) => line.startsWith("gen_ai_server_request_duration_seconds_count{") && line.includes("error_type="),
   );
-  expect(counts.reduce((sum, line) => sum + Number(line.split("} ")[1]), 0)).toBe(50 * 2 * 20);
+  expect(counts.reduce((sum, line) => sum + Number(line.split("} ")[1]), 0)).toBe(50 * 2 * failureLabels.length);
   expect(counts.some((line) => line.includes('gen_ai_request_model="_other"'))).toBe(true);
 });
 

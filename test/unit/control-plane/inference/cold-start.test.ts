@@ -7,7 +7,8 @@ import {
   createColdStarts,
   type StartState,
 } from "../../../../control-plane/inference/cold-start.ts";
-import { ColdStartsFull, ModelNotReady } from "../../../../control-plane/inference/errors.ts";
+import { ModelNotReady } from "../../../../control-plane/inference/errors.ts";
+import type { ServiceError } from "../../../../control-plane/service-error.ts";
 
 class Sink implements AnswerSink {
   hasStarted = false;
@@ -105,7 +106,7 @@ describe("a caller without an instance", () => {
       w.pass(1);
       const error = (await wait) as ModelNotReady;
       expect(error).toBeInstanceOf(ModelNotReady);
-      expect(error).toMatchObject({ phase: "downloading", etaSeconds: 42, retryAfterSeconds: 42 });
+      expect(error).toMatchObject({ params: { phase: "downloading", etaSeconds: 42 }, retryAfterSeconds: 42 });
     },
   );
 
@@ -121,7 +122,7 @@ describe("a caller without an instance", () => {
   it("is refused at once where no instance will come, and after a while where none is on its way", async () => {
     const ended = world();
     ended.state = { kind: "ended", phase: "failed" };
-    expect(await caught(ended.wait())).toMatchObject({ phase: "failed" });
+    expect(await caught(ended.wait())).toMatchObject({ params: { phase: "failed" } });
 
     const stuck = world();
     stuck.state = { kind: "stuck", phase: "no_capacity", etaSeconds: 60 };
@@ -129,7 +130,7 @@ describe("a caller without an instance", () => {
     await vi.waitFor(() => expect(stuck.asked()).toBeGreaterThan(2), { timeout: 20_000 });
     expect(await Promise.race([wait, "waits"])).toBe("waits");
     stuck.pass(5_000);
-    expect(await wait).toMatchObject({ phase: "no_capacity", retryAfterSeconds: 60 });
+    expect(await wait).toMatchObject({ params: { phase: "no_capacity" }, retryAfterSeconds: 60 });
 
     const away = world();
     away.state = new Error("the database is away");
@@ -167,18 +168,18 @@ describe("a caller without an instance", () => {
   });
 
   it("is turned away with Retry-After when the bodies of all that wait, for whatever deployment, would be too many bytes", async () => {
-    const w = world({ mostBytes: 100 });
+    const w = world({ maxBytes: 100 });
     const first = new Sink();
     // Larger than all together, and alone.
     const alone = w.wait(true, first, model(), 150);
     const other = model({ deployId: "d2" as ServedModel["deployId"] });
     const error = await caught(w.wait(true, new Sink(), other, 1));
-    expect(error).toBeInstanceOf(ColdStartsFull);
-    expect((error as ColdStartsFull).retryAfterSeconds).toBeGreaterThan(0);
+    expect(error).toMatchObject({ code: "cold_start_full" });
+    expect((error as ServiceError).retryAfterSeconds).toBeGreaterThan(0);
     first.listener?.clientGone();
     expect(await alone).toBe("gone");
     const waits = [w.wait(true, new Sink(), model(), 60), w.wait(true, new Sink(), other, 40)];
-    expect(await caught(w.wait(true, new Sink(), other, 1))).toBeInstanceOf(ColdStartsFull);
+    expect(await caught(w.wait(true, new Sink(), other, 1))).toMatchObject({ code: "cold_start_full" });
     w.routes = [route()];
     expect(await Promise.all(waits)).toEqual(["ready", "ready"]);
     // What was let through counts no more.

@@ -33,7 +33,11 @@ describe("requests at once", () => {
   it("are counted per account and model, and a place is free the moment a request ends", () => {
     const first = rates.meter(ada, model).take();
     rates.meter(ada, model).take();
-    expect(refusal()).toMatchObject({ kind: "concurrency", retryAfterSeconds: 1, code: "rate_limit_exceeded" });
+    expect(refusal()).toMatchObject({
+      params: { limit: "concurrency" },
+      retryAfterSeconds: 1,
+      code: "rate_limit_exceeded",
+    });
     rates.meter(ada, other).take();
     rates.meter(bob, model).take();
     first.end(0);
@@ -56,7 +60,7 @@ describe("tokens per minute", () => {
     rates.meter(ada, model).take().end(40);
     nowMs += 10_000;
     const refused = refusal();
-    expect(refused).toMatchObject({ kind: "tpm", retryAfterSeconds: 31 });
+    expect(refused).toMatchObject({ params: { limit: "tpm" }, retryAfterSeconds: 31 });
     expect(refused.message).toMatch(/^Rate limited: .*100 tokens per minute.*31 s/);
     nowMs += 31_000;
     rates.meter(ada, model).take().end(0);
@@ -66,7 +70,7 @@ describe("tokens per minute", () => {
   it("are measured after the fact: a request that is running is not refused what it uses", () => {
     const permit = rates.meter(ada, model).take();
     permit.end(100_000);
-    expect(refusal().kind).toBe("tpm");
+    expect(refusal().params.limit).toBe("tpm");
     expect(headers()["x-ratelimit-remaining-tokens"]).toBe("0");
   });
 });
@@ -95,7 +99,7 @@ describe("limits of an account's own", () => {
   it("count from the moment they are known, for what runs too; what they leave out is the default", () => {
     rates.meter(ada, model).take();
     rates.setOwnLimits(new Map([[ada, { concurrent: 1, tokensPerMinute: null }]]));
-    expect(refusal().kind).toBe("concurrency");
+    expect(refusal().params.limit).toBe("concurrency");
     expect(headers()["x-ratelimit-limit-tokens"]).toBe("100");
     expect(headers(bob)["x-ratelimit-limit-requests"]).toBe("2");
     rates.setOwnLimits(new Map());
@@ -108,10 +112,10 @@ describe("other replicas", () => {
     const meter = rates.meter(ada, model);
     meter.othersInFlight = 1;
     meter.take();
-    expect(refusal().kind).toBe("concurrency");
+    expect(refusal().params.limit).toBe("concurrency");
     meter.othersInFlight = 0;
     meter.othersTokens = 100;
-    expect(refusal()).toMatchObject({ kind: "tpm", retryAfterSeconds: 10 });
+    expect(refusal()).toMatchObject({ params: { limit: "tpm" }, retryAfterSeconds: 10 });
   });
 });
 

@@ -39,7 +39,7 @@ describe("replicas that hear each other", () => {
     exchange(a, b, c);
     const last = c.take();
     exchange(a, b, c);
-    for (const one of [a, b, c]) expect(() => one.take()).toThrow(/4 requests/);
+    for (const one of [a, b, c]) expect(() => one.take()).toThrow(/4 concurrent requests/);
     last.end(0);
     exchange(a, b, c);
     b.take();
@@ -60,7 +60,7 @@ describe("replicas that hear each other", () => {
     const [a, b] = [replica("a"), replica("b")];
     for (let i = 0; i < 4; i++) a.take();
     exchange(a, b);
-    expect(() => b.take()).toThrow(/4 requests/);
+    expect(() => b.take()).toThrow(/4 concurrent requests/);
   });
 });
 
@@ -72,14 +72,14 @@ describe("replicas that do not", () => {
     isCut = true;
     nowMs += 2_000;
     exchange(a, b);
-    expect(() => b.take()).toThrow(/4 requests/);
+    expect(() => b.take()).toThrow(/4 concurrent requests/);
     nowMs += 1;
     exchange(a, b);
     for (let i = 0; i < 4; i++) b.take();
-    expect(() => b.take()).toThrow(/4 requests/);
+    expect(() => b.take()).toThrow(/4 concurrent requests/);
     isCut = false;
     exchange(a, b);
-    for (const one of [a, b]) expect(() => one.take()).toThrow(/4 requests/);
+    for (const one of [a, b]) expect(() => one.take()).toThrow(/4 concurrent requests/);
   });
 
   it("ignore what is no message of theirs", () => {

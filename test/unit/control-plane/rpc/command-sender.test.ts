@@ -7,11 +7,17 @@ import type { CommandResult__Output } from "../../../../proto/gen/stoker/fleet/v
 function world() {
   const sent: string[] = [];
   const finished: string[] = [];
+  const results: unknown[] = [];
+  let gate = Promise.resolve();
   const store: CommandStore = {
     pending: async () => [
       { id: "c", instanceId: "", generation: 0n, kind: "backup", arguments: {}, deadlineMs: Date.now() + 60_000 },
     ],
-    finish: async (_, { outcome }) => void finished.push(outcome),
+    async finish(_, { outcome, result }) {
+      finished.push(outcome);
+      results.push(result);
+      await gate;
+    },
   };
   const sender = createCommandSender({
     store,
@@ -19,9 +25,12 @@ function world() {
     send: ({ command }) => void sent.push(command?.commandId ?? ""),
     log: pino({ level: "silent" }),
   });
-  const take = (outcome: string) =>
-    sender.take({ commandId: "c", outcome, errorCode: "", errorMessage: "", result: "" } as CommandResult__Output);
-  return { sender, sent, finished, take };
+  const take = (outcome: string, result = "") =>
+    sender.take({ commandId: "c", outcome, errorCode: "", errorMessage: "", result } as CommandResult__Output);
+  const holdWrites = (until: Promise<void>) => {
+    gate = until;
+  };
+  return { sender, sent, finished, results, take, holdWrites };
 }
 
 it("a command that the agent could not begin is not finished, and sent again at the next look", async () => {
@@ -39,4 +48,23 @@ it("a command that the agent works on is not sent a second time over the session
   await take("running");
   await sender.sendPending();
   expect(sent).toEqual(["c"]);
+});
+
+it("reads a result as JSON only within the limits of what an agent sends", async () => {
+  const { results, take } = world();
+  const nested = `${"[".repeat(300)}${"]".repeat(300)}`;
+  for (const text of ['{"a":1}', nested, `"${"x".repeat(70_000)}"`, "{"]) await take("done", text);
+  expect(results).toEqual([{ a: 1 }, null, null, null]);
+});
+
+it("writes at most 16 outcomes at the same time", async () => {
+  const { finished, take, holdWrites } = world();
+  const writing = Promise.withResolvers<void>();
+  holdWrites(writing.promise);
+  const taken = Array.from({ length: 40 }, () => take("done"));
+  expect(finished).toHaveLength(16);
+  writing.resolve();
+  await Promise.all(taken);
+  await take("done");
+  expect(finished).toHaveLength(17);
 });

@@ -1,19 +1,52 @@
-// The list of migrations: what a database that ran the newest one can still be brought to.
+// The list of migrations, and that released ones never change.
+import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
 const store = new URL("../../../../control-plane/store/", import.meta.url);
-const listed = [...readFileSync(new URL("migrate.ts", store), "utf8").matchAll(/^ {2}"(\d{4})-([\w-]+)": \w+,$/gm)];
-const numbers = listed.map(([, number]) => Number(number));
+const files = readdirSync(new URL("migrations/", store)).toSorted();
+const textOf = (file: string) => readFileSync(new URL(`migrations/${file}`, store), "utf8");
+const digests = new Map(
+  readFileSync(new URL("../../../fixtures/migrations.sha256", import.meta.url), "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => line.split("  ").reverse() as [string, string]),
+);
 
-it("names every migration once, by numbers that only grow", () => {
-  const files = readdirSync(new URL("migrations/", store)).filter((name) => /^\d{4}-/.test(name));
-  expect(listed.map(([, number, topic]) => `${number}-${topic}.ts`)).toEqual(files.toSorted());
-  expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
+it("lists every migration once in migrate.ts, in order of their numbers", () => {
+  const listed = [
+    ...readFileSync(new URL("core/migrate.ts", store), "utf8").matchAll(/^ {2}"(\d{4}-[\w-]+)": \w+,$/gm),
+  ];
+  expect(listed.map(([, name]) => `${name}.ts`)).toEqual(files);
+  const numbers = files.map((file) => file.slice(0, 4));
+  expect(new Set(numbers).size).toBe(numbers.length);
 });
 
-it("takes no number that databases have gone past", () => {
-  const highest = Math.max(...numbers);
-  const passedOver = Array.from({ length: highest }, (_, i) => i + 1).filter((number) => !numbers.includes(number));
-  expect(passedOver).toEqual([13, 28, 29, 30, 32]);
+describe.each(files)("migration %s", (file) => {
+  const text = textOf(file);
+
+  it("has the digest it was released with", () => {
+    const digest = createHash("sha256").update(text).digest("hex");
+    expect(
+      digest,
+      `A released migration never changes: write a new one. Record a new one in test/fixtures/migrations.sha256: "${digest}  ${file}".`,
+    ).toBe(digests.get(file));
+  });
+
+  it("imports nothing but Kysely", () => {
+    const imported = [...text.matchAll(/\b(?:from|import|require)\b\s*\(?\s*["']([^"']+)["']/g)].map(
+      ([, name]) => name,
+    );
+    expect(imported).toEqual(["kysely"]);
+  });
+
+  it("raises the schema requirement when it removes or renames something", () => {
+    const removes =
+      /\bdrop (table|column|function|type|index|constraint|trigger|not null)\b|\brename (to|column|constraint)\b/i;
+    if (removes.test(text)) expect(text).toMatch(/update schema_requirement set migration = '\d{4}-/);
+  });
+});
+
+it("keeps a digest of no migration that is gone", () => {
+  expect([...digests.keys()].toSorted()).toEqual(files);
 });

@@ -8,7 +8,7 @@ it("nothing more is claimed once the loop is to end, however much there is, and 
   let ended = 0;
   const loop = createClaimLoop<number>({
     what: "work",
-    mostAtOnce: 100,
+    maxConcurrent: 100,
     idleMs: 1_000,
     log: pino({ level: "silent" }),
     claim: async () => {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { ColdStartsFull, InstancesUnreachable, UpstreamBroken } from "../../../../control-plane/inference/errors.ts";
+import { coldStartsFull, InstancesUnreachable, upstreamBroken } from "../../../../control-plane/inference/errors.ts";
 import { RateLimited } from "../../../../control-plane/quotas/errors.ts";
 import { failureOf } from "../../../../control-plane/webhooks/job-failure.ts";
 
 describe("a run that failed", () => {
-  it.each([new ColdStartsFull("org/model", 5), new InstancesUnreachable({}), RateLimited.byConcurrency(8)])(
+  it.each([coldStartsFull("org/model", 5), new InstancesUnreachable({}), RateLimited.byConcurrency(8)])(
     "because others are served goes on waiting, however often: $code",
     (error) => {
       const failure = failureOf(error, { claims: 1_000, faults: 99 });
@@ -13,12 +13,12 @@ describe("a run that failed", () => {
   );
 
   it("waits as long as it is told to", () => {
-    const failure = failureOf(new ColdStartsFull("org/model", 5), { claims: 1, faults: 0 });
+    const failure = failureOf(coldStartsFull("org/model", 5), { claims: 1, faults: 0 });
     expect(failure).toMatchObject({ afterMs: 5_000 });
   });
 
   it("because it broke off is tried a few times", () => {
-    const again = (faults: number) => failureOf(new UpstreamBroken(), { claims: 1, faults }).kind;
+    const again = (faults: number) => failureOf(upstreamBroken(), { claims: 1, faults }).kind;
     expect([again(0), again(3), again(4)]).toEqual(["again", "again", "over"]);
   });
 });

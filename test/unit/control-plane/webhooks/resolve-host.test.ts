@@ -46,7 +46,7 @@ describe("a receiver's name", () => {
   });
 
   it("whose servers are silent is given up in time, and is not refused for it", async () => {
-    const resolve = resolveHost({ ...noHosts, servers: [await nameServer()], mostMs: 50 });
+    const resolve = resolveHost({ ...noHosts, servers: [await nameServer()], maxMs: 50 });
     await expect(resolve("hooks.example")).rejects.toMatchObject({ code: "ECANCELLED" });
     const targets = createTargets({ allowsPrivate: false, blocked: [] }, resolve);
     expect(await targets.check("https://hooks.example/a")).toEqual({
@@ -60,7 +60,7 @@ describe("a receiver's name", () => {
     onTestFinished(() => rm(folder, { recursive: true }));
     const hostsFile = join(folder, "hosts");
     await writeFile(hostsFile, "# 10.0.0.1 inside\n127.0.0.1\tlocalhost Inside # here\n::1 localhost\n");
-    const resolve = resolveHost({ hostsFile, servers: [await nameServer()], mostMs: 50 });
+    const resolve = resolveHost({ hostsFile, servers: [await nameServer()], maxMs: 50 });
     expect([await resolve("localhost"), await resolve("inside.")]).toEqual([["127.0.0.1", "::1"], ["127.0.0.1"]]);
     await expect(resolve("here")).rejects.toMatchObject({ code: "ECANCELLED" });
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HostCalls, mostOfHost } from "../../../../control-plane/webhooks/host-calls.ts";
+import { HostCalls, maxPerHost } from "../../../../control-plane/webhooks/host-calls.ts";
 import {
   attemptDelaysMs,
   nextDelayMs,
@@ -48,21 +48,21 @@ describe("the schedule of a call", () => {
 describe("a receiver's host", () => {
   it("gets eight calls at once", () => {
     const calls = new HostCalls(() => 0);
-    for (let i = 0; i < mostOfHost; i++) calls.began(`account-${i % 2}`, "a");
-    calls.began("account-0", "b");
-    expect([...calls.room()]).toEqual([
+    for (let i = 0; i < maxPerHost; i++) calls.started(`account-${i % 2}`, "a");
+    calls.started("account-0", "b");
+    expect([...calls.capacity()]).toEqual([
       ["a", 0],
       ["b", 7],
     ]);
     calls.ended("account-0", "a", true);
-    expect([calls.room().get("a"), calls.silent()]).toEqual([1, []]);
+    expect([calls.capacity().get("a"), calls.silent()]).toEqual([1, []]);
   });
 
   it("that was silent to an account five times rests for it, then gets one call, and all of them once it answers", () => {
     let nowMs = 0;
     const calls = new HostCalls(() => nowMs);
     const call = (isAlive: boolean | undefined, account = "ada") => {
-      calls.began(account, "a");
+      calls.started(account, "a");
       calls.ended(account, "a", isAlive);
     };
     const rests = { account: "ada", host: "a", room: 0 };
@@ -73,7 +73,7 @@ describe("a receiver's host", () => {
     expect(calls.silent()).toEqual([rests]);
     nowMs = 5_000;
     expect(calls.silent()).toEqual([{ ...rests, room: 1 }]);
-    calls.began("ada", "a");
+    calls.started("ada", "a");
     expect(calls.silent()).toEqual([rests]);
     calls.ended("ada", "a", false);
     nowMs += 9_000;
@@ -82,13 +82,13 @@ describe("a receiver's host", () => {
     call(undefined);
     expect(calls.silent()).toEqual([{ ...rests, room: 1 }]);
     call(true);
-    expect([calls.silent(), calls.room().size]).toEqual([[], 0]);
+    expect([calls.silent(), calls.capacity().size]).toEqual([[], 0]);
   });
 
   it("of which nothing was learned is not counted as silent", () => {
     const calls = new HostCalls(() => 0);
     for (let i = 0; i < 9; i++) {
-      calls.began("ada", "a");
+      calls.started("ada", "a");
       calls.ended("ada", "a", undefined);
     }
     expect(calls.silent()).toEqual([]);

@@ -1,7 +1,7 @@
 // Server-side request forgery: what a webhook's URL may be, in every spelling of the address behind it.
 import { describe, expect, it } from "vitest";
-import { addressTest } from "../../../../control-plane/webhooks/addresses.ts";
 import { createTargets } from "../../../../control-plane/webhooks/target.ts";
+import { addressTest } from "../../../../proto/address-rules.ts";
 
 const outside = "93.184.216.34";
 const strict = { allowsPrivate: false, blocked: ["93.184.216.99", "2606:4700::/32"] };

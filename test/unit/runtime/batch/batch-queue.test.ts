@@ -4,7 +4,7 @@ import { BatchQueue } from "../../../../runtime/batch/batch-queue.ts";
 
 const limits = { maxBatchSize: 8, latencyBudgetMs: 8 };
 const add = (queue: BatchQueue<string>, item: string, owner: object, sinceMs = 0, weight = 1) => {
-  const waiting = { item, owner, weight, sinceMs };
+  const waiting = { item, tenant: "", request: owner, weight, sinceMs };
   queue.add(waiting);
   return waiting;
 };
@@ -89,7 +89,8 @@ describe("the queue of batches", () => {
         let now = 0;
         const make = (owner: number, weight: number) => ({
           item: ++last,
-          owner: owners[owner] as object,
+          tenant: owner > 1 ? "b" : "a",
+          request: owners[owner] as object,
           weight,
           sinceMs: now,
         });

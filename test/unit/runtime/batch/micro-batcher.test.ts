@@ -9,7 +9,7 @@ function batcher(run: (items: readonly string[], lane: number) => Promise<readon
     ...(lanes ? { lanes } : {}),
     maxBatchSize: 8,
     latencyBudgetMs: 5,
-    costs: { perRun: 1_000, mostTokens: 10_000 },
+    costs: { perRun: 1_000, maxTokens: 10_000 },
     lengthOf: (item) => item.length,
     run,
     isMemoryFailure: (error) => error instanceof OutOfMemory,

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { planRuns } from "../../../../runtime/batch/plan-runs.ts";
 
-const costs = { perRun: 48, mostTokens: 2_048 };
+const costs = { perRun: 48, maxTokens: 2_048 };
 const lengths = fc.array(fc.integer({ min: 1, max: 512 }), { maxLength: 64 });
 const paddedOf = (of: readonly number[], run: readonly number[]) =>
   run.length * Math.max(...run.map((index) => of[index] as number));
@@ -21,7 +21,7 @@ describe("runs cut out of a batch", () => {
     fc.assert(
       fc.property(lengths, (of) => {
         for (const run of planRuns(of, costs))
-          if (run.length > 1) expect(paddedOf(of, run)).toBeLessThanOrEqual(costs.mostTokens);
+          if (run.length > 1) expect(paddedOf(of, run)).toBeLessThanOrEqual(costs.maxTokens);
       }),
     );
   });
@@ -29,7 +29,7 @@ describe("runs cut out of a batch", () => {
   it("never cost more than one run for all, or one run for each", () => {
     fc.assert(
       fc.property(lengths, (of) => {
-        const unbounded = { ...costs, mostTokens: Number.POSITIVE_INFINITY };
+        const unbounded = { ...costs, maxTokens: Number.POSITIVE_INFINITY };
         const cost = (runs: readonly (readonly number[])[]) =>
           runs.reduce((sum, run) => sum + costs.perRun + paddedOf(of, run), 0);
         const all = of.map((_, index) => index);
@@ -41,6 +41,6 @@ describe("runs cut out of a batch", () => {
   });
 
   it("keep a long item from padding short ones", () => {
-    expect(planRuns([5, 500, 6, 5], { perRun: 48, mostTokens: 8_192 })).toEqual([[0, 3, 2], [1]]);
+    expect(planRuns([5, 500, 6, 5], { perRun: 48, maxTokens: 8_192 })).toEqual([[0, 3, 2], [1]]);
   });
 });

@@ -4,7 +4,7 @@ import { loadFailure } from "../../../../runtime/llama/load-failure.ts";
 import { toLogprobs } from "../../../../runtime/llama/raw-logprobs.ts";
 import { seedOf } from "../../../../runtime/llama/sampler-options.ts";
 
-const wish = {
+const request = {
   wanted: 0,
   trained: 8192,
   small: { contextSize: 512, bytes: 200 },
@@ -14,14 +14,14 @@ const wish = {
 
 describe("the context length", () => {
   it("is the model's own where memory has room, else what fits", () => {
-    expect(fitContext(wish)).toBe(8192);
-    expect(fitContext({ ...wish, budgetBytes: 1800 })).toBe(2048);
+    expect(fitContext(request)).toBe(8192);
+    expect(fitContext({ ...request, budgetBytes: 1800 })).toBe(2048);
   });
 
   it("is refused, not shortened, when it was asked for and does not fit", () => {
-    expect(fitContext({ ...wish, wanted: 1000 })).toBe(1000);
-    expect(() => fitContext({ ...wish, wanted: 4000, budgetBytes: 1800 })).toThrow(/^out of memory:.*4000/);
-    expect(() => fitContext({ ...wish, budgetBytes: -500 })).toThrow(/^out of memory:/);
+    expect(fitContext({ ...request, wanted: 1000 })).toBe(1000);
+    expect(() => fitContext({ ...request, wanted: 4000, budgetBytes: 1800 })).toThrow(/^out of memory:.*4000/);
+    expect(() => fitContext({ ...request, budgetBytes: -500 })).toThrow(/^out of memory:/);
   });
 });
 

@@ -3,7 +3,7 @@ import { ControlTexts } from "../../../../runtime/llama/control-texts.ts";
 import { isTooLong, isTooLongInTurns, promptTokens, widestToken } from "../../../../runtime/llama/prompt-bound.ts";
 import { EngineRefusal } from "../../../../runtime/server/text-engine.ts";
 
-const bound = { mostTokens: 10_000, widestToken: 64 };
+const bound = { maxTokens: 10_000, widestToken: 64 };
 
 /** A tokenizer of so many characters each, and what it was given. */
 function tokenizer(width: number) {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { chooseSequence } from "../../../../runtime/llama/choose-sequence.ts";
 import { Rounds } from "../../../../runtime/llama/rounds.ts";
 import { SequencePool } from "../../../../runtime/llama/sequence-pool.ts";
@@ -29,6 +29,28 @@ describe("the choice of a sequence", () => {
     const idle = [sequence("new", [9], 5), sequence("old", [8], 4)];
     expect(chooseSequence(idle, none, [1, 2])?.name).toBe("old");
     expect(chooseSequence([], none, [1])).toBeUndefined();
+  });
+});
+
+describe("the scope of a cache", () => {
+  it("never counts what another scope left, however well it fits", () => {
+    const idle = [
+      { ...sequence("theirs", range(0, 90), 1), cacheScope: "a" },
+      { ...sequence("own", range(0, 50), 2), cacheScope: "b" },
+      sequence("empty", [], 3),
+    ];
+    const chosen = (scope: string, cacheKey?: string) =>
+      chooseSequence(idle, none, range(0, 100), cacheKey, scope)?.name;
+    expect([chosen("a"), chosen("b"), chosen("c")]).toEqual(["theirs", "own", "empty"]);
+  });
+
+  it("tells equal cache keys of two scopes apart", () => {
+    const idle = [
+      { ...sequence("theirs", range(0, 90), 1), cacheScope: "a", cacheKey: "k" },
+      { ...sequence("own", range(0, 50), 2), cacheScope: "b", cacheKey: "k" },
+    ];
+    expect(chooseSequence(idle, none, range(0, 100), "k", "b")?.name).toBe("own");
+    expect(chooseSequence(idle.slice(0, 1), none, range(0, 100), "k", "b")?.name).toBe("theirs");
   });
 });
 
@@ -79,7 +101,10 @@ describe("a cache key", () => {
 describe("the pool of sequences", () => {
   const pool = (size: number) => new SequencePool(range(0, size).map((i) => sequence(String(i), [], 0, i)));
   const never = new AbortController().signal;
-  const ask = (count: number, group = "") => ({ group, prompt: [1], count, cacheKey: undefined });
+  const ask = (count: number, group = "", tenant = "") => ({
+    ...{ group, prompt: [1], count, cacheKey: undefined },
+    ...{ cacheScope: tenant, tenant, weight: 1 },
+  });
 
   it("lends no sequence twice and serves waiters in their order", async () => {
     const p = pool(2);
@@ -104,6 +129,23 @@ describe("the pool of sequences", () => {
     await second;
     expect(order).toEqual(["first", "second"]);
     expect(p.running).toBe(2);
+  });
+
+  it("serves the tenant that was given the least, however many requests another one has waiting", async () => {
+    const p = pool(1);
+    const [held] = await p.acquire(ask(1, "", "a"), never);
+    const order: string[] = [];
+    const wait = (tenant: string) =>
+      p.acquire(ask(1, "", tenant), new AbortController().signal).then(() => {
+        order.push(tenant);
+      });
+    const all = [...Array.from({ length: 5 }, () => wait("a")), wait("b"), wait("b")];
+    for (let i = 0; i < all.length; i++) {
+      p.release(held as never);
+      await vi.waitFor(() => expect(order).toHaveLength(i + 1));
+    }
+    await Promise.all(all);
+    expect(order).toEqual(["a", "b", "a", "b", "a", "a", "a"]);
   });
 
   it("lets a waiter whose client went away leave the queue, and those behind it move up", async () => {

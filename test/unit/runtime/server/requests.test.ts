@@ -67,7 +67,8 @@ describe("a completion request", () => {
 
   it("reads a seed beyond 2^53 exactly and folds it to 32 bits, small ones unchanged", () => {
     const seedOf = (text: string) =>
-      readCompletionRequest(parseJson(`{"model":"m","prompt":"p","seed":${text}}`) as object as never).sampling.seed;
+      readCompletionRequest(parseJson(Buffer.from(`{"model":"m","prompt":"p","seed":${text}}`)) as object as never)
+        .sampling.seed;
     expect(seedOf("42")).toBe(42);
     expect(seedOf("9007199254740993")).not.toBe(seedOf("9007199254740992"));
     for (const text of ["18446744073709551615", "-9223372036854775808"]) expect(seedOf(text)).toBeLessThan(2 ** 32);

@@ -4,7 +4,7 @@ import { latentMask } from "../../../../runtime/tasks/images/given-picture.ts";
 import { numbersOf, readImageAsk } from "../../../../runtime/tasks/images/request.ts";
 import { checkSize } from "../../../../runtime/tasks/images/sizes.ts";
 
-const defaults = { steps: 20, guidance: 7.5, mostSteps: 500 };
+const defaults = { steps: 20, guidance: 7.5, maxSteps: 500 };
 
 describe("a request for pictures", () => {
   it("reads a form as it reads JSON", () => {

@@ -38,6 +38,8 @@ const speak = (response: Writable, signal: AbortSignal) => {
     signal,
     usage: {} as TaskCall["usage"],
     model: "m",
+    cacheScope: "",
+    maxAudioMs: undefined,
     formerAdapters: new Set(),
     onFirstToken: () => {},
   });

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { Recording } from "../../../../runtime/audio/recording.ts";
+import { heldRecording } from "../../../../runtime/audio/recording.ts";
 import { toPcm16 } from "../../../../runtime/audio/wav.ts";
+import { asTenant } from "../../../../runtime/batch/tenant.ts";
+import { inTurns } from "../../../../runtime/tasks/transcribe/in-turns.ts";
 import { quietestCut } from "../../../../runtime/tasks/transcribe/quietest-cut.ts";
 import type { HearingAsk, Recogniser } from "../../../../runtime/tasks/transcribe/recogniser.ts";
 import { renderTranscript } from "../../../../runtime/tasks/transcribe/render.ts";
@@ -121,12 +123,8 @@ describe("a long recording", () => {
       close: async () => {},
     };
   }
-  const recordingOf = (samples: Float32Array) => {
-    const recording = new Recording(rate);
-    recording.append(toPcm16(samples));
-    return recording;
-  };
-  const sound = recordingOf(new Float32Array(70 * rate).fill(0.5));
+  const recordingOf = (samples: Float32Array) => heldRecording(rate, [toPcm16(samples)]);
+  const sound = () => recordingOf(new Float32Array(70 * rate).fill(0.5));
 
   test("is heard window by window, the prompt before the first alone, in the language that was found", async () => {
     const asks: HearingAsk[] = [];
@@ -135,7 +133,7 @@ describe("a long recording", () => {
       [at(0), 2, 3, at(3)],
       [at(0), 4, at(1)],
     ];
-    const found = await transcribe(scripted(answers, asks), sound, ask, new AbortController().signal);
+    const found = await transcribe(scripted(answers, asks), sound(), ask, new AbortController().signal);
     expect(found).toMatchObject({ text: "one twotieth three", language: "de", seconds: 70 });
     expect(asks.map(({ prompt }) => prompt)).toEqual([[7], [], []]);
     expect(asks.every(({ language }) => language === "de")).toBe(true);
@@ -151,7 +149,7 @@ describe("a long recording", () => {
       gone.abort(new Error("gone"));
       return model.hear(...given);
     };
-    await expect(transcribe({ ...model, hear }, sound, ask, gone.signal)).rejects.toThrow("gone");
+    await expect(transcribe({ ...model, hear }, sound(), ask, gone.signal)).rejects.toThrow("gone");
     expect(asks).toHaveLength(1);
   });
 
@@ -161,6 +159,54 @@ describe("a long recording", () => {
     const found = await transcribe(scripted([], asks), silent, ask, new AbortController().signal);
     expect(found).toMatchObject({ text: "", segments: [], seconds: 10 });
     expect(asks).toEqual([]);
+  });
+});
+
+describe("long recordings of one tenant", () => {
+  const rate = 1_000;
+  const ask: TranscribeAsk = {
+    ...{ language: undefined, task: "transcribe", prompt: undefined },
+    ...{ temperature: 0, wantsWords: false, windowSeconds: 30 },
+  };
+
+  test("let another tenant in after each of their windows", async () => {
+    const heard: string[] = [];
+    const eighth = Promise.withResolvers<void>();
+    const model: Recogniser = {
+      ...{ rate, windowSeconds: 30, languages: ["en"], canTranslate: false, hasWordTimes: false },
+      ...{ timestampBegin: 100, tokenSeconds: 0.02, maxPromptTokens: 10 },
+      tokenize: () => [],
+      textOf: () => "",
+      detectLanguage: async () => "en",
+      hear: async (window) => {
+        heard.push(window[0] === 0.5 ? "b" : "a");
+        if (heard.length === 8) eighth.resolve();
+        await new Promise((resolve) => setImmediate(resolve));
+        return { tokens: [], starts: undefined };
+      },
+      close: async () => {},
+    };
+    const { counted, load } = inTurns(model, () => {});
+    const run = (tenant: string, seconds: number, signal: AbortSignal) =>
+      asTenant(tenant, () => {
+        const sound = new Float32Array(seconds * rate).fill(tenant === "a" ? 0.25 : 0.5);
+        return transcribe(counted, heldRecording(rate, [toPcm16(sound)]), ask, signal);
+      });
+    const gone = new AbortController();
+    const six = Array.from({ length: 6 }, () => run("a", 1_200, gone.signal).catch(() => {}));
+    await eighth.promise;
+    const before = heard.length;
+    await run("b", 100, new AbortController().signal);
+    const meanwhile = heard.slice(before);
+    const own = meanwhile.filter((one) => one === "b").length;
+    expect(own).toBeGreaterThanOrEqual(4);
+    // One window runs when this tenant comes, and one between each two of its own.
+    expect(meanwhile.length - own).toBeLessThanOrEqual(own + 1);
+    expect(meanwhile.indexOf("b")).toBeLessThanOrEqual(2);
+    expect(load().running + load().waiting).toBe(6);
+    gone.abort(new Error("enough"));
+    await Promise.all(six);
+    expect(load()).toEqual({ running: 0, waiting: 0 });
   });
 });
 

@@ -13,6 +13,7 @@ export interface Hello {
   'inventory'?: (_stoker_fleet_v1_Inventory | null);
   'bootId'?: (string);
   'runId'?: (string);
+  'restoreMark'?: (string);
 }
 
 export interface Hello__Output {
@@ -25,4 +26,5 @@ export interface Hello__Output {
   'inventory': (_stoker_fleet_v1_Inventory__Output | null);
   'bootId': (string);
   'runId': (string);
+  'restoreMark': (string);
 }

@@ -5,6 +5,7 @@ import type { InstanceReport as _stoker_fleet_v1_InstanceReport, InstanceReport_
 import type { HostLoad as _stoker_fleet_v1_HostLoad, HostLoad__Output as _stoker_fleet_v1_HostLoad__Output } from '../../../stoker/fleet/v1/HostLoad.ts';
 import type { GpuLoad as _stoker_fleet_v1_GpuLoad, GpuLoad__Output as _stoker_fleet_v1_GpuLoad__Output } from '../../../stoker/fleet/v1/GpuLoad.ts';
 import type { KeptWeights as _stoker_fleet_v1_KeptWeights, KeptWeights__Output as _stoker_fleet_v1_KeptWeights__Output } from '../../../stoker/fleet/v1/KeptWeights.ts';
+import type { ResendReport as _stoker_fleet_v1_ResendReport, ResendReport__Output as _stoker_fleet_v1_ResendReport__Output } from '../../../stoker/fleet/v1/ResendReport.ts';
 import type { Long } from '@grpc/proto-loader';
 
 export interface HostReport {
@@ -22,6 +23,7 @@ export interface HostReport {
   'spoolOldestAgeSeconds'?: (number | string);
   'clockSkewSeconds'?: (number | string);
   'weights'?: (_stoker_fleet_v1_KeptWeights)[];
+  'resend'?: (_stoker_fleet_v1_ResendReport | null);
 }
 
 export interface HostReport__Output {
@@ -39,4 +41,5 @@ export interface HostReport__Output {
   'spoolOldestAgeSeconds': (number);
   'clockSkewSeconds': (number);
   'weights': (_stoker_fleet_v1_KeptWeights__Output)[];
+  'resend': (_stoker_fleet_v1_ResendReport__Output | null);
 }

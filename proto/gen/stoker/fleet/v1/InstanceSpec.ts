@@ -29,6 +29,7 @@ export interface InstanceSpec {
   'gpuMemoryBytes'?: (number | string | Long);
   'adapters'?: (_stoker_fleet_v1_Adapter)[];
   'gpuShare'?: (number | string);
+  'sharesPrefixCache'?: (boolean);
 }
 
 export interface InstanceSpec__Output {
@@ -54,4 +55,5 @@ export interface InstanceSpec__Output {
   'gpuMemoryBytes': (string);
   'adapters': (_stoker_fleet_v1_Adapter__Output)[];
   'gpuShare': (number);
+  'sharesPrefixCache': (boolean);
 }

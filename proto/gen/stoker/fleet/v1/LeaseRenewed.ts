@@ -8,6 +8,8 @@ export interface LeaseRenewed {
   'databaseAway'?: (boolean);
   'reconnectSpreadMs'?: (number);
   'barredHosts'?: (string)[];
+  'restoreMark'?: (string);
+  'resendId'?: (string);
 }
 
 export interface LeaseRenewed__Output {
@@ -16,4 +18,6 @@ export interface LeaseRenewed__Output {
   'databaseAway': (boolean);
   'reconnectSpreadMs': (number);
   'barredHosts': (string)[];
+  'restoreMark': (string);
+  'resendId': (string);
 }

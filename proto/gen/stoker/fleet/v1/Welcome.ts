@@ -12,6 +12,9 @@ export interface Welcome {
   'behind'?: (boolean);
   'reconnectSpreadMs'?: (number);
   'barredHosts'?: (string)[];
+  'clockToleranceMs'?: (number);
+  'restoreMark'?: (string);
+  'resendId'?: (string);
 }
 
 export interface Welcome__Output {
@@ -24,4 +27,7 @@ export interface Welcome__Output {
   'behind': (boolean);
   'reconnectSpreadMs': (number);
   'barredHosts': (string)[];
+  'clockToleranceMs': (number);
+  'restoreMark': (string);
+  'resendId': (string);
 }

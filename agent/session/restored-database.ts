@@ -1,0 +1,72 @@
+// A control plane whose database was restored from a backup asks for the acknowledged usage records again.
+import type { Logger } from "pino";
+import type { ResendReport } from "../../proto/gen/stoker/fleet/v1/ResendReport.ts";
+import type { SessionStore } from "./store.ts";
+import type { PendingUsage } from "./usage-sender.ts";
+
+/** Part of the spool that keeps acknowledged records. */
+export interface KeptUsage {
+  /** Makes the records pending again, durably and once per `id`; `throughId` is their highest spool id. */
+  resend(id: string): Promise<Resent>;
+}
+
+interface Resent {
+  readonly records: number;
+  readonly throughId: string;
+  readonly dropped: number;
+  readonly droppedThroughMs: number;
+}
+
+export interface RestoredDatabase {
+  /** A welcome or a renewal. */
+  heard(message: { readonly restoreMark: string; readonly resendId: string }): void;
+  /** Null without a resend since the agent started. */
+  report(): Promise<ResendReport | null>;
+}
+
+export function createRestoredDatabase(
+  store: Pick<SessionStore, "restoreMark" | "sawRestoreMark">,
+  spool: KeptUsage & Pick<PendingUsage, "pending">,
+  log: Logger,
+): RestoredDatabase {
+  let wanted = "";
+  let resend: Resent | undefined;
+  let isDone = false;
+
+  async function begin(id: string): Promise<void> {
+    wanted = id;
+    [resend, isDone] = [undefined, false];
+    try {
+      const result = await spool.resend(id);
+      if (wanted !== id) return;
+      resend = result;
+      log.warn(
+        { resend: id, ...result },
+        "the control plane's database was restored; sending kept usage records again",
+      );
+    } catch (error) {
+      if (wanted === id) wanted = "";
+      log.error({ err: error, resend: id }, "could not make kept usage records pending; will retry");
+    }
+  }
+
+  return {
+    heard({ restoreMark, resendId }) {
+      // The mark of a restored database is stored only after the resend is durable: until then Hello must show the old one.
+      if (resendId !== "" && resendId !== wanted) void begin(resendId);
+      if (resendId === "" || resend)
+        store
+          .sawRestoreMark(restoreMark)
+          .catch((error) => log.error({ err: error }, "could not persist the restore mark"));
+    },
+    async report() {
+      if (!resend) return null;
+      if (!isDone) {
+        const [oldest] = await spool.pending(1);
+        isDone = oldest === undefined || BigInt(oldest.spoolId) > BigInt(resend.throughId);
+      }
+      const { records, dropped, droppedThroughMs } = resend;
+      return { resendId: wanted, records, dropped, droppedThroughMs, done: isDone };
+    },
+  };
+}

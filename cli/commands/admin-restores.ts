@@ -1,0 +1,37 @@
+import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { adminGroup } from "../command-groups.ts";
+import { openTerminal } from "../terminal.ts";
+
+type Restore = Responses["GET /v1/admin/restores"]["restores"][number];
+
+type Report = NonNullable<Restore["report"]>;
+
+export function addAdminRestores(program: Command): void {
+  adminGroup(program)
+    .command("restores")
+    .description("list restores of the database: hosts that still have to resend usage, and recovered records")
+    .action(async (_flags: unknown, command: Command) => {
+      const terminal = openTerminal(command);
+      const { restores } = await terminal.api.call<{ restores: readonly Restore[] }>("GET", "/v1/admin/restores");
+      terminal.show(restores, (all) => (all.length === 0 ? "None." : all.map(described).join("\n")));
+    });
+}
+
+function described(one: Restore): string {
+  return [
+    `${one.began_at.slice(0, 19)}  ${one.cause}`,
+    ...(one.report ? reported(one, one.report) : pending(one)),
+  ].join("\n  ");
+}
+
+const pending = ({ awaited_hosts: hosts, ends_by: end }: Restore): readonly string[] => [
+  "reconciliation pending; agents resend their kept usage records",
+  `waiting until ${end.slice(0, 19)}: ${hosts.map(({ node_id: id, name }) => `${name} (${id})`).join(", ") || "no hosts"}`,
+];
+
+const reported = ({ ended_at: end }: Restore, report: Report): readonly string[] => [
+  `ended ${(end ?? "").slice(0, 19)}`,
+  `recovered ${report.recovered_records} of ${report.resent_records} resent records, USD ${report.recovered_usd.toFixed(6)}`,
+  `lost at most ${report.lost_records_at_most} records; hosts that did not finish: ${report.missing_node_ids.join(", ") || "none"}`,
+];

@@ -1,0 +1,46 @@
+import { type Command, Option } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { accountsPath, uidOf } from "../account-uid.ts";
+import { adminGroup } from "../command-groups.ts";
+import { openTerminal } from "../terminal.ts";
+
+type Policy = Responses["GET /v1/admin/sign-in-policy"];
+
+const path = "/v1/admin/sign-in-policy";
+const policyText = ({ second_factor: required }: Policy) => `second factor required for: ${required}`;
+
+export function addAdminSignIn(program: Command): void {
+  const group = adminGroup(program).command("sign-in").description("second-factor policy");
+  group
+    .command("show")
+    .description("show the policy")
+    .action(async (_flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(await terminal.api.call<Policy>("GET", path), policyText);
+    });
+  group
+    .command("set")
+    .description("set the policy; accounts without a required factor can only set one up, API keys keep working")
+    .addOption(
+      new Option("--require-second-factor <accounts>", "accounts that need one")
+        .choices(["none", "operators", "all"])
+        .makeOptionMandatory(),
+    )
+    .option("--note <text>", "reason, recorded in the audit log")
+    .action(async (flags: { requireSecondFactor: string; note?: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      const body = { second_factor: flags.requireSecondFactor, note: flags.note ?? null };
+      terminal.show(await terminal.api.call<Policy>("PUT", path, body), policyText);
+    });
+  group
+    .command("reset <account>")
+    .description("remove all second factors of an account and end its sessions")
+    .action(async (name: string, _flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const factors = `${accountsPath}/${await uidOf(terminal.api, name)}/factors`;
+      terminal.show(
+        await terminal.api.call<{ removed: number }>("DELETE", factors),
+        ({ removed }) => `${removed} second factors removed`,
+      );
+    });
+}

@@ -1,0 +1,59 @@
+import type { Command } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { adminGroup } from "../command-groups.ts";
+import { between } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+type Quarantined = Page["records"][number];
+
+type Page = Responses["GET /v1/admin/usage-quarantine"];
+
+const path = "/v1/admin/usage-quarantine";
+
+export function addAdminUsage(program: Command): void {
+  const quarantine = adminGroup(program).command("quarantine").description("usage records that could not be verified");
+
+  quarantine
+    .command("list")
+    .description("list records, oldest first (--json: complete, with counts per host)")
+    .option("--node <id>", "only records of this host")
+    .option("--limit <n>", "maximum number of records", between(1, 200), 50)
+    .action(async ({ node, limit }: { node?: string; limit: number }, command: Command) => {
+      const terminal = openTerminal(command);
+      const query = new URLSearchParams({ ...(node === undefined ? {} : { host_id: node }), limit: String(limit) });
+      const page = await terminal.api.call<Page>("GET", `${path}?${query}`);
+      if (terminal.json) return terminal.show(page, String);
+      terminal.rows(
+        page.records,
+        ["ID", "HOST", "REQUEST", "PROBLEM", "AT", "REASON"],
+        (one) => [one.id, one.host_id, `${one.request_id}/${one.attempt}`, one.problem, one.at.slice(0, 19), one.why],
+        "No records in quarantine.",
+      );
+    });
+
+  for (const verb of ["release", "discard"] as const) {
+    quarantine
+      .command(`${verb} <id>`)
+      .description(verb === "release" ? "bill a record by its ticket" : "discard a record")
+      .requiredOption("--note <text>", "reason, recorded in the audit log")
+      .action(async (id: string, { note }: { note: string }, command: Command) => {
+        const terminal = openTerminal(command);
+        terminal.show(
+          await terminal.api.call<Quarantined>("POST", `${path}/${encodeURIComponent(id)}/${verb}`, { note }),
+          (one) => `${one.id}: ${verb}d, request ${one.request_id}/${one.attempt} of ${one.host_id}`,
+        );
+      });
+  }
+
+  quarantine
+    .command("discard-host <host>")
+    .description("discard all records of a host")
+    .requiredOption("--note <text>", "reason, recorded in the audit log")
+    .action(async (host: string, { note }: { note: string }, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(
+        await terminal.api.call<{ discarded: number }>("POST", `${path}/discard`, { host_id: host, note }),
+        ({ discarded }) => `${discarded} records of ${host} discarded`,
+      );
+    });
+}

@@ -1,0 +1,20 @@
+import { useApi } from "../api.ts";
+import { html, type View } from "../html.ts";
+import { Field, Form } from "../parts/form.ts";
+import { SecondFactors } from "../parts/second-factors.ts";
+
+export function Security(): View {
+  const api = useApi();
+  const setPassword = ({ current, password }: Readonly<Record<string, string>>) =>
+    api.call("POST", "/v1/me/password", { password, current_password: current });
+  return html`<h2>Second factors</h2>
+    <${SecondFactors} />
+    <h2>Password</h2>
+    <p class="quiet">A new password ends your other sessions.</p>
+    <${Form} act="Change the password" done="Changed." onSend=${setPassword}>
+      <${Field} label="Current password" name="current" type="password" autocomplete="current-password" maxlength="1024"
+        hint="Not needed if you signed in with a passkey." />
+      <${Field} label="New password" name="password" type="password" autocomplete="new-password" minlength="12" maxlength="1024" required
+        hint="At least 12 characters; several words are best." />
+    <//>`;
+}

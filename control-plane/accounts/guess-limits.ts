@@ -1,0 +1,81 @@
+// Limits for attempts with passwords, codes and passkeys, over all control planes. Attempts are counted before anything is
+// verified, so that concurrent attempts cannot exceed a limit. Every refusal ends with its window: nobody is locked out
+// permanently.
+import type { AccountId } from "../../proto/ids.ts";
+import { type AttemptsLimit, countAttempts, networkOf } from "./attempts.ts";
+import type { AttemptStore } from "./store.ts";
+
+const quarterHourMs = 900_000;
+
+export const attemptLimits = {
+  /** Unfinished steps of sign-ins, sign-ups and e-mail changes from one address. */
+  perAddress: { most: 30, windowMs: quarterHourMs, isFinal: true },
+  /** For one account from one network, or from one known device. */
+  perAccount: { most: 10, windowMs: quarterHourMs },
+  /** Passwords for one e-mail address from all unknown devices: bounds guessing from many networks. */
+  perEmail: { most: 200, windowMs: quarterHourMs },
+  /** The same for codes: 50 of a million per day, for an attacker who knows the password. */
+  codesPerDay: { most: 50, windowMs: 86_400_000 },
+  /** Sign-ins by passkey started from one address. */
+  passkeyStarts: { most: 60, windowMs: quarterHourMs, isFinal: true },
+} as const satisfies Record<string, AttemptsLimit>;
+
+/** Origin of an attempt. */
+export interface Origin {
+  readonly ip: string;
+  /** A device with an earlier sign-in of the account's owner. */
+  readonly device: string | undefined;
+}
+
+/** All but `forgive` throw TooManyAttempts. */
+export interface GuessLimits {
+  address(ip: string): Promise<void>;
+  /** `name`: lower-case e-mail address, also an unknown one. */
+  password(name: string, from: Origin): Promise<void>;
+  /** A code of the app, or a recovery code. */
+  code(account: AccountId, from: Origin): Promise<void>;
+  /** Counted per network only: a passkey cannot be guessed, and stays usable while codes are being guessed. */
+  passkey(account: AccountId, from: Origin): Promise<void>;
+  /** The current password, given within a session. */
+  presentPassword(account: AccountId): Promise<void>;
+  passkeyStart(ip: string): Promise<void>;
+  forgivePresentPassword(account: AccountId): Promise<void>;
+  /** The sign-in finished in `steps` counted steps: subtract them. */
+  forgive(account: AccountId, name: string, from: Origin, steps: number): Promise<void>;
+}
+
+export function createGuessLimits(deps: { readonly store: AttemptStore; readonly unixMs: () => number }): GuessLimits {
+  const byAddress = countAttempts("address", attemptLimits.perAddress, deps);
+  const byAccount = countAttempts("account", attemptLimits.perAccount, deps);
+  const byEmail = countAttempts("email", attemptLimits.perEmail, deps);
+  const byDay = countAttempts("code day", attemptLimits.codesPerDay, deps);
+  const starts = countAttempts("passkey", attemptLimits.passkeyStarts, deps);
+  const where = ({ ip, device }: Origin) => (device === undefined ? networkOf(ip) : `device ${device}`);
+  const passwordKey = (name: string, from: Origin) => `email ${name} from ${where(from)}`;
+  const factorKey = (account: AccountId, from: Origin) => `factor ${account} from ${where(from)}`;
+  const presentKey = (account: AccountId) => `account ${account}`;
+
+  return {
+    address: (ip) => byAddress.take(networkOf(ip)),
+    async password(name, from) {
+      // Attempts beyond one network's own limit do not count against the account.
+      await byAccount.take(passwordKey(name, from));
+      if (from.device === undefined) await byEmail.take(name);
+    },
+    passkey: (account, from) => byAccount.take(factorKey(account, from)),
+    async code(account, from) {
+      await byAccount.take(factorKey(account, from));
+      if (from.device === undefined) await byDay.take(account);
+    },
+    presentPassword: (account) => byAccount.take(presentKey(account)),
+    passkeyStart: (ip) => starts.take(networkOf(ip)),
+    forgivePresentPassword: (account) => byAccount.forgive(presentKey(account)),
+    async forgive(account, name, from, steps) {
+      await byAccount.forgive(passwordKey(name, from));
+      await byAccount.forgive(factorKey(account, from));
+      await byEmail.forgive(name);
+      await byDay.forgive(account);
+      await byAddress.giveBack(networkOf(from.ip), steps);
+    },
+  };
+}

@@ -1,0 +1,183 @@
+// Accounts as the operator sees and changes them.
+import { type AccountId, randomId } from "../../proto/ids.ts";
+import type { NanoUsd } from "../../proto/money.ts";
+import type { SuspendReason } from "../../proto/suspend-reason.ts";
+import type { Act } from "./act.ts";
+import { accountDeleted, accountNotFound, badCursor, lastAdmin, notSuspended } from "./errors.ts";
+
+export interface AccountSummary {
+  readonly account: AccountId;
+  readonly email: string;
+  readonly displayName: string;
+  readonly isAdmin: boolean;
+  readonly isTeamAccount: boolean;
+  /** The gravest of its suspensions. */
+  readonly suspendReason: SuspendReason | null;
+  readonly createdAtMs: number;
+  /** Credits less what was spent; null: no limit. */
+  readonly funds: NanoUsd | null;
+  /** All it ever spent. */
+  readonly spent: NanoUsd;
+}
+
+/** Remaining record of a deleted account: its id, in place of address and name too, and its money. */
+export interface AccountDetail extends AccountSummary {
+  /** Null: it is not deleted. */
+  readonly deletedAtMs: number | null;
+  /** Sum of its credits; null: no limit. */
+  readonly credited: NanoUsd | null;
+  /** Live ones. */
+  readonly keys: number;
+  /** Those not deleted. */
+  readonly deployments: number;
+  readonly suspensions: readonly SuspensionRecord[];
+}
+
+export interface AccountChange {
+  readonly isAdmin?: boolean;
+  /** False also frees the name of its team. */
+  readonly isTeamAccount?: boolean;
+}
+
+export interface AdminAccountStore {
+  /** The oldest living operator's account. */
+  firstAdmin(): Promise<AccountId | undefined>;
+  /** Newest first, those after `after`; `query` is part of an e-mail address or display name, or of a uid. */
+  list(query: string, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
+  /** Also one that was deleted; without its suspensions. Undefined when there was none. */
+  get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
+  /** Writes and audits what differs. `last_admin`: nobody else could administer. */
+  change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;
+}
+
+/** `gone`: there is no such account. `unchanged`: it was so already, and nothing was written. */
+export type SuspendOutcome = "done" | "unchanged" | "gone";
+
+export interface SuspensionRecord {
+  readonly reason: SuspendReason;
+  readonly sinceMs: number;
+  /** An account's id, or `system`. */
+  readonly by: string;
+  readonly note: string;
+}
+
+/**
+ * Reasons why an account may not spend. Several may hold at once; the account shows the gravest, and each is lifted by the act
+ * that removes its cause. Each write is one transaction: the reason, the one the account shows, the audit row, and the
+ * announcement, on which every replica refuses the account and calls its slices back in under two seconds.
+ */
+export interface SuspensionStore {
+  suspend(account: AccountId, reason: SuspendReason, act: Act): Promise<SuspendOutcome>;
+  lift(account: AccountId, reason: SuspendReason, act: Act): Promise<SuspendOutcome>;
+  /** Lifts every reason that holds. */
+  liftAll(account: AccountId, act: Act): Promise<SuspendOutcome>;
+  suspensions(account: AccountId): Promise<readonly SuspensionRecord[]>;
+}
+
+export interface AccountPage {
+  readonly accounts: readonly AccountSummary[];
+  /** Asks for the page after this one; null on the last. */
+  readonly nextCursor: string | null;
+}
+
+export interface CreditParams {
+  readonly account: AccountId;
+  /** Negative: a correction. */
+  readonly amount: NanoUsd;
+  /** The caller's own name of this grant: the same again counts once. */
+  readonly idempotencyKey: string | undefined;
+  /** A correction may take more than is left. */
+  readonly mayGoBelowZero: boolean;
+}
+
+/** Implemented by billing/funds.ts. */
+export interface CreditPort {
+  grantCredit(
+    grant: {
+      readonly account: AccountId;
+      readonly amount: bigint;
+      readonly kind: "credit" | "correction";
+      readonly note: string;
+      readonly reference: string;
+      readonly mayGoBelowZero: boolean;
+    },
+    by: { readonly actor: string; readonly ip: string },
+  ): Promise<{ readonly funds: { readonly limit: bigint | null; readonly spent: bigint } }>;
+}
+
+/** All throw accountNotFound for an unknown account; those that change one throw accountDeleted for a deleted one. */
+export interface Operator {
+  /** Newest first. Throws badCursor. */
+  accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage>;
+  /** Includes deleted accounts. */
+  account(account: AccountId): Promise<AccountDetail>;
+  /** Throws lastAdmin. */
+  changeAccount(account: AccountId, change: AccountChange, act: Act): Promise<AccountDetail>;
+  /**
+   * A credit or correction, audited with its note. If it leaves funds, the account is no longer suspended for lack of them.
+   * Throws accountWithoutFunds, creditRefused, creditReferenceTaken.
+   */
+  credit(request: CreditParams, act: Act): Promise<void>;
+  /** A reason that holds already stays as it was. */
+  suspend(account: AccountId, reason: SuspendReason, act: Act): Promise<void>;
+  /** Without a reason: all that hold. Throws notSuspended. */
+  lift(account: AccountId, reason: SuspendReason | undefined, act: Act): Promise<void>;
+}
+
+export function createOperator(deps: {
+  readonly store: AdminAccountStore;
+  readonly suspensions: SuspensionStore;
+  readonly funds: CreditPort;
+}): Operator {
+  const { store, suspensions, funds } = deps;
+  async function account(id: AccountId): Promise<AccountDetail> {
+    const found = await store.get(id);
+    if (!found) throw accountNotFound();
+    return { ...found, suspensions: await suspensions.suspensions(id) };
+  }
+  async function living(id: AccountId): Promise<AccountDetail> {
+    const found = await account(id);
+    if (found.deletedAtMs !== null) throw accountDeleted(id, found.deletedAtMs);
+    return found;
+  }
+  return {
+    account,
+    async accounts(query, cursor, limit) {
+      if (cursor !== undefined && !/^u:[\w]{1,32}$/.test(cursor)) throw badCursor();
+      const found = await store.list(query, cursor as AccountId | undefined, limit + 1);
+      const accounts = found.slice(0, limit);
+      return { accounts, nextCursor: found.length > limit ? (accounts.at(-1)?.account ?? null) : null };
+    },
+    async changeAccount(id, change, act) {
+      await living(id);
+      const outcome = await store.change(id, change, act);
+      if (outcome === "last_admin") throw lastAdmin();
+      return living(id);
+    },
+    async credit({ account: id, amount, idempotencyKey, mayGoBelowZero }, act) {
+      await living(id);
+      const { funds: after } = await funds.grantCredit(
+        {
+          account: id,
+          amount,
+          kind: amount < 0n ? "correction" : "credit",
+          note: act.note,
+          reference: `operator/${act.by}/${idempotencyKey ?? randomId<"credit">(20)}`,
+          mayGoBelowZero,
+        },
+        { actor: act.by, ip: act.ip },
+      );
+      if (after.limit === null || after.limit > after.spent) await suspensions.lift(id, "balance", act);
+    },
+    async suspend(id, reason, act) {
+      await living(id);
+      if ((await suspensions.suspend(id, reason, act)) === "gone") throw accountNotFound();
+    },
+    async lift(id, reason, act) {
+      await living(id);
+      const outcome = await (reason === undefined ? suspensions.liftAll(id, act) : suspensions.lift(id, reason, act));
+      if (outcome === "gone") throw accountNotFound();
+      if (outcome === "unchanged") throw notSuspended(reason);
+    },
+  };
+}

@@ -1,0 +1,40 @@
+// One-time codes for who has lost the second factor: 80 random bits each, of which the database keeps a keyed hash.
+import { createHmac, hkdfSync, randomBytes } from "node:crypto";
+import type { AccountId } from "../../proto/ids.ts";
+
+const codeCount = 10;
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
+const codeLength = 16;
+
+export interface RecoveryCodes {
+  /** Ten codes with their hashes. */
+  make(account: AccountId): { readonly codes: readonly string[]; readonly hashes: readonly Buffer[] };
+  /** The hash of a code as a person types it; undefined when it has not the form of one. */
+  hashOf(account: AccountId, typed: string): Buffer | undefined;
+}
+
+export function createRecoveryCodes(pepper: Buffer): RecoveryCodes {
+  const key = Buffer.from(hkdfSync("sha256", pepper, "", "stoker recovery codes", 32));
+  const hash = (account: AccountId, code: string) => createHmac("sha256", key).update(`${account}|${code}`).digest();
+  return {
+    make(account) {
+      const plain = Array.from({ length: codeCount }, makeCode);
+      return {
+        codes: plain.map((code) => (code.match(/.{4}/g) as string[]).join("-")),
+        hashes: plain.map((code) => hash(account, code)),
+      };
+    },
+    hashOf(account, typed) {
+      // Letters that are not in the alphabet are read as the digits they look like.
+      const code = typed.toLowerCase().replace(/[\s-]/g, "").replace(/o/g, "0").replace(/[il]/g, "1");
+      return code.length === codeLength ? hash(account, code) : undefined;
+    },
+  };
+}
+
+function makeCode(): string {
+  let bits = BigInt(`0x${randomBytes(10).toString("hex")}`);
+  let code = "";
+  for (; code.length < codeLength; bits >>= 5n) code += alphabet[Number(bits & 31n)];
+  return code;
+}

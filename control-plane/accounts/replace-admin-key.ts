@@ -1,0 +1,45 @@
+import { type AccountId, randomId } from "../../proto/ids.ts";
+import { OperatorError } from "../service-error.ts";
+import { writeFileAtomically } from "../write-file.ts";
+import type { Act } from "./act.ts";
+import type { ApiTokens } from "./api-tokens.ts";
+
+/** The message is for the operator: what happened, why, what to do. */
+export class AdminKeyRefused extends OperatorError {
+  override readonly name = "AdminKeyRefused";
+}
+
+/**
+ * A new key of `account` in `file` (mode 0600); returns what happened, in a sentence. The key itself is never printed: a
+ * terminal's history outlives it. Throws AdminKeyRefused.
+ */
+export async function replaceAdminKey(
+  deps: {
+    readonly tokens: Pick<ApiTokens, "create" | "list" | "revoke">;
+    readonly account: AccountId | undefined;
+    readonly act: Act;
+  },
+  options: { readonly file: string | undefined; readonly revokesOthers: boolean },
+): Promise<string> {
+  const { tokens, account, act } = deps;
+  const { file } = options;
+  if (account === undefined)
+    throw new AdminKeyRefused("There is no operator's account in this database; start Stoker once, which makes it.");
+  if (file === undefined)
+    throw new AdminKeyRefused("STOKER_ADMIN_KEY_FILE is required: it says where the new key is written.");
+  const name = `host-${new Date().toISOString().slice(0, 10)}-${randomId<"name">(6)}`;
+  const made = await tokens.create(account, { name, allowedIps: null }, act);
+  try {
+    await writeFileAtomically(file, `${made.token}\n`);
+  } catch (cause) {
+    await tokens.revoke(account, made.key, act);
+    throw new AdminKeyRefused(`${file} cannot be written (${(cause as Error).message}); no key was made.`, { cause });
+  }
+  const others = (await tokens.list(account)).filter(({ key }) => key !== made.key);
+  if (!options.revokesOthers) {
+    const still = others.length === 0 ? "" : ` Its other keys still work: ${others.map((one) => one.name).join(", ")}.`;
+    return `The account ${account} has a new key, ${name}, in ${file}.${still}`;
+  }
+  for (const { key } of others) await tokens.revoke(account, key, act);
+  return `The account ${account} has a new key, ${name}, in ${file}; ${others.length} others were revoked.`;
+}

@@ -1,0 +1,50 @@
+// Tickets: random names of steps that await their proof for 5 minutes; the database keeps a keyed hash. Each is used once.
+import { createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { signInExpired } from "./factor-errors.ts";
+import type { ChallengePurpose, ChallengeRow, ChallengeStore } from "./factor-store.ts";
+
+export const ticketMs = 300_000;
+
+export interface Ticket {
+  readonly ticket: string;
+  /** Unix ms. */
+  readonly expiresAtMs: number;
+}
+
+export type FoundTicket = ChallengeRow & { readonly purpose: ChallengePurpose; readonly lookup: Buffer };
+
+export interface Tickets {
+  issue(purpose: ChallengePurpose, row: Partial<ChallengeRow>): Promise<Ticket>;
+  /** Throws signInExpired for one that is unknown, used, expired or of another purpose. */
+  find(ticket: string, purposes: readonly ChallengePurpose[]): Promise<FoundTicket>;
+  /** Uses the ticket. Throws signInExpired when it was used before. */
+  take(found: FoundTicket): Promise<void>;
+}
+
+export function createTickets(deps: {
+  readonly store: ChallengeStore;
+  readonly pepper: Buffer;
+  readonly unixMs: () => number;
+}): Tickets {
+  const { store, unixMs } = deps;
+  const key = Buffer.from(hkdfSync("sha256", deps.pepper, "", "stoker sign-in tickets", 32));
+  const lookupOf = (ticket: string) => createHmac("sha256", key).update(ticket).digest();
+  return {
+    async issue(purpose, row) {
+      const ticket = randomBytes(32).toString("base64url");
+      const expiresAtMs = unixMs() + ticketMs;
+      const whole = { account: null, session: null, challenge: null, sealed: null, ...row };
+      await store.putChallenge(lookupOf(ticket), purpose, whole, expiresAtMs);
+      return { ticket, expiresAtMs };
+    },
+    async find(ticket, purposes) {
+      const lookup = lookupOf(ticket);
+      const row = await store.challenge(lookup, purposes, unixMs());
+      if (!row) throw signInExpired();
+      return { ...row, lookup };
+    },
+    async take({ lookup }) {
+      if (!(await store.takeChallenge(lookup, unixMs()))) throw signInExpired();
+    },
+  };
+}

@@ -1,0 +1,37 @@
+// The inference spine as lines of batches use it.
+import type { Discounts } from "../billing/discounts.ts";
+import { type RateLimiter, RateMeters } from "../quotas/rate-limiter.ts";
+import { batchDiscountBasisPoints } from "./batch.ts";
+
+/** The parts of inference/complete.ts that differ for lines. */
+interface PricedSpine {
+  readonly rates: RateLimiter;
+  readonly discounts: Pick<Discounts, "find">;
+}
+
+const noRates = { concurrent: Number.MAX_SAFE_INTEGER, tokensPerMinute: Number.MAX_SAFE_INTEGER };
+const whole = 10_000;
+
+/**
+ * Lines cost 20 % less, in addition to any other discount, and do not count against the account's rate limits. Pace limits how
+ * many lines run at a time.
+ */
+export function spineOfLines<Spine extends PricedSpine>(spine: Spine): Spine {
+  const find: Discounts["find"] = (use, atMs) => {
+    const own = spine.discounts.find(use, atMs);
+    const left = (whole - (own?.basisPoints ?? 0)) * (whole - batchDiscountBasisPoints);
+    return { ...(own ?? ofBatches), basisPoints: whole - Math.round(left / whole) };
+  };
+  return { ...spine, rates: new RateMeters({ defaults: noRates }), discounts: { find } };
+}
+
+const ofBatches = {
+  id: "batch",
+  name: "Batch",
+  text: "",
+  account: null,
+  model: null,
+  surface: null,
+  effectiveFromMs: 0,
+  effectiveToMs: null,
+};

@@ -1,0 +1,223 @@
+// multipart/form-data bodies: parts with a filename are files, the others values. Read from bytes that were bounded while
+// they came; written anew for an engine, with a boundary of our own.
+import { hash, randomBytes } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { Busboy } from "@fastify/busboy";
+import type { FastifyRequest } from "fastify";
+import type { TSchema } from "typebox";
+import { malformedForm, partTooLarge } from "../errors/errors.ts";
+import { exactInteger, seedToValidate } from "./exact-integers.ts";
+import { judgeJson, refuseLoneSurrogate } from "./unfit-value.ts";
+
+export class FormFile {
+  readonly filename: string;
+  readonly contentType: string;
+  readonly bytes: Buffer;
+  constructor(filename: string, contentType: string, bytes: Buffer) {
+    this.filename = filename;
+    this.contentType = contentType;
+    this.bytes = bytes;
+  }
+}
+
+export type FormPart = string | FormFile;
+
+/** Above it a form is no request for inference. */
+const maxFieldBytes = 10 * 1024 ** 2;
+const limits = { fields: 200, files: 32, fieldNameSize: 200, headerPairs: 20 };
+
+export const isForm = (contentType: string | undefined): contentType is string =>
+  contentType !== undefined && /^multipart\/form-data\b/i.test(contentType);
+
+export const isUrlEncoded = (contentType: string | undefined): boolean =>
+  contentType !== undefined && /^application\/x-www-form-urlencoded\b/i.test(contentType);
+
+/** By name; a name that comes again is a list. Throws malformedForm. */
+export function readUrlEncoded(bytes: Buffer): Record<string, string | string[]> {
+  let fields = 1;
+  for (let at = bytes.indexOf(ampersand); at >= 0; at = bytes.indexOf(ampersand, at + 1))
+    if (++fields > limits.fields) throw malformedForm(undefined);
+  const found = new Map<string, string[]>();
+  for (const [name, value] of new URLSearchParams(bytes.toString()))
+    found.set(name, [...(found.get(name) ?? []), value]);
+  return Object.fromEntries([...found].map(([name, all]) => [name, all.length === 1 ? (all[0] as string) : all]));
+}
+const ampersand = 0x26;
+
+/** By name; a name that comes again, or ends in `[]`, is a list. Rejects with malformedForm, partTooLarge. */
+export function readForm(bytes: Buffer, contentType: string): Promise<Record<string, FormPart | FormPart[]>> {
+  return new Promise((resolve, reject) => {
+    const found = new Map<string, FormPart | FormPart[]>();
+    const add = (given: string, part: FormPart): void => {
+      const isList = given.endsWith("[]");
+      const name = isList ? given.slice(0, -2) : given;
+      const known = found.get(name);
+      if (Array.isArray(known)) known.push(part);
+      else if (known !== undefined) found.set(name, [known, part]);
+      else found.set(name, isList ? [part] : part);
+    };
+    let isRefused = false;
+    const refuse = (error: Error): void => {
+      isRefused = true;
+      reject(error);
+    };
+    const fail = (cause?: unknown): void => refuse(malformedForm(cause));
+    try {
+      const form = new Busboy({
+        headers: { "content-type": contentType },
+        limits: { ...limits, fieldSize: maxFieldBytes, fileSize: bytes.length },
+      });
+      form.on("field", (name, value, _isNameCut, isValueCut) => {
+        if (isValueCut) refuse(partTooLarge(name.slice(0, 64), maxFieldBytes));
+        else add(name, value);
+      });
+      form.on("file", (name, stream, filename, _encoding, type) => {
+        const parts: Buffer[] = [];
+        stream.on("data", (part: Buffer) => parts.push(part));
+        stream.on("error", fail);
+        stream.on("end", () => add(name, new FormFile(filename, type, Buffer.concat(parts))));
+      });
+      for (const limit of ["fieldsLimit", "filesLimit", "partsLimit"]) form.on(limit, () => fail());
+      form.on("error", fail);
+      form.on("finish", () => resolve(Object.fromEntries(found)));
+      feed(form, bytes, () => isRefused).catch(fail);
+    } catch (error) {
+      fail(error);
+    }
+  });
+}
+
+/** Other requests run between two pieces. */
+async function feed(form: InstanceType<typeof Busboy>, bytes: Buffer, isRefused: () => boolean): Promise<void> {
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    if (at > 0) await nextTurn();
+    if (isRefused()) return;
+    form.write(bytes.subarray(at, at + pieceBytes));
+  }
+  form.end();
+}
+const pieceBytes = 64 * 1024;
+
+/** The same of two forms that say the same: names, values, files and the order of those of one name. */
+export function digestOfForm(form: Readonly<Record<string, FormPart | FormPart[]>>): Buffer {
+  const told = (part: FormPart) =>
+    part instanceof FormFile
+      ? { file: hash("sha256", part.bytes), filename: part.filename, contentType: part.contentType }
+      : part;
+  const parts = Object.entries(form)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, part]) => [name, Array.isArray(part) ? part.map(told) : told(part)]);
+  return hash("sha256", JSON.stringify(parts), "buffer");
+}
+
+/** Fields that are wrapped in the part `wrapper`: as JSON in it, or as parts `wrapper[name]` and `wrapper.name`. */
+export function unwrapForm(wrapper: string) {
+  const inner = new RegExp(`^${wrapper}(?:\\[(\\w+)|\\.(\\w+)$)`);
+  return (request: FastifyRequest, _reply: unknown, done: () => void): void => {
+    const body = request.body as Record<string, unknown> | null | undefined;
+    if (typeof body === "object" && body !== null) {
+      for (const [name, value] of Object.entries(body)) {
+        const [, bracketed, dotted] = inner.exec(name) ?? [];
+        const field = bracketed ?? dotted;
+        if (field !== undefined) body[field] ??= value;
+      }
+      const { [wrapper]: whole } = body;
+      const told = whole instanceof FormFile ? whole.bytes.toString() : whole;
+      const fields = typeof told === "string" ? parsedOf(told) : told;
+      // A field that is sent flat as well is meant as it stands there.
+      if (typeof fields === "object" && fields !== null && !Array.isArray(fields))
+        request.body = { ...fields, ...body };
+    }
+    done();
+  };
+}
+
+export interface WrittenForm {
+  readonly contentType: string;
+  readonly bytes: Buffer;
+}
+
+/** Lists are written as parts of the same name; what is null or undefined is left out. */
+export function writeForm(fields: readonly (readonly [name: string, value: unknown])[]): WrittenForm {
+  const boundary = `stoker-${randomBytes(16).toString("hex")}`;
+  const parts: Buffer[] = [];
+  const write = (name: string, value: unknown): void => {
+    if (value === null || value === undefined) return;
+    const head = `--${boundary}\r\ncontent-disposition: form-data; name="${quoted(name)}"`;
+    if (value instanceof FormFile) {
+      const file = `${head}; filename="${quoted(value.filename)}"\r\ncontent-type: ${value.contentType}\r\n\r\n`;
+      parts.push(Buffer.from(file), value.bytes, newline);
+    } else parts.push(Buffer.from(`${head}\r\n\r\n${typeof value === "string" ? value : JSON.stringify(value)}\r\n`));
+  };
+  for (const [name, value] of fields) {
+    if (Array.isArray(value)) for (const one of value) write(name, one);
+    else write(name, value);
+  }
+  parts.push(Buffer.from(`--${boundary}--\r\n`));
+  return { contentType: `multipart/form-data; boundary=${boundary}`, bytes: Buffer.concat(parts) };
+}
+
+const newline = Buffer.from("\r\n");
+
+/** As browsers do: a quote or a line break would end the header. */
+const quoted = (text: string) => text.replaceAll('"', "%22").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
+
+/** Values of a form are texts: what reads as what its field wants becomes that. Also for fields of native inference. */
+export function coerceForm(schema: TSchema) {
+  const properties = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
+  return (request: FastifyRequest, _reply: unknown, done: () => void): void => {
+    const body = request.body as Record<string, unknown> | null | undefined;
+    if (typeof body === "object" && body !== null) {
+      if ("seed" in properties) keepSeed(request, body);
+      coerceFields(body, properties);
+    }
+    done();
+  };
+}
+
+/** A long one is kept as it came, and judged as it is. */
+function keepSeed(request: FastifyRequest, body: Record<string, unknown>): void {
+  const { seed } = body;
+  const exact = typeof seed === "string" ? exactInteger(seed) : undefined;
+  if (!exact) return;
+  const { bytes = noBytes, exact: others } = request.readBody ?? {};
+  request.readBody = { bytes, exact: { ...others, seed: exact } };
+  body["seed"] = seedToValidate(seed as string);
+}
+const noBytes = Buffer.alloc(0);
+
+export function coerceFields(
+  values: Record<string, unknown>,
+  properties: Readonly<Record<string, { readonly type?: unknown }>>,
+): void {
+  for (const [name, { type }] of Object.entries(properties)) {
+    const value = values[name];
+    const wants = (one: string) => type === one || (Array.isArray(type) && type.includes(one));
+    if (wants("array") && value !== undefined && value !== null && !Array.isArray(value)) {
+      const parsed = typeof value === "string" && value.startsWith("[") ? parsedOf(value) : undefined;
+      values[name] = Array.isArray(parsed) ? parsed : [value];
+    } else if (typeof value !== "string") continue;
+    else if (wants("boolean") && /^(true|false)$/i.test(value)) values[name] = value.toLowerCase() === "true";
+    else if ((wants("integer") || wants("number")) && value.length <= maxNumeral && numeral.test(value))
+      values[name] = Number(value);
+    else if (wants("object") && value.startsWith("{")) values[name] = parsedOf(value) ?? value;
+  }
+}
+
+/** Longer than any number that a double prints. */
+const maxNumeral = 400;
+/** As clients of any language print a number: 0.00001 is 1e-05 in some. */
+const numeral = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d{1,3})?$/i;
+
+/** Throws textNotUnicode, nestedTooDeep, jsonTooComplex. */
+function parsedOf(text: string): unknown {
+  const { hasLoneSurrogate } = judgeJson(Buffer.from(text));
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (hasLoneSurrogate) refuseLoneSurrogate(value);
+  return value;
+}

@@ -1,0 +1,140 @@
+// What is wrong before there is a request that a route could answer: told in the shape of every other error, where Node would
+// close without a word or with a bare status; counted, and logged once a second. Nothing here stands on a request's way.
+import { type IncomingMessage, maxHeaderSize, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Logger } from "pino";
+import { Counter, type Registry } from "prom-client";
+import { randomId } from "../../../proto/ids.ts";
+import {
+  chunkExtensionsTooLarge,
+  ExpectationUnknown,
+  HeadersTooLarge,
+  hostMissing,
+  hostRepeated,
+  requestTimedOut,
+  requestUnreadable,
+  tooManyPipelined,
+} from "../errors/errors.ts";
+import type { Refusal } from "../errors/refusal.ts";
+import { refusalOf, renderError } from "../errors/render-error.ts";
+import { maxPipelined } from "./connection-limits.ts";
+import { apiHeaders, isTls } from "./secure-headers.ts";
+
+/** For what was sent and not read: closed at once, the connection would be reset and the answer lost with it. */
+const lingerMs = 1_000;
+/** Between two lines of one kind: whoever knocks on all ports must not fill a disk. */
+const everyMs = 1_000;
+
+export interface ConnectionErrors {
+  /** Of a connection whose bytes are no request, or came too slowly. */
+  unreadable(error: NodeJS.ErrnoException, socket: Duplex): void;
+  /** HTTP/1.1 asks for the header, and for this status. */
+  hostless(req: IncomingMessage, res: ServerResponse): void;
+  /** More than one header Host. */
+  severalHosts(req: IncomingMessage, res: ServerResponse): void;
+  /** Closes a connection on which more requests wait than may. */
+  pipelined(req: IncomingMessage): void;
+  /** A connection was closed before its first byte. */
+  dropped(why: string): void;
+  /** An `Expect` other than 100-continue. */
+  unknownExpectation(req: IncomingMessage, res: ServerResponse): void;
+}
+
+export function createConnectionErrors(deps: {
+  readonly log: Logger;
+  readonly registry: Registry;
+  /** Unix ms. */
+  readonly unixMs: () => number;
+}): ConnectionErrors {
+  const refused = new Counter({
+    name: "stoker_http_connections_refused_total",
+    help: "Connections closed because what came over them was no request that a route could answer",
+    labelNames: ["error"] as const,
+    registers: [deps.registry],
+  });
+  const lastLines = new Map<string | undefined, { atMs: number; unsaid: number }>();
+
+  function note({ code, status, cause }: Refusal, requestId: string): void {
+    refused.inc({ error: code ?? "_unknown" });
+    const last = lastLines.get(code);
+    const now = deps.unixMs();
+    if (last && now - last.atMs < everyMs) {
+      last.unsaid += 1;
+      return;
+    }
+    lastLines.set(code, { atMs: now, unsaid: 0 });
+    // Not the error itself: it carries the bytes that came.
+    const why = (cause as NodeJS.ErrnoException | undefined)?.code;
+    deps.log.info({ requestId, status, error: code, why, unsaid: last?.unsaid || undefined }, "connection refused");
+  }
+
+  /** Headers with those of every answer: names and values, in turn. */
+  function answerTo(error: Error, connection: object | null) {
+    const requestId = randomId(24);
+    const refusal = refusalOf(error);
+    note(refusal, requestId);
+    const { status, headers, body } = renderError(refusal, "service", requestId);
+    const common = [
+      ...apiHeaders(isTls(connection)),
+      "x-request-id",
+      requestId,
+      "x-stoker-request-id",
+      requestId,
+      "connection",
+      "close",
+    ];
+    return { status, headers: [...headers, ...common, "content-length", String(Buffer.byteLength(body))], body };
+  }
+
+  function answer(res: ServerResponse, error: Error): void {
+    const { status, headers, body } = answerTo(error, res.socket);
+    res.writeHead(status, headers).end(body);
+  }
+
+  return {
+    unreadable(error, socket) {
+      // A handshake that failed, of which no HTTP came.
+      if ("encrypted" in socket && !("alpnProtocol" in socket && socket.alpnProtocol !== null)) {
+        refused.inc({ error: "tls_handshake" });
+        return void socket.destroy();
+      }
+      // Nobody is there any more, or this was answered already.
+      if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+      // In the middle of an answer another one would be taken for its end.
+      if (hasAnswerBegun(socket)) return void socket.destroy();
+      const { status, headers, body } = answerTo(refusedAs(error), socket);
+      const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
+      for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`);
+      socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
+      setTimeout(() => socket.destroy(), lingerMs).unref();
+    },
+    hostless: (_req, res) => answer(res, hostMissing()),
+    severalHosts: (_req, res) => answer(res, hostRepeated()),
+    pipelined({ socket }) {
+      if (socket.destroyed) return;
+      note(refusalOf(tooManyPipelined(maxPipelined)), randomId(24));
+      socket.destroy();
+    },
+    dropped: (why) => refused.inc({ error: why }),
+    unknownExpectation: (_req, res) => answer(res, new ExpectationUnknown()),
+  };
+}
+
+function refusedAs(error: NodeJS.ErrnoException): Error {
+  switch (error.code) {
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return requestTimedOut(error);
+    case "HPE_HEADER_OVERFLOW":
+      return new HeadersTooLarge(maxHeaderSize, error);
+    case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
+      return chunkExtensionsTooLarge(error);
+    default:
+      return requestUnreadable(error);
+  }
+}
+
+/** Node keeps the answer that a connection is in there, and its own way of telling such errors looks at it too. */
+function hasAnswerBegun(socket: Duplex): boolean {
+  const { _httpMessage: current } = socket as { _httpMessage?: ServerResponse | null };
+  return current?.headersSent === true;
+}

@@ -1,0 +1,68 @@
+// How many connections there may be, for how long one may be silent, and how many requests may wait on one.
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { AddressLimits } from "./address-limits.ts";
+
+/** A TLS handshake, of the TLS port alone; Node's limit on headers starts after it. */
+const handshakeMs = 20_000;
+/** A request's headers, a connection's first request included. */
+const headersMs = 20_000;
+/** Behind proxies that keep connections for a minute: the side that sends must be the one that closes. */
+const idleMs = 75_000;
+/** For a whole request, a file of 200 MB over a slow line included; responses take as long as they take. */
+const requestMs = 900_000;
+/** Bounds that are past are looked for so often. */
+const checkEveryMs = 5_000;
+/** Requests on one connection that wait for the responses before them. Common clients send one at a time. */
+export const maxPipelined = 8;
+
+export const defaultServerTimes = {
+  handshakeTimeout: handshakeMs,
+  headersTimeout: headersMs,
+  keepAliveTimeout: idleMs,
+  requestTimeout: requestMs,
+  connectionsCheckingInterval: checkEveryMs,
+};
+
+export type ServerTimes = typeof defaultServerTimes;
+
+export interface ConnectionLimits {
+  /** False: too many requests wait on its connection. */
+  mayWait(req: IncomingMessage, res: ServerResponse): boolean;
+}
+
+/** `refused` is called for each connection that is closed before its first byte. */
+export function limitConnections(
+  server: Server,
+  { maxConnections, addresses }: { readonly maxConnections: number; readonly addresses: AddressLimits },
+  refused: (why: "too_many_connections" | "too_many_connections_of_address") => void,
+): ConnectionLimits {
+  server.maxConnections = maxConnections;
+  server.on("drop", () => refused("too_many_connections"));
+  server.on("connection", (socket) => {
+    if (addresses.connected(socket)) return;
+    refused("too_many_connections_of_address");
+    socket.destroy();
+  });
+  const waiting = new WeakMap<object, number>();
+  return {
+    mayWait({ socket }, res) {
+      // Node gives a response its socket when the responses before it have ended.
+      if (res.socket !== null) return true;
+      const count = (waiting.get(socket) ?? 0) + 1;
+      if (socket.destroyed || count > maxPipelined) return false;
+      waiting.set(socket, count);
+      res.once("close", () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1));
+      return true;
+    },
+  };
+}
+
+/** Node keeps the first of several, proxies may keep the last: they would disagree about whom a request is for. */
+export function hasSeveralHosts({ rawHeaders }: IncomingMessage): boolean {
+  let count = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (name.length === 4 && name.toLowerCase() === "host") count += 1;
+  }
+  return count > 1;
+}

@@ -1,0 +1,338 @@
+// The public edge: parse, authenticate, call one feature, render. Each subject folder holds its routes, schemas and renderers.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Server as SecureServer } from "node:https";
+import { fastifyCookie } from "@fastify/cookie";
+import swagger from "@fastify/swagger";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Logger } from "pino";
+import type { Registry } from "prom-client";
+import type { TSchema } from "typebox";
+import { Deadlines } from "../../../proto/deadlines.ts";
+import { randomId } from "../../../proto/ids.ts";
+import { steadyTime } from "../../../proto/steady-time.ts";
+import type { Authenticator } from "../../accounts/caller.ts";
+import type { Idempotency } from "../../accounts/idempotency.ts";
+import type { Dashboards } from "../../agent-instances/dashboards.ts";
+import { spineOfLines } from "../../batches/line-spine.ts";
+import type { Dial } from "../../fleet/dial.ts";
+import { defaultLimits } from "../../inference/attempt.ts";
+import type { ByteBudget } from "../../inference/byte-budget.ts";
+import type { Spine } from "../../inference/complete.ts";
+import { LiveMetrics } from "../../inference/live-metrics.ts";
+import { RefusedRequests } from "../../inference/refused-requests.ts";
+import { createSpineMetrics } from "../../inference/spine-metrics.ts";
+import { createUpstreams } from "../../inference/upstreams.ts";
+import { drainBody } from "../body/drain-body.ts";
+import { bodyLimitBytes, readJsonBodies } from "../body/json-body.ts";
+import { AddressLimits, defaultAddressLimits } from "../connections/address-limits.ts";
+import { clientOf } from "../connections/client-address.ts";
+import { createConnectionErrors } from "../connections/connection-errors.ts";
+import {
+  defaultServerTimes,
+  hasSeveralHosts,
+  limitConnections,
+  type ServerTimes,
+} from "../connections/connection-limits.ts";
+import type { PublicTls } from "../connections/public-tls.ts";
+import { addSecureHeaders } from "../connections/secure-headers.ts";
+import { addConsoleRoutes } from "../console/console-routes.ts";
+import type { Installation } from "../console/shell.ts";
+import { createDashboardEdge, type DashboardBounds } from "../dashboards/dashboard-edge.ts";
+import { createDashboardMetrics } from "../dashboards/dashboard-metrics.ts";
+import type { DeploymentFeatures } from "../deployments/features.ts";
+import { addDeployments } from "../deployments/routes.ts";
+import { openApi } from "../docs/open-api.ts";
+import type { Dialect } from "../errors/error-body.ts";
+import { errorSchemas } from "../errors/error-responses.ts";
+import { methodNotAllowed } from "../errors/errors.ts";
+import type { Refusal } from "../errors/refusal.ts";
+import { maxParamLength, refusalOf, renderError } from "../errors/render-error.ts";
+import { batchLines } from "../files/batch-lines.ts";
+import type { FileFeatures } from "../files/features.ts";
+import { addFileUpload } from "../files/files-routes.ts";
+import { addFiles } from "../files/routes.ts";
+import type { InferenceFeatures } from "../inference/features.ts";
+import { InferenceEntry, type Validate } from "../inference/inference-entry.ts";
+import { encodeModelName } from "../inference/model-path.ts";
+import { nativeJobs } from "../inference/native/native-jobs.ts";
+import { addInference } from "../inference/routes.ts";
+import type { ModelFeatures } from "../models/features.ts";
+import { addModels } from "../models/routes.ts";
+import type { MoneyFeatures } from "../money/features.ts";
+import { addMoney } from "../money/routes.ts";
+import type { OperatorFeatures } from "../operator/features.ts";
+import { addOperator } from "../operator/routes.ts";
+import { addLoginPages } from "../people/add-login-pages.ts";
+import type { PeopleFeatures } from "../people/features.ts";
+import { addPeople } from "../people/routes.ts";
+import { createEdgeMetrics } from "./edge-metrics.ts";
+import { endpointsOf, pairs } from "./endpoint.ts";
+import { KnownPaths } from "./known-paths.ts";
+import { compileAtFirstUse } from "./lazy-validators.ts";
+import { RequestState, type StateDeps } from "./request-state.ts";
+import { addServiceRoutes, type ServiceFeatures } from "./service-routes.ts";
+
+/** What the edge itself needs; each subject adds the features that its routes use. */
+interface EdgeDeps {
+  readonly authenticator: Authenticator;
+  readonly idempotency: Idempotency;
+  /** Without the parts that the edge creates itself. */
+  readonly spine: Omit<Spine, "metrics" | "refused" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
+    Partial<Pick<Spine, "limits">>;
+  /** Limits for clients without a valid credential; undefined: the default ones. */
+  readonly addresses?: AddressLimits;
+  /** Maximum number of connections of all clients; default 20,000. */
+  readonly maxConnections?: number;
+  /** Undefined: the default ones. */
+  readonly serverTimes?: Partial<ServerTimes>;
+  /** The certificate that clients are shown; undefined: plain HTTP. */
+  readonly tls?: PublicTls | undefined;
+  /** To data paths of hosts. */
+  readonly dial: Dial;
+  /** Memory budget for the bodies of all requests together. */
+  readonly bodies: ByteBudget;
+  /** Where stalled bodies are noticed; undefined: the edge's own clock. Its owner closes it. */
+  readonly bodyWaits?: Deadlines;
+  /** Undefined: there is no address for dashboards, and every host name is the API's. */
+  readonly dashboards: Dashboards | undefined;
+  /** Undefined: the default ones. */
+  readonly dashboardBounds?: Partial<DashboardBounds>;
+  /** Addresses and networks of the proxies whose forwarded address, scheme and host count. */
+  readonly trustedProxies: readonly string[];
+  readonly registry: Registry;
+  /** With an asynchronous destination: one line per request. */
+  readonly log: Logger;
+}
+
+export type HttpDeps = EdgeDeps &
+  ServiceFeatures &
+  Installation &
+  PeopleFeatures &
+  MoneyFeatures &
+  ModelFeatures &
+  DeploymentFeatures &
+  OperatorFeatures &
+  FileFeatures &
+  InferenceFeatures;
+
+/** Ready to listen. `close()` stops listening, waits for what runs and closes the connections to agents. */
+export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
+  const addresses = deps.addresses ?? new AddressLimits(defaultAddressLimits, () => false);
+  const client = clientOf(deps.trustedProxies);
+  const dashboards =
+    deps.dashboards &&
+    createDashboardEdge({
+      dashboards: deps.dashboards,
+      dial: deps.dial,
+      addressOf: (request) => client(request).address,
+      addresses,
+      metrics: createDashboardMetrics(deps.registry),
+      log: deps.log,
+      onClosed: () => onClosed(),
+      bounds: deps.dashboardBounds,
+    });
+  const { log } = deps;
+  const connections = createConnectionErrors({ log, registry: deps.registry, unixMs: Date.now });
+  const serverTimes = { ...defaultServerTimes, ...deps.serverTimes };
+  const app = Fastify({
+    logger: false,
+    bodyLimit: bodyLimitBytes,
+    genReqId: () => randomId(24),
+    requestIdHeader: false,
+    trustProxy: deps.trustedProxies.length > 0 ? [...deps.trustedProxies] : false,
+    keepAliveTimeout: serverTimes.keepAliveTimeout,
+    requestTimeout: serverTimes.requestTimeout,
+    rewriteUrl: ({ method, url = "/" }) => encodeModelName(method, url),
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength },
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        discriminator: true,
+        allowUnionTypes: true,
+        // The failed value and its schema, for detail[]; never logged.
+        verbose: true,
+      },
+      onCreate: compileAtFirstUse,
+    },
+    // Told in our own words: see the listeners at the end.
+    [deps.tls ? "https" : "http"]: {
+      ...serverTimes,
+      ...deps.tls?.options(),
+      requireHostHeader: false,
+      // Whatever else asks for an upgrade is answered as if it had not.
+      shouldUpgradeCallback: (request: IncomingMessage) =>
+        request.headers.upgrade?.toLowerCase() === "websocket" && dashboards?.owns(request) === true,
+    },
+    clientErrorHandler: connections.unreadable,
+    frameworkErrors: (error, request, reply) => {
+      const state = stateOfUnknown(edge, unknown, request, reply);
+      state.refusal = refusalOf(error);
+      answerRefusal(state.refusal, request, reply, state);
+    },
+  });
+  deps.tls?.onChange((options) => (app.server as unknown as SecureServer).setSecureContext(options));
+  const limits = limitConnections(
+    app.server,
+    { maxConnections: deps.maxConnections ?? 20_000, addresses },
+    connections.dropped,
+  );
+  const known = new KnownPaths();
+  app.addHook("onRoute", ({ method, url, config }) => known.add(method, url, config?.dialect ?? "service"));
+  app.decorateRequest("state", null);
+  app.decorateRequest("readBody", null);
+  // What is sent was built by typed code; a serialiser made of schemas would drop what they do not list.
+  app.setSerializerCompiler(() => (value) => JSON.stringify(value));
+  readJsonBodies(app);
+  addSecureHeaders(app);
+
+  const deadlines = new Deadlines();
+  const upstreams = createUpstreams(deps.dial);
+  const live = new LiveMetrics();
+  let isClosing = false;
+  // A connection that was busy when closing began stays open when its answer has ended, unless it is told.
+  const onClosed = () => {
+    if (isClosing) setImmediate(() => app.server.closeIdleConnections());
+  };
+  const edge = {
+    log,
+    metrics: createEdgeMetrics(deps.registry),
+    live,
+    bodies: deps.bodies,
+    addresses,
+    waits: deps.bodyWaits ?? deadlines,
+    unixMs: steadyTime.nowMs,
+    onClosed,
+  };
+  const spine: Spine = {
+    limits: defaultLimits,
+    ...deps.spine,
+    upstreams,
+    deadlines,
+    metrics: createSpineMetrics(deps.registry),
+    unixMs: steadyTime.nowMs,
+    refused: new RefusedRequests(),
+  };
+  deps.webhooks.runWith(nativeJobs(spine));
+  // A context compiles for its own routes only.
+  let compiling: FastifyInstance = app;
+  const compile = (schema: TSchema) => compiledBody(compiling, schema);
+  const inference = new InferenceEntry({ ...edge, authenticator: deps.authenticator, clientOf: client, compile });
+  app.addHook("preClose", async () => {
+    isClosing = true;
+    inference.isOpen = false;
+    spine.coldStarts?.close();
+    dashboards?.drain();
+  });
+  app.addHook("onClose", async () => {
+    await dashboards?.close();
+    deadlines.close();
+    await upstreams.close();
+  });
+
+  // Before the routes: a context takes the handlers its parent has when it is made.
+  app.setErrorHandler((error, request, reply) => {
+    const { state } = request;
+    const refusal = refusalOf(error, request.routeOptions.bodyLimit);
+    if (state) state.refusal = refusal;
+    if (refusal.status === 413) drainBody(request.raw, () => answerRefusal(refusal, request, reply));
+    else answerRefusal(refusal, request, reply);
+  });
+  const unknown = edge.metrics.meter("_any", "_unknown");
+  app.setNotFoundHandler((request, reply) => {
+    const other = known.otherMethods(request.method, request.originalUrl);
+    const state = stateOfUnknown(edge, unknown, request, reply, other?.dialect);
+    try {
+      addresses.take(request.ip);
+    } catch (error) {
+      state.refusal = refusalOf(error);
+      answerRefusal(state.refusal, request, reply, state);
+      return reply;
+    }
+    if (!other) return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
+    state.refusal = refusalOf(methodNotAllowed(request.method, other.allowed));
+    reply.header("allow", other.allowed);
+    answerRefusal(state.refusal, request, reply, state);
+    return reply;
+  });
+
+  // Without its hook: only requests of browsers are searched for cookies (session.ts).
+  await app.register(fastifyCookie, { hook: false });
+  await app.register(swagger, openApi);
+  for (const schema of errorSchemas) app.addSchema(schema);
+  const endpointDeps = {
+    ...edge,
+    authenticator: deps.authenticator,
+    sessions: deps.sessions,
+    idempotency: deps.idempotency,
+    inference,
+  };
+  await app.register(async (routes) => {
+    compiling = routes;
+    const endpoints = endpointsOf(routes, endpointDeps);
+    addServiceRoutes(endpoints, routes, { ...deps, addresses }, live);
+    addConsoleRoutes(endpoints, deps);
+    addPeople(endpoints, routes, deps);
+    addMoney(endpoints, deps);
+    addModels(endpoints, deps);
+    addDeployments(endpoints, deps);
+    addOperator(endpoints, deps);
+    addFiles(endpoints, spine, deps);
+    addInference(endpoints, spine, deps);
+  });
+
+  await app.register(async (uploads) => addFileUpload(endpointsOf(uploads, endpointDeps), uploads, deps));
+  await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));
+
+  await app.ready();
+  deps.batches.runWith(batchLines(spineOfLines(spine), compile));
+  const routes = app.server.listeners("request") as ((req: IncomingMessage, res: ServerResponse) => void)[];
+  app.server.removeAllListeners("request");
+  app.server.on("request", (req, res) => {
+    if (!limits.mayWait(req, res)) connections.pipelined(req);
+    else if (req.headers.host === undefined && req.httpVersion === "1.1") connections.hostless(req, res);
+    else if (hasSeveralHosts(req)) connections.severalHosts(req, res);
+    else if (dashboards?.owns(req)) dashboards.take(req, res);
+    else if (!inference.take(req, res)) for (const route of routes) route.call(app.server, req, res);
+  });
+  if (dashboards)
+    app.server.on("upgrade", (req, socket, first) => {
+      if (hasSeveralHosts(req)) connections.unreadable(new Error("several Host headers"), socket);
+      else dashboards.upgrade(req, socket, first);
+    });
+  app.server.on("checkExpectation", connections.unknownExpectation);
+  return app;
+}
+
+/** As bodies of routes are validated. */
+function compiledBody(app: FastifyInstance, schema: TSchema): Validate {
+  const { validatorCompiler } = app;
+  if (!validatorCompiler) throw new Error("validators are compiled once the routes are ready");
+  return validatorCompiler({ schema, method: "POST", url: "", httpPart: "body" });
+}
+
+function answerRefusal(
+  refusal: Refusal,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  state: RequestState | null = request.state,
+): void {
+  const { status, headers, body } = renderError(refusal, state?.dialect ?? "service", request.id);
+  // Whoever sends more than is taken may go on sending for ever.
+  const end = refusal.code === "body_too_large" ? ["connection", "close"] : [];
+  reply
+    .code(status)
+    .headers(pairs([...headers, ...end, ...(state?.headers() ?? [])]))
+    .send(body);
+}
+
+function stateOfUnknown(
+  edge: StateDeps,
+  meter: ConstructorParameters<typeof RequestState>[1],
+  request: FastifyRequest,
+  reply: FastifyReply,
+  dialect: Dialect = "service",
+): RequestState {
+  return new RequestState(edge, meter, dialect, request.id, request.headers, reply.raw);
+}

@@ -1,0 +1,266 @@
+// One way to declare an endpoint: its schema is validation, type and description; its handler calls one verb and renders.
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteHandlerMethod } from "fastify";
+import type { Static, TSchema } from "typebox";
+import type { Authenticator, Caller } from "../../accounts/caller.ts";
+import { notAdmin, scopeNotAllowed } from "../../accounts/errors.ts";
+import { secondFactorRequired } from "../../accounts/factor-errors.ts";
+import type { Idempotency } from "../../accounts/idempotency.ts";
+import { checkRecentSignIn, type Sessions } from "../../accounts/sessions.ts";
+import { coerceForm, unwrapForm } from "../body/form-body.ts";
+import { bodyLimitBytes, smallBodyBytes } from "../body/json-body.ts";
+import type { AddressLimits } from "../connections/address-limits.ts";
+import { takesIdempotencyKey } from "../docs/open-api.ts";
+import type { Dialect } from "../errors/error-body.ts";
+import { errorResponses } from "../errors/error-responses.ts";
+import { bodyMissing } from "../errors/errors.ts";
+import { type OnceRoute, once } from "../inference/idempotency.ts";
+import type { InferenceEntry, InferenceHandler } from "../inference/inference-entry.ts";
+import { authenticate, nobody } from "../people/authenticate.ts";
+import { enterBySession, sessionCookieOf } from "../people/session.ts";
+import { aliasesOf } from "./aliases.ts";
+import { RequestState, type StateDeps } from "./request-state.ts";
+
+export interface Input<Body, Query, Params> {
+  readonly body: Body;
+  readonly query: Query;
+  readonly params: Params;
+  /** `nobody` on a public endpoint. */
+  readonly caller: Caller;
+  readonly reply: FastifyReply;
+}
+
+export interface Endpoint<Body extends TSchema, Query extends TSchema, Params extends TSchema> {
+  readonly method: HTTPMethods;
+  readonly path: string;
+  readonly summary: string;
+  readonly tag: string;
+  /** `inference`: a key or a scoped token; `key`: the account itself; `admin`: the operator's account. */
+  readonly access: "public" | "inference" | "key" | "admin";
+  readonly dialect?: Dialect;
+  /** A page for people, not described to programs. */
+  readonly isHidden?: boolean;
+  /** With a session: needs a sign-in of the last minutes. Keys, which never sign in, are not affected. */
+  readonly needsRecentSignIn?: boolean;
+  /** Open to a session whose account must set up a second factor first. */
+  readonly isForEnrolling?: boolean;
+  /** The answer must not be stored by anybody. */
+  readonly holdsSecrets?: boolean;
+  /** A repeat with the same `Idempotency-Key` gets the first one's answer; a raw route sees to that itself. */
+  readonly idempotent?: boolean;
+  /** What it makes costs by itself from then on: whoever died on the way may have made it, so a repeat is refused and not run. */
+  readonly isPaid?: boolean;
+  /** What a body may be; default `json`. Values of forms become what their fields want, numbers for one. */
+  readonly takes?: "json" | "forms" | "both";
+  /** A part that the fields of a form may stand in as well. */
+  readonly wrappedIn?: string;
+  /** Public, and judges a secret: counted by address before its body is read. */
+  readonly isAttempt?: boolean;
+  /** Default: 10 MiB for inference, 16 KiB for everything else. */
+  readonly bodyLimitBytes?: number;
+  readonly body?: Body;
+  readonly query?: Query;
+  readonly params?: Params;
+  readonly answer: TSchema;
+  /** Statuses of refusals beside 401, 403 and 422 and, with a body, 400, 413 and 503. */
+  readonly refusals?: readonly number[];
+  handler(input: Input<Static<Body>, Static<Query>, Static<Params>>): unknown;
+}
+
+type AnyEndpoint = Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">;
+export type InferenceEndpoint = AnyEndpoint & {
+  readonly method: "POST";
+  readonly access: "inference";
+  readonly body: TSchema;
+};
+
+export interface EndpointDeps extends StateDeps {
+  readonly inference: InferenceEntry;
+  readonly idempotency: Idempotency;
+  readonly authenticator: Authenticator;
+  readonly addresses: AddressLimits;
+  readonly sessions: Sessions;
+}
+
+export interface Endpoints {
+  add<Body extends TSchema, Query extends TSchema, Params extends TSchema>(
+    endpoint: Endpoint<Body, Query, Params>,
+  ): void;
+  /** An inference POST with a JSON body; Fastify's part ends with the choice of the route. */
+  addInference(endpoint: InferenceEndpoint, handler: InferenceHandler): void;
+  /** A route that answers by itself, over the raw response. */
+  addRaw(endpoint: AnyEndpoint, handler: RouteHandlerMethod): void;
+}
+
+export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints {
+  function register(endpoint: AnyEndpoint, handler: RouteHandlerMethod): void {
+    const { method, path, access, dialect = "service", query, body, takes = "json" } = endpoint;
+    const usualLimit = access === "inference" && body ? bodyLimitBytes : smallBodyBytes;
+    const meter = deps.metrics.meter(String(method), path);
+
+    const begin = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+      const state = new RequestState(deps, meter, dialect, request.id, request.headers, reply.raw);
+      state.isSecure = request.protocol === "https";
+      request.state = state;
+      const enter = (caller: Caller): void => {
+        state.caller = caller;
+        done(refusalOfScope(access, caller));
+      };
+      if (access === "public") {
+        try {
+          deps.addresses.take(request.ip);
+          if (endpoint.isAttempt) deps.addresses.attempt(request.ip);
+          enter(nobody);
+        } catch (error) {
+          done(error as Error);
+        }
+        return;
+      }
+      // To look at the models is no inference, though a scoped token may do it too.
+      const cookie = access === "inference" && method !== "GET" ? undefined : sessionCookieOf(request);
+      if (cookie !== undefined) {
+        enterBySession(deps.sessions, deps.addresses, request, cookie)
+          .then((session) => {
+            state.session = session;
+            if (session.mustEnrol && !endpoint.isForEnrolling) throw secondFactorRequired();
+            if (endpoint.needsRecentSignIn) checkRecentSignIn(session, deps.unixMs());
+            return session.caller;
+          })
+          .then(enter, done);
+        return;
+      }
+      try {
+        const caller = authenticate(deps, request.headers, request.ip, request.raw.socket);
+        if (caller instanceof Promise) caller.then(enter, done);
+        else enter(caller);
+      } catch (error) {
+        done(error as Error);
+      }
+    };
+
+    for (const url of [path, ...aliasesOf(path)]) {
+      app.route({
+        method,
+        url,
+        schema: schemaOf(endpoint, url !== path),
+        onRequest: begin,
+        config: { takesForms: takes !== "json", dialect },
+        bodyLimit: endpoint.bodyLimitBytes ?? usualLimit,
+        preValidation: [
+          ...(body ? [needsBody] : []),
+          ...(endpoint.wrappedIn === undefined ? [] : [unwrapForm(endpoint.wrappedIn)]),
+          ...(body && takes !== "json" ? [coerceForm(body)] : []),
+          ...(query ? [coerceQuery(query)] : []),
+        ],
+        handler,
+      });
+    }
+  }
+
+  return {
+    add(endpoint) {
+      register(endpoint, async (request, reply) => {
+        const state = request.state as RequestState;
+        const { body, query, params } = request as unknown as { body: never; query: never; params: never };
+        const caller = state.caller ?? nobody;
+        const run = () => endpoint.handler({ body, query, params, caller, reply });
+        const answer = endpoint.idempotent
+          ? await once(deps, routeOf(endpoint), request, reply, caller, run)
+          : await run();
+        if (endpoint.holdsSecrets) reply.header("cache-control", "no-store");
+        if (reply.sent) return reply;
+        return reply.headers(pairs(state.headers())).send(answer);
+      });
+    },
+    addInference(endpoint, handler) {
+      const { method, path, dialect = "service", bodyLimitBytes: limit = bodyLimitBytes, body } = endpoint;
+      const meter = deps.metrics.meter(method, path);
+      const post = { meter, dialect, bodyLimitBytes: limit, body, handler };
+      for (const url of [path, ...aliasesOf(path)]) {
+        deps.inference.add(url, post);
+        app.route({
+          method,
+          url,
+          schema: schemaOf(endpoint, url !== path),
+          config: { dialect },
+          // Hijacked before anything is read.
+          onRequest: (request, reply) => {
+            reply.hijack();
+            deps.inference.serve(post, request.raw, reply.raw, request.query);
+          },
+          handler: () => {},
+        });
+      }
+    },
+    addRaw: register,
+  };
+}
+
+function needsBody(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  done(request.body === undefined ? bodyMissing() : undefined);
+}
+
+function refusalOfScope(access: "inference" | "key" | "admin" | "public", caller: Caller): Error | undefined {
+  if (caller.via === "jwt" && access !== "inference" && access !== "public") return scopeNotAllowed();
+  return access === "admin" && !caller.isAdmin ? notAdmin() : undefined;
+}
+
+function routeOf(endpoint: Endpoint<TSchema, TSchema, TSchema>): OnceRoute {
+  const { method, path, dialect = "service", holdsSecrets = false, isPaid = false } = endpoint;
+  return { name: `${String(method)} ${path}`, dialect, holdsSecrets, isPaid };
+}
+
+export function pairs(list: readonly string[]): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (let i = 0; i < list.length; i += 2) headers[list[i] as string] = list[i + 1] as string;
+  return headers;
+}
+
+const consumed = {
+  json: ["application/json"],
+  forms: ["multipart/form-data"],
+  both: ["application/json", "multipart/form-data"],
+};
+
+function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
+  const { summary, tag, access, body, query, params, answer, dialect = "service", refusals = [] } = endpoint;
+  const statuses = [...(access === "public" ? [] : [401, 403]), ...(body ? [400, 413, 503] : []), 422, ...refusals];
+  return {
+    summary,
+    tags: [tag],
+    hide: isAlias || endpoint.isHidden === true,
+    security: access === "public" ? [] : [{ bearer: [] }, { "xi-api-key": [] }, { "x-api-key": [] }],
+    ...(body ? { body, consumes: consumed[endpoint.takes ?? "json"] } : {}),
+    ...(query ? { querystring: query } : {}),
+    ...(params ? { params } : {}),
+    ...(endpoint.idempotent ? { [takesIdempotencyKey]: true } : {}),
+    response: { 200: answer, ...errorResponses(statuses, dialect) },
+  };
+}
+
+/**
+ * Query values arrive as text: what reads as the number or truth value its field wants becomes one. Bodies are not
+ * treated so: there `"12"` is a string.
+ */
+function coerceQuery(schema: TSchema) {
+  const properties = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
+  const wanted = Object.entries(properties);
+  return (request: FastifyRequest, _reply: FastifyReply, done: () => void): void => {
+    const query = request.query as Record<string, unknown>;
+    for (const [key, { type }] of wanted) {
+      const text = query[key];
+      if (typeof text !== "string") continue;
+      if (type === "boolean" && truths.has(text)) query[key] = truths.get(text);
+      else if ((type === "integer" || type === "number") && /^-?\d+(\.\d+)?$/.test(text)) query[key] = Number(text);
+    }
+    done();
+  };
+}
+
+const truths: ReadonlyMap<string, boolean> = new Map([
+  ["true", true],
+  ["True", true],
+  ["1", true],
+  ["false", false],
+  ["False", false],
+  ["0", false],
+]);

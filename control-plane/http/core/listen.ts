@@ -1,0 +1,21 @@
+import type { FastifyInstance } from "fastify";
+
+/** Fastify opens one more server of its own for this name, which would have none of the edge's listeners. */
+const namesOfLoopback: Readonly<Record<string, string>> = { localhost: "127.0.0.1" };
+
+/** Returns the port it listens on. */
+export async function listenOn(
+  edge: FastifyInstance,
+  address: { readonly host: string; readonly port: number },
+): Promise<number> {
+  await edge.listen({ host: namesOfLoopback[address.host] ?? address.host, port: address.port });
+  const bound = edge.server.address();
+  return typeof bound === "object" && bound ? bound.port : address.port;
+}
+
+/** Accepts nothing new, lets requests finish for `drainMs`, then closes their connections. */
+export async function drain(edge: FastifyInstance, drainMs: number): Promise<void> {
+  const cut = setTimeout(() => edge.server.closeAllConnections(), drainMs);
+  await edge.close();
+  clearTimeout(cut);
+}

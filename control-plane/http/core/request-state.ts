@@ -1,0 +1,190 @@
+// What one request carries from its first header to its log line. The line is written when the response closes, whichever
+// way that comes: once per request, never with a URL, a key or a prompt.
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { Logger } from "pino";
+import type { Deadlines } from "../../../proto/deadlines.ts";
+import type { AccountId, InstanceId, KeyId, RequestId } from "../../../proto/ids.ts";
+import type { TokenRates } from "../../../proto/money.ts";
+import type { UsageFigures } from "../../../proto/usage.ts";
+import type { Caller } from "../../accounts/caller.ts";
+import type { Session } from "../../accounts/sessions.ts";
+import type { ModelAbout } from "../../catalog/model-meta.ts";
+import { type ByteBudget, smallBytes } from "../../inference/byte-budget.ts";
+import type { Completion, Trace } from "../../inference/completion.ts";
+import type { LiveMetrics } from "../../inference/live-metrics.ts";
+import type { RateStanding } from "../../quotas/rate-meter.ts";
+import type { Dialect } from "../errors/error-body.ts";
+import type { Refusal } from "../errors/refusal.ts";
+import { deprecationHeaders } from "./deprecation-headers.ts";
+import type { EdgeMetrics, RouteMeter } from "./edge-metrics.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    state: RequestState | null;
+  }
+}
+
+export interface StateDeps {
+  readonly log: Logger;
+  readonly metrics: EdgeMetrics;
+  readonly live: LiveMetrics;
+  readonly bodies: ByteBudget;
+  /** Where bodies that stall are noticed. */
+  readonly waits: Deadlines;
+  /** Unix ms. */
+  readonly unixMs: () => number;
+  /** A response has closed. */
+  readonly onClosed: () => void;
+}
+
+/** Of the route a request came by. */
+export type RequestMeter = RouteMeter;
+
+const labelForm = /^[\w-]{1,64}$/;
+
+export class RequestState implements Trace {
+  readonly requestId: RequestId;
+  /** The client's own `x-request-id`: a label, never a key of anything. */
+  readonly label: string | undefined;
+  /** `x-service-source`: kept beside the usage. */
+  readonly source: string | undefined;
+  readonly admittedAtMs: number;
+  readonly startedMs = performance.now();
+  readonly dialect: Dialect;
+  caller: Caller | undefined;
+  /** Of a caller who came by the cookie of a signed-in browser. */
+  session: Session | undefined;
+  account: AccountId | undefined;
+  key: KeyId | undefined;
+  model: string | undefined;
+  about: ModelAbout | undefined;
+  operation: Completion["kind"] | undefined;
+  isStream = false;
+  /** The request came over TLS, to this port or to a trusted proxy. */
+  isSecure = false;
+  bodyBytes = 0;
+  instance: InstanceId | undefined;
+  attempts = 0;
+  firstByteMs = 0;
+  usage: UsageFigures | undefined;
+  rate: RateStanding | undefined;
+  loweredMaxTokens: number | undefined;
+  rates: TokenRates | undefined;
+  /** Beside those of every answer: names and values, in turn. */
+  extraHeaders: readonly string[] = [];
+  refusal: Refusal | undefined;
+  /** Set by the sink of a relayed answer. */
+  onGone: (() => void) | undefined;
+  /** Set by who keeps something of the answer until it has left. */
+  onEnd: (() => void) | undefined;
+  isClosed = false;
+  readonly #deps: StateDeps;
+  readonly meter: RequestMeter;
+  readonly #res: ServerResponse;
+
+  constructor(
+    deps: StateDeps,
+    meter: RequestMeter,
+    dialect: Dialect,
+    requestId: string,
+    headers: IncomingHttpHeaders,
+    res: ServerResponse,
+  ) {
+    const label = headers["x-request-id"];
+    const source = headers["x-service-source"];
+    this.#deps = deps;
+    this.meter = meter;
+    this.#res = res;
+    this.dialect = dialect;
+    this.requestId = requestId as RequestId;
+    this.label = typeof label === "string" && labelForm.test(label) ? label : undefined;
+    this.source = typeof source === "string" && source !== "" ? source : undefined;
+    this.admittedAtMs = deps.unixMs();
+    meter.inFlight += 1;
+    res.on("close", () => this.#closed());
+  }
+
+  get waits(): Deadlines {
+    return this.#deps.waits;
+  }
+
+  /** Counts so many more bytes of the body as held, until the response has closed. False: there is no room, or it has closed. */
+  holdBody(bytes: number): boolean {
+    const { bodyBytes } = this;
+    if (this.isClosed || !this.hasCapacityFor(bytes)) return false;
+    this.#deps.bodies.add(this.caller?.account ?? "", bytes, bodyBytes);
+    this.bodyBytes = bodyBytes + bytes;
+    return true;
+  }
+
+  /** Whether so many more bytes would be held now. A small body always is: nobody's large ones shut it out. */
+  hasCapacityFor(bytes: number): boolean {
+    const { bodyBytes } = this;
+    return bodyBytes + bytes < smallBytes || this.#deps.bodies.mayTake(this.caller?.account ?? "", bytes, bodyBytes);
+  }
+
+  /** Names and values, in turn. */
+  headers(): string[] {
+    const headers = [
+      "x-request-id",
+      this.label ?? this.requestId,
+      "x-stoker-request-id",
+      this.requestId,
+      "openai-processing-ms",
+      String(Math.round(performance.now() - this.startedMs)),
+    ];
+    this.rate?.writeHeaders(headers);
+    if (this.about) headers.push(...deprecationHeaders(this.about));
+    if (this.extraHeaders.length > 0) headers.push(...this.extraHeaders);
+    return headers;
+  }
+
+  #closed(): void {
+    this.isClosed = true;
+    const res = this.#res;
+    const isGone = !res.writableFinished;
+    if (isGone) this.onGone?.();
+    this.onEnd?.();
+    this.meter.inFlight -= 1;
+    if (this.bodyBytes > 0) this.#deps.bodies.give(this.caller?.account ?? "", this.bodyBytes);
+    // 499 stands in logs and metrics only: the client went away before there was a status.
+    const status = res.headersSent ? res.statusCode : 499;
+    const seconds = (performance.now() - this.startedMs) / 1000;
+    this.meter.ended(status, seconds);
+    const gone = isGone ? "client_gone" : undefined;
+    if (this.operation !== undefined) {
+      this.#deps.metrics.served(this, seconds, this.refusal?.kind ?? gone);
+      if (this.refusal === undefined && !isGone) this.#deps.live.note(this);
+    }
+    this.#write(status, seconds, this.refusal?.code ?? gone);
+    this.#deps.onClosed();
+  }
+
+  #write(status: number, seconds: number, error: string | undefined): void {
+    const { usage, refusal } = this;
+    const line = {
+      requestId: this.requestId,
+      clientRequestId: this.label,
+      method: this.meter.method,
+      route: this.meter.route,
+      account: this.caller?.account || undefined,
+      status,
+      ms: Math.round(seconds * 1e6) / 1e3,
+      error,
+      model: this.model,
+      stream: this.operation && this.isStream,
+      instance: this.instance,
+      attempts: this.attempts || undefined,
+      firstByteMs: this.firstByteMs > 0 ? Math.round((this.firstByteMs - this.startedMs) * 1e3) / 1e3 : undefined,
+      inputTokens: usage?.input,
+      cachedTokens: usage?.cachedInput,
+      outputTokens: usage?.output,
+      maxTokensLowered: this.loweredMaxTokens,
+      err: refusal?.cause,
+    };
+    // A 503 that nothing caused is a state that was foreseen: a model that sleeps or was stopped, no host with room.
+    if (status === 503 && refusal !== undefined && refusal.cause === undefined) this.#deps.log.warn(line, "request");
+    else if (status >= 500) this.#deps.log.error(line, "request");
+    else this.#deps.log.info(line, "request");
+  }
+}

@@ -1,0 +1,120 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import type { LiveMetrics } from "../../inference/live-metrics.ts";
+import type { AddressLimits } from "../connections/address-limits.ts";
+import { pagePolicy } from "../connections/secure-headers.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
+import type { Endpoints } from "./endpoint.ts";
+import type { Readiness } from "./readiness.ts";
+
+/** The oldest client that still speaks this interface. */
+const oldestClient = "0.1.0";
+const tag = "service";
+const access = "public";
+
+export interface ServiceFeatures {
+  /** From memory: never queries the database. */
+  readonly readiness: () => Readiness;
+  /** Version of the product, for `GET /cli/version`. */
+  readonly version: string;
+}
+
+export function addServiceRoutes(
+  endpoints: Endpoints,
+  app: FastifyInstance,
+  { readiness, version, addresses }: ServiceFeatures & { readonly addresses: AddressLimits },
+  live: LiveMetrics,
+): void {
+  endpoints.add({
+    method: "GET",
+    path: "/healthz",
+    summary: "Answers while the process lives",
+    tag,
+    access,
+    answer: Type.Object({ status: Type.String() }),
+    handler: () => ({ status: "ok" }),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/readyz",
+    summary: "200 when requests can be served, otherwise 503 and why not",
+    tag,
+    access,
+    answer: Type.Object({ status: Type.String() }),
+    refusals: [503],
+    handler({ reply }) {
+      const state = readiness();
+      if (state.isReady) return { status: "ready" };
+      reply.code(503).header("retry-after", "1");
+      const error = `not ready: ${state.reasons.join("; ")}`;
+      return { status: "not_ready", reasons: state.reasons, error, detail: { error } };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/metrics/live",
+    summary: "Speed of the last minute, over everybody's requests",
+    tag,
+    access,
+    answer: Type.Object({
+      tokens_per_second: nullable.number(),
+      time_to_first_token: nullable.number({ description: "Seconds" }),
+      requests_per_second: nullable.number(),
+      total_tflops: nullable.number(),
+    }),
+    handler() {
+      const now = live.read();
+      return {
+        tokens_per_second: now.tokensPerSecond,
+        time_to_first_token: now.timeToFirstToken,
+        requests_per_second: now.requestsPerSecond,
+        total_tflops: null,
+      };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/cli/version",
+    summary: "Whether a client of this version may go on",
+    tag,
+    access,
+    query: Type.Object({ version: Type.String({ description: "The client's own" }) }),
+    answer: Type.Object({ min: Type.String(), update: Type.String(), latest: Type.String() }),
+    handler: () => ({ min: oldestClient, update: oldestClient, latest: version }),
+  });
+
+  const hidden = {
+    schema: { hide: true } as object,
+    onRequest: async (request: FastifyRequest) => addresses.take(request.ip),
+  };
+  const page = (path: string, type: string, text: () => string) =>
+    app.get(path, hidden, (_request, reply) =>
+      reply.type(type).header("content-security-policy", pagePolicy).serializer(String).send(text()),
+    );
+
+  // No operation of the interface: for whoever opens the bare address that `up` prints.
+  app.get("/", hidden, ({ headers }, reply) => {
+    reply.header("cache-control", "no-store").header("vary", "accept");
+    if (headers.accept?.includes("text/html")) return reply.redirect("/console", 302);
+    return reply.send({ name: "Stoker", version, docs: "/docs", openapi: "/openapi.json", console: "/console" });
+  });
+
+  // Each takes a while to write, and says the same to everybody.
+  let description: string | undefined;
+  page("/openapi.json", "application/json; charset=utf-8", () => (description ??= JSON.stringify(app.swagger())));
+  for (const [path, name, type] of docsFiles) {
+    const text = readFileSync(join(import.meta.dirname, "../docs", name), "utf8");
+    page(path, type, () => text);
+  }
+}
+
+const docsFiles = [
+  ["/docs", "docs-page.html", "text/html; charset=utf-8"],
+  ["/docs/page.css", "docs-page.css", "text/css; charset=utf-8"],
+  ["/docs/page.js", "docs-page.js", "text/javascript; charset=utf-8"],
+] as const;

@@ -1,0 +1,175 @@
+// LoRA adapters. Names hold a slash: each path is served with it as it is, and described with it encoded.
+import { type Static, Type } from "typebox";
+import type { AdapterOrigin } from "../../deployments/adapter.ts";
+import { adapterRefused } from "../../deployments/errors.ts";
+import { mediumBodyBytes } from "../body/json-body.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { ModelSummaries } from "../models/models-schemas.ts";
+import { renderModelSummaries } from "../models/render-models.ts";
+import { Lora, LoraChange, LoraCreateRequest, LoraModelRequest, LoraStatus, Loras } from "./adapters-schemas.ts";
+import { DeploymentRecord } from "./deployment-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+import { renderLora, renderLoraDeployment, renderLoraStatus } from "./render-adapter.ts";
+
+const common = { tag: "lora", access: "key" } as const;
+const creating = { ...common, method: "POST", idempotent: true, answer: DeploymentRecord } as const;
+const creationRefusals = [400, 402, 404, 409, 423, 503];
+const one = { ...common, refusals: [404, 503] };
+
+const named = (name: string) =>
+  [
+    { at: `:${name}`, params: Type.Object({ [name]: Type.String() }), isHidden: false },
+    { at: ":owner/:name", params: Type.Object({ owner: Type.String(), name: Type.String() }), isHidden: true },
+  ] as const;
+const nameIn = (params: unknown) => Object.values(params as Record<string, string>).join("/");
+
+/** Throws adapterRefused. */
+function originOf(source: Static<typeof LoraCreateRequest>["source"]): AdapterOrigin {
+  const { type, repo, url, civit_url: civitUrl } = source;
+  if (type === "huggingface" && repo)
+    return { kind: type, repo, revision: source.revision || undefined, file: source.file || undefined };
+  if (type === "civitai" && civitUrl) return { kind: type, url: civitUrl };
+  if (type === "url" && url) return { kind: type, url };
+  throw adapterRefused(
+    "source",
+    "give type huggingface and `repo`, or, for a picture model's adapter in one .safetensors file, civitai and `civit_url` or url and `url`.",
+  );
+}
+
+export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: DeploymentFeatures): void {
+  endpoints.add({
+    ...creating,
+    path: "/lora-model",
+    summary: "Put a LoRA adapter of the hub on a model that is served here",
+    bodyLimitBytes: mediumBodyBytes,
+    body: LoraModelRequest,
+    refusals: creationRefusals,
+    handler: async ({ caller, body }) =>
+      renderLoraDeployment(
+        await adapters.create(caller, {
+          name: body.lora_model_name,
+          origin: { kind: "huggingface", repo: body.hf_model_name, revision: undefined, file: undefined },
+          token: body.hf_token || undefined,
+          baseModel: body.base_model_name || undefined,
+          isPrivate: true,
+          description: "",
+          fields: { name: "lora_model_name", repo: "hf_model_name", base: "base_model_name" },
+        }),
+      ),
+  });
+
+  endpoints.add({
+    ...creating,
+    path: "/v1/lora/create",
+    summary: "The same, also from a URL, with a description",
+    bodyLimitBytes: mediumBodyBytes,
+    body: LoraCreateRequest,
+    refusals: creationRefusals,
+    async handler({ caller, body }) {
+      const { source } = body;
+      return renderLoraDeployment(
+        await adapters.create(caller, {
+          name: body.lora_name,
+          origin: originOf(source),
+          token: source.token || undefined,
+          baseModel: body.base_model,
+          isPrivate: body.private ?? true,
+          description: body.description ?? "",
+          fields: { name: "lora_name", repo: "source", base: "base_model" },
+        }),
+      );
+    },
+  });
+
+  for (const { at, params, isHidden } of named("lora_name")) {
+    endpoints.add({
+      ...one,
+      method: "GET",
+      path: `/v1/lora/${at}/status`,
+      summary: "How far an adapter is",
+      isHidden,
+      params,
+      answer: LoraStatus,
+      handler: async ({ caller, params }) => renderLoraStatus(await adapters.get(caller, nameIn(params))),
+    });
+    endpoints.add({
+      ...one,
+      method: "GET",
+      path: `/v1/lora/${at}`,
+      summary: "One adapter",
+      isHidden,
+      params,
+      answer: Lora,
+      handler: async ({ caller, params }) => renderLora(await adapters.get(caller, nameIn(params))),
+    });
+    endpoints.add({
+      ...one,
+      method: "PATCH",
+      path: `/v1/lora/${at}`,
+      summary: "Change what is said of an adapter",
+      isHidden,
+      params,
+      bodyLimitBytes: mediumBodyBytes,
+      body: LoraChange,
+      refusals: [400, ...one.refusals],
+      answer: Lora,
+      handler: async ({ caller, params, body }) =>
+        renderLora(
+          await adapters.change(caller, nameIn(params), {
+            ...(body.private == null ? {} : { isPrivate: body.private }),
+            ...(body.description == null ? {} : { description: body.description }),
+          }),
+        ),
+    });
+  }
+
+  for (const prefix of ["/v1/lora", "/lora-model"])
+    for (const { at, params, isHidden } of named(prefix === "/v1/lora" ? "lora_name" : "lora_model_name"))
+      endpoints.add({
+        ...one,
+        method: "DELETE",
+        path: `${prefix}/${at}`,
+        summary: "Drop an adapter; its name is free at once",
+        isHidden,
+        params,
+        answer: DeploymentRecord,
+        handler: async ({ caller, params }) => renderLoraDeployment(await adapters.remove(caller, nameIn(params))),
+      });
+
+  for (const { at, params, isHidden } of named("model_name"))
+    endpoints.add({
+      ...common,
+      method: "GET",
+      path: `/v1/model/${at}/loras`,
+      summary: "Your adapters of one base model",
+      isHidden,
+      params,
+      answer: Loras,
+      refusals: [503],
+      handler: async ({ caller, params }) => (await adapters.list(caller.account, nameIn(params))).map(renderLora),
+    });
+
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/user/loras",
+    summary: "Your adapters",
+    answer: Loras,
+    refusals: [503],
+    handler: async ({ caller }) => (await adapters.list(caller.account, undefined)).map(renderLora),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/lora/list",
+    summary: "Models offered to every account that take LoRA adapters",
+    tag: "models",
+    access: "public",
+    answer: ModelSummaries,
+    handler: ({ caller }) =>
+      renderModelSummaries(
+        spine.models.list(caller.account).filter((one) => one.takesAdapters),
+        new Map(),
+      ),
+  });
+}

@@ -1,0 +1,58 @@
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { mediumBodyBytes } from "../body/json-body.ts";
+import { actOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { ExternalServer } from "../models/models-schemas.ts";
+import { DeployId, DeploymentRecord, PrefixCacheAnswer, PrefixCacheRequest } from "./deployment-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+import { renderDeployment } from "./render-deployment.ts";
+
+const tag = "operator";
+const access = "admin";
+
+export function addAdminDeployRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
+  endpoints.add({
+    method: "PUT",
+    path: "/v1/admin/deployments/:deploy_id/prefix-cache",
+    summary: "Share a deployment's prefix cache between accounts, or keep accounts apart",
+    tag,
+    access,
+    params: DeployId,
+    body: PrefixCacheRequest,
+    answer: PrefixCacheAnswer,
+    refusals: [404, 503],
+    async handler({ caller, params, body, reply }) {
+      const id = params.deploy_id as DeploymentId;
+      await deployments.sharePrefixCache({
+        id,
+        isShared: body.shared,
+        act: actOf(caller, reply, body.note ?? ""),
+      });
+      return { deploy_id: id, shared: body.shared };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/external",
+    summary: "Serve an OpenAI-compatible server that already runs as an instance",
+    tag,
+    access,
+    bodyLimitBytes: mediumBodyBytes,
+    body: ExternalServer,
+    answer: DeploymentRecord,
+    refusals: [404, 409, 503],
+    handler: async ({ caller, body }) =>
+      renderDeployment(
+        await deployments.createExternal(caller, {
+          name: body.name,
+          url: body.url,
+          maxBatchSize: body.max_batch_size ?? 96,
+          servedName: body.served_name ?? undefined,
+          host: body.host_id ?? undefined,
+          contextLength: body.context_length ?? undefined,
+          task: body.task ?? undefined,
+        }),
+      ),
+  });
+}

@@ -1,0 +1,193 @@
+import { Type } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { stateOf } from "../../agent-instances/agent-instances.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import {
+  AgentBackupId,
+  AgentCatalogAnswer,
+  AgentId,
+  AgentLaunch,
+  AgentRecord,
+  AgentRename,
+  AgentRequest,
+  BackupRecord,
+  BackupStarted,
+} from "./agent-instances-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+import { renderAgent, renderAgentCatalog, renderBackup } from "./render-agent-instance.ts";
+
+const tag = "agents";
+const access = "key";
+const base = "/v1/agent";
+const inactive = new Set(["failed", "deleted"]);
+
+export function addAgentInstanceRoutes(
+  endpoints: Endpoints,
+  { agentInstances, agentBackups }: DeploymentFeatures,
+): void {
+  endpoints.add({
+    method: "GET",
+    path: `${base}/catalog`,
+    summary: "Types of agent instances and their plans",
+    tag,
+    access,
+    answer: AgentCatalogAnswer,
+    handler: () => renderAgentCatalog(agentInstances.catalog()),
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: base,
+    summary: "Create an agent instance",
+    idempotent: true,
+    isPaid: true,
+    tag,
+    access,
+    body: AgentRequest,
+    answer: AgentId,
+    refusals: [400, 402, 409, 423, 429, 503],
+    async handler({ caller, body, reply }) {
+      const request = { name: body.name, type: body.agent_type_id, plan: body.plan_id ?? "standard" };
+      return { instance_id: await agentInstances.create(caller, request, reply.request.ip) };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: base,
+    summary: "Agent instances of the account",
+    tag,
+    access,
+    query: Type.Object({
+      state: Type.Optional(
+        Type.Unsafe<"active" | "inactive" | "all">({
+          type: "string",
+          enum: ["active", "inactive", "all"],
+          default: "active",
+        }),
+      ),
+    }),
+    answer: Type.Array(AgentRecord),
+    refusals: [503],
+    async handler({ caller, query }) {
+      const wanted = query.state ?? "active";
+      const all = await agentInstances.list(caller);
+      return all
+        .filter((one) => wanted === "all" || inactive.has(stateOf(one)) === (wanted === "inactive"))
+        .map(renderAgent);
+    },
+  });
+
+  const one = { tag, access, params: AgentId } as const;
+  endpoints.add({
+    ...one,
+    method: "GET",
+    path: `${base}/:instance_id`,
+    summary: "One agent instance",
+    answer: AgentRecord,
+    refusals: [404, 503],
+    handler: async ({ caller, params }) =>
+      renderAgent(await agentInstances.get(caller, params.instance_id as DeploymentId)),
+  });
+  endpoints.add({
+    ...one,
+    method: "PATCH",
+    path: `${base}/:instance_id`,
+    summary: "Rename it",
+    body: AgentRename,
+    answer: AgentRecord,
+    refusals: [404, 409, 503],
+    handler: async ({ caller, params, body }) =>
+      renderAgent(await agentInstances.rename(caller, params.instance_id as DeploymentId, body.name)),
+  });
+
+  const verbs = [
+    { method: "DELETE", path: "", summary: "Delete it with its volume and backups", verb: agentInstances.remove },
+    { method: "POST", path: "/stop", summary: "End its container; its volume stays", verb: agentInstances.stop },
+    { method: "POST", path: "/start", summary: "Start a stopped one", verb: agentInstances.start, more: [402, 423] },
+    { method: "POST", path: "/update", summary: "Bring it to the catalogue's version", verb: agentInstances.update },
+  ] as const;
+  for (const { method, path, summary, verb, ...rest } of verbs)
+    endpoints.add({
+      ...one,
+      method,
+      path: `${base}/:instance_id${path}`,
+      summary,
+      answer: Type.Object({}),
+      refusals: [404, 409, 503, ...("more" in rest ? rest.more : [])],
+      async handler({ caller, params, reply }) {
+        await verb.call(agentInstances, caller, params.instance_id as DeploymentId, reply.request.ip);
+        return {};
+      },
+    });
+
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: `${base}/:instance_id/launch_token`,
+    summary: "An address that opens its dashboard once",
+    answer: AgentLaunch,
+    refusals: [404, 409, 423, 503],
+    async handler({ caller, params, reply: { request } }) {
+      const login = request.state?.session?.lookup;
+      const by = { ip: request.ip, port: request.socket.localPort, key: caller.key || undefined, login };
+      return { dashboard_url: await agentInstances.launchToken(caller, params.instance_id as DeploymentId, by) };
+    },
+  });
+  endpoints.add({
+    ...one,
+    method: "GET",
+    path: `${base}/:instance_id/backups`,
+    summary: "Its backups, the newest first",
+    answer: Type.Array(BackupRecord),
+    refusals: [404, 503],
+    handler: async ({ caller, params }) =>
+      (await agentBackups.list(caller, params.instance_id as DeploymentId)).map(renderBackup),
+  });
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: `${base}/:instance_id/backup`,
+    summary: "Begin a backup of its volume",
+    idempotent: true,
+    answer: BackupStarted,
+    refusals: [404, 409, 503],
+    handler: async ({ caller, params, reply }) => ({
+      snapshot_name: await agentBackups.backup(caller, params.instance_id as DeploymentId, reply.request.ip),
+    }),
+  });
+  endpoints.add({
+    method: "DELETE",
+    path: `${base}/:instance_id/backups/:backup_id`,
+    summary: "Delete a backup",
+    tag,
+    access,
+    params: AgentBackupId,
+    answer: Type.Object({}),
+    refusals: [404, 409, 503],
+    async handler({ caller, params, reply }) {
+      await agentBackups.remove(caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip);
+      return {};
+    },
+  });
+  const ofBackup = [
+    { path: "restore", summary: "Begin to replace its volume by a backup", verb: agentBackups.restore },
+    { path: "verify", summary: "Begin to check that a backup could be restored", verb: agentBackups.tryRestore },
+  ] as const;
+  for (const { path, summary, verb } of ofBackup)
+    endpoints.add({
+      method: "POST",
+      path: `${base}/:instance_id/backups/:backup_id/${path}`,
+      summary,
+      idempotent: true,
+      tag,
+      access,
+      params: AgentBackupId,
+      answer: Type.Object({}),
+      refusals: [404, 409, 503],
+      async handler({ caller, params, reply }) {
+        await verb.call(agentBackups, caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip);
+        return {};
+      },
+    });
+}

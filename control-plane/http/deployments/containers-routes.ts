@@ -1,0 +1,160 @@
+import { type Static, Type } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { nano, toUsd } from "../../../proto/money.ts";
+import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
+import { type Container, stateOf } from "../../containers/container.ts";
+import { mediumBodyBytes } from "../body/json-body.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import {
+  ContainerId,
+  ContainerName,
+  ContainerParams,
+  ContainerRecord,
+  CreateContainer,
+  GpuAvailability,
+} from "./container-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+
+const tag = "containers";
+const access = "key";
+const params = ContainerId;
+
+export function addContainerRoutes(endpoints: Endpoints, { containers }: DeploymentFeatures): void {
+  endpoints.add({
+    method: "POST",
+    path: "/v1/containers",
+    summary: "Rent whole GPUs in a container with SSH",
+    idempotent: true,
+    isPaid: true,
+    tag,
+    access,
+    bodyLimitBytes: mediumBodyBytes,
+    body: CreateContainer,
+    answer: ContainerId,
+    refusals: [400, 402, 404, 409, 423, 429, 503],
+    async handler({ caller, body, reply }) {
+      const request = {
+        name: body.name,
+        gpuConfig: body.gpu_config,
+        image: body.container_image,
+        userData: body.cloud_init_user_data,
+      };
+      const id = await containers.create(caller, request, reply.request.ip);
+      return { container_id: id };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/containers",
+    summary: "Containers of the account",
+    tag,
+    access,
+    query: Type.Object({
+      state: Type.Optional(
+        Type.Unsafe<"active" | "inactive">({
+          type: "string",
+          enum: ["active", "inactive"],
+          default: "active",
+          description: "inactive: failed and deleted ones",
+        }),
+      ),
+    }),
+    answer: Type.Array(ContainerRecord),
+    refusals: [503],
+    handler: async ({ caller, query }) => (await containers.list(caller, query.state ?? "active")).map(rendered),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/containers/params",
+    summary: "Images and GPUs a container can have",
+    tag,
+    access,
+    answer: ContainerParams,
+    refusals: [503],
+    async handler({ caller }) {
+      const { images, gpus } = await containers.offered(caller);
+      return { container_images: [...images], gpu_configs: gpus.map((one) => one.gpuConfig) };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/containers/gpu_availability",
+    summary: "Which GPUs are free for a container now, and their price",
+    tag,
+    access,
+    answer: GpuAvailability,
+    refusals: [503],
+    handler: async ({ caller }) => ({
+      gpus: (await containers.offered(caller)).gpus.map((one) => ({
+        gpu_config: one.gpuConfig,
+        usd_per_hour: toUsd(nano(one.hourRate)),
+        available: one.isAvailable,
+        recommended: false,
+      })),
+    }),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/containers/:container_id",
+    summary: "One container",
+    tag,
+    access,
+    params,
+    answer: ContainerRecord,
+    refusals: [404, 503],
+    handler: async ({ caller, params }) => rendered(await containers.get(caller, params.container_id as DeploymentId)),
+  });
+
+  endpoints.add({
+    method: "PATCH",
+    path: "/v1/containers/:container_id",
+    summary: "Rename it",
+    tag,
+    access,
+    params,
+    body: Type.Object({ name: ContainerName }, { additionalProperties: false }),
+    answer: ContainerRecord,
+    refusals: [404, 409, 503],
+    handler: async ({ caller, params, body }) =>
+      rendered(await containers.rename(caller, params.container_id as DeploymentId, body.name)),
+  });
+
+  endpoints.add({
+    method: "DELETE",
+    path: "/v1/containers/:container_id",
+    summary: "End it; its data is lost",
+    tag,
+    access,
+    params,
+    answer: Type.Object({}),
+    refusals: [404, 503],
+    async handler({ caller, params, reply }) {
+      await containers.remove(caller, params.container_id as DeploymentId, reply.request.ip);
+      return {};
+    },
+  });
+}
+
+function rendered(one: Container): Static<typeof ContainerRecord> {
+  const state = stateOf(one);
+  const isRunning = state === "running" && one.sshPort > 0;
+  const stoppedAtMs = one.deletedAtMs ?? (state === "failed" ? one.changedAtMs : null);
+  return {
+    id: one.id,
+    name: one.name,
+    state,
+    start_ts: unixSeconds(one.createdAtMs),
+    state_ts: unixSeconds(one.changedAtMs),
+    stop_ts: unixSecondsOrNull(stoppedAtMs),
+    ip: isRunning ? one.sshAddress : null,
+    ssh_port: isRunning ? one.sshPort : null,
+    gpu_config: `${one.gpus}x${one.gpu}`,
+    price_per_hour: toUsd(nano(one.hourRate)),
+    container_image: one.image,
+    fail_reason: one.failReason === "" ? null : one.failReason,
+  };
+}

@@ -1,0 +1,62 @@
+import { mediumBodyBytes } from "../body/json-body.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { DeployHfRequest, DeploymentRecord, DeployRequestV1 } from "./deployment-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+import { renderDeployment } from "./render-deployment.ts";
+
+const common = {
+  method: "POST",
+  idempotent: true,
+  tag: "deployments",
+  access: "key",
+  answer: DeploymentRecord,
+  refusals: [400, 402, 404, 409, 423, 503],
+} as const;
+
+interface Scale {
+  readonly min_instances?: number;
+  readonly max_instances?: number;
+}
+
+export function addDeployHubRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
+  endpoints.add({
+    ...common,
+    path: "/deploy/hf/",
+    summary: "Deploy a hub model of any task",
+    bodyLimitBytes: mediumBodyBytes,
+    body: DeployHfRequest,
+    async handler({ caller, body }) {
+      const scale = body.settings as Scale | null | undefined;
+      const created = await deployments.createHf(caller, {
+        modelName: body.model_name,
+        task: body.task ?? undefined,
+        revision: body.revision ?? undefined,
+        token: body.token ?? undefined,
+        gpu: body.gpu,
+        numGpus: body.num_gpus ?? 1,
+        maxBatchSize: body.max_batch_size ?? 96,
+        minInstances: scale?.min_instances ?? 1,
+        maxInstances: scale?.max_instances ?? Math.max(1, scale?.min_instances ?? 1),
+      });
+      return renderDeployment(created);
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    path: "/v1/deploy",
+    summary: "Deploy a hub model, a model of this installation, or a container image",
+    bodyLimitBytes: mediumBodyBytes,
+    body: DeployRequestV1,
+    async handler({ caller, body }) {
+      const created = await deployments.createBy(caller, body.provider ?? "cnt", {
+        modelName: body.model_name,
+        version: body.version ?? undefined,
+        gpu: body.gpu,
+        numGpus: body.num_gpus ?? 1,
+        maxBatchSize: body.max_batch_size ?? 96,
+      });
+      return renderDeployment(created);
+    },
+  });
+}

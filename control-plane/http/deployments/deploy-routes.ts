@@ -1,0 +1,228 @@
+import { Type } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { nano, toUsd } from "../../../proto/money.ts";
+import type { DeployRequest } from "../../deployments/create.ts";
+import { type DeploymentStatus, deploymentStatuses } from "../../deployments/deployment.ts";
+import { AdapterNotFound, DeploymentNotFound, deploymentRefused } from "../../deployments/errors.ts";
+import { joinArgs } from "../../deployments/extra-args.ts";
+import { readStandardArgs } from "../../deployments/standard-args.ts";
+import { badRequest } from "../../service-error.ts";
+import { mediumBodyBytes } from "../body/json-body.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import {
+  DeployId,
+  DeployLlmRequest,
+  DeploymentRecord,
+  NewPlacementReport,
+  UpdateRequest,
+} from "./deployment-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+import { renderLoraDeployment } from "./render-adapter.ts";
+import { renderDeployment } from "./render-deployment.ts";
+
+const refusals = [404, 409, 503];
+const tag = "deployments";
+
+interface Settings {
+  readonly min_instances?: number;
+  readonly max_instances?: number;
+  readonly inactive_shutdown?: number | null;
+}
+
+export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, placement }: DeploymentFeatures): void {
+  endpoints.add({
+    method: "POST",
+    path: "/deploy/llm",
+    summary: "Deploy a language model",
+    idempotent: true,
+    tag,
+    access: "key",
+    bodyLimitBytes: mediumBodyBytes,
+    body: DeployLlmRequest,
+    answer: DeploymentRecord,
+    refusals: [400, 402, 404, 409, 423, 503],
+    async handler({ caller, body }) {
+      return renderDeployment(await deployments.createLlm(caller, readDeployLlm(body)));
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/deploy/llm/placement",
+    summary: "Whether it would fit, where not and why, and what it would cost; nothing is deployed",
+    tag,
+    access: "key",
+    bodyLimitBytes: mediumBodyBytes,
+    body: DeployLlmRequest,
+    answer: NewPlacementReport,
+    refusals: [400, 402, 404, 409, 423, 503],
+    async handler({ caller, body }) {
+      const { host, refused, ...found } = await placement.dryRunNew(caller, readDeployLlm(body));
+      return {
+        fits: host !== undefined,
+        refused: refused.map(({ host, why }) => ({ host, why })),
+        engine: found.engine,
+        memory_bytes: found.memoryBytes,
+        usd_per_hour: toUsd(nano(found.hourRate)),
+      };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/deploy/list",
+    summary: "Deployments of the account, failed ones and the last 1,000 that were deleted included",
+    tag,
+    access: "key",
+    query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),
+    answer: Type.Array(DeploymentRecord),
+    refusals: [400, 503],
+    async handler({ caller, query }) {
+      const statuses = statusesOf(query.status);
+      const own = (await adapters.list(caller.account, undefined)).filter(
+        ({ status }) => statuses === undefined || statuses.includes(status),
+      );
+      return [...(await deployments.list(caller, statuses)).map(renderDeployment), ...own.map(renderLoraDeployment)];
+    },
+  });
+
+  const params = DeployId;
+  endpoints.add({
+    method: "GET",
+    path: "/deploy/:deploy_id",
+    summary: "One deployment",
+    tag,
+    access: "key",
+    params,
+    answer: DeploymentRecord,
+    refusals,
+    handler: ({ caller, params }) =>
+      orAdapter(
+        async () => renderDeployment(await deployments.get(caller, params.deploy_id as DeploymentId)),
+        async () => renderLoraDeployment(await adapters.get(caller, params.deploy_id)),
+      ),
+  });
+
+  endpoints.add({
+    method: "PUT",
+    path: "/deploy/:deploy_id",
+    summary: "Change scale or arguments",
+    tag,
+    access: "key",
+    params,
+    bodyLimitBytes: mediumBodyBytes,
+    body: UpdateRequest,
+    answer: DeployId,
+    refusals: [400, 402, 423, ...refusals],
+    async handler({ caller, params, body }) {
+      const settings = body.settings as Settings | null | undefined;
+      await deployments.update(caller, params.deploy_id as DeploymentId, {
+        ...(settings?.min_instances === undefined ? {} : { minInstances: settings.min_instances }),
+        ...(settings?.max_instances === undefined ? {} : { maxInstances: settings.max_instances }),
+        ...(settings?.inactive_shutdown === undefined ? {} : { inactiveShutdown: settings.inactive_shutdown }),
+        ...(body.extra_args ? { extraArgs: joinArgs(body.extra_args as string[]) } : {}),
+        ...(body.standard_args ? { standardArgs: readStandardArgs(body.standard_args) } : {}),
+      });
+      return { deploy_id: params.deploy_id };
+    },
+  });
+
+  const verbs = [
+    { method: "DELETE", path: "/deploy/:deploy_id", summary: "End it for good", verb: deployments.remove },
+    { method: "POST", path: "/deploy/:deploy_id/stop", summary: "End its instances", verb: deployments.stop },
+    {
+      method: "POST",
+      path: "/deploy/:deploy_id/start",
+      summary: "Start a stopped or failed deployment",
+      verb: deployments.start,
+      more: [402, 423],
+    },
+  ] as const;
+  for (const { method, path, summary, verb, ...rest } of verbs) {
+    endpoints.add({
+      method,
+      path,
+      summary,
+      tag,
+      access: "key",
+      params,
+      answer: DeployId,
+      refusals: [400, ...refusals, ...("more" in rest ? rest.more : [])],
+      async handler({ caller, params }) {
+        const change = () => verb.call(deployments, caller, params.deploy_id as DeploymentId);
+        if (method === "DELETE") await orAdapter(change, () => adapters.remove(caller, params.deploy_id));
+        else await change();
+        return { deploy_id: params.deploy_id };
+      },
+    });
+  }
+}
+
+/** Adapters have an id among those of deployments. */
+async function orAdapter<A, B>(ofDeployment: () => Promise<A>, ofAdapter: () => Promise<B>): Promise<A | B> {
+  try {
+    return await ofDeployment();
+  } catch (error) {
+    if (!(error instanceof DeploymentNotFound)) throw error;
+    return ofAdapter().catch((other) => {
+      throw other instanceof AdapterNotFound ? error : other;
+    });
+  }
+}
+
+function statusesOf(list: string | undefined): readonly DeploymentStatus[] | undefined {
+  if (!list) return undefined;
+  return list.split(",").map((word) => {
+    const status = word.trim() === "running" ? "deployed" : word.trim();
+    if (!(deploymentStatuses as readonly string[]).includes(status)) {
+      throw badRequest(
+        "bad_request",
+        `There is no status ${status.slice(0, 40)}. Use ${deploymentStatuses.join(", ")}.`,
+        {
+          param: "status",
+        },
+      );
+    }
+    return status as DeploymentStatus;
+  });
+}
+
+interface Hf {
+  readonly repo: string;
+  readonly revision?: string | null;
+  readonly token?: string | null;
+}
+interface Settings {
+  readonly min_instances?: number;
+  readonly max_instances?: number;
+  readonly inactive_shutdown?: number | null;
+}
+
+/** The body of POST /deploy/llm with its defaults. Throws deploymentRefused. */
+function readDeployLlm(body: DeployLlmRequest): DeployRequest {
+  if (body.preset_id)
+    throw deploymentRefused("preset_id: there are no presets here; leave it out.", { param: "preset_id" });
+  const hf = body.hf as Hf | null | undefined;
+  const settings = body.settings as Settings | null | undefined;
+  return {
+    modelName: body.model_name,
+    gpu: body.gpu,
+    numGpus: body.num_gpus ?? 1,
+    maxBatchSize: body.max_batch_size ?? 96,
+    hf: hf
+      ? {
+          repo: hf.repo,
+          ...(hf.revision ? { revision: hf.revision } : {}),
+          ...(hf.token ? { token: hf.token } : {}),
+        }
+      : undefined,
+    baseModel: body.base_model ?? undefined,
+    minInstances: settings?.min_instances ?? 1,
+    maxInstances: settings?.max_instances ?? Math.max(1, settings?.min_instances ?? 1),
+    ...(settings?.inactive_shutdown ? { inactiveShutdown: settings.inactive_shutdown } : {}),
+    extraArgs: joinArgs((body.extra_args ?? []) as string[]),
+    standardArgs: readStandardArgs(body.standard_args),
+    engine: body.engine,
+    image: (body.container_image as string | null | undefined) ?? undefined,
+  };
+}

@@ -1,0 +1,147 @@
+import type { Static } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { nano, toUsd } from "../../../proto/money.ts";
+import type { Deployment } from "../../deployments/deployment.ts";
+import type { UseSeries, UseStats } from "../../deployments/store.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { badRange, readRange } from "../core/read-range.ts";
+import { DeployId } from "./deployment-schemas.ts";
+import {
+  DeploymentSeries,
+  DeploymentStats,
+  DeploymentStats2,
+  RequestCounts,
+  SeriesRange,
+  StatsRange,
+  usualSteps,
+} from "./deployment-stats-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+
+const common = { method: "GET", tag: "deployments", access: "key", query: StatsRange } as const;
+
+export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
+  endpoints.add({
+    ...common,
+    path: "/deploy/stats",
+    summary: "Requests of each deployment of the account",
+    answer: RequestCounts,
+    refusals: [429, 503],
+    async handler({ caller, query }) {
+      const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
+      const counts = await deployments.requestCounts(caller, fromMs, toMs);
+      return counts.map(({ modelName, requests }) => ({ model_name: modelName, requests }));
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    path: "/deploy/:deploy_id/stats",
+    summary: "What requests on one deployment came to",
+    params: DeployId,
+    answer: DeploymentStats,
+    refusals: [404, 410, 429, 503],
+    async handler({ caller, query, params }) {
+      const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
+      return renderStats((await deployments.use(caller, params.deploy_id as DeploymentId, fromMs, toMs)).use);
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    path: "/deploy/:deploy_id/stats2",
+    summary: "The same by kind of task",
+    params: DeployId,
+    answer: DeploymentStats2,
+    refusals: [404, 410, 429, 503],
+    async handler({ caller, query, params }) {
+      const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
+      const { deployment, use } = await deployments.use(caller, params.deploy_id as DeploymentId, fromMs, toMs);
+      return renderStats2(deployment, use);
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    path: "/v1/deployments/:deploy_id/series",
+    summary: "The same over time: requests, failures and latencies of each part of a period, and why requests ended",
+    query: SeriesRange,
+    params: DeployId,
+    answer: DeploymentSeries,
+    refusals: [404, 410, 429, 503],
+    async handler({ caller, query, params }) {
+      const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
+      if (fromMs === toMs) throw badRange("from", "is the same as `to`. Ask for a period.");
+      const steps = query.steps ?? usualSteps;
+      return renderSeries(
+        await deployments.series(caller, params.deploy_id as DeploymentId, fromMs, toMs, steps),
+        (toMs - fromMs) / steps,
+      );
+    },
+  });
+}
+
+const centsOf = (use: UseStats) => Number((Number(toUsd(nano(use.chargeNano))) * 100).toFixed(7));
+const rounded = (ms: number) => Math.round(ms * 100) / 100;
+
+function renderStats(use: UseStats): Static<typeof DeploymentStats> {
+  return {
+    requests: use.requests,
+    total_time: use.totalMs / 1000,
+    total_tokens: use.inputTokens + use.outputTokens,
+    input_tokens: use.inputTokens,
+    output_tokens: use.outputTokens,
+    total_amount: centsOf(use),
+    avg_time: rounded(use.averageMs),
+    avg95_time: rounded(use.p95Ms),
+    errors: use.errors,
+  };
+}
+
+/** The one part that fits the deployment's task. */
+function renderStats2({ task }: Pick<Deployment, "task">, use: UseStats): Static<typeof DeploymentStats2> {
+  const { requests, errors } = use;
+  const money = { total_amount_cents: centsOf(use), errors };
+  const timed = {
+    requests,
+    input_tokens: use.inputTokens,
+    avg_time_ms: rounded(use.averageMs),
+    avg95_time_ms: rounded(use.p95Ms),
+    ...money,
+  };
+  const isLlm = task === "text-generation";
+  const isEmbeddings = task === "embeddings" || task === "reranker";
+  return {
+    llm: isLlm
+      ? {
+          requests,
+          input_tokens: use.inputTokens,
+          output_tokens: use.outputTokens,
+          avg_ttft_ms: rounded(use.averageFirstMs),
+          avg95_ttft_ms: rounded(use.p95FirstMs),
+          avg_tpt_ms: rounded(use.averageTokenMs),
+          avg95_tpt_ms: rounded(use.p95TokenMs),
+          ...money,
+        }
+      : null,
+    embeddings: isEmbeddings ? timed : null,
+    time: isLlm || isEmbeddings ? null : timed,
+  };
+}
+
+function renderSeries({ steps, endReasons }: UseSeries, stepMs: number): Static<typeof DeploymentSeries> {
+  const quantiles = (both: { readonly p50: number; readonly p95: number } | null) =>
+    both && { p50: rounded(both.p50), p95: rounded(both.p95) };
+  return {
+    step_seconds: stepMs / 1000,
+    steps: steps.map((step) => ({
+      from: step.fromMs / 1000,
+      requests: step.requests,
+      errors: step.errors,
+      output_tokens: step.outputTokens,
+      first_byte_ms: quantiles(step.firstMs),
+      total_ms: quantiles(step.totalMs),
+      queue_ms_p95: step.queueP95Ms === null ? null : rounded(step.queueP95Ms),
+    })),
+    end_reasons: Object.fromEntries(endReasons.map(({ reason, requests }) => [reason, requests])),
+  };
+}

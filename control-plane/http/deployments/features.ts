@@ -1,0 +1,17 @@
+import type { AgentInstances } from "../../agent-instances/agent-instances.ts";
+import type { AgentBackups } from "../../agent-instances/backups.ts";
+import type { ModelDirectory } from "../../catalog/served-model.ts";
+import type { Containers } from "../../containers/containers.ts";
+import type { Adapters } from "../../deployments/adapters.ts";
+import type { Deployments } from "../../deployments/deployments.ts";
+import type { PlacementPreview } from "../../deployments/placement-preview.ts";
+
+export interface DeploymentFeatures {
+  readonly deployments: Deployments;
+  readonly placement: PlacementPreview;
+  readonly adapters: Adapters;
+  readonly containers: Containers;
+  readonly agentInstances: AgentInstances;
+  readonly agentBackups: Omit<AgentBackups, "settle" | "tend" | "sweepDeleted">;
+  readonly spine: { readonly models: ModelDirectory };
+}

@@ -1,0 +1,92 @@
+import type { FastifyReply } from "fastify";
+import { Type } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import type { LogQuery } from "../../deployments/logs.ts";
+import { badRequest } from "../../service-error.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { LogEntries, PodLogEntries } from "./deployment-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+
+const monthMs = 31 * 24 * 3_600_000;
+const limitMs = 15_000;
+
+const range = {
+  deploy_id: Type.String(),
+  from: Type.Optional(Type.String({ description: "Unix seconds" })),
+  to: Type.Optional(Type.String({ description: "Unix seconds" })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
+};
+const common = { method: "GET", tag: "deployments", access: "key", refusals: [400, 404, 503] } as const;
+
+export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
+  endpoints.add({
+    ...common,
+    path: "/v1/deployment_logs/query",
+    summary: "Log lines of a deployment, by instance",
+    query: Type.Object({ ...range, pod_name: Type.Optional(Type.String({ description: "One instance alone" })) }),
+    answer: PodLogEntries,
+    async handler({ caller, query, reply }) {
+      const asked = rangeOf(query.from, query.to, query.limit ?? 100);
+      const id = query.deploy_id as DeploymentId;
+      const logs = await deployments.instanceLogs(caller, id, asked, boundedBy(reply));
+      const shown = [...logs].filter(([pod]) => query.pod_name === undefined || pod === query.pod_name);
+      return {
+        entries: Object.fromEntries(shown.map(([pod, lines]) => [pod, lines.map(({ at, line }) => [at, line])])),
+      };
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    path: "/v1/logs/query",
+    summary: "Log lines of a deployment",
+    query: Type.Object(range),
+    answer: LogEntries,
+    async handler({ caller, query, reply }) {
+      const signal = boundedBy(reply);
+      const range = rangeOf(query.from, query.to, query.limit ?? 100);
+      const lines = await deployments.logs(caller, query.deploy_id as DeploymentId, range, signal);
+      return { entries: lines.map(({ at, line }) => [at, line]) };
+    },
+  });
+}
+
+/** Until the caller goes, or the hosts took too long. */
+function boundedBy(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  reply.raw.once("close", () => gone.abort());
+  return AbortSignal.any([gone.signal, AbortSignal.timeout(limitMs)]);
+}
+
+/** No times: the past month. One alone: a month from there. */
+function rangeOf(from: string | undefined, to: string | undefined, limit: number): LogQuery {
+  const fromMs = timeOf(from, "from");
+  const toMs = timeOf(to, "to");
+  if (fromMs === undefined && toMs === undefined) return { limit };
+  if (fromMs !== undefined && toMs !== undefined) {
+    if (toMs < fromMs) throw badRequest("bad_request", "`to` lies before `from`.", { param: "to" });
+    if (toMs - fromMs > monthMs) {
+      throw badRequest("bad_request", "The range is longer than a month. Ask for a shorter one.", { param: "to" });
+    }
+  }
+  const fromAt = exactTime(from);
+  return {
+    limit,
+    ...(fromMs === undefined ? {} : { fromMs }),
+    ...(fromAt === undefined ? {} : { fromAt }),
+    ...(toMs === undefined ? {} : { toMs }),
+  };
+}
+
+/** Of a time that was given with decimals, all nine of them: a number cannot hold them. As long as times of lines, to compare. */
+function exactTime(text: string | undefined): string | undefined {
+  const [seconds = "", decimals] = (text ?? "").split(".");
+  return decimals === undefined ? undefined : `${seconds.padStart(10, "0")}.${decimals.padEnd(9, "0")}`;
+}
+
+function timeOf(text: string | undefined, param: string): number | undefined {
+  if (text === undefined || text === "") return undefined;
+  const seconds = /^\d{1,12}(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isNaN(seconds)) throw badRequest("bad_request", `\`${param}\` is not a time in unix seconds.`, { param });
+  return Math.floor(seconds * 1000);
+}

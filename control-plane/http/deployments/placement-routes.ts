@@ -1,0 +1,55 @@
+import { Type } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { nano, toUsd } from "../../../proto/money.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { GpuAvailability } from "./container-schemas.ts";
+import { DeployId, PlacementReport } from "./deployment-schemas.ts";
+import type { DeploymentFeatures } from "./features.ts";
+
+const tag = "deployments";
+
+export function addPlacementRoutes(endpoints: Endpoints, { placement }: DeploymentFeatures): void {
+  endpoints.add({
+    method: "GET",
+    path: "/deploy/llm/gpu_availability",
+    summary: "Which GPUs a model could have now, and their price",
+    tag,
+    access: "key",
+    query: Type.Object({
+      source: Type.Optional(
+        Type.String({ maxLength: 256, description: "Weights repository that `recommended` is to hold" }),
+      ),
+      base_model: Type.Optional(
+        Type.String({ maxLength: 256, description: "Public model whose weights it is to hold" }),
+      ),
+    }),
+    answer: GpuAvailability,
+    refusals: [404, 503],
+    async handler({ caller, query }) {
+      const gpus = await placement.gpus(caller, { source: query.source ?? "", baseModel: query.base_model ?? "" });
+      return {
+        gpus: gpus.map(({ gpu, count, hourRate, isAvailable, isRecommended }) => ({
+          gpu_config: `${count}x${gpu}`,
+          usd_per_hour: toUsd(nano(hourRate)),
+          available: isAvailable,
+          recommended: isRecommended,
+        })),
+      };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/deploy/:deploy_id/placement",
+    summary: "Whether one more instance would fit now, and why each host refuses it",
+    tag,
+    access: "key",
+    params: DeployId,
+    answer: PlacementReport,
+    refusals: [404, 503],
+    async handler({ caller, params }) {
+      const { host, refused } = await placement.dryRun(caller, params.deploy_id as DeploymentId);
+      return { fits: host !== undefined, refused: refused.map(({ host, why }) => ({ host, why })) };
+    },
+  });
+}

@@ -1,0 +1,109 @@
+import type { FastifyDynamicSwaggerOptions } from "@fastify/swagger";
+import type { FastifySchema } from "fastify";
+import { anyPathResponses } from "../errors/error-responses.ts";
+import { answerExamples } from "./answer-examples.ts";
+import { bodyExamples } from "./body-examples.ts";
+
+/** In a route's schema: the description names the header. Read by idempotency.ts, which says more of it than a validator. */
+export const takesIdempotencyKey = Symbol("Idempotency-Key");
+
+const idempotencyKey = {
+  "Idempotency-Key": {
+    type: "string",
+    minLength: 1,
+    maxLength: 255,
+    pattern: "^[ -~]+$",
+    description:
+      "A repeat of the request with the same key within a day gets the answer of the first one, and is not paid again. " +
+      "Of streams, and of answers above 4 MiB, a repeat is refused with 409 `already_completed`",
+  },
+};
+const serviceSource = {
+  "x-service-source": { type: "string", description: "Where the request comes from: kept beside its usage" },
+};
+
+const refusal = { "application/json": { schema: { $ref: "#/components/schemas/ServiceRefusal" } } };
+const responses = Object.fromEntries(
+  Object.entries(anyPathResponses).map(([name, { description }]) => [name, { description, content: refusal }]),
+);
+const anyPath = Object.entries(anyPathResponses);
+const anyPathText = anyPath.map(([, { status, description }]) => `- ${status}: ${description}.`).join("\n");
+
+/** The statuses, for programs. */
+const anyPathExtension = {
+  "x-any-path": Object.fromEntries(
+    anyPath.map(([name, { status }]) => [status, { $ref: `#/components/responses/${name}` }]),
+  ),
+};
+
+/** The interface's own version, not the product's. */
+export const openApi: FastifyDynamicSwaggerOptions = {
+  refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json["$id"] ?? `schema-${index}`) },
+  transform({ schema: given, url, route }) {
+    const path = url.replace("*", ":model_name").replaceAll(/:(\w+)/g, "{$1}");
+    const schema = withExamples(given, `${String(route.method)} ${path}`);
+    const headers = {
+      ...(takesIdempotencyKey in schema ? idempotencyKey : {}),
+      ...(schema.tags?.[0] === "inference" && schema.body ? serviceSource : {}),
+    };
+    const hasHeaders = Object.keys(headers).length > 0;
+    const whole = hasHeaders ? { ...schema, headers: { type: "object", properties: headers } } : schema;
+    // A wildcard is how a name with slashes is matched; in the description it has a name.
+    const isNamed = url.endsWith("*") && !(schema as { hide?: boolean }).hide;
+    return isNamed ? named(whole, url) : { schema: whole, url };
+  },
+  openapi: {
+    openapi: "3.1.0",
+    info: {
+      title: "Stoker",
+      version: "1.0.0",
+      description:
+        "Serverless inference, dedicated deployments, accounts and billing.\n\n" +
+        `Before an operation is reached, any path may answer (\`components.responses\`):\n${anyPathText}\n\n` +
+        "405, and 408 of a body, are told in the shape of their path's other errors. A path that is not described is 404.",
+    },
+    tags: [
+      { name: "inference", description: "Text, chat, vectors, speech, pictures and every other task" },
+      { name: "files", description: "Files for batches, and what came of them" },
+      { name: "batches", description: "Many requests at a lower price, within a day" },
+      { name: "voices", description: "Voices to speak in" },
+      { name: "models", description: "What can be used" },
+      { name: "deployments", description: "Dedicated models" },
+      { name: "lora", description: "LoRA adapters" },
+      { name: "containers", description: "Rented GPUs with SSH" },
+      { name: "agents", description: "Agents that run for an account, and their backups" },
+      { name: "gpu pool", description: "How many GPUs an account may hold" },
+      { name: "account", description: "The account of a key" },
+      { name: "billing", description: "Use and funds" },
+      { name: "operator", description: "For the operator's account alone" },
+      { name: "service", description: "The service itself" },
+    ],
+    ...anyPathExtension,
+    components: {
+      responses,
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer" },
+        "xi-api-key": { type: "apiKey", in: "header", name: "xi-api-key" },
+        "x-api-key": { type: "apiKey", in: "header", name: "x-api-key" },
+      },
+    },
+  },
+};
+
+/** In the description alone: what is validated and sent knows nothing of them. */
+function withExamples(schema: FastifySchema, operation: string): FastifySchema {
+  const body = bodyExamples[operation];
+  const answer = answerExamples[operation];
+  const { 200: answered, ...refused } = (schema.response ?? {}) as Readonly<Record<number, object>>;
+  return {
+    ...schema,
+    ...(body && schema.body ? { body: { ...schema.body, examples: [body] } } : {}),
+    ...(answer && answered ? { response: { ...refused, 200: { ...answered, examples: [answer] } } } : {}),
+  };
+}
+
+function named(schema: FastifySchema, url: string) {
+  const { properties } = schema.params as { properties: Record<string, unknown> };
+  const params = { type: "object", required: ["model_name"], properties: { model_name: properties["*"] } };
+  return { schema: { ...schema, params }, url: url.replace("*", ":model_name") };
+}

@@ -1,0 +1,18 @@
+import { errorKinds } from "./error-kinds.ts";
+import type { Refusal } from "./refusal.ts";
+
+/** native and management; OpenAI-compatible; ElevenLabs-compatible. */
+export type Dialect = "service" | "compat" | "voices";
+
+/** A 422 carries `detail[]` in every dialect, so one body is the validation shape and the dialect's own. */
+export function errorBody(refusal: Refusal, dialect: Dialect, requestId: string): object {
+  const { message, code, detail } = refusal;
+  if (dialect === "compat") return { error: compatError(refusal), ...(detail ? { detail } : {}) };
+  if (dialect === "voices") return { detail: detail ?? { status: code, message } };
+  return { error: message, detail: detail ?? { error: message }, code, request_id: requestId };
+}
+
+/** Also the payload of an error frame in a stream. */
+export function compatError({ kind, message, code, param }: Refusal): object {
+  return { message, type: errorKinds[kind].type, param: param ?? null, code };
+}

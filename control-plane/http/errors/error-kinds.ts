@@ -1,0 +1,46 @@
+// How the edge answers each kind of error: the only place that maps errors to statuses and retry advice.
+import type { ErrorKind } from "../../service-error.ts";
+
+interface KindAnswer {
+  readonly status: number;
+  /** `error.type` of the OpenAI shape, by which SDKs choose their exception. */
+  readonly type: "invalid_request_error" | "authentication_error" | "rate_limit_error" | "server_error";
+  /** In the OpenAPI description. */
+  readonly meaning: string;
+  /** Sent when the error itself names no time. */
+  readonly retryAfterSeconds?: number;
+  /** SDKs retry some statuses on their own; false tells them not to. */
+  readonly shouldRetry?: false;
+}
+
+const type = "invalid_request_error";
+
+export const errorKinds: Readonly<Record<ErrorKind, KindAnswer>> = {
+  bad_request: { status: 400, type, meaning: "The request is malformed, or not possible in the current state" },
+  unauthenticated: { status: 401, type: "authentication_error", meaning: "Invalid or missing API key" },
+  payment_required: { status: 402, type, meaning: "Insufficient funds", shouldRetry: false },
+  forbidden: { status: 403, type, meaning: "Not allowed" },
+  not_found: { status: 404, type, meaning: "Not found" },
+  unsupported: { status: 405, type, meaning: "The model does not support this" },
+  request_timeout: { status: 408, type, meaning: "Nothing happened in time; try again" },
+  conflict: { status: 409, type, meaning: "Conflict with the current state", shouldRetry: false },
+  gone: { status: 410, type, meaning: "Deleted" },
+  too_large: { status: 413, type, meaning: "The request body is too large" },
+  invalid: { status: 422, type, meaning: "A field is missing or invalid" },
+  suspended: { status: 423, type, meaning: "The account is suspended" },
+  rate_limited: {
+    status: 429,
+    type: "rate_limit_error",
+    meaning: "Too many requests; see Retry-After",
+    retryAfterSeconds: 1,
+  },
+  internal: { status: 500, type: "server_error", meaning: "Internal error; report the request id to your operator" },
+  upstream_failed: { status: 502, type: "server_error", meaning: "The model's instance failed" },
+  unavailable: {
+    status: 503,
+    type: "server_error",
+    meaning: "Temporarily unavailable; see Retry-After",
+    retryAfterSeconds: 1,
+  },
+  upstream_timeout: { status: 504, type: "server_error", meaning: "The model's instance did not respond in time" },
+};

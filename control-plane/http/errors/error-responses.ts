@@ -1,0 +1,73 @@
+import { type TSchema, Type } from "typebox";
+import type { Dialect } from "./error-body.ts";
+import { errorKinds } from "./error-kinds.ts";
+
+const detail = Type.Array(Type.Object({ loc: Type.Array(Type.String()), msg: Type.String(), type: Type.String() }));
+const compatError = Type.Object({
+  message: Type.String(),
+  type: Type.String(),
+  param: Type.Union([Type.String(), Type.Null()]),
+  code: Type.Union([Type.String(), Type.Null()]),
+});
+const code = Type.Union([Type.String(), Type.Null()]);
+
+/** By the name they have in the description. */
+export const errorSchemas: readonly TSchema[] = [
+  Type.Object(
+    { error: Type.String(), detail: Type.Object({ error: Type.String() }), code, request_id: Type.String() },
+    { $id: "ServiceRefusal" },
+  ),
+  Type.Object({ detail, error: Type.String(), code, request_id: Type.String() }, { $id: "ServiceValidation" }),
+  Type.Object({ error: compatError }, { $id: "CompatRefusal" }),
+  Type.Object({ detail, error: compatError }, { $id: "CompatValidation" }),
+  Type.Object(
+    { detail: Type.Object({ status: Type.String(), message: Type.String() }) },
+    { $id: "VoicesRefusal", description: "As ElevenLabs' clients read it" },
+  ),
+  Type.Object({ detail }, { $id: "VoicesValidation" }),
+];
+
+const names: Readonly<Record<Dialect, { readonly refusal: string; readonly validation: string }>> = {
+  service: { refusal: "ServiceRefusal", validation: "ServiceValidation" },
+  compat: { refusal: "CompatRefusal", validation: "CompatValidation" },
+  voices: { refusal: "VoicesRefusal", validation: "VoicesValidation" },
+};
+
+const meanings: ReadonlyMap<number, string> = new Map(
+  Object.values(errorKinds).map(({ status, meaning }) => [status, meaning]),
+);
+
+function meaningOf(status: number): string {
+  const meaning = meanings.get(status);
+  if (meaning === undefined) throw new Error(`no kind of error has status ${status}`);
+  return meaning;
+}
+
+/** By name: what any path may answer before an operation is reached, in the description told once for all of them. */
+export const anyPathResponses: Readonly<Record<string, { readonly status: number; readonly description: string }>> = {
+  Unreadable: { status: 400, description: "No readable HTTP/1.1 request, no `Host`, or a path that cannot be decoded" },
+  MethodNotAllowed: { status: 405, description: "The path takes other methods; `Allow` names them" },
+  RequestTimeout: { status: 408, description: "The request, or the rest of its body, did not come in time" },
+  ContentTooLarge: { status: 413, description: "Extensions of chunks that are larger than this server reads" },
+  PathTooLong: { status: 414, description: "A part of the path is longer than any name" },
+  ExpectationFailed: { status: 417, description: "An `Expect` other than 100-continue" },
+  HeadersTooLarge: { status: 431, description: "The headers are larger than 16 KiB together" },
+};
+
+/** Of every inference POST, beside those of each operation; 409 is about its idempotency key. */
+export const inferenceRefusals = [400, 402, 403, 404, 409, 413, 429, 500, 502, 503, 504];
+
+/** For the description only. Statuses are those of error-kinds.ts, which render-error.ts sends. */
+export function errorResponses(statuses: readonly number[], dialect: Dialect): Record<number, object> {
+  const { refusal, validation } = names[dialect];
+  const sorted = [...new Set(statuses)].sort((a, b) => a - b);
+  return Object.fromEntries(
+    sorted.map((status) => [
+      status,
+      {
+        description: meaningOf(status),
+        content: { "application/json": { schema: { $ref: `${status === 422 ? validation : refusal}#` } } },
+      },
+    ]),
+  );
+}

@@ -1,0 +1,179 @@
+// Ajv's errors in the contract's shape: `detail[]` of {loc, msg, type}, types from a closed list.
+import { wordsOf } from "./pattern-words.ts";
+
+/** As Ajv gives it with `verbose`; `data` and `parentSchema` never leave this file, they may hold a prompt. */
+export interface SchemaError {
+  readonly keyword: string;
+  readonly instancePath: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly data?: unknown;
+  readonly parentSchema?: {
+    readonly required?: readonly string[];
+    readonly oneOf?: readonly { readonly properties?: Readonly<Record<string, { readonly const?: unknown }>> }[];
+  };
+}
+
+export interface Detail {
+  readonly loc: readonly string[];
+  readonly msg: string;
+  readonly type: string;
+}
+
+export type Place = "body" | "query" | "path" | "header";
+
+/** At least one; several only where several required fields of one object are missing. */
+export function detailOf(errors: readonly SchemaError[], place: Place): readonly Detail[] {
+  const error = mostSpecific(errors);
+  if (!error) return [{ loc: [place], msg: "Invalid value", type: "value_error" }];
+  const loc = [place, ...pathOf(error.instancePath)];
+  if (error.keyword === "const")
+    return [{ loc, msg: `Input should be ${listed(choices(errors, error))}`, type: "enum" }];
+  if (error.keyword === "additionalProperties")
+    return [{ loc: [...loc, String(error.params["additionalProperty"])], ...described(error, place) }];
+  if (error.keyword === "discriminator") return [ofTag(error, loc)];
+  // Shown to people who choose one.
+  if (error.keyword === "minLength" && loc.at(-1) === "password")
+    return [
+      { loc, msg: `The password must have at least ${error.params["limit"]} characters.`, type: "string_too_short" },
+    ];
+  if (error.keyword !== "required") return [{ loc, ...described(error, place) }];
+  const data = (typeof error.data === "object" && error.data !== null ? error.data : {}) as object;
+  const missing = error.parentSchema?.required?.filter((key) => !(key in data)) ?? [];
+  const keys = missing.length > 0 ? missing : [String(error.params["missingProperty"])];
+  return keys.map((key) => ({ loc: [...loc, key], msg: "Field required", type: "missing" }));
+}
+
+/** Of an object that says by one of its fields of which kind it is. */
+function ofTag({ params, data, parentSchema }: SchemaError, place: readonly string[]): Detail {
+  const tag = String(params["tag"]);
+  const loc = [...place, tag];
+  const given = (data as Readonly<Record<string, unknown>> | undefined)?.[tag];
+  if (given === undefined) return { loc, msg: "Field required", type: "missing" };
+  if (typeof given !== "string") return { loc, ...typed("string", given, "body") };
+  const kinds = parentSchema?.oneOf?.map(({ properties }) => properties?.[tag]?.const);
+  return { loc, msg: `Input should be ${listed(kinds)}`, type: "enum" };
+}
+
+/** A union of literals fails once for each of them: any would have done. */
+const choices = (errors: readonly SchemaError[], { instancePath }: SchemaError): readonly unknown[] =>
+  errors
+    .filter((one) => one.keyword === "const" && one.instancePath === instancePath)
+    .map((one) => one.params["allowedValue"]);
+
+/** Too many items are too many whatever they are: of 1,025 texts the first is not told that it is no number. */
+const weights: Readonly<Record<string, number>> = { type: 0, required: 2, maxItems: 2.5 };
+
+/** Where alternatives failed, the one that came furthest; at the same depth, a bound says more than a type. */
+function mostSpecific(errors: readonly SchemaError[]): SchemaError | undefined {
+  let best: SchemaError | undefined;
+  let bestScore = -1;
+  for (const error of errors) {
+    if (error.keyword === "anyOf" || error.keyword === "oneOf") continue;
+    const score = pathOf(error.instancePath).length * 2 + (weights[error.keyword] ?? 1);
+    if (score > bestScore) {
+      best = error;
+      bestScore = score;
+    }
+  }
+  return best;
+}
+
+function pathOf(pointer: string): string[] {
+  if (pointer === "") return [];
+  return pointer
+    .slice(1)
+    .split("/")
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+function described({ keyword, params, data }: SchemaError, place: Place): Omit<Detail, "loc"> {
+  const limit = exactly(params["limit"]);
+  switch (keyword) {
+    case "type":
+      return data === undefined && place === "body"
+        ? { msg: "Field required", type: "missing" }
+        : typed(params["type"], data, place);
+    case "minimum":
+      return { msg: `Input should be greater than or equal to ${limit}`, type: "greater_than_equal" };
+    case "exclusiveMinimum":
+      return { msg: `Input should be greater than ${limit}`, type: "greater_than" };
+    case "maximum":
+      return { msg: `Input should be less than or equal to ${limit}`, type: "less_than_equal" };
+    case "exclusiveMaximum":
+      return { msg: `Input should be less than ${limit}`, type: "less_than" };
+    case "enum":
+      return { msg: `Input should be ${listed(params["allowedValues"])}`, type: "enum" };
+    case "pattern":
+      return {
+        msg: `Input should ${wordsOf(String(params["pattern"])) ?? "have another form"}`,
+        type: "string_pattern",
+      };
+    case "minLength":
+      return {
+        msg: `String should have at least ${limit} ${limit === 1 ? "character" : "characters"}`,
+        type: "string_too_short",
+      };
+    case "maxLength":
+      return { msg: `String should have at most ${limit} characters`, type: "string_too_long" };
+    case "minItems":
+      return { msg: `List should have at least ${limit} ${limit === 1 ? "item" : "items"}`, type: "too_short" };
+    case "maxItems":
+      return { msg: `List should have at most ${limit} items`, type: "too_long" };
+    case "additionalProperties":
+      return { msg: "Extra inputs are not permitted", type: "extra_forbidden" };
+    default:
+      return { msg: "Invalid value", type: "value_error" };
+  }
+}
+
+/** A double prints the digits it is told apart by, 18446744073709552000 for 2^64. */
+const exactly = (limit: unknown): unknown =>
+  Number.isInteger(limit) && !Number.isSafeInteger(limit) ? BigInt(limit as number) : limit;
+
+function typed(wanted: unknown, data: unknown, place: Place): Omit<Detail, "loc"> {
+  // A nullable field is told by what it is when it is not null.
+  const type = Array.isArray(wanted) ? wanted.find((one) => one !== "null") : String(wanted).split(",")[0];
+  const isText = place !== "body";
+  switch (type) {
+    case "string":
+      return { msg: "Input should be a valid string", type: "string_type" };
+    case "integer":
+      if (isText) return { msg: "Input should be a valid integer", type: "int_parsing" };
+      return typeof data === "number"
+        ? { msg: "Input should be a valid integer, got a number with a fractional part", type: "int_from_float" }
+        : { msg: "Input should be a valid integer", type: "int_type" };
+    case "number":
+      return { msg: "Input should be a valid number", type: isText ? "float_parsing" : "float_type" };
+    case "boolean":
+      return { msg: "Input should be a valid boolean", type: isText ? "bool_parsing" : "bool_type" };
+    case "array":
+      return { msg: "Input should be a valid list", type: "list_type" };
+    default:
+      return { msg: "Input should be an object", type: "dict_type" };
+  }
+}
+
+function listed(values: unknown): string {
+  // A nullable field is told by what it is when it is not null.
+  const texts = (Array.isArray(values) ? values : []).filter((value) => value !== null).map((value) => `'${value}'`);
+  return texts.length < 2 ? (texts[0] ?? "another value") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1)}`;
+}
+
+/** Where Fastify found a value that does not fit. */
+export function placeOf(context: string | undefined): Place {
+  switch (context) {
+    case "querystring":
+      return "query";
+    case "params":
+      return "path";
+    case "headers":
+      return "header";
+    default:
+      return "body";
+  }
+}
+
+/** All faults in one sentence. */
+export function summaryOf(detail: readonly Detail[]): string {
+  return detail.map(({ loc, msg }) => `${loc.slice(1).join(".") || loc[0]}: ${msg}`).join("; ");
+}

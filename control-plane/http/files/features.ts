@@ -1,0 +1,17 @@
+import type { Voices } from "../../assets/voices.ts";
+import type { Batches } from "../../batches/batches.ts";
+import type { RunLine } from "../../batches/line.ts";
+import type { Files } from "../../files/files.ts";
+import type { Webhooks } from "../../webhooks/webhooks.ts";
+
+export interface FileFeatures {
+  readonly files: Omit<Files, "write" | "sweep">;
+  readonly batches: Batches & {
+    /** Sets what runs lines from now on. */
+    runWith(run: RunLine): void;
+  };
+  readonly voices: Voices;
+  /** Speaks when a request names no model; undefined: one that is served. */
+  readonly speechModel: string | undefined;
+  readonly webhooks: Webhooks;
+}

@@ -1,0 +1,122 @@
+import type { FastifyInstance } from "fastify";
+import { Type } from "typebox";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import type { StoredFile } from "../../files/file.ts";
+import { takeUploads } from "../body/upload.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { expiryOutOfRange } from "../errors/errors.ts";
+import type { FileFeatures } from "./features.ts";
+import {
+  DeletedFile,
+  FileList,
+  FileQuery,
+  FileRecord,
+  FileUpload,
+  leastExpirySeconds,
+  maxExpirySeconds,
+} from "./files-schemas.ts";
+
+const common = { tag: "files", access: "key", dialect: "compat" } as const;
+const params = Type.Object({ file_id: Type.String() });
+
+/** `app`: a context of its own, whose bodies are not read before they are stored. */
+export function addFileUpload(endpoints: Endpoints, app: FastifyInstance, { files }: FileFeatures): void {
+  takeUploads(app, files.stage);
+  endpoints.add({
+    ...common,
+    method: "POST",
+    path: "/v1/files",
+    summary: "Store a file, for a batch to read",
+    takes: "forms",
+    idempotent: true,
+    body: FileUpload,
+    answer: FileRecord,
+    refusals: [400, 409, 413, 503],
+    async handler({ body, reply }) {
+      const upload = reply.request.upload as NonNullable<typeof reply.request.upload>;
+      const seconds = body.expires_after && Number(body.expires_after.seconds);
+      if (seconds !== undefined && (seconds < leastExpirySeconds || seconds > maxExpirySeconds))
+        throw expiryOutOfRange("expires_after.seconds", leastExpirySeconds, maxExpirySeconds);
+      const expiresAfterMs = seconds === undefined ? undefined : seconds * 1000;
+      return renderFile(await upload.staged.keep({ filename: upload.filename, expiresAfterMs }));
+    },
+  });
+}
+
+export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): void {
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/files",
+    summary: "Files of the account, newest first",
+    query: FileQuery,
+    answer: FileList,
+    refusals: [503],
+    async handler({ caller, query }) {
+      const { after, purpose, order = "desc", limit = 10_000 } = query;
+      const page = await files.list(caller.account, purpose, { after, order, limit });
+      return listOf(page.files.map(renderFile), page.hasMore);
+    },
+  });
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/files/:file_id",
+    summary: "One file's record",
+    params,
+    answer: FileRecord,
+    refusals: [404, 503],
+    handler: async ({ caller, params: { file_id } }) => renderFile(await files.get(caller.account, file_id)),
+  });
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/files/:file_id/content",
+    summary: "The bytes of a file",
+    params,
+    answer: Type.Unsafe<unknown>({ contentMediaType: "application/octet-stream" }),
+    refusals: [404, 503],
+    async handler({ caller, params: { file_id }, reply }) {
+      const { file, body } = await files.content(caller.account, file_id);
+      reply.headers({
+        "content-type": "application/octet-stream",
+        "content-length": String(file.bytes),
+        "content-disposition": `attachment; filename*=UTF-8''${encodeURIComponent(file.filename.toWellFormed())}`,
+      });
+      return body;
+    },
+  });
+  endpoints.add({
+    ...common,
+    method: "DELETE",
+    path: "/v1/files/:file_id",
+    summary: "Delete a file",
+    params,
+    answer: DeletedFile,
+    refusals: [404, 409, 503],
+    async handler({ caller, params: { file_id } }) {
+      await files.remove(caller.account, file_id);
+      return { id: file_id, object: "file", deleted: true };
+    },
+  });
+}
+
+const renderFile = (file: StoredFile): FileRecord => ({
+  id: file.id,
+  object: "file",
+  bytes: file.bytes,
+  created_at: unixSeconds(file.createdAtMs),
+  expires_at: unixSeconds(file.expiresAtMs),
+  filename: file.filename,
+  purpose: file.purpose,
+  status: "processed",
+});
+
+/** A page as OpenAI's clients read it. */
+export const listOf = <T extends { readonly id: string }>(data: readonly T[], hasMore: boolean) => ({
+  object: "list" as const,
+  data: [...data],
+  first_id: data[0]?.id ?? null,
+  last_id: data.at(-1)?.id ?? null,
+  has_more: hasMore,
+});

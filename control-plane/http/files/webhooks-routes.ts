@@ -1,0 +1,167 @@
+// The secret that signs webhook calls, and the log of the calls.
+
+import { Type } from "typebox";
+import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
+import type { WebhookSecret } from "../../webhooks/secrets.ts";
+import type { DeliveryRecord } from "../../webhooks/store.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import type { FileFeatures } from "./features.ts";
+
+const WebhookSecretBody = Type.Object({
+  secret: Type.String({ description: "`whsec_` and base64: signs every call (Standard Webhooks)" }),
+  created_at: Type.Integer({ description: "Unix seconds" }),
+  previous_secret_expires_at: Type.Union([Type.Integer(), Type.Null()], {
+    description: "Unix seconds until which the secret before this one signs as well",
+  }),
+});
+
+const nullableInteger = (description: string) => Type.Union([Type.Integer(), Type.Null()], { description });
+const nullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description });
+
+const WebhookDeliveryBody = Type.Object({
+  id: Type.String({ description: "The header `webhook-id`, the same on every attempt" }),
+  request_id: Type.String(),
+  url: Type.String(),
+  state: Type.Unsafe<string>({ type: "string", enum: ["pending", "delivered", "exhausted"] }),
+  error_code: nullableText("Why the request failed; null: it succeeded"),
+  error_message: nullableText("The same in words"),
+  attempts: Type.Integer(),
+  last_status: nullableInteger("HTTP status of the receiver's last answer"),
+  last_outcome: nullableText("ok, 3xx, 4xx, 5xx, timeout, blocked or unreachable"),
+  created_at: Type.Integer({ description: "Unix seconds" }),
+  next_attempt_at: nullableInteger("Unix seconds, while it is pending"),
+  finished_at: nullableInteger("Unix seconds"),
+});
+
+const WebhookDeliveryList = Type.Object({
+  deliveries: Type.Array(WebhookDeliveryBody),
+  next_cursor: nullableText("Asks for the page after this one; null on the last"),
+});
+
+const WebhookDeliveryDetail = Type.Interface([WebhookDeliveryBody], {
+  history: Type.Array(
+    Type.Object({
+      number: Type.Integer(),
+      at: Type.Integer({ description: "Unix seconds" }),
+      duration_ms: Type.Integer(),
+      outcome: Type.String(),
+      status: nullableInteger("HTTP status of the receiver's answer"),
+      answer: Type.String({ description: "Its first KiB, or why there was none" }),
+    }),
+  ),
+});
+
+const WebhookDeliveryQuery = Type.Object({
+  cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before" })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
+});
+
+const tag = "inference";
+const access = "key";
+
+export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeatures): void {
+  const secret = { tag, access, holdsSecrets: true, answer: WebhookSecretBody, refusals: [404, 503] } as const;
+  endpoints.add({
+    ...secret,
+    method: "GET",
+    path: "/v1/webhooks/secret",
+    summary: "The secret that signs the account's webhooks",
+    handler: async ({ caller }) => renderSecret(await webhooks.secret(caller.account)),
+  });
+  endpoints.add({
+    ...secret,
+    method: "POST",
+    path: "/v1/webhooks/secret/rotate",
+    summary: "Replace the secret; the one before signs as well for 24 hours",
+    handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(caller.account, reply.request.ip)),
+  });
+  endpoints.add({
+    method: "GET",
+    path: "/v1/webhooks/deliveries",
+    summary: "Calls of webhooks of the last 7 days, newest first",
+    tag,
+    access,
+    query: WebhookDeliveryQuery,
+    answer: WebhookDeliveryList,
+    refusals: [503],
+    async handler({ caller, query }) {
+      const page = await webhooks.deliveries(caller.account, query.cursor, query.limit ?? 20);
+      return { deliveries: page.deliveries.map(renderDelivery), next_cursor: page.nextCursor };
+    },
+  });
+  const one = {
+    tag,
+    access,
+    params: Type.Object({ webhook_id: Type.String({ description: "The header `webhook-id` of the call" }) }),
+    answer: WebhookDeliveryDetail,
+  } as const;
+  const shown = async (account: Parameters<typeof webhooks.delivery>[0], id: string) => {
+    const { delivery, attempts } = await webhooks.delivery(account, id);
+    const history = attempts.map(({ number, atMs, ms, outcome, status, answer }) => ({
+      number,
+      at: unixSeconds(atMs),
+      duration_ms: ms,
+      outcome,
+      status: status ?? null,
+      answer,
+    }));
+    return { ...renderDelivery(delivery), history };
+  };
+  endpoints.add({
+    ...one,
+    method: "GET",
+    path: "/v1/webhooks/deliveries/:webhook_id",
+    summary: "One call with its attempts",
+    refusals: [404, 503],
+    handler: ({ caller, params }) => shown(caller.account, params.webhook_id),
+  });
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: "/v1/webhooks/deliveries/:webhook_id/replay",
+    summary: "Make a call that has ended again, with the same id and body",
+    refusals: [404, 409, 503],
+    async handler({ caller, params, reply }) {
+      await webhooks.replay(caller.account, params.webhook_id, reply.request.ip);
+      return shown(caller.account, params.webhook_id);
+    },
+  });
+  endpoints.add({
+    method: "GET",
+    path: "/v1/webhooks/results/:request_id",
+    summary: "Results that are too large for a call, by the signed link in it",
+    tag,
+    access: "public",
+    holdsSecrets: true,
+    params: Type.Object({ request_id: Type.String() }),
+    query: Type.Object({ expires: Type.String(), sig: Type.String() }),
+    answer: Type.Object({}, { description: "What the model's task answers" }),
+    refusals: [404, 503],
+    async handler({ params, query, reply }) {
+      const results = await webhooks.results(params.request_id, query.expires, query.sig);
+      reply.header("content-type", "application/json").header("referrer-policy", "no-referrer");
+      return results;
+    },
+  });
+}
+
+const renderSecret = ({ secret, madeAtMs, previousUntilMs }: WebhookSecret) => ({
+  secret,
+  created_at: unixSeconds(madeAtMs),
+  previous_secret_expires_at: unixSecondsOrNull(previousUntilMs),
+});
+
+const renderDelivery = (one: DeliveryRecord) => ({
+  id: one.webhookId,
+  request_id: one.requestId,
+  url: one.url,
+  state: one.state,
+  error_code: one.error?.code ?? null,
+  error_message: one.error?.message ?? null,
+  attempts: one.attempts,
+  last_status: one.lastStatus ?? null,
+  last_outcome: one.lastOutcome ?? null,
+  created_at: unixSeconds(one.createdAtMs),
+  next_attempt_at: unixSecondsOrNull(one.nextAttemptAtMs),
+  finished_at: unixSecondsOrNull(one.finishedAtMs),
+});

@@ -1,0 +1,86 @@
+// An answer that is rewritten on its way: kept until it is whole, then sent in one piece.
+
+import type { AnswerSink } from "../../inference/answer-sink.ts";
+import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
+import type { RenderedError } from "../errors/render-error.ts";
+import type { ClientSink } from "./client-sink.ts";
+import { ForwardingSink } from "./forwarding-sink.ts";
+
+/** Hours of speech; an engine that never ends must not fill this process. */
+const maxBytes = 256 * 1024 * 1024;
+
+export interface WholeAnswer {
+  readonly contentType: string;
+  readonly body: Buffer;
+}
+
+export class BufferedSink extends ForwardingSink implements AnswerSink {
+  readonly #render: (answer: WholeAnswer) => WholeAnswer;
+  readonly #broken: ((error: unknown) => RenderedError) | undefined;
+  #contentType = "application/json";
+  #status = 200;
+  #parts: Buffer[] = [];
+  #bytes = 0;
+  #isOver = false;
+  readonly #share: AnswerShare;
+
+  /** `broken`: what is answered where `render` finds that the engine answered something else. */
+  constructor(
+    client: ClientSink,
+    buffer: ResponseBuffer,
+    render: (answer: WholeAnswer) => WholeAnswer = (answer) => answer,
+    broken?: (error: unknown) => RenderedError,
+  ) {
+    super(client);
+    this.#share = new AnswerShare(buffer, client.account, {
+      pause: () => this.listener?.stalled(),
+      resume: () => this.listener?.drained(),
+      giveUp: (error) => {
+        this.#isOver = true;
+        this.#parts = [];
+        client.listener?.dropped(error);
+      },
+    });
+    client.atEnd(() => this.#share.letGo());
+    this.#render = render;
+    this.#broken = broken;
+  }
+
+  whole(status: number, contentType: string, body: Buffer): void {
+    if (this.isGone || this.#isOver) return;
+    this.#share.whole();
+    if (this.#bytes === 0) this.#share.add(body.length);
+    let answer: WholeAnswer;
+    try {
+      answer = this.#render({ contentType, body });
+    } catch (error) {
+      const told = this.#broken?.(error);
+      if (!told) throw error;
+      this.client.whole(told.status, "application/json; charset=utf-8", Buffer.from(told.body));
+      return;
+    }
+    this.client.whole(status, answer.contentType, answer.body);
+  }
+
+  begin(status: number, contentType: string): void {
+    this.#status = status;
+    this.#contentType = contentType;
+  }
+
+  write(chunk: Buffer): void {
+    if (this.isGone || this.#isOver) return;
+    this.#bytes += chunk.length;
+    if (this.#bytes <= maxBytes) {
+      this.#parts.push(chunk);
+      this.#share.add(chunk.length);
+      return;
+    }
+    // Nothing can be said any more that would be true of a part of it.
+    this.#parts = [];
+    this.client.abandon();
+  }
+
+  end(): void {
+    this.whole(this.#status, this.#contentType, Buffer.concat(this.#parts.splice(0)));
+  }
+}

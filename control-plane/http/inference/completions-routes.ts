@@ -1,0 +1,125 @@
+import type { UsagePlacement } from "../../../proto/ticket.ts";
+import type { Completion } from "../../inference/completion.ts";
+import { isForwardable } from "../../inference/forward-body.ts";
+import { bodyLimitBytes, mediaLimitBytes, type ReadBody } from "../body/json-body.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { inferenceRefusals } from "../errors/error-responses.ts";
+import { bodyTooLarge, valueUnsupported } from "../errors/errors.ts";
+import { ChatRequest } from "./chat-request-schemas.ts";
+import { checkFormat } from "./check-format.ts";
+import { ChatAnswer, CompletionAnswer, CompletionRequest } from "./completion-request-schemas.ts";
+import type { Relays } from "./relay-route.ts";
+
+const refusals = [...inferenceRefusals, 405];
+
+export function addCompletionRoutes(endpoints: Endpoints, relays: Relays): void {
+  const common = {
+    method: "POST",
+    tag: "inference",
+    access: "inference",
+    dialect: "compat",
+    idempotent: true,
+    refusals,
+  } as const;
+  endpoints.addInference(
+    {
+      ...common,
+      path: "/v1/completions",
+      bodyLimitBytes: mediaLimitBytes,
+      summary: "Complete a text; server-sent events with `stream`",
+      body: CompletionRequest,
+      answer: CompletionAnswer,
+    },
+    relays.json(readTextCompletion),
+  );
+  endpoints.addInference(
+    {
+      ...common,
+      path: "/v1/compat/chat/completions",
+      bodyLimitBytes: mediaLimitBytes,
+      summary: "Answer a conversation; server-sent events with `stream`",
+      body: ChatRequest,
+      answer: ChatAnswer,
+    },
+    relays.json(readChat),
+  );
+}
+
+type Body = Record<string, unknown>;
+
+export function readTextCompletion(body: Body, read: ReadBody): Completion {
+  if (read.bytes.length > bodyLimitBytes && body["data"] == null) throw bodyTooLarge(bodyLimitBytes);
+  const bestOf = body["best_of"];
+  if (bestOf != null && bestOf !== 1 && bestOf !== (body["n"] ?? 1))
+    throw valueUnsupported("best_of is not supported. Leave it out and use n for several choices.", {
+      param: "best_of",
+    });
+  return readCompletion("text_completion", body, read, Buffer.byteLength(body["prompt"] as string), 1);
+}
+
+/** JSON is never shorter than the text it spells: the body's own length bounds messages and tools together. */
+export function readChat(body: Body, read: ReadBody): Completion {
+  const messages = body["messages"] as readonly { readonly content?: unknown }[];
+  if (read.bytes.length > bodyLimitBytes && !messages.some(holdsMedia)) throw bodyTooLarge(bodyLimitBytes);
+  checkFormat(body);
+  return readCompletion("chat", body, read, read.bytes.length, messages.length);
+}
+
+/** A picture or a sound: with one a body may be larger. */
+function holdsMedia({ content }: { readonly content?: unknown }): boolean {
+  return Array.isArray(content) && content.some((part: { readonly type?: unknown }) => part.type !== "text");
+}
+
+function readCompletion(
+  kind: Completion["kind"],
+  body: Body,
+  { bytes, exact }: ReadBody,
+  promptBytes: number,
+  messages: number,
+): Completion {
+  let fields = exact ?? body;
+  let isRebuilt = false;
+  for (const key in body) {
+    if (!isForwardable(key)) {
+      isRebuilt = true;
+      break;
+    }
+  }
+  const given = body["max_tokens"];
+  const alias = body["max_completion_tokens"];
+  const maxTokens = (given ?? alias ?? undefined) as number | undefined;
+  if (given === null) isRebuilt = true;
+  if (maxTokens !== undefined && given == null) fields = { ...fields, max_tokens: maxTokens };
+  return {
+    kind,
+    model: body["model"] as string,
+    stream: body["stream"] === true,
+    n: (body["n"] ?? 1) as number,
+    maxTokens,
+    promptBytes,
+    messages,
+    usage: placementOf(body["stream_options"] as StreamOptions),
+    bytes,
+    fields,
+    isRebuilt,
+    task: undefined,
+    fallbacks: (body["models"] ?? undefined) as readonly string[] | undefined,
+    failFast: body["fail_fast"] === true,
+    endUser: (body["user"] ?? undefined) as string | undefined,
+    cacheKey: (body["prompt_cache_key"] ?? undefined) as string | undefined,
+  };
+}
+
+type StreamOptions =
+  | { readonly include_usage?: boolean | null; readonly continuous_usage_stats?: boolean | null }
+  | null
+  | undefined;
+
+/** Where the client wants usage in a stream: on the last chunk unless it says otherwise. */
+function placementOf(options: StreamOptions): UsagePlacement {
+  if (options?.include_usage === false) return "drop";
+  if (options?.continuous_usage_stats === true) {
+    return options.include_usage === true ? "continuous" : "continuous_merge";
+  }
+  return options?.include_usage === true ? "extra" : "merge";
+}

@@ -1,0 +1,31 @@
+// What all sinks do that stand before the client's: its state is theirs.
+import type { SinkListener } from "../../inference/answer-sink.ts";
+import type { ClientSink } from "./client-sink.ts";
+
+export abstract class ForwardingSink {
+  protected readonly client: ClientSink;
+
+  constructor(client: ClientSink) {
+    this.client = client;
+  }
+
+  get hasStarted(): boolean {
+    return this.client.hasStarted;
+  }
+
+  get isGone(): boolean {
+    return this.client.isGone;
+  }
+
+  set listener(listener: SinkListener | undefined) {
+    this.client.listener = listener;
+  }
+
+  get listener(): SinkListener | undefined {
+    return this.client.listener;
+  }
+
+  abandon(): void {
+    this.client.abandon();
+  }
+}

@@ -1,0 +1,111 @@
+// `Idempotency-Key` on the POSTs that spend or create: the first request runs, its repeats get the first one's answer.
+import { createHash } from "node:crypto";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Logger } from "pino";
+import type { Caller } from "../../accounts/caller.ts";
+import type { Claim, Idempotency, KeptAnswer } from "../../accounts/idempotency.ts";
+import { badIdempotencyKey } from "../../accounts/token-errors.ts";
+import type { Dialect } from "../errors/error-body.ts";
+import type { Refusal } from "../errors/refusal.ts";
+import { refusalOf, renderError } from "../errors/render-error.ts";
+
+const keyForm = /^[\x20-\x7e]{1,255}$/;
+const json = ["content-type", "application/json; charset=utf-8"];
+const notKept: ReadonlySet<number> = new Set([401, 429]);
+
+export interface OnceDeps {
+  readonly idempotency: Idempotency;
+  readonly log: Logger;
+}
+
+/** What a keyed request and its repeats must agree in. */
+export type KeyedInput = Pick<FastifyRequest, "headers" | "params" | "query" | "readBody">;
+
+export interface OnceRoute {
+  readonly name: string;
+  readonly dialect: Dialect;
+  readonly holdsSecrets: boolean;
+  /** As KeyedRequest's. */
+  readonly isPaid: boolean;
+}
+
+/**
+ * Runs `run`, or sends what was answered before and returns the reply. Without the header `run` simply runs. Refusals are
+ * kept as well, all but 401, 429 and 5xx: those say nothing about the request itself.
+ */
+export async function once(
+  deps: OnceDeps,
+  route: OnceRoute,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  caller: Caller,
+  run: () => unknown,
+): Promise<unknown> {
+  if (!isKeyed(request)) return run();
+  const begun = await beginKeyed(deps, route.name, request, caller, route.isPaid);
+  if ("kept" in begun) return replay(begun.kept, request, reply);
+  const { claim } = begun;
+  try {
+    const answer = await run();
+    const headers = route.holdsSecrets ? [...json, "cache-control", "no-store"] : json;
+    await claim.finish({ status: 200, headers, body: JSON.stringify(answer) });
+    return answer;
+  } catch (error) {
+    await endRefused(claim, refusalOf(error), route.dialect, request.id);
+    throw error;
+  }
+}
+
+export const isKeyed = ({ headers }: KeyedInput): boolean => headers["idempotency-key"] !== undefined;
+
+/**
+ * Throws badIdempotencyKey, and as Idempotency does. The claim does not: what was done is done and answered, also where it
+ * cannot be written down.
+ */
+export async function beginKeyed(
+  { idempotency, log }: OnceDeps,
+  route: string,
+  request: KeyedInput,
+  { account, spending }: Caller,
+  isPaid: boolean,
+): ReturnType<Idempotency["begin"]> {
+  const key = request.headers["idempotency-key"];
+  if (typeof key !== "string" || !keyForm.test(key)) throw badIdempotencyKey();
+  const bodyHash = hashOf(request, spending.token?.budget ?? null);
+  const begun = await idempotency.begin({ account, route, key, bodyHash, isPaid });
+  if ("kept" in begun) return begun;
+  const { claim } = begun;
+  const written = (work: Promise<void>) =>
+    work.catch((error) => log.warn({ err: error, route }, "an idempotent answer was not kept"));
+  return {
+    claim: {
+      finish: (answer) => written(claim.finish(answer)),
+      spend: () => written(claim.spend()),
+      abandon: () => written(claim.abandon()),
+    },
+  };
+}
+
+/** Before anything ran. */
+export const endRefused = (claim: Claim, refusal: Refusal, dialect: Dialect, requestId: string): Promise<void> =>
+  refusal.status >= 500 || notKept.has(refusal.status)
+    ? claim.abandon()
+    : claim.finish(renderError(refusal, dialect, requestId));
+
+/** In the headers of an answer that was given before. */
+export const replayed = ["idempotent-replayed", "true"] as const;
+
+function replay({ status, headers, body }: KeptAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const all = [...headers, ...replayed, ...(request.state?.headers() ?? [])];
+  for (let i = 0; i < all.length; i += 2) reply.header(all[i] as string, all[i + 1]);
+  // Serialised already: sent as it was.
+  return reply.code(status).serializer(String).send(body);
+}
+
+/** Of all that the request says, and of the token it says it with: one token's answer is not for another. */
+function hashOf({ params, query, readBody }: KeyedInput, budget: string | null): Buffer {
+  return createHash("sha256")
+    .update(JSON.stringify([params, query, budget]))
+    .update(readBody?.bytes ?? "")
+    .digest();
+}

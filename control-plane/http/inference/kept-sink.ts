@@ -1,0 +1,90 @@
+// An answer that nobody waits for on a connection: kept until it is whole.
+
+import type { AnswerSink, SinkListener } from "../../inference/answer-sink.ts";
+import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
+import type { WholeAnswer } from "./buffered-sink.ts";
+
+/** As much as an agent hands on of one answer: hours of speech. */
+const maxAnswerBytes = 64 * 1024 * 1024;
+
+export class KeptSink implements AnswerSink {
+  readonly hasStarted = false;
+  listener: SinkListener | undefined;
+  isGone = false;
+  /** Undefined before the end, and where there was none. */
+  answer: WholeAnswer | undefined;
+  isTooLarge = false;
+  #contentType = "application/json";
+  readonly #maxBytes: number;
+  readonly #parts: Buffer[] = [];
+  readonly #share: AnswerShare;
+  #bytes = 0;
+
+  /** `letGo` must be called when nobody needs the answer any more. */
+  constructor(buffer: ResponseBuffer, account: string, maxBytes = maxAnswerBytes) {
+    this.#maxBytes = maxBytes;
+    this.#share = new AnswerShare(buffer, account, {
+      pause: () => this.listener?.stalled(),
+      resume: () => this.listener?.drained(),
+      giveUp: (error) => {
+        this.isGone = true;
+        this.#parts.length = 0;
+        this.listener?.dropped(error);
+      },
+    });
+  }
+
+  whole(_status: number, contentType: string, body: Buffer): void {
+    this.#share.whole();
+    if (body.length > this.#maxBytes) {
+      this.#refuse();
+      return;
+    }
+    this.#share.add(body.length);
+    this.answer = { contentType, body };
+  }
+
+  begin(_status: number, contentType: string): void {
+    this.#contentType = contentType;
+  }
+
+  write(chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    if (this.isGone) return;
+    if (this.#bytes > this.#maxBytes) {
+      this.#refuse();
+      return;
+    }
+    this.#parts.push(chunk);
+    this.#share.add(chunk.length);
+  }
+
+  end(): void {
+    if (this.isGone) return;
+    this.#share.whole();
+    this.answer = { contentType: this.#contentType, body: Buffer.concat(this.#parts.splice(0)) };
+  }
+
+  /** Its bytes count no more. May be called again. */
+  letGo(): void {
+    this.#share.letGo();
+  }
+
+  /** Nobody wants it any more: the instance stops. */
+  abandon(): void {
+    if (this.isGone) return;
+    this.isGone = true;
+    this.listener?.clientGone();
+  }
+
+  #refuse(): void {
+    this.isTooLarge = true;
+    this.#drop();
+  }
+
+  #drop(): void {
+    this.#parts.length = 0;
+    this.#share.letGo();
+    this.abandon();
+  }
+}

@@ -1,0 +1,95 @@
+// An engine's answer in OpenAI's shape, as native inference gives it. Pure; throws where an engine answered something else.
+import type { Trace } from "../../../inference/completion.ts";
+import type { WholeAnswer } from "../buffered-sink.ts";
+import { wholeWav } from "../whole-wav.ts";
+import { dataUri } from "./media.ts";
+
+export type Told = Readonly<Record<string, unknown>>;
+export type RenderNative = (answer: WholeAnswer, trace: Trace) => object;
+
+/** `render` of the parsed answer. */
+export const ofJson =
+  (render: (told: Told, trace: Trace) => object): RenderNative =>
+  ({ body }, trace) =>
+    render(JSON.parse(body.toString()) as Told, trace);
+
+const list = (value: unknown): readonly Told[] => {
+  if (!Array.isArray(value)) throw new TypeError("the engine's answer has no list");
+  return value;
+};
+
+export const textAnswer = ofJson(({ choices }, { usage }) => ({
+  results: list(choices).map(({ text }) => ({ generated_text: text })),
+  num_tokens: usage?.output ?? null,
+  num_input_tokens: usage?.input ?? null,
+}));
+
+export const embeddingsAnswer = ofJson(({ data }, { usage }) => ({
+  embeddings: list(data).map(({ embedding }) => embedding),
+  input_tokens: usage?.input ?? 0,
+}));
+
+/** As rerankers and scorers say it: by relevance, or in order. */
+export const rerankAnswer = ofJson(({ results, data, scores }, { usage }) => {
+  if (Array.isArray(scores)) return { scores, input_tokens: usage?.input ?? 0 };
+  const ranked = list(results ?? data).map((one, i) => ({
+    index: Number(one["index"] ?? i),
+    score: one["relevance_score"] ?? one["score"],
+  }));
+  return {
+    scores: ranked.sort((a, b) => a.index - b.index).map(({ score }) => score),
+    input_tokens: usage?.input ?? 0,
+  };
+});
+
+export const transcriptionAnswer = ofJson(({ text, segments = [], language, words = [], duration }) => ({
+  text,
+  segments,
+  language: languageCode(language),
+  input_length_ms: Math.round(Number(duration ?? 0) * 1000),
+  words: list(words).map(({ word, text: said = word, ...rest }) => ({ ...rest, text: said })),
+  duration: Number(duration ?? 0),
+}));
+
+/** ISO 639 codes by the English names that the compat surface reports, lower case. Two letters, and two that Whisper adds. */
+const languageCodes = new Map<string, string>();
+function namedLanguages(): ReadonlyMap<string, string> {
+  if (languageCodes.size > 0) return languageCodes;
+  const names = new Intl.DisplayNames(["en"], { type: "language", fallback: "none" });
+  const letters = [..."abcdefghijklmnopqrstuvwxyz"];
+  for (const code of [...letters.flatMap((first) => letters.map((second) => first + second)), "haw", "yue"]) {
+    const name = names.of(code)?.toLowerCase();
+    // Old codes (iw, in) share a name with the current one, which is the canonical form.
+    if (name !== undefined && Intl.getCanonicalLocales(code)[0] === code) languageCodes.set(name, code);
+  }
+  return languageCodes;
+}
+
+/** Returns the ISO code of a language that an engine reports by code or by English name; null where it reports neither. */
+function languageCode(reported: unknown): string | null {
+  if (typeof reported !== "string" || reported === "") return null;
+  const name = reported.toLowerCase();
+  return namedLanguages().get(name) ?? (/^[a-z]{2,3}$/.test(name) ? name : null);
+}
+
+export const speechAnswer =
+  (characters: number, format: string): RenderNative =>
+  (answer) => ({
+    audio: dataUri(answer.contentType, wholeWav(answer).body),
+    input_character_length: characters,
+    output_format: format,
+    words: [],
+  });
+
+export const imagesAnswer = (seed: unknown) =>
+  ofJson((told) => {
+    const pictures = list(told["data"]);
+    return {
+      images: pictures.map(({ b64_json }) => `data:image/png;base64,${String(b64_json)}`),
+      nsfw_content_detected: pictures.map(() => false),
+      seed: told["seed"] ?? seed ?? null,
+    };
+  });
+
+/** What our own runtime answers of every other task, less its usage. */
+export const ownAnswer = ofJson(({ usage: _, ...told }) => told);

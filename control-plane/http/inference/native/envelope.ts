@@ -1,0 +1,22 @@
+import { costOf, nano, toUsd } from "../../../../proto/money.ts";
+import type { Trace } from "../../../inference/completion.ts";
+
+/** What every native answer carries. Read when the answer is whole: the figures are then known. */
+export function envelope({ requestId, startedMs, usage, rates }: Trace) {
+  return {
+    request_id: requestId,
+    inference_status: {
+      status: "succeeded",
+      runtime_ms: Math.max(1, Math.round(performance.now() - startedMs)),
+      cost: toUsd(usage && rates ? costOf(usage, rates) : nano(0n)),
+      tokens_generated: usage?.output ?? null,
+      tokens_input: usage?.input ?? null,
+    },
+  };
+}
+
+/** Of a request that is answered at its webhook. */
+export const queued = (requestId: string) => ({
+  request_id: requestId,
+  inference_status: { status: "queued", runtime_ms: 0, cost: 0, tokens_generated: null, tokens_input: null },
+});

@@ -1,0 +1,74 @@
+// Native requests with a webhook: taken as bodies, kept as JSON, run later through the spine, their answer kept for the call.
+import { costOf, nano, toUsd } from "../../../../proto/money.ts";
+import type { Caller } from "../../../accounts/caller.ts";
+import { modelFor } from "../../../inference/admit.ts";
+import { backgroundTrace } from "../../../inference/background-trace.ts";
+import { complete, type Spine } from "../../../inference/complete.ts";
+import type { Trace } from "../../../inference/completion.ts";
+import { upstreamBroken } from "../../../inference/errors.ts";
+import type { JobAnswer, RunJob, WebhookJob } from "../../../webhooks/job.ts";
+import { FormFile } from "../../body/form-body.ts";
+import { readJson } from "../../body/json-body.ts";
+import { KeptSink } from "../kept-sink.ts";
+import type { NativeRequest } from "../native-schemas.ts";
+import type { RenderNative } from "./answers.ts";
+import { dataUri } from "./media.ts";
+import { prepare } from "./prepare.ts";
+
+/** The body without its webhook, files as data URIs; a seed beyond 2^53 as it came. */
+export function keptBody(body: NativeRequest): Buffer {
+  const { webhook: _, ...rest } = body;
+  const plain = (_key: string, value: unknown) =>
+    value instanceof FormFile ? dataUri(value.contentType, value.bytes) : value;
+  return Buffer.from(JSON.stringify(rest, plain));
+}
+
+export function nativeJobs(spine: Spine): RunJob {
+  return async (job, caller, firstAttempt, signal) => {
+    const { value, exact } = readJson(job.body);
+    const kept = value as NativeRequest;
+    const body = exact?.["seed"] === undefined ? kept : { ...kept, seed: exact["seed"] as number };
+    const { completion, render } = prepare(body, modelFor(spine.models, caller, job.model), job.model);
+    const trace = traceOf(job, caller, firstAttempt);
+    trace.operation = completion.kind;
+    const sink = new KeptSink(spine.answers, caller.account);
+    const abort = () => sink.abandon();
+    if (signal.aborted) return undefined;
+    signal.addEventListener("abort", abort, { once: true });
+    let answer: JobAnswer | undefined;
+    try {
+      await complete(spine, caller, completion, sink, trace);
+      answer = signal.aborted ? undefined : answerOf(sink, render, trace);
+    } finally {
+      signal.removeEventListener("abort", abort);
+      if (!answer) sink.letGo();
+    }
+    return answer;
+  };
+}
+
+function answerOf(sink: KeptSink, render: RenderNative, trace: Trace): JobAnswer {
+  if (!sink.answer) throw upstreamBroken({ cause: new Error("the answer was too large, or none came") });
+  try {
+    return { results: render(sink.answer, trace), ...costsOf(trace), letGo: () => sink.letGo() };
+  } catch (error) {
+    throw upstreamBroken({ cause: error });
+  }
+}
+
+function costsOf({ startedMs, usage, rates }: Trace) {
+  return {
+    runtimeMs: Math.max(1, Math.round(performance.now() - startedMs)),
+    cost: toUsd(usage && rates ? costOf(usage, rates) : nano(0n)),
+  };
+}
+
+/** Of one moment for all runs of a job: its records count in the month in which it was accepted. */
+function traceOf(
+  { requestId, label, source, createdAtMs, body }: WebhookJob,
+  { account, key }: Caller,
+  attempts: number,
+): Trace {
+  const known = { requestId, label, source, admittedAtMs: createdAtMs, bodyBytes: body.length };
+  return backgroundTrace({ ...known, account, key, attempts });
+}

@@ -1,0 +1,169 @@
+// How inference POSTs are answered: the spine runs them, and bytes go out by callbacks.
+import type { ServerResponse } from "node:http";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Caller } from "../../accounts/caller.ts";
+import type { Claim, KeptAnswer } from "../../accounts/idempotency.ts";
+import type { AnswerSink } from "../../inference/answer-sink.ts";
+import { complete, type Spine } from "../../inference/complete.ts";
+import type { Completion } from "../../inference/completion.ts";
+import { answersFull } from "../../inference/errors.ts";
+import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
+import type { ReadBody } from "../body/json-body.ts";
+import type { RequestState } from "../core/request-state.ts";
+import { compatError } from "../errors/error-body.ts";
+import type { Refusal } from "../errors/refusal.ts";
+import { refusalOf } from "../errors/render-error.ts";
+import { writeRefusal } from "../errors/write-refusal.ts";
+import { ClientSink } from "./client-sink.ts";
+import { beginKeyed, endRefused, isKeyed, type KeyedInput, type OnceDeps } from "./idempotency.ts";
+import type { InferenceHandler } from "./inference-entry.ts";
+import { KeepingSink } from "./keeping-sink.ts";
+import { tierOf } from "./service-tier.ts";
+
+/** From a validated body to what the spine works on; a promise where something must be looked up first. */
+export type ReadCompletion = (
+  body: Record<string, unknown>,
+  read: ReadBody,
+  caller: Caller,
+) => Completion | Promise<Completion>;
+
+/** What an edge makes of a request, and of its answer. */
+export interface Relayed {
+  readonly completion: Completion;
+  /** Where the answer goes on its way to the client; default: straight to it. */
+  readonly through?: ((client: ClientSink) => AnswerSink) | undefined;
+  /** An error in the middle of a stream, as one frame; default: as OpenAI's. */
+  readonly streamError?: (refusal: Refusal) => object;
+}
+
+type Read = () => Relayed | Promise<Relayed>;
+
+/** How every inference POST is served. With an `Idempotency-Key` it runs once, however often it is sent. */
+export interface Relays {
+  /** A request with a JSON body. */
+  json(read: ReadCompletion): InferenceHandler;
+  /** A request that is read from the whole Fastify request: a form, or one whose path names the model. */
+  task(
+    read: (request: FastifyRequest, state: RequestState) => Relayed | Promise<Relayed>,
+  ): (request: FastifyRequest, reply: FastifyReply) => void;
+}
+
+export function createRelays(spine: Spine, deps: OnceDeps): Relays {
+  function serve(request: KeyedInput, state: RequestState, res: ServerResponse, read: Read): void {
+    if (isKeyed(request)) void relayOnce(spine, deps, request, state, res, read);
+    else relay(spine, read(), state, res);
+  }
+  return {
+    json: (read) => (request, state, res) => {
+      const { body, readBody } = request;
+      const relayed = (completion: Completion): Relayed => ({
+        completion,
+        through: completion.task ? undefined : tierOf(body["service_tier"], completion.stream, spine.answers),
+      });
+      serve(request, state, res, () => {
+        const completion = read(body, readBody, state.caller as Caller);
+        return completion instanceof Promise ? completion.then(relayed) : relayed(completion);
+      });
+    },
+    task: (read) => (request, reply) => {
+      const state = request.state as RequestState;
+      serve(request, state, reply.raw, () => read(request, state));
+      reply.hijack();
+    },
+  };
+}
+
+function relay(spine: Spine, relayed: Relayed | Promise<Relayed>, state: RequestState, res: ServerResponse): void {
+  const start = (known: Relayed): void => {
+    const client = new ClientSink(res, state);
+    run(spine, known, client, state).catch((error: unknown) => {
+      answerError(error, client, state, res, known.streamError);
+    });
+  };
+  if (relayed instanceof Promise) relayed.then(start).catch(refuse(state, res));
+  else start(relayed);
+}
+
+function run(
+  spine: Spine,
+  { completion, through }: Relayed,
+  client: ClientSink,
+  state: RequestState,
+): Promise<boolean> {
+  state.operation = completion.kind;
+  state.isStream = completion.stream;
+  return complete(spine, state.caller as Caller, completion, through?.(client) ?? client, state);
+}
+
+/** Nothing is thrown: all of it is answered. */
+async function relayOnce(
+  spine: Spine,
+  deps: OnceDeps,
+  request: KeyedInput,
+  state: RequestState,
+  res: ServerResponse,
+  read: Read,
+): Promise<void> {
+  let claim: Claim;
+  try {
+    const route = `${state.meter.method} ${state.meter.route}`;
+    const begun = await beginKeyed(deps, route, request, state.caller as Caller, true);
+    if ("kept" in begun) {
+      replay(begun.kept, new ClientSink(res, state), spine.answers);
+      return;
+    }
+    claim = begun.claim;
+  } catch (error) {
+    refuse(state, res)(error);
+    return;
+  }
+  const client = new KeepingSink(res, state, claim, spine.answers);
+  let known: Relayed | undefined;
+  try {
+    known = await read();
+    const hasRun = !state.isClosed && (await run(spine, known, client, state));
+    // Nothing of it was answered: the client is gone. What was made for it until then is paid.
+    await client.conclude((own) => (hasRun ? own.spend() : own.abandon()));
+  } catch (error) {
+    client.flush();
+    await client.conclude((own) =>
+      // Signs of life alone, while a model starts, are no part of an answer.
+      client.hasStarted && state.firstByteMs > 0
+        ? own.spend()
+        : endRefused(own, refusalOf(error), state.dialect, state.requestId),
+    );
+    answerError(error, client, state, res, known?.streamError);
+  }
+}
+
+/** Counts as kept here until it has left. Throws answersFull. */
+function replay(kept: KeptAnswer, client: ClientSink, buffer: ResponseBuffer): void {
+  if (!buffer.hasCapacity) throw answersFull();
+  const share = new AnswerShare(buffer, client.account, { pause() {}, resume() {}, giveUp() {} });
+  share.whole();
+  share.add(Buffer.byteLength(kept.body));
+  client.atEnd(() => share.letGo());
+  client.again(kept);
+}
+
+/** What went wrong before anything ran. */
+const refuse = (state: RequestState, res: ServerResponse) => (error: unknown) =>
+  answerError(error, new ClientSink(res, state), state, res);
+
+function answerError(
+  error: unknown,
+  sink: ClientSink,
+  state: RequestState,
+  res: ServerResponse,
+  streamError = (refusal: Refusal): object => ({ error: compatError(refusal) }),
+): void {
+  const refusal = refusalOf(error);
+  state.refusal = refusal;
+  sink.flush();
+  if (state.isClosed) return;
+  if (sink.hasStarted) {
+    sink.fail(streamError(refusal));
+    return;
+  }
+  writeRefusal(refusal, state, res);
+}

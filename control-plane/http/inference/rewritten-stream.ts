@@ -1,0 +1,54 @@
+// A stream whose events are written anew on their way to the client, frame by frame.
+import type { AnswerSink } from "../../inference/answer-sink.ts";
+import type { ClientSink } from "./client-sink.ts";
+import { ForwardingSink } from "./forwarding-sink.ts";
+
+/** Of the text after `data:`; undefined: it is left out. Must not throw. `[DONE]` and comments are passed on by themselves. */
+export type RewriteEvent = (data: string) => string | undefined;
+
+export class RewrittenStream extends ForwardingSink implements AnswerSink {
+  readonly #rewrite: RewriteEvent;
+  /** As Latin-1: a character may be cut between two chunks. */
+  #rest = "";
+
+  constructor(client: ClientSink, rewrite: RewriteEvent) {
+    super(client);
+    this.#rewrite = rewrite;
+  }
+
+  /** An engine that does not stream: one event, in one line. */
+  whole(_status: number, _contentType: string, body: Buffer): void {
+    this.#frame(`data: ${body.toString().replaceAll(/\r?\n/g, " ")}`);
+    this.#frame("data: [DONE]");
+    this.end();
+  }
+
+  begin(): void {
+    // Headers leave with the first event.
+  }
+
+  write(chunk: Buffer): void {
+    const frames = (this.#rest + chunk.toString("latin1")).split(frameEnd);
+    this.#rest = frames.pop() as string;
+    for (const frame of frames) this.#frame(Buffer.from(frame, "latin1").toString());
+  }
+
+  end(): void {
+    // Of an engine that leaves out the last empty line.
+    const last = Buffer.from(this.#rest, "latin1").toString().trimEnd();
+    this.#rest = "";
+    if (last !== "") this.#frame(last);
+    this.client.end();
+  }
+
+  #frame(frame: string): void {
+    const told = /^data: ?(.*)$/s.exec(frame)?.[1];
+    const isEvent = told !== undefined && told !== "[DONE]";
+    const data = isEvent ? this.#rewrite(told) : undefined;
+    if (isEvent && data === undefined) return;
+    this.client.write(Buffer.from(`${isEvent ? `data: ${data}` : frame}\n\n`));
+  }
+}
+
+/** An empty line: some engines end theirs as HTTP does. */
+const frameEnd = /\r?\n\r?\n/;

@@ -1,0 +1,8 @@
+import type { ModelRecords } from "../../catalog/model-records.ts";
+import type { ModelDirectory } from "../../catalog/served-model.ts";
+
+export interface ModelFeatures {
+  readonly modelRecords: ModelRecords;
+  readonly spine: { readonly models: ModelDirectory };
+  readonly publicUrl: string | undefined;
+}

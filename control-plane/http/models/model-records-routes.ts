@@ -1,0 +1,222 @@
+// Lists and records of models, the schemas they are asked by, and what their owners change of them.
+import { Type } from "typebox";
+import type { Caller } from "../../accounts/caller.ts";
+import { notAdmin } from "../../accounts/errors.ts";
+import type { MetaChange } from "../../catalog/model-meta.ts";
+import type { Editor } from "../../catalog/model-records.ts";
+import type { ServedModel } from "../../catalog/served-model.ts";
+import { ModelNotFound, modelNotAllowed } from "../../inference/errors.ts";
+import { isListed, mayUse } from "../../inference/may-use.ts";
+import { largeBodyBytes } from "../body/json-body.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { originOf } from "../core/origin.ts";
+import { isoTime } from "../deployments/render-deployment.ts";
+import { schemaVariantMissing } from "../errors/errors.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
+import type { ModelFeatures } from "./features.ts";
+import {
+  MetaAnswer,
+  MetaRequest,
+  ModelRecord,
+  ModelVersions,
+  PublicityAnswer,
+  PublicityRequest,
+  RemovalAnswer,
+  RemovalQuery,
+  SchemaRecord,
+} from "./model-record-schemas.ts";
+import { ModelSummaries } from "./models-schemas.ts";
+import { renderModelSummaries } from "./render-models.ts";
+import { renderModelRecord, renderSchema } from "./render-record.ts";
+import { variantAliases, variantKeys, variantOf, variantsOf } from "./variants.ts";
+
+const tag = "models";
+const named = Type.Object({ model_name: Type.String({ minLength: 1, description: "It may hold slashes" }) });
+
+export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures): void {
+  const { modelRecords: records, publicUrl, spine } = deps;
+  const find = (name: string, caller: Caller) => readable(spine.models.find(name, caller.account), name, caller);
+  const listOf = async (caller: Caller, isMeant: (model: ServedModel) => boolean) => {
+    const meant = spine.models.list(caller.account).filter((model) => isListed(caller.models, model) && isMeant(model));
+    return renderModelSummaries(meant, await records.hourRates());
+  };
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/featured",
+    summary: "Models offered to every account that the operator recommends",
+    tag,
+    access: "public",
+    answer: ModelSummaries,
+    handler: ({ caller }) => {
+      const offered = spine.models.list(caller.account);
+      return renderModelSummaries(
+        offered.filter(({ about }) => about?.isFeatured),
+        new Map(),
+      );
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/private/list",
+    summary: "Models of your own that nobody else sees",
+    tag,
+    access: "inference",
+    answer: ModelSummaries,
+    refusals: [503],
+    handler: ({ caller }) =>
+      listOf(caller, (model) => isOwn(caller, model) && !model.isPublic && !model.about?.isShown),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/deployment/list",
+    summary: "Models that deployments of your own serve",
+    tag,
+    access: "inference",
+    answer: ModelSummaries,
+    refusals: [503],
+    handler: ({ caller }) => listOf(caller, (model) => isOwn(caller, model)),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/:model_name",
+    summary: "The record of a model",
+    tag,
+    access: "inference",
+    params: named,
+    answer: ModelRecord,
+    refusals: [404, 503],
+    async handler({ params, caller, reply }) {
+      const model = find(params.model_name, caller);
+      const [papers, hourRates] = await Promise.all([records.papers(model), records.hourRates()]);
+      const origin = originOf(publicUrl, reply.request);
+      return renderModelRecord({ model, papers, hourRates, origin, isOwner: isOwn(caller, model) });
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/:model_name/versions",
+    summary: "The versions of a model, the newest first",
+    tag,
+    access: "inference",
+    params: named,
+    answer: ModelVersions,
+    refusals: [404, 503],
+    async handler({ params, caller }) {
+      const model = find(params.model_name, caller);
+      return (await records.versions(model)).map(({ version, uploadedAtMs }) => ({
+        model_name: model.name,
+        version,
+        uploaded_at: isoTime(uploadedAtMs),
+      }));
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/:model_name/schema/:variantKey",
+    summary: "The fields and schemas of one way to ask a model",
+    tag,
+    access: "inference",
+    params: Type.Object({
+      ...named.properties,
+      variantKey: Type.Unsafe<string>({ type: "string", enum: [...variantKeys, ...variantAliases] }),
+    }),
+    query: Type.Object({ version: Type.Optional(nullable.string({ maxLength: 128 })) }),
+    answer: SchemaRecord,
+    refusals: [404],
+    handler({ params, query, caller, reply }) {
+      const { model_name: name, variantKey: key } = params;
+      const model = find(query.version ? `${name}:${query.version}` : name, caller);
+      const variant = variantOf(model.task, key);
+      if (!variant) throw schemaVariantMissing(key, variantsOf(model.task));
+      return renderSchema(variant, model.name, originOf(publicUrl, reply.request));
+    },
+  });
+
+  endpoints.add({
+    method: "DELETE",
+    path: "/models/:model_name",
+    summary: "End the deployments of a model of your own, of one version or of all",
+    tag,
+    access: "key",
+    params: named,
+    query: RemovalQuery,
+    answer: RemovalAnswer,
+    refusals: [404, 409, 503],
+    async handler({ params, query, caller, reply }) {
+      const model = find(params.model_name, caller);
+      await records.remove(editorOf(caller, reply.request.ip), model, query.version);
+      return { model_name: model.name, version: query.version };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/models/:model_name/meta",
+    summary: "Describe a model of your own",
+    tag,
+    access: "key",
+    params: named,
+    bodyLimitBytes: largeBodyBytes,
+    body: MetaRequest,
+    answer: MetaAnswer,
+    refusals: [404, 503],
+    async handler({ params, body, caller, reply }) {
+      if (body.featured !== undefined && !caller.isAdmin) throw notAdmin();
+      const model = find(params.model_name, caller);
+      await records.change(editorOf(caller, reply.request.ip), model, changeOf(body));
+      return { model_name: model.name };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/models/:model_name/publicity",
+    summary: "Show the record of a model of your own to every account, or to nobody else",
+    tag,
+    access: "key",
+    params: named,
+    body: PublicityRequest,
+    answer: PublicityAnswer,
+    refusals: [404, 503],
+    async handler({ params, body, caller, reply }) {
+      const model = find(params.model_name, caller);
+      await records.show(editorOf(caller, reply.request.ip), model, body.public);
+      return { model_name: model.name, public: body.public };
+    },
+  });
+}
+
+/** Throws modelNotAllowed before ModelNotFound: a token learns nothing of models that it may not use. */
+function readable(model: ServedModel | undefined, name: string, caller: Caller): ServedModel {
+  if (!mayUse(caller.models, model, name)) throw modelNotAllowed(name);
+  if (!model) throw new ModelNotFound(name);
+  return model;
+}
+
+const isOwn = (caller: Caller, { owner }: ServedModel): boolean => owner === caller.account;
+
+const editorOf = ({ account, isAdmin }: Caller, ip: string): Editor => ({ account, isAdmin, ip });
+
+function changeOf(body: MetaRequest): MetaChange {
+  const time = (seconds: number | null | undefined) => (seconds == null ? seconds : seconds * 1000);
+  const change = {
+    description: body.description,
+    githubUrl: body.github_url,
+    paperUrl: body.paper_url,
+    licenseUrl: body.license_url,
+    coverImage: body.cover_image,
+    readme: body.readme,
+    tags: body.tags,
+    isFeatured: body.featured,
+    deprecatedAtMs: time(body.deprecated),
+    sunsetAtMs: time(body.sunset),
+    replacedBy: body.replaced_by,
+  };
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as MetaChange;
+}

@@ -1,0 +1,81 @@
+import { Type } from "typebox";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { ModelNotFound } from "../../inference/errors.ts";
+import { isListed } from "../../inference/may-use.ts";
+import { mediumBodyBytes } from "../body/json-body.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import type { ModelFeatures } from "./features.ts";
+import { ModelItem, ModelList, ModelSummaries, OfferAnswer, OfferRequest } from "./models-schemas.ts";
+import { perMillion, perUnit, ratesOf } from "./rates.ts";
+import { renderModel, renderModelList, renderModelSummaries } from "./render-models.ts";
+
+export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelRecords }: ModelFeatures): void {
+  endpoints.add({
+    method: "GET",
+    path: "/v1/models",
+    summary: "Models this key may use",
+    tag: "models",
+    access: "inference",
+    dialect: "compat",
+    answer: ModelList,
+    handler: ({ caller }) =>
+      renderModelList(models.list(caller.account).filter((model) => isListed(caller.models, model))),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/models/:model_name",
+    summary: "One model that this key may use",
+    tag: "models",
+    access: "inference",
+    dialect: "compat",
+    params: Type.Object({ model_name: Type.String({ minLength: 1, description: "It may hold slashes" }) }),
+    answer: ModelItem,
+    refusals: [404],
+    handler({ caller, params }) {
+      const model = models.find(params.model_name, caller.account);
+      if (!model || !isListed(caller.models, model)) throw new ModelNotFound(params.model_name);
+      return renderModel(model);
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/models/list",
+    summary: "Models offered to every account",
+    tag: "models",
+    access: "public",
+    answer: ModelSummaries,
+    handler: ({ caller }) => renderModelSummaries(models.list(caller.account), new Map()),
+  });
+
+  endpoints.add({
+    method: "PUT",
+    // Model names hold a slash.
+    path: "/v1/admin/models/*",
+    summary: "Offer a deployment to every account, priced by tokens",
+    tag: "operator",
+    access: "admin",
+    params: Type.Object({ "*": Type.String({ description: "The model's public name" }) }),
+    bodyLimitBytes: mediumBodyBytes,
+    body: OfferRequest,
+    answer: OfferAnswer,
+    refusals: [404, 503],
+    async handler({ params, body }) {
+      const { input, cached_input: cached = input, output, ...units } = body.pricing;
+      const offered = await modelRecords.offer({
+        name: params["*"].replace(/\/$/, ""),
+        deployId: body.deploy_id as DeploymentId,
+        description: body.description ?? "",
+        rates: ratesOf({ input, cached_input: cached, output, ...units }),
+      });
+      return {
+        model_name: offered.name,
+        deploy_id: offered.deployId,
+        description: offered.description,
+        price_version: offered.priceVersion,
+        pricing: { ...perMillion(offered.rates), ...perUnit(offered.rates) },
+      };
+    },
+  });
+}

@@ -1,0 +1,122 @@
+import { type Static, Type } from "typebox";
+import { maxBatchSize } from "../../../proto/batch-size.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
+import { ModelPricing } from "./model-record-schemas.ts";
+
+export const ModelItem = Type.Object({
+  id: Type.String(),
+  object: Type.Literal("model"),
+  created: Type.Integer({ description: "Unix seconds" }),
+  owned_by: Type.String(),
+  root: Type.String(),
+  parent: nullable.string(),
+  metadata: Type.Object({
+    description: Type.String(),
+    context_length: Type.Integer(),
+    max_tokens: Type.Integer(),
+    pricing: Type.Unsafe<Record<string, number>>({
+      type: "object",
+      description: "USD per million tokens or characters, per second of audio, per image",
+      properties: {
+        input_tokens: { type: "number" },
+        output_tokens: { type: "number" },
+        cache_read_tokens: { type: "number" },
+        input_characters: { type: "number" },
+        input_seconds: { type: "number" },
+        per_image_unit: { type: "number" },
+      },
+    }),
+    tags: Type.Array(Type.String()),
+  }),
+});
+export type ModelItem = Static<typeof ModelItem>;
+
+export const ModelList = Type.Object({ object: Type.Literal("list"), data: Type.Array(ModelItem) });
+export type ModelList = Static<typeof ModelList>;
+
+export const ModelSummaries = Type.Array(
+  Type.Object({
+    model_name: Type.String(),
+    type: Type.String(),
+    reported_type: Type.String(),
+    description: Type.String(),
+    cover_img_url: Type.String(),
+    tags: Type.Array(Type.String()),
+    pricing: ModelPricing,
+    max_tokens: Type.Integer(),
+    replaced_by: Type.String(),
+    deprecated: Type.Integer({ description: "Unix seconds; 0: not deprecated" }),
+    quantization: Type.String(),
+    mmlu: Type.Number(),
+    expected: Type.String(),
+    private: Type.Integer(),
+    is_partner: Type.Boolean(),
+  }),
+);
+export type ModelSummaries = Static<typeof ModelSummaries>;
+
+/** The highest price of an image that the price book takes. */
+export const maxImageUsd = 1_000;
+const price = (description: string, maximum = 1_000_000) => Type.Number({ minimum: 0, maximum, description });
+
+export const OfferRequest = Type.Object({
+  deploy_id: Type.String(),
+  description: Type.Optional(Type.String({ maxLength: 4000 })),
+  pricing: Type.Object({
+    input: price("USD per million prompt tokens"),
+    cached_input: Type.Optional(price("The same for cached ones; default: as input")),
+    output: price("USD per million generated tokens"),
+    characters: Type.Optional(price("USD per million characters spoken")),
+    audio: Type.Optional(price("USD per 1000 seconds of audio heard")),
+    image: Type.Optional(price("USD per image", maxImageUsd)),
+    image_steps: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 1_000,
+        description: "Of an image of 1024 x 1024 at that price: others cost in proportion; 0: all cost the same",
+      }),
+    ),
+  }),
+});
+
+export const OfferAnswer = Type.Object({
+  model_name: Type.String(),
+  deploy_id: Type.String(),
+  description: Type.String(),
+  price_version: Type.Integer(),
+  pricing: Type.Object({
+    input: Type.Number(),
+    cached_input: Type.Number(),
+    output: Type.Number(),
+    characters: Type.Optional(Type.Number()),
+    audio: Type.Optional(Type.Number()),
+    image: Type.Optional(Type.Number()),
+    image_steps: Type.Optional(Type.Integer()),
+  }),
+});
+
+/** What servers of OpenAI's paths can be asked. */
+const externalTasks = [
+  "text-generation",
+  "embeddings",
+  "reranker",
+  "automatic-speech-recognition",
+  "text-to-speech",
+  "text-to-image",
+] as const;
+
+export const ExternalServer = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 225 }),
+  url: Type.String({ minLength: 1, maxLength: 2048, description: "As the host's agent reaches it" }),
+  host_id: Type.Optional(nullable.string({ description: "Id or name of the host; any live one without it" })),
+  served_name: Type.Optional(nullable.string({ description: "What the server calls the model" })),
+  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: maxBatchSize, default: 96 })),
+  context_length: Type.Optional(nullable.integer({ minimum: 1 })),
+  task: Type.Optional(
+    nullable.string({
+      enum: [...externalTasks, null],
+      default: "text-generation",
+      description: "What the model does; decides which endpoints it serves",
+    }),
+  ),
+});

@@ -1,0 +1,9 @@
+import type { Endpoints } from "../core/endpoint.ts";
+import type { ModelFeatures } from "./features.ts";
+import { addModelRecordRoutes } from "./model-records-routes.ts";
+import { addModelRoutes } from "./models-routes.ts";
+
+export function addModels(endpoints: Endpoints, features: ModelFeatures): void {
+  addModelRoutes(endpoints, features);
+  addModelRecordRoutes(endpoints, features);
+}

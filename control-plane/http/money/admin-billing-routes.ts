@@ -1,0 +1,83 @@
+import { Type } from "typebox";
+import type { AccountId } from "../../../proto/ids.ts";
+import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import type { Charge } from "../../billing/store.ts";
+import { actOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { Uid } from "../operator/operator-schemas.ts";
+import type { MoneyFeatures } from "./features.ts";
+import { TermsBody, TermsChange, TopupDecision, TopupRequestBody } from "./paying-schemas.ts";
+
+const shared = { tag: "operator", access: "admin" } as const;
+
+export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }: MoneyFeatures): void {
+  endpoints.add({
+    ...shared,
+    method: "GET",
+    path: "/v1/admin/topup-requests",
+    summary: "Top-ups that wait for the operator, oldest first",
+    answer: Type.Object({ requests: Type.Array(TopupRequestBody) }),
+    refusals: [503],
+    handler: async () => ({ requests: (await charges.requests()).map(renderRequest) }),
+  });
+
+  for (const verb of ["fulfil", "reject"] as const) {
+    endpoints.add({
+      ...shared,
+      method: "POST",
+      path: `/v1/admin/topup-requests/:request_id/${verb}`,
+      summary: verb === "fulfil" ? "Credit a top-up that was paid" : "Refuse a top-up: it counts as failed",
+      params: Type.Object({ request_id: Type.String() }),
+      body: TopupDecision,
+      answer: TopupRequestBody,
+      refusals: [404, 409, 503],
+      async handler({ caller, params, body, reply }) {
+        const { by, ip, note } = actOf(caller, reply, body.note);
+        return renderRequest(await charges[verb](params.request_id, { actor: by, ip, note }));
+      },
+    });
+  }
+
+  const terms = { ...shared, params: Uid, path: "/v1/admin/accounts/:uid/terms", answer: TermsBody } as const;
+  const read = async (account: AccountId) => {
+    const { creditLine, dueDays, needsPaymentMethod } = await paying.terms(account);
+    return { credit_line_usd: toUsd(nano(creditLine)), due_days: dueDays, needs_payment_method: needsPaymentMethod };
+  };
+  endpoints.add({
+    ...terms,
+    method: "GET",
+    summary: "How an account pays: what it may owe, and for how long",
+    refusals: [404, 503],
+    handler: ({ params }) => read(params.uid as AccountId),
+  });
+  endpoints.add({
+    ...terms,
+    method: "POST",
+    summary: "Change how an account pays",
+    body: TermsChange,
+    refusals: [404, 503],
+    async handler({ caller, params, body, reply }) {
+      const account = params.uid as AccountId;
+      const before = await paying.terms(account);
+      const { by, ip, note } = actOf(caller, reply, body.note);
+      const changed = {
+        creditLine: body.credit_line_usd === undefined ? before.creditLine : fromUsd(body.credit_line_usd),
+        dueDays: body.due_days ?? before.dueDays,
+        needsPaymentMethod: body.needs_payment_method ?? before.needsPaymentMethod,
+      };
+      await paying.setTerms(account, changed, { actor: by, ip, note });
+      return read(account);
+    },
+  });
+}
+
+function renderRequest(charge: Charge): TopupRequestBody {
+  return {
+    id: charge.id,
+    uid: charge.account,
+    amount_usd: toUsd(nano(charge.amount)),
+    state: charge.state,
+    created_at: unixSeconds(charge.createdAtMs),
+  };
+}

@@ -1,0 +1,165 @@
+// The price book counts in nano-USD per million units, audio in milliseconds; the wire in USD.
+import type { FastifyReply } from "fastify";
+import { Type } from "typebox";
+import type { AccountId } from "../../../proto/ids.ts";
+import { nano, toUsd } from "../../../proto/money.ts";
+import type { Caller } from "../../accounts/caller.ts";
+import type { ListedPrice } from "../../billing/price-book.ts";
+import type { Discount, PriceRates } from "../../billing/store.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { readTime } from "../core/read-time.ts";
+import { priceFromUsd } from "../models/rates.ts";
+import type { MoneyFeatures } from "./features.ts";
+import { DiscountBody, Kind, NewDiscount, NewPrice, Price, type Rates } from "./prices-schemas.ts";
+
+const shared = { tag: "operator", access: "admin" } as const;
+
+export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }: MoneyFeatures): void {
+  endpoints.add({
+    ...shared,
+    method: "GET",
+    path: "/v1/admin/prices",
+    summary: "The price book: every version, past and to come",
+    query: Type.Object({
+      kind: Type.Optional(Kind),
+      subject: Type.Optional(Type.String({ maxLength: 256 })),
+    }),
+    answer: Type.Object({ prices: Type.Array(Price) }),
+    refusals: [503],
+    handler: async ({ query }) => ({ prices: (await prices.list(query)).map(renderPrice) }),
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "POST",
+    path: "/v1/admin/prices",
+    summary: "Set a price from a date on; what was used before keeps its price",
+    body: NewPrice,
+    answer: Price,
+    refusals: [503],
+    async handler({ caller, body, reply }) {
+      const { kind, subject } = body;
+      const from = body.effective_from ?? undefined;
+      const set = await prices.set(
+        {
+          kind,
+          subject,
+          rates: ratesFrom(body.rates),
+          ...(from === undefined ? {} : { effectiveFromMs: readTime("effective_from", from) }),
+        },
+        setter(caller, reply, body.note),
+      );
+      const listed = (await prices.list({ kind, subject })).find((one) => one.version === set.version);
+      return renderPrice(listed ?? { ...set, isCurrent: false });
+    },
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "GET",
+    path: "/v1/admin/discounts",
+    summary: "Discounts, ended ones included, newest first",
+    answer: Type.Object({ discounts: Type.Array(DiscountBody) }),
+    refusals: [503],
+    handler: async () => ({ discounts: (await discounts.list()).map(renderDiscount) }),
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "POST",
+    path: "/v1/admin/discounts",
+    summary: "Give a discount to an account, a model, a surface, or all; of several a request gets the largest",
+    body: NewDiscount,
+    answer: DiscountBody,
+    refusals: [503],
+    async handler({ caller, body, reply }) {
+      const { effective_from: from, effective_to: to } = body;
+      return renderDiscount(
+        await discounts.create(
+          {
+            name: body.name,
+            text: body.text ?? "",
+            basisPoints: basisPointsOf(body.percent),
+            account: (body.uid ?? null) as AccountId | null,
+            model: body.model ?? null,
+            surface: body.surface ?? null,
+            ...(from ? { effectiveFromMs: readTime("effective_from", from) } : {}),
+            effectiveToMs: to ? readTime("effective_to", to) : null,
+          },
+          setter(caller, reply, body.note),
+        ),
+      );
+    },
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "DELETE",
+    path: "/v1/admin/discounts/:id",
+    summary: "End a discount now; what was billed with it stays",
+    params: Type.Object({ id: Type.String() }),
+    answer: Type.Object({}),
+    refusals: [404, 503],
+    async handler({ caller, params, reply }) {
+      await discounts.end(params.id, setter(caller, reply));
+      return {};
+    },
+  });
+}
+
+const setter = (caller: Caller, reply: FastifyReply, note = "") => ({
+  actor: caller.account,
+  ip: reply.request.ip,
+  note,
+});
+
+const million = 1_000_000n;
+const usd = (amount: bigint) => toUsd(nano(amount));
+const iso = (ms: number) => new Date(ms).toISOString().replace("Z", "+00:00");
+
+const ratesFrom = (rates: Rates): PriceRates => ({
+  input: priceFromUsd(rates.input ?? 0, "rates.input"),
+  cachedInput: priceFromUsd(rates.cached_input ?? rates.input ?? 0, "rates.cached_input"),
+  output: priceFromUsd(rates.output ?? 0, "rates.output"),
+  characters: priceFromUsd(rates.characters ?? 0, "rates.characters"),
+  audio: priceFromUsd(rates.audio ?? 0, "rates.audio"),
+  images: priceFromUsd(rates.image ?? 0, "rates.image") * million,
+  imageSteps: BigInt(rates.image_steps ?? 0),
+  hour: priceFromUsd(rates.hour ?? 0, "rates.hour"),
+});
+
+const renderPrice = (one: ListedPrice) => ({
+  version: Number(one.version),
+  kind: one.kind,
+  subject: one.subject,
+  rates: {
+    input: usd(one.rates.input),
+    cached_input: usd(one.rates.cachedInput),
+    output: usd(one.rates.output),
+    characters: usd(one.rates.characters),
+    audio: usd(one.rates.audio),
+    image: usd(one.rates.images / million),
+    image_steps: Number(one.rates.imageSteps),
+    hour: usd(one.rates.hour),
+  },
+  effective_from: iso(one.effectiveFromMs),
+  current: one.isCurrent,
+});
+
+const renderDiscount = (one: Discount) => ({
+  id: one.id,
+  name: one.name,
+  text: one.text,
+  percent: one.basisPoints / 100,
+  uid: one.account,
+  model: one.model,
+  surface: one.surface,
+  effective_from: iso(one.effectiveFromMs),
+  effective_to: one.effectiveToMs === null ? null : iso(one.effectiveToMs),
+});
+
+/** Hundredths of a per cent; a finer one is not rounded but left for the book to refuse. */
+function basisPointsOf(percent: number): number {
+  const points = Math.round(percent * 100);
+  return Math.abs(points - percent * 100) < 1e-6 ? points : percent * 100;
+}

@@ -1,0 +1,30 @@
+import type { CreateAccount } from "../../accounts/create-account.ts";
+import type { Charges } from "../../billing/charges.ts";
+import type { Checklists } from "../../billing/checklist.ts";
+import type { Discounts } from "../../billing/discounts.ts";
+import type { InvoiceQueries } from "../../billing/invoice-queries.ts";
+import type { Limits } from "../../billing/limits.ts";
+import type { MoneyOverviewStore } from "../../billing/money-overview.ts";
+import type { Paying } from "../../billing/paying.ts";
+import type { PriceBook } from "../../billing/price-book.ts";
+import type { QuarantineDesk } from "../../billing/quarantine-desk.ts";
+import type { RequestLog } from "../../billing/request-log.ts";
+import type { UsageDays } from "../../billing/usage-days.ts";
+import type { UsageQueries } from "../../billing/usage-queries.ts";
+
+export interface MoneyFeatures {
+  readonly accounts: Pick<CreateAccount, "findOwnKey">;
+  readonly usage: UsageQueries;
+  readonly usageDays: UsageDays;
+  readonly requestLog: RequestLog;
+  readonly checklists: Checklists;
+  readonly invoices: InvoiceQueries;
+  readonly limits: Limits;
+  readonly paying: Paying;
+  readonly moneyOverview: MoneyOverviewStore;
+  readonly usageQuarantine: QuarantineDesk;
+  readonly charges: Pick<Charges, "requests" | "fulfil" | "reject">;
+  readonly prices: PriceBook;
+  readonly discounts: Pick<Discounts, "list" | "create" | "end">;
+  readonly publicUrl: string | undefined;
+}

@@ -1,0 +1,177 @@
+import { Type } from "typebox";
+import type { KeyId } from "../../../proto/ids.ts";
+import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
+import { badRequest } from "../../service-error.ts";
+import { largeBodyBytes } from "../body/json-body.ts";
+import { actOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { originOf } from "../core/origin.ts";
+import type { MoneyFeatures } from "./features.ts";
+import {
+  BillingConfig,
+  BillingConfigRequest,
+  CheckoutUrl,
+  FundsRequest,
+  KeyLimitRequest,
+  KeyLimits,
+  PortalUrl,
+  RequestCosts,
+  RequestCostsQuestion,
+  TopupRequest,
+} from "./paying-schemas.ts";
+
+const shared = { tag: "billing", access: "key" } as const;
+const centsToNano = (cents: number) => BigInt(cents) * 10_000_000n;
+const usdOrNone = (limit: bigint | null) => (limit === null ? -1 : toUsd(nano(limit)));
+
+export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
+  const { paying, limits } = deps;
+  const doer = (...[caller, reply]: Parameters<typeof actOf>) => {
+    const { by, ip } = actOf(caller, reply);
+    return { actor: by, ip, note: "" };
+  };
+
+  endpoints.add({
+    ...shared,
+    method: "GET",
+    path: "/payment/config",
+    summary: "The account's monthly limit",
+    answer: BillingConfig,
+    refusals: [503],
+    handler: async ({ caller }) => ({ limit: usdOrNone(await limits.ofAccount(caller.account)) }),
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "POST",
+    path: "/payment/config",
+    summary: "Set what the account may spend per month; a negative limit is none, null leaves it",
+    body: BillingConfigRequest,
+    answer: BillingConfig,
+    refusals: [503],
+    async handler({ caller, body, reply }) {
+      if (typeof body.limit === "number")
+        await limits.setAccount(caller.account, body.limit < 0 ? null : fromUsd(body.limit), doer(caller, reply));
+      return { limit: usdOrNone(await limits.ofAccount(caller.account)) };
+    },
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "GET",
+    path: "/payment/key-limits",
+    summary: "Monthly limit and spend of each API key",
+    answer: KeyLimits,
+    refusals: [503],
+    handler: async ({ caller }) => renderLimits(await limits.ofKeys(caller.account)),
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "POST",
+    path: "/payment/key-limits",
+    summary: "Set what one key may spend per month; null or negative removes the limit, 0 blocks",
+    body: KeyLimitRequest,
+    answer: KeyLimits,
+    refusals: [404, 503],
+    async handler({ caller, body, reply }) {
+      const limit = typeof body.limit !== "number" || body.limit < 0 ? null : fromUsd(body.limit);
+      await limits.setKey(caller.account, body.token_id as KeyId, limit, doer(caller, reply));
+      return renderLimits(await limits.ofKeys(caller.account));
+    },
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "POST",
+    path: "/payment/funds",
+    summary: "Add funds: the page to pay on, or null when the operator was asked to credit them",
+    idempotent: true,
+    body: FundsRequest,
+    answer: CheckoutUrl,
+    refusals: [404, 409, 503],
+    holdsSecrets: true,
+    async handler({ caller, body, reply }) {
+      const page = `${originOf(deps.publicUrl, reply.request)}/console/billing`;
+      return { checkout_url: await paying.addFunds(caller.account, body.amount, page) };
+    },
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "POST",
+    path: "/payment/topup",
+    summary: "Charge an amount whenever the funds fall below a threshold",
+    body: TopupRequest,
+    answer: Type.Object({}),
+    refusals: [503],
+    async handler({ caller, body, reply }) {
+      const amount = centsToNano(body.amount ?? 0);
+      const topup = { amount, threshold: centsToNano(body.threshold ?? 0), isOn: body.enabled ?? true };
+      await paying.setTopup(caller.account, topup, doer(caller, reply));
+      return {};
+    },
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "GET",
+    path: "/payment/billing-portal",
+    summary: "Where card and address are changed",
+    query: Type.Object({ return_url: Type.Optional(Type.String({ maxLength: 2048, pattern: "^https?://" })) }),
+    answer: PortalUrl,
+    refusals: [404, 503],
+    holdsSecrets: true,
+    async handler({ caller, query, reply }) {
+      const own = `${originOf(deps.publicUrl, reply.request)}/console/billing`;
+      // Without a provider the portal is our own page, and nobody is sent elsewhere.
+      const back = paying.providerName === "manual" ? own : (query.return_url ?? own);
+      return { url: await paying.portal(caller.account, back) };
+    },
+  });
+
+  endpoints.add({
+    ...shared,
+    method: "POST",
+    path: "/v1/request-costs",
+    summary: "What requests of this account cost; those unknown or not settled yet are left out",
+    bodyLimitBytes: largeBodyBytes,
+    body: RequestCostsQuestion,
+    answer: RequestCosts,
+    refusals: [503],
+    async handler({ caller, body }) {
+      const costs = await paying.requestCosts(caller.account, body.requestIds);
+      const found = [...new Set(body.requestIds)].flatMap((requestId) => {
+        const cost = costs.get(requestId);
+        return cost === undefined ? [] : [{ requestId, costNanoUsd: Number(cost) }];
+      });
+      return { requests: found };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    bodyLimitBytes: largeBodyBytes,
+    path: "/payment/stripe/webhook",
+    summary: "Events of Stripe, by their signature",
+    tag: "billing",
+    access: "public",
+    answer: Type.Object({ received: Type.Boolean() }),
+    refusals: [400, 404, 503],
+    async handler({ reply }) {
+      const { readBody, headers } = reply.request;
+      if (!readBody) throw badRequest("bad_request", "The event is empty.");
+      await paying.takeEvent(readBody.bytes, String(headers["stripe-signature"] ?? ""));
+      return { received: true };
+    },
+  });
+}
+
+function renderLimits(limits: Awaited<ReturnType<MoneyFeatures["limits"]["ofKeys"]>>) {
+  return limits.map(({ key, name, limit, spent }) => ({
+    token_id: key,
+    name,
+    limit: limit === null ? null : toUsd(nano(limit)),
+    spend: toUsd(nano(spent)),
+  }));
+}

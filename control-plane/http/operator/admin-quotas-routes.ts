@@ -1,0 +1,95 @@
+import { Type } from "typebox";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { LimitKind } from "../../quotas/store.ts";
+import { actOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import type { OperatorFeatures } from "./features.ts";
+import { Decision, LimitsBody, LimitsUpdate, ListedGpuRequest, ListedRateRequest } from "./quotas-schemas.ts";
+import { renderLimits, renderListedGpu, renderListedRate } from "./render-quotas.ts";
+
+const common = { tag: "operator", access: "admin" } as const;
+const Page = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })) });
+const Uid = Type.Object({ uid: Type.String() });
+
+export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeatures): void {
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/admin/gpu-pool-requests",
+    summary: "Requests for another GPU pool, open ones first",
+    query: Page,
+    answer: Type.Object({ requests: Type.Array(ListedGpuRequest) }),
+    refusals: [503],
+    handler: async ({ query }) => ({ requests: (await quotas.list("gpu", query.limit ?? 100)).map(renderListedGpu) }),
+  });
+
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/admin/rate-limit-requests",
+    summary: "Requests for higher rate limits, open ones first",
+    query: Page,
+    answer: Type.Object({ requests: Type.Array(ListedRateRequest) }),
+    refusals: [503],
+    handler: async ({ query }) => ({ requests: (await quotas.list("rate", query.limit ?? 100)).map(renderListedRate) }),
+  });
+
+  const decisions = [
+    ["approve", "approved"],
+    ["reject", "rejected"],
+  ] as const;
+  for (const [folder, kind] of [
+    ["gpu-pool-requests", "gpu"],
+    ["rate-limit-requests", "rate"],
+  ] as const satisfies readonly (readonly [string, LimitKind])[]) {
+    for (const [verb, decision] of decisions) {
+      endpoints.add({
+        ...common,
+        method: "POST",
+        path: `/v1/admin/${folder}/:request_id/${verb}`,
+        summary: verb === "approve" ? "Grant what the open request asks for" : "Turn the open request down",
+        params: Type.Object({ request_id: Type.String() }),
+        body: Decision,
+        answer: Type.Object({}),
+        refusals: [404, 409, 503],
+        async handler({ caller, params, body, reply }) {
+          const act = actOf(caller, reply, body.note);
+          await quotas.resolve(kind, params.request_id, decision, body.revision ?? undefined, act);
+          return {};
+        },
+      });
+    }
+  }
+
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/admin/accounts/:uid/limits",
+    summary: "Rate limits and GPU limits of an account",
+    params: Uid,
+    answer: LimitsBody,
+    refusals: [404, 503],
+    handler: async ({ params }) => renderLimits(await quotas.limits(params.uid as AccountId)),
+  });
+
+  endpoints.add({
+    ...common,
+    method: "PUT",
+    path: "/v1/admin/accounts/:uid/limits",
+    summary: "Set limits of an account; null stands for the installation's default, what is left out stays",
+    params: Uid,
+    body: LimitsUpdate,
+    answer: LimitsBody,
+    refusals: [404, 503],
+    async handler({ caller, params, body, reply }) {
+      const change = {
+        ...(body.rate_limit === undefined ? {} : { concurrent: body.rate_limit }),
+        ...(body.tpm_rate_limit === undefined ? {} : { tokensPerMinute: body.tpm_rate_limit }),
+        ...(body.gpu_max === undefined ? {} : { max: body.gpu_max }),
+        ...(body.gpu_min === undefined ? {} : { min: body.gpu_min }),
+      };
+      const act = actOf(caller, reply, body.note ?? "");
+      return renderLimits(await quotas.setLimits(params.uid as AccountId, change, act));
+    },
+  });
+}

@@ -1,0 +1,70 @@
+import { type Static, Type } from "typebox";
+import { nano, toUsd } from "../../../proto/money.ts";
+import type { NoticedRestore } from "../../fleet/store.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import type { OperatorFeatures } from "./features.ts";
+
+const time = (description: string) => Type.String({ format: "date-time", description });
+const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(type: T) => Type.Union([type, Type.Null()]);
+
+const ReportBody = Type.Object({
+  hosts: Type.Integer({ description: "Hosts when it ended" }),
+  missing_node_ids: Type.Array(Type.String(), { description: "Hosts that did not send all their records in time" }),
+  resent_records: Type.Integer({
+    description: "Records that hosts sent again, including those that were in the backup",
+  }),
+  recovered_records: Type.Integer({ description: "Records from before the restore that were settled after it" }),
+  recovered_usd: Type.Number({ description: "Charge of the recovered records" }),
+  lost_records_at_most: Type.Integer({
+    description: "Records that hosts had dropped although they may be younger than the backup",
+  }),
+});
+
+const RestoreBody = Type.Object({
+  id: Type.String(),
+  cause: Type.String({ description: "How the restore was noticed" }),
+  began_at: time("When it was noticed"),
+  ends_by: time("It ends at this time, even if hosts are still awaited"),
+  ended_at: orNull(time("When every host had sent its records, or ends_by; null: the database needs to be reconciled")),
+  awaited_hosts: Type.Array(Type.Object({ node_id: Type.String(), name: Type.String() }), {
+    description: "Hosts whose usage records are still awaited",
+  }),
+  report: orNull(ReportBody),
+});
+type RestoreBody = Static<typeof RestoreBody>;
+
+const RestoresBody = Type.Object({ restores: Type.Array(RestoreBody) });
+
+const maxRestores = 20;
+
+export function addRestoreRoutes(endpoints: Endpoints, { restores }: OperatorFeatures): void {
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/restores",
+    summary: "Restores of the database, newest first: hosts whose usage is awaited, and what was recovered",
+    tag: "operator",
+    access: "admin",
+    answer: RestoresBody,
+    refusals: [503],
+    handler: async () => ({ restores: (await restores.list(maxRestores)).map(rendered) }),
+  });
+}
+
+const rendered = ({ report, ...one }: NoticedRestore): RestoreBody => ({
+  id: one.id,
+  cause: one.cause,
+  began_at: one.beganAt.toISOString(),
+  ends_by: one.endsBy.toISOString(),
+  ended_at: one.endedAt?.toISOString() ?? null,
+  awaited_hosts: one.awaited.map(({ host, name }) => ({ node_id: host, name })),
+  report: report
+    ? {
+        hosts: report.hosts,
+        missing_node_ids: [...report.missingHosts],
+        resent_records: report.resent,
+        recovered_records: report.recovered,
+        recovered_usd: toUsd(nano(BigInt(report.recoveredCharge))),
+        lost_records_at_most: report.lostAtMost,
+      }
+    : null,
+});

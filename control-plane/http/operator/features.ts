@@ -1,0 +1,15 @@
+import type { AuditLog } from "../../accounts/audit.ts";
+import type { Enrolment } from "../../fleet/enrolment.ts";
+import type { HostOperations } from "../../fleet/host-operations.ts";
+import type { NodeWeightsOrders } from "../../fleet/node-weights.ts";
+import type { ReconcileStore } from "../../fleet/store.ts";
+import type { LimitRequests } from "../../quotas/limit-requests.ts";
+
+export interface OperatorFeatures {
+  readonly audit: AuditLog;
+  readonly enrolment: Pick<Enrolment, "createToken" | "revoke" | "adopt">;
+  readonly hosts: HostOperations;
+  readonly nodeWeights: NodeWeightsOrders;
+  readonly restores: Pick<ReconcileStore, "list">;
+  readonly quotas: LimitRequests;
+}

@@ -1,0 +1,124 @@
+import { Type } from "typebox";
+import type { HostProgress } from "../../fleet/host-operations.ts";
+import { mediumBodyBytes } from "../body/json-body.ts";
+import { actOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import type { OperatorFeatures } from "./features.ts";
+import { Cordon, Drain, DrainProgress, EndUnknown, Rebalance, UnknownEnded } from "./node-operations-schemas.ts";
+import { NodeActed, NodeId } from "./nodes-schemas.ts";
+
+const common = { tag: "operator", access: "admin" } as const;
+const defaultDeadlineSeconds = 600;
+
+export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: OperatorFeatures): void {
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/admin/nodes/rebalance",
+    summary: "Which moves would open the largest hole; nothing is moved",
+    answer: Rebalance,
+    refusals: [503],
+    async handler() {
+      const found = await hosts.rebalance();
+      return {
+        proposal: found
+          ? {
+              gpu: found.gpu,
+              node_id: found.host,
+              largest_now: found.largestNow,
+              largest_after: found.largestAfter,
+              moves: found.moves.map((move) => ({
+                instance_id: move.instance,
+                deploy_id: move.deployId,
+                model_name: move.modelName,
+                from: move.from,
+                to: move.to,
+                gpus: move.gpus,
+                gap_seconds: move.gapSeconds,
+              })),
+            }
+          : null,
+      };
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    method: "POST",
+    path: "/v1/admin/nodes/:id/cordon",
+    summary: "Nothing new is placed on the host; what is there stays",
+    params: NodeId,
+    body: Cordon,
+    answer: NodeActed,
+    refusals: [404, 409, 503],
+    handler: async ({ params, body, caller, reply }) => ({
+      node_id: await hosts.cordon(params.id, actOf(caller, reply, body.note ?? "")),
+    }),
+  });
+
+  endpoints.add({
+    ...common,
+    method: "POST",
+    path: "/v1/admin/nodes/:id/drain",
+    summary: "Nothing new, and what is there is replaced elsewhere before it goes",
+    params: NodeId,
+    body: Drain,
+    answer: DrainProgress,
+    refusals: [404, 503],
+    async handler({ params, body, caller, reply }) {
+      const deadlineMs = (body.deadline_seconds ?? defaultDeadlineSeconds) * 1000;
+      const id = await hosts.drain(params.id, deadlineMs, actOf(caller, reply, body.note ?? ""));
+      return progressOf(await hosts.progress(id));
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    method: "GET",
+    path: "/v1/admin/nodes/:id/drain",
+    summary: "How far a drain is",
+    params: NodeId,
+    answer: DrainProgress,
+    refusals: [404, 503],
+    handler: async ({ params }) => progressOf(await hosts.progress(params.id)),
+  });
+
+  endpoints.add({
+    ...common,
+    method: "POST",
+    path: "/v1/admin/nodes/:id/end-unknown",
+    summary: "Have the host end what runs there and no deployment knows",
+    params: NodeId,
+    bodyLimitBytes: mediumBodyBytes,
+    body: EndUnknown,
+    answer: UnknownEnded,
+    refusals: [404, 503],
+    async handler({ params, body, caller, reply }) {
+      const act = actOf(caller, reply, body.note ?? "");
+      const { host, instances } = await hosts.endUnknown(params.id, body.instance_ids, act);
+      return { node_id: host, instance_ids: [...instances] };
+    },
+  });
+
+  endpoints.add({
+    ...common,
+    method: "DELETE",
+    path: "/v1/admin/nodes/:id",
+    summary: "Forget a host that is away and empty; its certificate is good no more",
+    params: NodeId,
+    query: Type.Object({ note: Type.Optional(Type.String({ maxLength: 500 })) }),
+    answer: NodeActed,
+    refusals: [404, 409, 503],
+    handler: async ({ params, query, caller, reply }) => ({
+      node_id: await hosts.remove(params.id, actOf(caller, reply, query.note ?? "")),
+    }),
+  });
+}
+
+const progressOf = ({ host, total, left, fixed, inFlight }: HostProgress) => ({
+  node_id: host,
+  total,
+  left,
+  fixed,
+  in_flight: inFlight,
+});

@@ -1,0 +1,130 @@
+// Hosts as the operator sees them. What a host does not tell is null; figures come with their age.
+import { type Static, type TSchema, Type } from "typebox";
+import { nullable } from "../inference/sampling-schemas.ts";
+import { closed } from "./node-operations-schemas.ts";
+
+const ratio = (description: string) => nullable.number({ description: `${description}, 0 to 1` });
+const orNull = <Schema extends TSchema>(schema: Schema) =>
+  Type.Unsafe<Static<Schema> | null>({ ...schema, type: ["object", "null"] });
+
+export const Node = Type.Object({
+  node_id: Type.String(),
+  name: Type.String(),
+  pool: Type.String({ description: "Label of the token it joined with; empty: none" }),
+  state: Type.String({ description: "ready, data_path_unreachable, records_unwritable, unreachable, lost" }),
+  condition: Type.String({ description: "What speaks against placing on it; empty: nothing" }),
+  silent_seconds: Type.Number({ description: "Since its agent was heard" }),
+  advertise: Type.String(),
+  agent_version: Type.String(),
+  epoch: Type.Integer(),
+  os: Type.String(),
+  cpu_model: Type.String(),
+  cpu_cores: Type.Integer(),
+  memory_bytes: Type.Integer(),
+  drivers: Type.Array(Type.String()),
+  docker_version: Type.String(),
+  has_nvidia_runtime: Type.Boolean(),
+  nvidia_driver_version: Type.String(),
+  cuda_version: Type.String(),
+  warnings: Type.Array(Type.String(), {
+    description: "An unencrypted data path (`data_path_plain`), and what the agent could not find out",
+  }),
+  figures_age_seconds: nullable.number({ description: "Of every figure below; null before the first report" }),
+  gpu_sample_age_seconds: nullable.number({ description: "Of the GPUs' figures" }),
+  clock_skew_seconds: nullable.number({ description: "Its clock minus ours" }),
+  usage_spool: orNull(
+    Type.Object({
+      records: Type.Integer({ description: "Not yet acknowledged" }),
+      bytes: Type.Integer(),
+      oldest_age_seconds: Type.Number(),
+    }),
+  ),
+  load: orNull(
+    Type.Object({
+      cpu_ratio: Type.Number(),
+      memory_used_bytes: Type.Integer(),
+      memory_total_bytes: Type.Integer(),
+      disk_free_bytes: Type.Integer(),
+      disk_total_bytes: Type.Integer(),
+    }),
+  ),
+  gpus: Type.Array(
+    Type.Object({
+      uuid: Type.String(),
+      index: Type.Integer(),
+      type: Type.String(),
+      name: Type.String(),
+      memory_bytes: Type.Integer(),
+      mig_profile: Type.String({ description: "Of a slice; empty for a whole GPU" }),
+      is_healthy: Type.Boolean(),
+      unhealthy_reason: Type.String(),
+      cordoned_at: nullable.string({ description: "Out of use since, until an operator lifts it" }),
+      is_claimed: Type.Boolean(),
+      deploy_id: nullable.string({ description: "Whose instance has it" }),
+      utilization_ratio: ratio("Share of the time in which a kernel ran"),
+      memory_used_bytes: nullable.integer(),
+      temperature_celsius: nullable.number(),
+      power_watts: nullable.number(),
+      power_limit_watts: nullable.number(),
+      processes: Type.Array(
+        Type.Object({
+          pid: Type.Integer(),
+          name: Type.String(),
+          memory_bytes: Type.Integer(),
+          instance_id: nullable.string(),
+        }),
+      ),
+    }),
+  ),
+  instances: Type.Array(
+    Type.Object({
+      instance_id: Type.String(),
+      deploy_id: Type.String(),
+      phase: Type.String(),
+      in_flight: Type.Integer(),
+      waiting: Type.Integer(),
+      tokens_per_second: Type.Number(),
+      restarts: Type.Integer(),
+      memory_bytes: Type.Integer({ description: "0 unknown" }),
+      cpu_ratio: nullable.number({ description: "Cores in use" }),
+      kv_cache_ratio: ratio("Key-value cache in use"),
+      gpu_uuids: Type.Array(Type.String()),
+    }),
+  ),
+  created_at: Type.String(),
+});
+export type Node = Static<typeof Node>;
+
+export const Nodes = Type.Object({ nodes: Type.Array(Node) });
+
+export const NodeDetail = Type.Object({
+  ...Node.properties,
+  cpu_physical_cores: Type.Integer({ description: "0 unknown" }),
+  metrics_address: Type.String({
+    description: "host:port of the agent's metrics page; empty: none that can be reached",
+  }),
+  disks: Type.Array(
+    Type.Object({
+      mount: Type.String(),
+      type: Type.String(),
+      total_bytes: Type.Integer(),
+      free_bytes: Type.Integer({ description: "When its inventory last changed" }),
+    }),
+  ),
+  networks: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      addresses: Type.Array(Type.String()),
+      speed_bits_per_second: Type.Integer({ description: "0 unknown" }),
+    }),
+  ),
+});
+export type NodeDetail = Static<typeof NodeDetail>;
+
+export const Uncordon = Type.Object(
+  {
+    gpu: Type.Optional(nullable.string({ description: "Its uuid; all GPUs of the host without it" })),
+    note: Type.Optional(nullable.string({ maxLength: 2_000, description: "Why it is sound; kept in the audit log" })),
+  },
+  closed,
+);

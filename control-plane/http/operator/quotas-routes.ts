@@ -1,0 +1,136 @@
+import { Type } from "typebox";
+import { gpuTypes, sizedGpuTypes } from "../../../proto/gpu.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import type { OperatorFeatures } from "./features.ts";
+import {
+  GpuLimitBody,
+  GpuPoolBody,
+  GpuPoolChange,
+  GpuTypes,
+  PendingGpuRequest,
+  RateLimitBody,
+  RateLimitRequest,
+} from "./quotas-schemas.ts";
+import { renderGpuPool, renderPending } from "./render-quotas.ts";
+
+const FreeForm = Type.Object({});
+
+export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeatures): void {
+  endpoints.add({
+    method: "GET",
+    path: "/v1/me/rate_limit",
+    summary: "Requests at once and tokens per minute, per model",
+    tag: "account",
+    access: "key",
+    answer: RateLimitBody,
+    refusals: [404, 503],
+    async handler({ caller }) {
+      const { concurrent, tokensPerMinute } = await quotas.rateLimits(caller.account);
+      return { rate_limit: concurrent, tpm_rate_limit: tokensPerMinute };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/me/rate_limit/request",
+    summary: "Ask the operator for higher rate limits",
+    idempotent: true,
+    tag: "account",
+    access: "key",
+    body: RateLimitRequest,
+    answer: FreeForm,
+    refusals: [400, 403, 404, 409, 429, 503],
+    async handler({ caller, body }) {
+      const { rate_limit: concurrent, tpm_rate_limit: tokens, reason } = body;
+      await quotas.requestRates(caller.account, { concurrent, tokensPerMinute: tokens ?? null, reason });
+      return {};
+    },
+  });
+
+  const gpu = { tag: "gpu pool", access: "key" } as const;
+
+  endpoints.add({
+    ...gpu,
+    method: "GET",
+    path: "/v1/gpu_pool/gpu_types",
+    summary: "GPU types in display order: a guide, not a limit",
+    answer: GpuTypes,
+    handler: () => ({ gpu_types: [...sizedGpuTypes] }),
+  });
+
+  endpoints.add({
+    ...gpu,
+    method: "GET",
+    path: "/v1/me/gpu_pool",
+    summary: "How many GPUs of each type this account may use, and what it has asked for",
+    answer: GpuPoolBody,
+    refusals: [404, 503],
+    handler: async ({ caller }) => renderGpuPool(await quotas.gpuPool(caller.account)),
+  });
+
+  endpoints.add({
+    ...gpu,
+    method: "POST",
+    path: "/v1/me/gpu_pool/request",
+    summary: "Ask the operator for another GPU pool, or replace what the open request asks for",
+    idempotent: true,
+    body: GpuPoolChange,
+    answer: PendingGpuRequest,
+    refusals: [400, 404, 409, 503],
+    handler: async ({ caller, body }) =>
+      renderPending(
+        await quotas.requestGpus(caller.account, {
+          max: body.requested_max ?? {},
+          min: body.requested_min ?? {},
+          reason: body.reason,
+          expectedId: body.expected_request_id ?? null,
+        }),
+      ),
+  });
+
+  endpoints.add({
+    ...gpu,
+    method: "DELETE",
+    path: "/v1/me/gpu_pool/request/:request_id",
+    summary: "Withdraw the open request",
+    params: Type.Object({ request_id: Type.String() }),
+    answer: FreeForm,
+    refusals: [404, 409, 503],
+    async handler({ caller, params }) {
+      await quotas.withdrawGpus(caller.account, params.request_id);
+      return {};
+    },
+  });
+
+  endpoints.add({
+    ...gpu,
+    method: "GET",
+    path: "/v1/me/gpu_limit",
+    summary: "The GPU pool as plain maps",
+    answer: GpuLimitBody,
+    refusals: [404, 503],
+    async handler({ caller }) {
+      const { max, pending } = await quotas.gpuPool(caller.account);
+      return { limits: max, pending_requests: pending?.requested.max ?? {} };
+    },
+  });
+
+  endpoints.add({
+    ...gpu,
+    method: "POST",
+    path: "/v1/me/gpu_limit/request",
+    summary: "Ask for another limit of one GPU type, in the open request or a new one",
+    idempotent: true,
+    body: Type.Object({
+      gpu_type: Type.Unsafe<(typeof gpuTypes)[number]>({ type: "string", enum: [...gpuTypes] }),
+      requested_limit: Type.Integer({ minimum: 0, maximum: 1_000_000 }),
+      reason: Type.String({ minLength: 1, maxLength: 2048 }),
+    }),
+    answer: FreeForm,
+    refusals: [403, 404, 409, 503],
+    async handler({ caller, body }) {
+      await quotas.requestGpuLimit(caller.account, body.gpu_type, body.requested_limit, body.reason);
+      return {};
+    },
+  });
+}

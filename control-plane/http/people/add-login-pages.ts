@@ -1,0 +1,184 @@
+// /login: the browser's side of sign-in and of a command line's login. Forms, not JSON: the parts of this file stand in a
+// context of their own, because elsewhere curl's default Content-Type of forms means JSON.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { steadyTime } from "../../../proto/steady-time.ts";
+import { loginIdForm } from "../../accounts/cli-login.ts";
+import { secondFactorRequired } from "../../accounts/factor-errors.ts";
+import { checkRecentSignIn, type Session } from "../../accounts/sessions.ts";
+import { actorOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { giveCookies, visitorOf } from "../core/visitor-of.ts";
+import { csrfRefused } from "../errors/errors.ts";
+import { refusalOf } from "../errors/render-error.ts";
+import type { PeopleFeatures } from "./features.ts";
+import {
+  confirmedPage,
+  confirmPage,
+  enrolPage,
+  loginPath,
+  pagePolicy,
+  secondFactorPage,
+  signedInPage,
+  signInPage,
+  type Visit,
+} from "./login-pages.ts";
+import { checkOrigin, cookieOf, takeCookie } from "./session.ts";
+
+const formLimitBytes = 16 * 1024;
+/** Forms that judge a password or a code. */
+const attempts = new Set(["POST /login", "POST /login/second-factor"]);
+const loginId = new RegExp(loginIdForm);
+
+export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: PeopleFeatures): void {
+  const { signIn, sessions, cliLogins, publicUrl } = deps;
+  app.addContentTypeParser(
+    "application/x-www-form-urlencoded",
+    { parseAs: "string", bodyLimit: formLimitBytes },
+    (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+  );
+
+  const add = (
+    method: "GET" | "POST",
+    path: string,
+    summary: string,
+    answer: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>,
+  ) =>
+    endpoints.addRaw(
+      {
+        method,
+        path,
+        summary,
+        tag: "service",
+        access: "public",
+        answer: Type.String(),
+        isHidden: true,
+        isAttempt: attempts.has(`${method} ${path}`),
+      },
+      (request, reply) => answer(request, reply),
+    );
+  const sessionOf = async (request: FastifyRequest): Promise<Session | undefined> => {
+    const cookie = cookieOf(request);
+    return cookie === undefined ? undefined : sessions.find(cookie);
+  };
+  const show = (reply: FastifyReply, session: Session | undefined, visit: Visit): FastifyReply => {
+    if (!session) return send(reply, signInPage(visit));
+    if (session.mustEnrol) return send(reply, enrolPage(visit));
+    const signedIn = { ...visit, displayName: session.caller.displayName, csrfToken: session.csrfToken };
+    return send(reply, visit.loginId === undefined ? signedInPage(signedIn) : confirmPage(signedIn));
+  };
+  /** The same page again, with the reason in words. */
+  const showAgain = async (request: FastifyRequest, reply: FastifyReply, visit: Visit, error: unknown) => {
+    const refusal = refusalOf(error);
+    if (request.state) request.state.refusal = refusal;
+    const session = await sessionOf(request).catch(() => undefined);
+    reply.code(refusal.status);
+    if (refusal.retryAfterSeconds !== undefined)
+      reply.header("retry-after", String(Math.ceil(refusal.retryAfterSeconds)));
+    return show(reply, session, { ...visit, refusal: refusal.message });
+  };
+  /** Throws csrfRefused. */
+  const signedIn = async (request: FastifyRequest): Promise<Session | undefined> => {
+    checkOrigin(request);
+    const session = await sessionOf(request);
+    if (session && !sessions.hasCsrfToken(session, field(request.body, "csrf")))
+      throw csrfRefused("The form is of another session.");
+    return session;
+  };
+
+  add("GET", "/login", "Stoker's own sign-in page", async (request, reply) => {
+    const visit = { loginId: loginIdOf(request.query) };
+    const session = await sessionOf(request);
+    if (visit.loginId === undefined) return show(reply, session, visit);
+    try {
+      // A key is made here: whoever sits at a browser that was left open must not get one.
+      checkRecentSignIn(session, steadyTime.nowMs());
+    } catch (error) {
+      return show(reply, undefined, { ...visit, refusal: refusalOf(error).message });
+    }
+    return show(reply, session, visit);
+  });
+
+  add("POST", "/login", "Sign in by the page's form", async (request, reply) => {
+    const visit = { loginId: loginIdOf(request.body), email: field(request.body, "email").slice(0, 320) };
+    try {
+      checkOrigin(request);
+      const credentials = { email: visit.email, password: field(request.body, "password").slice(0, 1024) };
+      const step = await signIn.signIn(credentials, visitorOf(request, publicUrl));
+      if (step.is === "second_factor") return send(reply, secondFactorPage({ ...visit, ...step }));
+      giveCookies(reply, step);
+    } catch (error) {
+      // Also where an older session stands: its owner has just tried to sign in anew.
+      return showAgain(request, reply, visit, error);
+    }
+    return reply.redirect(loginPath(visit.loginId), 303);
+  });
+
+  add("POST", "/login/second-factor", "Finish the sign-in by a code", async (request, reply) => {
+    const visit = { loginId: loginIdOf(request.body) };
+    const ticket = field(request.body, "ticket").slice(0, 64);
+    try {
+      checkOrigin(request);
+      const proof = { ticket, code: field(request.body, "code").slice(0, 64), passkey: undefined };
+      giveCookies(reply, await signIn.finish(proof, visitorOf(request, publicUrl)));
+    } catch (error) {
+      const refusal = refusalOf(error);
+      if (refusal.code !== "wrong_second_factor") return showAgain(request, reply, visit, error);
+      if (request.state) request.state.refusal = refusal;
+      // The password was right: the code alone is asked for again.
+      const page = secondFactorPage({ ...visit, ticket, methods: [], refusal: refusal.message });
+      return send(reply.code(refusal.status), page);
+    }
+    return reply.redirect(loginPath(visit.loginId), 303);
+  });
+
+  add("POST", "/login/confirm", "Give the command line that waits a key", async (request, reply) => {
+    const visit = { loginId: loginIdOf(request.body) };
+    try {
+      const session = await signedIn(request);
+      if (!session || visit.loginId === undefined) return show(reply, session, visit);
+      if (session.mustEnrol) throw secondFactorRequired();
+      checkRecentSignIn(session, steadyTime.nowMs());
+      await cliLogins.approve(actorOf(session.caller, reply), visit.loginId);
+    } catch (error) {
+      return showAgain(request, reply, visit, error);
+    }
+    return send(reply, confirmedPage());
+  });
+
+  add("POST", "/login/sign-out", "End the session by the page's form", async (request, reply) => {
+    try {
+      if (await signedIn(request)) await sessions.end(cookieOf(request) ?? "", request.ip);
+    } catch (error) {
+      return showAgain(request, reply, { loginId: undefined }, error);
+    }
+    takeCookie(reply);
+    return reply.redirect("/login", 303);
+  });
+}
+
+function send(reply: FastifyReply, page: string): FastifyReply {
+  return reply
+    .type("text/html; charset=utf-8")
+    .headers({
+      "content-security-policy": pagePolicy,
+      "x-content-type-options": "nosniff",
+      "x-frame-options": "DENY",
+      "cache-control": "no-store",
+      // Not no-referrer: a browser would then send its forms with the Origin "null", and they could not be told from others'.
+      "referrer-policy": "same-origin",
+    })
+    .serializer(String)
+    .send(page);
+}
+
+/** A text of a form or a query; empty where there is none. */
+function field(of: unknown, name: string): string {
+  const value = (of as Record<string, unknown> | null | undefined)?.[name];
+  return typeof value === "string" ? value.replaceAll("\0", "") : "";
+}
+
+function loginIdOf(of: unknown): string | undefined {
+  const value = field(of, "cli");
+  return loginId.test(value) ? value : undefined;
+}

@@ -1,0 +1,157 @@
+import type { FastifyReply } from "fastify";
+import { Type } from "typebox";
+import type { AccountId } from "../../../proto/ids.ts";
+import { fromUsd } from "../../../proto/money.ts";
+import { badRequest } from "../../service-error.ts";
+import { actOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import {
+  AccountList,
+  AccountPatch,
+  AdminAccount,
+  CreditRequest,
+  LiftRequest,
+  Page,
+  SuspendRequest,
+  Uid,
+} from "../operator/operator-schemas.ts";
+import { renderDetail, renderSummary } from "../operator/render-operator.ts";
+import { NewAccount } from "./account-schemas.ts";
+import type { PeopleFeatures } from "./features.ts";
+
+const tag = "operator";
+const access = "admin";
+
+export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator }: PeopleFeatures): void {
+  endpoints.add({
+    method: "POST",
+    path: "/v1/admin/accounts",
+    summary: "Make an account with credit and its first key",
+    needsRecentSignIn: true,
+    tag,
+    access,
+    holdsSecrets: true,
+    body: NewAccount,
+    answer: Type.Object({ uid: Type.String(), api_key: Type.String({ description: "Shown once" }) }),
+    refusals: [409, 503],
+    async handler({ caller, body, reply }) {
+      const { account, apiKey } = await accounts.createAccount({
+        email: body.email,
+        displayName: body.display_name,
+        creditNanoUsd: fromUsd(body.credit_usd ?? 0),
+        isAdmin: false,
+        act: actOf(caller, reply),
+      });
+      return { uid: account, api_key: apiKey };
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/accounts",
+    summary: "Accounts with their funds and standing, newest first",
+    tag,
+    access,
+    query: Type.Object({
+      query: Type.Optional(
+        Type.String({ maxLength: 320, description: "Part of an e-mail address, a display name or a uid" }),
+      ),
+      ...Page,
+    }),
+    answer: AccountList,
+    refusals: [503],
+    async handler({ query }) {
+      const { accounts, nextCursor } = await operator.accounts(query.query ?? "", query.cursor, query.limit ?? 50);
+      return { accounts: accounts.map(renderSummary), next_cursor: nextCursor };
+    },
+  });
+
+  const one = { tag, access, params: Uid, answer: AdminAccount } as const;
+  endpoints.add({
+    ...one,
+    method: "GET",
+    path: "/v1/admin/accounts/:uid",
+    summary: "One account: funds, keys, deployments, why it is suspended; of a deleted one, what its records keep",
+    refusals: [404, 503],
+    handler: async ({ params }) => renderDetail(await operator.account(params.uid as AccountId)),
+  });
+
+  endpoints.add({
+    ...one,
+    method: "PATCH",
+    path: "/v1/admin/accounts/:uid",
+    summary: "Make an account an operator's or a team's, or an ordinary one",
+    needsRecentSignIn: true,
+    body: AccountPatch,
+    refusals: [404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      const change = {
+        ...(typeof body.is_admin === "boolean" ? { isAdmin: body.is_admin } : {}),
+        ...(typeof body.is_team_account === "boolean" ? { isTeamAccount: body.is_team_account } : {}),
+      };
+      const act = actOf(caller, reply, body.note ?? "");
+      return renderDetail(await operator.changeAccount(params.uid as AccountId, change, act));
+    },
+  });
+
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: "/v1/admin/accounts/:uid/credit",
+    summary: "Grant credit, or correct it; once per Idempotency-Key",
+    body: CreditRequest,
+    refusals: [400, 404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      const account = params.uid as AccountId;
+      const amount = fromUsd(body.amount_usd);
+      const request = {
+        account,
+        amount,
+        idempotencyKey: idempotencyKeyOf(reply),
+        mayGoBelowZero: body.may_go_below_zero ?? false,
+      };
+      await operator.credit(request, actOf(caller, reply, body.note));
+      return renderDetail(await operator.account(account));
+    },
+  });
+
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: "/v1/admin/accounts/:uid/suspend",
+    summary: "Suspend an account for one more reason",
+    body: SuspendRequest,
+    refusals: [404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      const account = params.uid as AccountId;
+      await operator.suspend(account, body.reason ?? "admin", actOf(caller, reply, body.note));
+      return renderDetail(await operator.account(account));
+    },
+  });
+
+  endpoints.add({
+    ...one,
+    method: "POST",
+    path: "/v1/admin/accounts/:uid/lift",
+    summary: "Lift one reason of a suspension, or all",
+    body: LiftRequest,
+    refusals: [404, 409, 503],
+    async handler({ caller, params, body, reply }) {
+      const account = params.uid as AccountId;
+      await operator.lift(account, body.reason ?? undefined, actOf(caller, reply, body.note));
+      return renderDetail(await operator.account(account));
+    },
+  });
+}
+
+/** Names the grant in the ledger's own records, so a repetition counts once for ever, not for a day. */
+function idempotencyKeyOf(reply: FastifyReply): string | undefined {
+  const key = reply.request.headers["idempotency-key"];
+  if (key === undefined || key === "") return undefined;
+  if (typeof key !== "string" || !/^[\x21-\x7e]{1,255}$/.test(key))
+    throw badRequest(
+      "bad_request",
+      "Idempotency-Key is not usable: give 1 to 255 printable ASCII characters without spaces.",
+    );
+  return key;
+}

@@ -1,0 +1,32 @@
+import type { FastifyInstance } from "fastify";
+import { Type } from "typebox";
+import { loginIdForm } from "../../accounts/cli-login.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { restarting } from "../errors/errors.ts";
+import type { PeopleFeatures } from "./features.ts";
+
+export function addCliLoginRoutes(endpoints: Endpoints, app: FastifyInstance, { cliLogins }: PeopleFeatures): void {
+  // A wait of minutes must not hold up a stop.
+  const closing = new AbortController();
+  app.addHook("preClose", async () => closing.abort());
+
+  endpoints.add({
+    method: "GET",
+    path: "/github/cli/login",
+    summary: "Waits until somebody confirms this login at /login?cli=<login_id>, and answers a key, once",
+    tag: "account",
+    access: "public",
+    holdsSecrets: true,
+    query: Type.Object({ login_id: Type.String({ pattern: loginIdForm, description: "32 random characters" }) }),
+    answer: Type.Object({ access_token: Type.String() }),
+    refusals: [404, 408, 429, 503],
+    async handler({ query, reply }) {
+      const gone = new AbortController();
+      reply.raw.once("close", () => gone.abort());
+      const signal = AbortSignal.any([gone.signal, closing.signal]);
+      const key = await cliLogins.wait(query.login_id, reply.request.ip, signal);
+      if (key !== undefined) return { access_token: key };
+      throw restarting();
+    },
+  });
+}

@@ -1,0 +1,199 @@
+import type { FastifyReply } from "fastify";
+import { Type } from "typebox";
+import type { AccountId } from "../../../proto/ids.ts";
+import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
+import { sessionRequired } from "../../accounts/factor-errors.ts";
+import type { FactorRecord } from "../../accounts/factor-store.ts";
+import type { Session } from "../../accounts/sessions.ts";
+import { actOf, actorOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { Uid } from "../operator/operator-schemas.ts";
+import type { PeopleFeatures } from "./features.ts";
+import { relyingPartyOf } from "./relying-party.ts";
+import {
+  Factor,
+  FactorAdded,
+  FactorList,
+  FactorName,
+  FactorProof,
+  FactorStart,
+  FactorStarted,
+  RecoveryCodeList,
+  SignInPolicy,
+  SignInPolicyChange,
+} from "./sign-in-schemas.ts";
+
+const tag = "account";
+
+export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: PeopleFeatures): void {
+  const own = { tag, access: "key", holdsSecrets: true } as const;
+
+  endpoints.add({
+    ...own,
+    method: "GET",
+    path: "/v1/me/factors",
+    summary: "The account's second factors",
+    isForEnrolling: true,
+    answer: FactorList,
+    refusals: [404, 503],
+    async handler({ caller }) {
+      const { factors: list, recoveryCodeCount, hasPassword, isRequired } = await factors.overview(caller.account);
+      return {
+        factors: list.map(rendered),
+        recovery_codes_left: recoveryCodeCount,
+        has_password: hasPassword,
+        required: isRequired,
+      };
+    },
+  });
+
+  endpoints.add({
+    ...own,
+    method: "POST",
+    path: "/v1/me/factors",
+    summary: "Start to set up an authenticator app or a passkey; not with an API key",
+    isForEnrolling: true,
+    needsRecentSignIn: true,
+    body: FactorStart,
+    answer: FactorStarted,
+    refusals: [404, 409, 503],
+    async handler({ caller, body, reply }) {
+      const session = browserSession(reply);
+      const site = relyingPartyOf(publicUrl, reply.request);
+      const { ticket, expiresAtMs, totp, passkey } = await factors.start(
+        actorOf(caller, reply),
+        body.kind,
+        session,
+        site,
+      );
+      return {
+        ticket,
+        expires_at: unixSeconds(expiresAtMs),
+        totp: totp && { secret: totp.secret, uri: totp.uri, qr_svg: totp.qrSvg },
+        passkey,
+      };
+    },
+  });
+
+  endpoints.add({
+    ...own,
+    method: "PUT",
+    path: "/v1/me/factors",
+    summary: "Prove the new second factor; the first one comes with recovery codes and ends every other session",
+    isForEnrolling: true,
+    needsRecentSignIn: true,
+    body: FactorProof,
+    answer: FactorAdded,
+    refusals: [401, 404, 409, 503],
+    async handler({ caller, body, reply }) {
+      const session = browserSession(reply);
+      const proof = {
+        ticket: body.ticket,
+        name: body.name,
+        code: body.code ?? undefined,
+        passkey: body.passkey ?? undefined,
+      };
+      const site = relyingPartyOf(publicUrl, reply.request);
+      const added = await factors.finish(actorOf(caller, reply), proof, session, site);
+      return { factor: rendered(added.factor), recovery_codes: added.recoveryCodes && [...added.recoveryCodes] };
+    },
+  });
+
+  endpoints.add({
+    ...own,
+    method: "PATCH",
+    path: "/v1/me/factors/:id",
+    summary: "Rename a second factor",
+    params: Type.Object({ id: Type.String() }),
+    body: FactorName,
+    answer: Factor,
+    refusals: [404, 503],
+    handler: async ({ caller, params, body, reply }) =>
+      rendered(await factors.rename(actorOf(caller, reply), params.id, body.name)),
+  });
+
+  endpoints.add({
+    ...own,
+    method: "DELETE",
+    path: "/v1/me/factors/:id",
+    summary: "Remove a second factor; not with an API key",
+    needsRecentSignIn: true,
+    params: Type.Object({ id: Type.String() }),
+    answer: Type.Object({}),
+    refusals: [404, 503],
+    async handler({ caller, params, reply }) {
+      browserSession(reply);
+      await factors.remove(actorOf(caller, reply), params.id);
+      return {};
+    },
+  });
+
+  endpoints.add({
+    ...own,
+    method: "POST",
+    path: "/v1/me/recovery-codes",
+    summary: "Replace the recovery codes; not with an API key",
+    needsRecentSignIn: true,
+    answer: RecoveryCodeList,
+    refusals: [409, 503],
+    async handler({ caller, reply }) {
+      browserSession(reply);
+      return { recovery_codes: [...(await factors.renewRecoveryCodes(actorOf(caller, reply)))] };
+    },
+  });
+
+  const operators = { tag: "operator", access: "admin" } as const;
+  endpoints.add({
+    ...operators,
+    method: "GET",
+    path: "/v1/admin/sign-in-policy",
+    summary: "Which accounts must have a second factor",
+    answer: SignInPolicy,
+    refusals: [503],
+    handler: async () => ({ second_factor: await factors.policy() }),
+  });
+
+  endpoints.add({
+    ...operators,
+    method: "PUT",
+    path: "/v1/admin/sign-in-policy",
+    summary: "Require a second factor of no account, of operators or of all",
+    needsRecentSignIn: true,
+    body: SignInPolicyChange,
+    answer: SignInPolicy,
+    refusals: [503],
+    async handler({ caller, body, reply }) {
+      await factors.setPolicy(body.second_factor, actOf(caller, reply, body.note ?? ""));
+      return { second_factor: body.second_factor };
+    },
+  });
+
+  endpoints.add({
+    ...operators,
+    method: "DELETE",
+    path: "/v1/admin/accounts/:uid/factors",
+    summary: "Remove all second factors of an account whose owner has lost them, and end its sessions",
+    needsRecentSignIn: true,
+    params: Uid,
+    answer: Type.Object({ removed: Type.Integer() }),
+    refusals: [404, 503],
+    handler: async ({ caller, params, reply }) => ({
+      removed: await factors.reset(params.uid as AccountId, actOf(caller, reply)),
+    }),
+  });
+}
+
+/** Throws sessionRequired where the caller came with a key. */
+function browserSession({ request }: FastifyReply): Session {
+  const session = request.state?.session;
+  if (!session) throw sessionRequired();
+  return session;
+}
+
+const rendered = ({ id, kind, name, createdAtMs, lastUsedAtMs }: FactorRecord) => ({
+  id,
+  kind,
+  name,
+  created_at: unixSeconds(createdAtMs),
+  last_used_at: unixSecondsOrNull(lastUsedAtMs),
+});

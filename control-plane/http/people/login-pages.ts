@@ -1,0 +1,155 @@
+// What a person sees at /login: plain HTML that needs no script. Each page says what happens next.
+import { createHash } from "node:crypto";
+import { codeOf } from "../../accounts/cli-login.ts";
+import { type Html, html } from "./html.ts";
+
+const style = `
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #8b949e; --act: #0b57d0; --bad: #b3261e }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --act: #79b8ff; --bad: #ffb4ab } }
+body { margin: 0; font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper) }
+main { max-width: 24rem; margin: 10vh auto 0; padding: 0 1rem }
+h1 { font-size: 1.4rem }
+label { display: block; margin: 1rem 0 .25rem }
+input { box-sizing: border-box; width: 100%; padding: .6rem; font: inherit; color: inherit; background: transparent;
+  border: 1px solid var(--line); border-radius: .4rem }
+button { margin: 1.25rem .5rem 0 0; padding: .6rem 1.2rem; font: inherit; border: 1px solid var(--act); border-radius: .4rem;
+  color: var(--paper); background: var(--act); cursor: pointer }
+button.second { color: var(--act); background: transparent }
+:focus-visible { outline: 3px solid var(--act); outline-offset: 2px }
+form.beside { display: inline }
+code { font-size: 1.2em; font-weight: 600; letter-spacing: .08em }
+.refused { color: var(--bad); font-weight: 600 }
+.small { font-size: .875rem }
+`;
+
+/** No script, no foreign part, no frame around it; its forms go to this server alone. */
+export const pagePolicy = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'`,
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+export interface Visit {
+  /** Of the command line that waits. */
+  readonly loginId: string | undefined;
+  /** Why the last step was refused. */
+  readonly refusal?: string | undefined;
+  /** What was typed before. */
+  readonly email?: string | undefined;
+}
+
+/** The sign-in page, for the command line that waits if there is one. */
+export const loginPath = (loginId: string | undefined): string =>
+  loginId === undefined ? "/login" : `/login?cli=${loginId}`;
+
+export const signInPage = ({ loginId, refusal, email }: Visit): string =>
+  page(
+    "Sign in to Stoker",
+    html`${loginId && html`<p>A command line waits for a key. Sign in to give it one.</p>`}
+${refused(refusal)}
+<form method="post" action="/login">
+${hidden("cli", loginId)}
+<label for="email">E-mail address</label>
+<input id="email" name="email" type="email" autocomplete="username" maxlength="320" required value="${email ?? ""}">
+<label for="password">Password</label>
+<input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024" required>
+<button>Sign in</button>
+</form>
+${passkeyLink(loginId)}
+<p class="small">No password yet, or forgotten? Whoever has an API key of the account sets one with
+<strong>stoker auth set-password</strong>.</p>`,
+  );
+
+export interface SecondFactorVisit extends Visit {
+  readonly ticket: string;
+  readonly methods: readonly string[];
+}
+
+export const secondFactorPage = ({ loginId, refusal, ticket, methods }: SecondFactorVisit): string =>
+  page(
+    "Second factor",
+    html`${refused(refusal)}
+<form method="post" action="/login/second-factor">
+${hidden("cli", loginId)}${hidden("ticket", ticket)}
+<label for="code">Code of your authenticator app, or a recovery code</label>
+<input id="code" name="code" autocomplete="one-time-code" autocapitalize="none" spellcheck="false" maxlength="64" required autofocus>
+<button>Continue</button>
+</form>
+${methods.includes("passkey") && passkeyLink(loginId)}
+<p class="small"><a href="${loginPath(loginId)}">Start again</a></p>`,
+  );
+
+export const enrolPage = ({ loginId }: Visit): string =>
+  page(
+    "Set up a second factor",
+    html`<p>This installation requires a second factor, and your account has none.</p>
+<p><a href="/console/security${thenOf(loginId)}">Set one up in the console</a>${
+      loginId && html`, then open this page again`
+    }.</p>`,
+  );
+
+/** A passkey needs a script, which the console has and this page has not. */
+const passkeyLink = (loginId: string | undefined) =>
+  html`<p class="small"><a href="/console/sign-in${thenOf(loginId)}">Sign in with a passkey</a></p>`;
+
+const thenOf = (loginId: string | undefined) => (loginId === undefined ? "" : `?cli=${loginId}`);
+
+export interface SignedIn extends Visit {
+  readonly displayName: string;
+  readonly csrfToken: string;
+}
+
+export const confirmPage = ({ loginId = "", refusal, displayName, csrfToken }: SignedIn): string =>
+  page(
+    "Give the command line a key?",
+    html`${refused(refusal)}
+<p>The terminal shows this code:</p>
+<p><code>${codeOf(loginId)}</code></p>
+<p>Go on only if you started <strong>stoker login</strong> yourself just now and the codes are the same: whoever waits there
+gets an API key of <strong>${displayName}</strong>, which may do everything that you may.</p>
+<form class="beside" method="post" action="/login/confirm">
+${hidden("cli", loginId)}${hidden("csrf", csrfToken)}<button>Give it a key</button>
+</form>
+<form class="beside" method="post" action="/login/sign-out">
+${hidden("csrf", csrfToken)}<button class="second">No, sign out</button>
+</form>`,
+  );
+
+export const confirmedPage = (): string =>
+  page(
+    "The command line has its key",
+    html`<p>You can close this page. The key is listed with your other keys under a name that begins with cli, and ends with
+<strong>stoker logout</strong>.</p>`,
+  );
+
+export const signedInPage = ({ refusal, displayName, csrfToken }: SignedIn): string =>
+  page(
+    `Signed in as ${displayName}`,
+    html`${refused(refusal)}
+<p>The <a href="/docs">reference of every endpoint</a> is on this server.</p>
+<form method="post" action="/login/sign-out">${hidden("csrf", csrfToken)}<button>Sign out</button></form>`,
+  );
+
+const refused = (refusal: string | undefined) => refusal && html`<p class="refused" role="alert">${refusal}</p>`;
+const hidden = (name: string, value: string | undefined) =>
+  value !== undefined && html`<input type="hidden" name="${name}" value="${value}">`;
+
+function page(title: string, content: Html): string {
+  // The style goes in as it is: its hash stands in the policy.
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${html`${title}`.text}</title>
+<style>${style}</style>
+</head>
+<body><main>
+<h1>${html`${title}`.text}</h1>
+${content.text}
+</main></body>
+</html>
+`;
+}

@@ -1,0 +1,124 @@
+import { Type } from "typebox";
+import { fromUsd } from "../../../proto/money.ts";
+import { actOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
+import { Note, Page } from "../operator/operator-schemas.ts";
+import { renderApplication } from "../operator/render-operator.ts";
+import type { PeopleFeatures } from "./features.ts";
+
+const words = (maxLength: number) => Type.String({ minLength: 1, maxLength });
+
+/** What Stoker fills in itself is accepted, as clients send the whole record, and not read. */
+const ApplicationRequest = Type.Object({
+  company: words(256),
+  ceo: words(256),
+  funding: words(256),
+  founded_on: words(64),
+  website: words(512),
+  deal: Type.Optional(nullable.string({ maxLength: 512 })),
+  id: Type.Optional(Type.Unknown({ description: "Not read" })),
+  uid: Type.Optional(Type.Unknown({ description: "Not read" })),
+  created_at: Type.Optional(Type.Unknown({ description: "Not read" })),
+  status: Type.Optional(Type.Unknown({ description: "Not read" })),
+});
+
+const ApplicationBody = Type.Object({
+  id: Type.String(),
+  uid: Type.String(),
+  email: Type.String(),
+  company: Type.String(),
+  ceo: Type.String(),
+  funding: Type.String(),
+  founded_on: Type.String(),
+  website: Type.String(),
+  deal: Type.String(),
+  created_at: Type.Integer({ description: "Unix seconds" }),
+  status: Type.String({ enum: ["pending", "approved", "rejected"] }),
+  decided_at: nullable.integer({ description: "Unix seconds" }),
+  decision_note: nullable.string({ description: "The operator's" }),
+});
+
+const ApplicationId = Type.Object({ id: Type.String() });
+const Status = Type.Unsafe<"pending" | "approved" | "rejected">({
+  type: "string",
+  enum: ["pending", "approved", "rejected"],
+});
+const Approval = Type.Object({
+  note: Note,
+  credit_usd: Type.Optional(nullable.number({ minimum: 0, maximum: 1_000_000, description: "Granted with it" })),
+});
+
+export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleFeatures): void {
+  endpoints.add({
+    method: "POST",
+    path: "/payment/program/application",
+    summary: "Apply to the startup program",
+    idempotent: true,
+    tag: "billing",
+    access: "key",
+    body: ApplicationRequest,
+    answer: ApplicationBody,
+    refusals: [409, 503],
+    async handler({ caller, body: { company, ceo, funding, founded_on: foundedOn, website, deal } }) {
+      const request = { company, ceo, funding, foundedOn, website, deal: deal ?? "" };
+      return renderApplication(await applications.apply(caller.account, request));
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/payment/program/application",
+    summary: "The account's latest application",
+    tag: "billing",
+    access: "key",
+    answer: ApplicationBody,
+    refusals: [404, 503],
+    handler: async ({ caller }) => renderApplication(await applications.own(caller.account)),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/admin/program-applications",
+    summary: "Applications to the startup program, newest first",
+    tag: "operator",
+    access: "admin",
+    query: Type.Object({ status: Type.Optional(Status), ...Page }),
+    answer: Type.Object({ applications: Type.Array(ApplicationBody), next_cursor: nullable.string() }),
+    refusals: [503],
+    async handler({ query }) {
+      const page = await applications.list(query.status, query.cursor, query.limit ?? 50);
+      return { applications: page.applications.map(renderApplication), next_cursor: page.nextCursor };
+    },
+  });
+
+  const decision = {
+    method: "POST",
+    tag: "operator",
+    access: "admin",
+    params: ApplicationId,
+    answer: ApplicationBody,
+    refusals: [404, 409, 503],
+  } as const;
+  endpoints.add({
+    ...decision,
+    path: "/v1/admin/program-applications/:id/approve",
+    summary: "Approve an application, with credit where it is given",
+    body: Approval,
+    async handler({ caller, params, body, reply }) {
+      const credit = fromUsd(body.credit_usd ?? 0);
+      const act = actOf(caller, reply, body.note);
+      return renderApplication(await applications.decide(params.id, { status: "approved", credit, act }));
+    },
+  });
+  endpoints.add({
+    ...decision,
+    path: "/v1/admin/program-applications/:id/reject",
+    summary: "Reject an application",
+    body: Type.Object({ note: Note }),
+    async handler({ caller, params, body, reply }) {
+      const act = actOf(caller, reply, body.note);
+      return renderApplication(await applications.decide(params.id, { status: "rejected", credit: fromUsd(0), act }));
+    },
+  });
+}

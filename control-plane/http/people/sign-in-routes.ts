@@ -1,0 +1,160 @@
+import { Type } from "typebox";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import type { Session } from "../../accounts/sessions.ts";
+import { actorOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { giveCookies, visitorOf } from "../core/visitor-of.ts";
+import type { PeopleFeatures } from "./features.ts";
+import { checkOrigin, cookieOf, ownSession, takeCookie } from "./session.ts";
+import {
+  AuthSession,
+  NewCredentials,
+  NewCustomer,
+  PasskeyStarted,
+  PasswordChange,
+  SecondFactorProof,
+  SignInAnswer,
+  SignInRequest,
+} from "./sign-in-schemas.ts";
+
+const tag = "account";
+
+export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, publicUrl }: PeopleFeatures): void {
+  endpoints.add({
+    method: "POST",
+    path: "/v1/auth/sign-up",
+    summary: "Make an account, where the operator lets anybody do so, and sign in to it",
+    tag,
+    access: "public",
+    isAttempt: true,
+    holdsSecrets: true,
+    body: NewCredentials,
+    answer: NewCustomer,
+    refusals: [403, 409, 429, 503],
+    async handler({ body, reply }) {
+      checkOrigin(reply.request);
+      const { email, password, display_name: displayName } = body;
+      const made = await signIn.signUp({ email, password, displayName }, reply.request.ip);
+      giveCookies(reply, made);
+      return { uid: made.account, api_key: made.apiKey, csrf_token: made.session.csrfToken };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/auth/sign-in",
+    summary: "Sign in by e-mail address and password; sets the cookie `session`, or asks for the second factor",
+    tag,
+    access: "public",
+    isAttempt: true,
+    holdsSecrets: true,
+    body: SignInRequest,
+    answer: SignInAnswer,
+    refusals: [401, 403, 429, 503],
+    async handler({ body, reply }) {
+      const { request } = reply;
+      checkOrigin(request);
+      const step = await signIn.signIn(body, visitorOf(request, publicUrl));
+      if (step.is === "signed_in") {
+        giveCookies(reply, step);
+        return { ...rendered(step.session), second_factor: null };
+      }
+      const { ticket, expiresAtMs, methods, passkey } = step;
+      return { second_factor: { ticket, expires_at: unixSeconds(expiresAtMs), methods: [...methods], passkey } };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/auth/passkey",
+    summary: "Start a sign-in by a passkey alone; POST /v1/auth/second-factor finishes it",
+    tag,
+    access: "public",
+    isAttempt: true,
+    holdsSecrets: true,
+    answer: PasskeyStarted,
+    refusals: [403, 409, 429, 503],
+    async handler({ reply }) {
+      checkOrigin(reply.request);
+      const { ticket, expiresAtMs, options } = await signIn.startPasskey(visitorOf(reply.request, publicUrl));
+      return { ticket, expires_at: unixSeconds(expiresAtMs), passkey: options };
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/auth/second-factor",
+    summary: "Finish a sign-in by a code or a passkey; sets the cookie `session`",
+    tag,
+    access: "public",
+    isAttempt: true,
+    holdsSecrets: true,
+    body: SecondFactorProof,
+    answer: AuthSession,
+    refusals: [401, 403, 409, 429, 503],
+    async handler({ body, reply }) {
+      const { request } = reply;
+      checkOrigin(request);
+      const proof = { ticket: body.ticket, code: body.code ?? undefined, passkey: body.passkey ?? undefined };
+      const done = await signIn.finish(proof, visitorOf(request, publicUrl));
+      giveCookies(reply, done);
+      return rendered(done.session);
+    },
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/auth/session",
+    summary: "The session of this cookie, with the token its writes need",
+    tag,
+    access: "key",
+    isForEnrolling: true,
+    holdsSecrets: true,
+    answer: AuthSession,
+    refusals: [404, 503],
+    handler: ({ reply }) => rendered(ownSession(reply)),
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/auth/sign-out",
+    summary: "End the session of this cookie",
+    tag,
+    access: "key",
+    isForEnrolling: true,
+    answer: Type.Object({}),
+    refusals: [404, 503],
+    async handler({ reply }) {
+      ownSession(reply);
+      await sessions.end(cookieOf(reply.request) ?? "", reply.request.ip);
+      takeCookie(reply);
+      return {};
+    },
+  });
+
+  endpoints.add({
+    method: "POST",
+    path: "/v1/me/password",
+    summary: "Set the password; ends every other session. An API key may do so while the account has no second factor",
+    tag,
+    access: "key",
+    needsRecentSignIn: true,
+    body: PasswordChange,
+    answer: Type.Object({}),
+    refusals: [404, 429, 503],
+    async handler({ caller, body, reply }) {
+      const request = { password: body.password, current: body.current_password ?? undefined };
+      await signIn.setPassword(actorOf(caller, reply), request, reply.request.state?.session);
+      return {};
+    },
+  });
+}
+
+const rendered = ({ caller, csrfToken, endsAtMs, authTimeMs, factors, mustEnrol }: Session) => ({
+  uid: caller.account,
+  csrf_token: csrfToken,
+  expires_at: unixSeconds(endsAtMs),
+  auth_time: unixSeconds(authTimeMs),
+  factors: [...factors],
+  must_enrol: mustEnrol,
+});

@@ -1,0 +1,156 @@
+import { Type } from "typebox";
+import type { FactorKind, RequiredFor, SessionFactor } from "../../accounts/factor-store.ts";
+import { minPasswordLength } from "../../accounts/password-rule.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
+import { NewAccount } from "./account-schemas.ts";
+
+const newPassword = Type.String({
+  minLength: minPasswordLength,
+  maxLength: 1024,
+  description: "One that is easy to guess is refused",
+});
+/** What is only compared has no least length. */
+const password = Type.String({ maxLength: 1024 });
+
+export const SignInRequest = Type.Object({
+  email: Type.String({ maxLength: 320, pattern: "^[^\\u0000]*$" }),
+  password,
+});
+
+export const NewCredentials = Type.Object({
+  email: NewAccount.properties.email,
+  password: newPassword,
+  display_name: NewAccount.properties.display_name,
+});
+
+export const PasswordChange = Type.Object({
+  password: newPassword,
+  current_password: Type.Optional(
+    nullable.string({ maxLength: 1024, description: "Needed with a session that did not begin with a passkey" }),
+  ),
+});
+
+const sessionFactor = Type.Unsafe<SessionFactor>({
+  type: "string",
+  enum: ["password", "totp", "passkey", "recovery_code"],
+});
+
+export const AuthSession = Type.Object({
+  uid: Type.String(),
+  csrf_token: Type.String({ description: "For the header x-csrf-token of writes with the cookie" }),
+  expires_at: Type.Integer({ description: "Unix seconds, if the session is not used any more" }),
+  auth_time: Type.Integer({ description: "Unix seconds at which the person signed in" }),
+  factors: Type.Array(sessionFactor, { description: "How the person signed in" }),
+  must_enrol: Type.Boolean({
+    description: "A second factor is required and the account has none: every other request gets 403",
+  }),
+});
+
+const ticket = {
+  ticket: Type.String({ description: "Names this step for 5 minutes; used once" }),
+  expires_at: Type.Integer({ description: "Unix seconds" }),
+};
+/** Of browsers: `PublicKeyCredential.parseRequestOptionsFromJSON` and `parseCreationOptionsFromJSON` read them. */
+const passkeyOptions = { additionalProperties: true, description: "WebAuthn options in their JSON form" };
+
+const SecondFactorNeeded = Type.Object({
+  ...ticket,
+  methods: Type.Array(Type.String({ enum: ["totp", "passkey", "recovery_code"] })),
+  passkey: nullable.object({ ...passkeyOptions, description: "What the account's passkeys must sign; null: none" }),
+});
+
+/** The session, or what is missing for one. */
+export const SignInAnswer = Type.Object({
+  ...Type.Partial(AuthSession).properties,
+  second_factor: nullable.object({
+    properties: SecondFactorNeeded.properties,
+    required: SecondFactorNeeded.required,
+    description: "For POST /v1/auth/second-factor; null: signed in",
+  }),
+});
+
+export const PasskeyStarted = Type.Object({ ...ticket, passkey: Type.Object({}, passkeyOptions) });
+
+const webAuthn = (of: string) =>
+  nullable.object({
+    maxProperties: 16,
+    description: `The credential of navigator.credentials.${of}, as toJSON gives it`,
+  });
+const code = nullable.string({ maxLength: 64, description: "Six digits of the authenticator app" });
+
+export const SecondFactorProof = Type.Object({
+  ticket: Type.String({ maxLength: 64 }),
+  code: Type.Optional({ ...code, description: "Six digits of the authenticator app, or a recovery code" }),
+  passkey: Type.Optional(webAuthn("get")),
+});
+
+export const NewCustomer = Type.Object({
+  uid: Type.String(),
+  api_key: Type.String({ description: "Shown once" }),
+  csrf_token: Type.String(),
+});
+
+const kind = Type.Unsafe<FactorKind>({ type: "string", enum: ["totp", "passkey"] });
+
+export const Factor = Type.Object({
+  id: Type.String(),
+  kind,
+  name: Type.String(),
+  created_at: Type.Integer({ description: "Unix seconds" }),
+  last_used_at: nullable.integer({ description: "Unix seconds" }),
+});
+
+export const FactorList = Type.Object({
+  factors: Type.Array(Factor),
+  recovery_codes_left: Type.Integer(),
+  has_password: Type.Boolean(),
+  required: Type.Boolean({ description: "The operator requires one of this account" }),
+});
+
+export const FactorStart = Type.Object({ kind });
+
+export const FactorStarted = Type.Object({
+  ...ticket,
+  totp: nullable.object({
+    required: ["secret", "uri", "qr_svg"],
+    properties: {
+      secret: { type: "string", description: "Base32" },
+      uri: { type: "string", description: "otpauth://" },
+      qr_svg: { type: "string" },
+    },
+  }),
+  passkey: nullable.object(passkeyOptions),
+});
+
+const factorName = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000]*$" });
+
+export const FactorProof = Type.Object({
+  ticket: Type.String({ maxLength: 64 }),
+  name: factorName,
+  code: Type.Optional(code),
+  passkey: Type.Optional(webAuthn("create")),
+});
+
+export const FactorName = Type.Object({ name: factorName });
+
+const recoveryCodes = { items: { type: "string" }, description: "Each signs in once; shown once" };
+
+export const FactorAdded = Type.Object({
+  factor: Factor,
+  recovery_codes: Type.Unsafe<string[] | null>({ type: ["array", "null"], ...recoveryCodes }),
+});
+
+export const RecoveryCodeList = Type.Object({ recovery_codes: Type.Array(Type.String(), recoveryCodes) });
+
+export const SignInPolicy = Type.Object({
+  second_factor: Type.Unsafe<RequiredFor>({
+    type: "string",
+    enum: ["none", "operators", "all"],
+    description: "Accounts that must have a second factor to use a browser session",
+  }),
+});
+
+export const SignInPolicyChange = Type.Object({
+  ...SignInPolicy.properties,
+  note: Type.Optional(nullable.string({ maxLength: 2_000 })),
+});

@@ -1,0 +1,114 @@
+import { Type } from "typebox";
+import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
+import type { ApiToken } from "../../accounts/api-tokens.ts";
+import { mediumBodyBytes } from "../body/json-body.ts";
+import { actOf } from "../core/act-of.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { apiKeyNotFound } from "../errors/errors.ts";
+import type { PeopleFeatures } from "./features.ts";
+import { ApiTokenBody, ApiTokenChange, NewApiToken } from "./tokens-schemas.ts";
+
+const tag = "account";
+const access = "key";
+
+export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures): void {
+  endpoints.add({
+    method: "POST",
+    path: "/v1/api-tokens",
+    summary: "Make an API key",
+    needsRecentSignIn: true,
+    tag,
+    access,
+    holdsSecrets: true,
+    idempotent: true,
+    bodyLimitBytes: mediumBodyBytes,
+    body: NewApiToken,
+    answer: ApiTokenBody,
+    refusals: [409, 503],
+    handler: async ({ caller, body, reply }) =>
+      render(
+        await tokens.create(
+          caller.account,
+          { name: body.name, allowedIps: body.allowed_ips ?? null },
+          actOf(caller, reply),
+        ),
+      ),
+  });
+
+  endpoints.add({
+    method: "GET",
+    path: "/v1/api-tokens",
+    summary: "Live API keys of the account, masked",
+    tag,
+    access,
+    holdsSecrets: true,
+    answer: Type.Array(ApiTokenBody),
+    refusals: [503],
+    handler: async ({ caller }) => (await tokens.list(caller.account)).map(render),
+  });
+
+  for (const { path, named, nameOf } of [
+    { path: "/v1/api-tokens/id/:api_token", named: "its token_id", nameOf: idAlone },
+    { path: "/v1/api-tokens/:api_token", named: "its token_id or the key itself", nameOf: asGiven },
+  ]) {
+    const common = {
+      path,
+      tag,
+      access,
+      holdsSecrets: true,
+      params: Type.Object({ api_token: Type.String() }),
+      answer: ApiTokenBody,
+      refusals: [404, 503],
+    } as const;
+
+    endpoints.add({
+      ...common,
+      method: "GET",
+      summary: `One API key, by ${named}`,
+      handler: async ({ caller, params }) => found(await tokens.get(caller.account, nameOf(params.api_token))),
+    });
+
+    endpoints.add({
+      ...common,
+      method: "PATCH",
+      needsRecentSignIn: true,
+      summary: `Change where an API key may be used from, by ${named}`,
+      bodyLimitBytes: mediumBodyBytes,
+      body: ApiTokenChange,
+      handler: async ({ caller, params, body, reply }) =>
+        found(await tokens.setAllowedIps(caller, nameOf(params.api_token), body.allowed_ips, actOf(caller, reply))),
+    });
+
+    endpoints.add({
+      ...common,
+      method: "DELETE",
+      needsRecentSignIn: true,
+      summary: `End an API key and the tokens signed with it, by ${named}`,
+      handler: async ({ caller, params, reply }) =>
+        found(await tokens.revoke(caller.account, nameOf(params.api_token), actOf(caller, reply))),
+    });
+  }
+}
+
+const asGiven = (name: string): string => name;
+
+/** No id begins like a secret: what stands in the path with `id` is never read as one. */
+function idAlone(name: string): string {
+  if (name.startsWith("stk_")) throw apiKeyNotFound();
+  return name;
+}
+
+function found(token: ApiToken | undefined): ApiTokenBody {
+  if (!token) throw apiKeyNotFound();
+  return render(token);
+}
+
+const render = (token: ApiToken): ApiTokenBody => ({
+  token: token.token,
+  created_at: unixSeconds(token.createdAtMs),
+  name: token.name,
+  token_id: token.key,
+  allowed_ips: token.allowedIps && [...token.allowedIps],
+  fragment: token.fragment,
+  last_used_at: unixSecondsOrNull(token.lastUsedAtMs),
+});

@@ -1,0 +1,151 @@
+// Limits of accounts: read, request, decide. Every change is one guarded write of the store.
+import type { GpuType } from "../../proto/gpu.ts";
+import { type AccountId, randomId } from "../../proto/ids.ts";
+import * as errors from "./errors.ts";
+import { type GpuDefaults, gpuLimits } from "./gpu-limits.ts";
+import { fileGpuLimit, fileGpuRequest, type GpuLimitParams } from "./gpu-request.ts";
+import { effectiveRateLimits, type RateLimits } from "./rate-limits.ts";
+import { fileRateRequest, type RateLimitParams } from "./rate-request.ts";
+import type {
+  Act,
+  Filing,
+  LimitChange,
+  LimitKind,
+  LimitRecord,
+  LimitRequest,
+  ListedRequest,
+  QuotaStore,
+} from "./store.ts";
+
+export interface QuotaDefaults {
+  readonly rates: RateLimits;
+  readonly gpus: GpuDefaults;
+}
+
+export interface GpuPool {
+  readonly max: Readonly<Record<GpuType, number>>;
+  readonly min: Readonly<Record<GpuType, number>>;
+  readonly pending: LimitRequest<"gpu"> | undefined;
+  /** Set while the newest decision is a rejection. */
+  readonly lastRejection: LimitRequest<"gpu"> | undefined;
+}
+
+export interface AccountLimits extends Pick<GpuPool, "max" | "min"> {
+  readonly rates: RateLimits;
+}
+
+/** All methods with an account throw quotaAccountGone when it does not exist. */
+export interface LimitRequests {
+  rateLimits(account: AccountId): Promise<RateLimits>;
+  /** Throws requestForbidden, rateRequestOpen, rateRequestRefused. */
+  requestRates(account: AccountId, request: RateLimitParams): Promise<void>;
+  gpuPool(account: AccountId): Promise<GpuPool>;
+  /** Throws GpuRequestRefused, gpuRequestConflict. */
+  requestGpus(account: AccountId, request: GpuLimitParams): Promise<LimitRequest<"gpu">>;
+  /** Files or amends the one open request. Throws requestForbidden, gpuLimitRefused. */
+  requestGpuLimit(account: AccountId, gpu: GpuType, limit: number, reason: string): Promise<LimitRequest<"gpu">>;
+  /** Throws limitRequestNotFound, limitRequestDecided. */
+  withdrawGpus(account: AccountId, id: string): Promise<void>;
+
+  list<Kind extends LimitKind>(kind: Kind, limit: number): Promise<readonly ListedRequest<Kind>[]>;
+  /**
+   * Throws limitRequestNotFound, limitRequestDecided, and limitRequestMoved when the request was amended since `ifRevision`.
+   */
+  resolve(
+    kind: LimitKind,
+    id: string,
+    decision: "approved" | "rejected",
+    ifRevision: number | undefined,
+    act: Act,
+  ): Promise<void>;
+  limits(account: AccountId): Promise<AccountLimits>;
+  /** Throws limitsRefused. */
+  setLimits(account: AccountId, change: LimitChange, act: Act): Promise<AccountLimits>;
+}
+
+export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults): LimitRequests {
+  const limitsOf = (record: LimitRecord): AccountLimits => ({
+    rates: effectiveRateLimits(record.rate, defaults.rates),
+    ...gpuLimits(record, defaults.gpus),
+  });
+  const recordOf = async (account: AccountId) => there(await store.record(account));
+  const file = async <Kind extends LimitKind>(
+    account: AccountId,
+    kind: Kind,
+    prefix: string,
+    decide: (record: LimitRecord, open: LimitRequest<Kind> | undefined) => Filing<Kind>,
+  ) => there(await store.file(account, kind, `${prefix}_${randomId(16)}`, decide));
+
+  return {
+    rateLimits: async (account) => limitsOf(await recordOf(account)).rates,
+
+    async requestRates(account, request) {
+      await file(account, "rate", "rlr", (record, open) => fileRateRequest(request, record, open, defaults.rates));
+    },
+
+    async gpuPool(account) {
+      const record = await recordOf(account);
+      const decided = await store.lastDecided(account, "gpu");
+      return {
+        ...gpuLimits(record, defaults.gpus),
+        pending: await store.openRequest(account, "gpu"),
+        lastRejection: decided?.decision === "rejected" ? decided : undefined,
+      };
+    },
+
+    requestGpus: (account, request) =>
+      file(account, "gpu", "gpr", (record, open) => fileGpuRequest(request, record, open, defaults.gpus)),
+
+    requestGpuLimit: (account, gpu, limit, reason) =>
+      file(account, "gpu", "gpr", (record, open) => {
+        if (record.suspendReason !== null) throw errors.requestForbidden(record.suspendReason);
+        try {
+          return fileGpuLimit(gpu, limit, reason, record, open, defaults.gpus);
+        } catch (error) {
+          throw error instanceof errors.GpuRequestRefused ? errors.gpuLimitRefused(error) : error;
+        }
+      }),
+
+    async withdrawGpus(account, id) {
+      raise(await store.withdraw(account, "gpu", id));
+    },
+
+    list: (kind, limit) => store.list(kind, limit),
+
+    async resolve(kind, id, decision, ifRevision, act) {
+      raise(await store.resolve(kind, id, decision, ifRevision, act));
+    },
+
+    limits: async (account) => limitsOf(await recordOf(account)),
+
+    async setLimits(account, change, act) {
+      const check = (next: LimitRecord) => {
+        const { max, min } = gpuLimits(next, defaults.gpus);
+        for (const gpu of Object.keys(max) as GpuType[]) {
+          if (min[gpu] > max[gpu]) {
+            throw errors.limitsRefused(`${gpu}: the minimum of ${min[gpu]} is above the maximum of ${max[gpu]}.`);
+          }
+        }
+      };
+      return limitsOf(there(await store.setLimits(account, change, check, act)));
+    },
+  };
+}
+
+function there<T>(found: T | undefined): T {
+  if (found === undefined) throw errors.quotaAccountGone();
+  return found;
+}
+
+function raise(outcome: "done" | "decided" | "moved" | "unknown"): void {
+  switch (outcome) {
+    case "done":
+      return;
+    case "decided":
+      throw errors.limitRequestDecided();
+    case "moved":
+      throw errors.limitRequestMoved();
+    case "unknown":
+      throw errors.limitRequestNotFound();
+  }
+}

@@ -1,0 +1,155 @@
+// Pushed facts as rows with a sequence. NOTIFY only wakes: every replica also reads past its last sequence each second and
+// after each reconnect, so a lost message costs one second and a restart of PostgreSQL nothing.
+import { setTimeout as wait } from "node:timers/promises";
+import { sql, type Transaction } from "kysely";
+import type pg from "pg";
+import type { Logger } from "pino";
+import type { Database } from "./schema.ts";
+
+const channel = "stoker_change";
+/** Any constant that no other advisory lock of ours uses. */
+const commitOrderLock = 7_205_001;
+const pollMs = 1_000;
+const pageSize = 1_000;
+
+/**
+ * Tells every replica, this one included, that `subject` changed, when and only when the writer's transaction commits.
+ * Call it last: from here to the commit announcements are serial, so that sequence order is commit order and a reader past
+ * N never misses an N-1 that commits later.
+ */
+export async function announce(trx: Transaction<Database>, topic: string, subject: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${sql.lit(commitOrderLock)})`.execute(trx);
+  await trx.insertInto("change").values({ topic, subject }).execute();
+  await sql`select pg_notify(${sql.lit(channel)}, '')`.execute(trx);
+}
+
+export interface ChangeFeed {
+  /** Handlers run in sequence order and must be cheap; one that throws is logged and does not stop the others. */
+  on(topic: string, handler: (subject: string) => void): void;
+  /** Takes the present end of the feed as its beginning: load what you cache after this. Throws when the database is away. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Where NOTIFY does not reach (a pooler between), the first replica that reads a row tells the others. Lossy. */
+export interface FeedWake {
+  publish(message: string): void;
+  on(handler: (message: string) => void): void;
+}
+
+export function createChangeFeed(deps: {
+  readonly pool: pg.Pool;
+  readonly log: Logger;
+  readonly wake?: FeedWake;
+}): ChangeFeed {
+  const handlers = new Map<string, ((subject: string) => void)[]>();
+  const stopping = new AbortController();
+  let position = 0n;
+  let client: pg.PoolClient | undefined;
+  let running: Promise<void> | undefined;
+  let wake: () => void = () => {};
+  /** The furthest that any replica is known to have read: it is said once. */
+  let known = 0n;
+  deps.wake?.on((message) => {
+    if (!/^\d{1,18}$/.test(message)) return;
+    const seq = BigInt(message);
+    if (seq > known) known = seq;
+    if (seq > position) wake();
+  });
+
+  async function connect(): Promise<pg.PoolClient> {
+    const fresh = await deps.pool.connect();
+    fresh.on("error", onClientError);
+    fresh.on("notification", onNotification);
+    client = fresh;
+    await fresh.query(`listen ${channel}`);
+    return fresh;
+  }
+
+  function drop(error: unknown): void {
+    const broken = client;
+    client = undefined;
+    if (!broken) return;
+    broken.off("notification", onNotification);
+    broken.release(error instanceof Error ? error : true);
+  }
+
+  const onNotification = () => wake();
+  const onClientError = (error: Error) => {
+    deps.log.warn({ err: error }, "change feed lost its connection");
+    drop(error);
+    wake();
+  };
+
+  function dispatch(topic: string, subject: string): void {
+    for (const handler of handlers.get(topic) ?? []) {
+      try {
+        handler(subject);
+      } catch (error) {
+        deps.log.error({ err: error, topic }, "change handler failed");
+      }
+    }
+  }
+
+  async function readOn(): Promise<void> {
+    const reader = client ?? (await connect());
+    for (;;) {
+      const { rows } = await reader.query<{ seq: bigint; topic: string; subject: string }>(
+        `select seq, topic, subject from change where seq > $1 order by seq limit ${pageSize}`,
+        [position.toString()],
+      );
+      for (const row of rows) {
+        position = row.seq;
+        dispatch(row.topic, row.subject);
+      }
+      if (rows.length < pageSize) break;
+    }
+    if (position <= known) return;
+    known = position;
+    deps.wake?.publish(position.toString());
+  }
+
+  async function loop(): Promise<void> {
+    let isUnavailable = false;
+    while (!stopping.signal.aborted) {
+      // The promise is made before reading: a message that arrives meanwhile must not be slept over.
+      const woken = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      try {
+        await readOn();
+        if (isUnavailable) deps.log.info("change feed reads again");
+        isUnavailable = false;
+      } catch (error) {
+        if (!isUnavailable) deps.log.warn({ err: error }, "change feed cannot read; it tries again every second");
+        isUnavailable = true;
+        drop(error);
+      }
+      const timer = new AbortController();
+      await Promise.race([woken, wait(pollMs, undefined, { signal: timer.signal }).catch(() => {})]);
+      timer.abort();
+      // A broken connection wakes at once: a database that is away must not be asked in a busy loop.
+      if (isUnavailable && !stopping.signal.aborted)
+        await wait(250, undefined, { signal: stopping.signal }).catch(() => {});
+    }
+  }
+
+  return {
+    on(topic, handler) {
+      handlers.set(topic, [...(handlers.get(topic) ?? []), handler]);
+    },
+    async start() {
+      const reader = await connect();
+      const { rows } = await reader.query<{ last: bigint }>("select coalesce(max(seq), 0)::bigint as last from change");
+      position = rows[0]?.last ?? 0n;
+      known = position;
+      running = loop();
+    },
+    async stop() {
+      stopping.abort();
+      wake();
+      await running;
+      drop(undefined);
+    },
+  };
+}

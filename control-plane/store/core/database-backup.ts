@@ -1,0 +1,89 @@
+// What a backup of the whole database needs of the database itself: a snapshot to dump, facts to compare a restore with, and
+// the marker that a restore leaves.
+import { type Kysely, sql } from "kysely";
+import { openReconcile } from "../fleet/reconcile-store.ts";
+import type { Database } from "./schema.ts";
+
+/** Facts of one snapshot. */
+export interface DatabaseFacts {
+  readonly takenAtMs: number;
+  /** Rows of each table of schema public. */
+  readonly rows: Readonly<Record<string, number>>;
+  /** Sum of all ledger entries; 0 in whole books. */
+  readonly ledgerSum: string;
+  readonly ledgerEntries: number;
+}
+
+export async function readFacts(db: Kysely<Database>): Promise<DatabaseFacts> {
+  const { rows: tables } = await sql<{ name: string }>`
+    select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1`.execute(
+    db,
+  );
+  const counts: Record<string, number> = {};
+  // The queue's tables are not named by this schema.
+  const plain = db.withoutPlugins();
+  for (const { name } of tables) {
+    const { rows } = await sql<{ n: bigint }>`select count(*) as n from ${sql.id(name)}`.execute(plain);
+    counts[name] = Number(rows[0]?.n ?? 0n);
+  }
+  const { rows: ledger } = await sql<{ sum: string; n: bigint; now: Date }>`
+    select coalesce(sum(amount), 0)::text as sum, count(*) as n, now() as now from ledger_entry`.execute(db);
+  const [book] = ledger;
+  if (!book) throw new Error("PostgreSQL returned no facts");
+  return {
+    takenAtMs: book.now.getTime(),
+    rows: counts,
+    ledgerSum: book.sum,
+    ledgerEntries: Number(book.n),
+  };
+}
+
+/** Runs `work` while a snapshot is held that pg_dump can use by its name; `facts` are of the same snapshot. */
+export function withSnapshot<T>(
+  db: Kysely<Database>,
+  work: (snapshot: string, facts: DatabaseFacts) => Promise<T>,
+): Promise<T> {
+  return db
+    .transaction()
+    .setIsolationLevel("repeatable read")
+    .execute(async (trx) => {
+      // It is idle while pg_dump runs.
+      await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx);
+      const { rows } = await sql<{ name: string }>`select pg_export_snapshot() as name`.execute(trx);
+      return work(rows[0]?.name ?? "", await readFacts(trx));
+    });
+}
+
+export async function isEmptyDatabase(db: Kysely<Database>): Promise<boolean> {
+  const { rows } = await sql<{ n: bigint }>`
+    select count(*) as n from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`.execute(
+    db,
+  );
+  return rows[0]?.n === 0n;
+}
+
+/** True if a control plane wrote its sign of life in the last 30 s. */
+export async function isInUse(db: Kysely<Database>): Promise<boolean> {
+  const { rows: found } = await sql<{ isThere: boolean }>`
+    select to_regclass('public.replica') is not null as "isThere"`.execute(db);
+  if (!found[0]?.isThere) return false;
+  const { rows } = await sql<{ n: bigint }>`
+    select count(*) as n from replica where seen_at > now() - interval '30 seconds'`.execute(db);
+  return rows[0]?.n !== 0n;
+}
+
+/** Above what any host can have seen since the backup: an epoch is used for each connection of an agent. */
+const epochLift = 1_000_000_000;
+
+/** Lifts the epoch above every host's, and opens the state in which agents send their kept usage again. */
+export async function markRestored(db: Kysely<Database>, backupAtMs: number, lastsMs: number): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await sql`select setval('node_epoch', (select last_value from node_epoch) + ${epochLift}::bigint)`.execute(trx);
+    // A host's own row counts, or its agent would be ahead of this database.
+    await sql`update host set node_epoch = nextval('node_epoch'), generation = generation + ${epochLift}::bigint`.execute(
+      trx,
+    );
+    await sql`update reconcile set ended_at = now() where ended_at is null`.execute(trx);
+    await openReconcile(trx, { cause: "restored from a backup", lastsMs, backupAtMs });
+  });
+}

@@ -1,0 +1,72 @@
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import type { Kept, RetentionStore } from "../../retention/store.ts";
+import { asked } from "./asked.ts";
+import type { Database } from "./schema.ts";
+
+/** The rows of each kind that may go: oldest first where an index gives them so. */
+const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unknown>>> = {
+  // In order of their sequence: a reader never finds a hole behind which older rows still stand.
+  changes: (before, limit) => sql`
+    delete from change where seq in (
+      select seq from (select seq, at from change order by seq limit ${limit}) oldest where at < ${before})`,
+  "request-labels": (before, limit) => sql`
+    delete from request_label where request_id in (
+      select request_id from request_label where at < ${before} order by at limit ${limit})`,
+  "delivered-counts": (before, limit) => sql`
+    delete from delivered_count where (request_id, attempt) in (
+      select request_id, attempt from delivered_count d where at < ${before}
+        and (resolved_at is not null
+          or exists (select 1 from usage u where u.request_id = d.request_id and u.attempt = d.attempt)) limit ${limit})`,
+  leases: (before, limit) => sql`
+    delete from lease where lease_id in (select lease_id from lease where closed_at < ${before} limit ${limit})`,
+  // What something still waits for stays.
+  commands: (before, limit) => sql`
+    delete from host_command where command_id in (
+      select command_id from host_command c where coalesce(finished_at, deadline_at) < ${before}
+        and not exists (select 1 from agent_instance a where c.command_id in (a.operation_command, a.removal_command))
+        and not exists (select 1 from instance_backup b where b.removal_command = c.command_id) limit ${limit})`,
+  "ended-instances": (before, limit) => sql`
+    delete from ended_instance where instance_id in (
+      select instance_id from ended_instance where ended_at < ${before} and seen_again_at is null
+        order by ended_at limit ${limit})`,
+  // The calls and their attempts go with them; what is still tried stays.
+  webhooks: (before, limit) => sql`
+    delete from webhook_job where request_id in (
+      select j.request_id from webhook_job j left join webhook_delivery d using (request_id)
+      where j.finished_at < ${before} and (d.webhook_id is null or d.finished_at < ${before})
+      order by j.finished_at limit ${limit})`,
+  // Asked for again outside: an operator may set one going anew.
+  batches: (before, limit) => sql`
+    delete from batch where status in ('completed', 'failed', 'expired', 'cancelled') and batch_id in (
+      select batch_id from batch b where status in ('completed', 'failed', 'expired', 'cancelled')
+        and greatest(completed_at, failed_at, expired_at, cancelled_at) < ${before}
+        and not exists (select from file f where f.file_id in (b.output_file_id, b.error_file_id)) limit ${limit})`,
+  replicas: (before, limit) => sql`
+    delete from replica where replica_id in (
+      select replica_id from replica r where seen_at < ${before}
+        and not exists (select 1 from lease l where l.replica_id = r.replica_id) limit ${limit})`,
+  idempotency: (before, limit) => sql`
+    delete from idempotency where (account_id, route, key) in (
+      select account_id, route, key from idempotency where expires_at < ${before} order by expires_at limit ${limit})`,
+  "login-sessions": (before, limit) => sql`
+    delete from login_session where lookup in (
+      select lookup from login_session where expires_at < ${before} order by expires_at limit ${limit})`,
+  "cli-logins": (before, limit) => sql`
+    delete from cli_login where lookup in (
+      select lookup from cli_login where expires_at < ${before} order by expires_at limit ${limit})`,
+  "sign-in-challenges": (before, limit) => sql`
+    delete from sign_in_challenge where lookup in (
+      select lookup from sign_in_challenge where expires_at < ${before} order by expires_at limit ${limit})`,
+  "sign-in-attempts": (before, limit) => sql`
+    delete from sign_in_attempt where key in (
+      select key from sign_in_attempt where expires_at < ${before} order by expires_at limit ${limit})`,
+};
+
+export function createRetentionStore(db: Kysely<Database>): RetentionStore {
+  return asked<RetentionStore>({
+    async deleteBefore(kind, before, limit) {
+      const { numAffectedRows } = await old[kind](before, limit).execute(db);
+      return Number(numAffectedRows ?? 0n);
+    },
+  });
+}

@@ -1,0 +1,132 @@
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { AgentInstanceStore } from "../../agent-instances/store.ts";
+import { asked } from "../core/asked.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction, uniqueViolation } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { lockAccount } from "../people/limit-rows.ts";
+import { asAgentInstance, selectAgents } from "./agent-rows.ts";
+import { changeIn } from "./deployment-changes.ts";
+import { insertDeployment } from "./deployment-insert.ts";
+import { isListed } from "./deployment-rows.ts";
+
+class Moved extends Error {}
+
+export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceStore {
+  return asked<AgentInstanceStore>({
+    async insert({ deployment, type, plan }, limit) {
+      try {
+        return await inTransaction(db, async (trx) => {
+          if (!(await lockAccount(trx, deployment.account))) return "account_gone";
+          const { count } = await trx
+            .selectFrom("deployment")
+            .select(sql<bigint>`count(*)`.as("count"))
+            .where("accountId", "=", deployment.account)
+            .where("kind", "=", "agent_instance")
+            .where("status", "not in", ["deleted", "failed"])
+            .executeTakeFirstOrThrow();
+          if (count >= BigInt(limit)) return "too_many";
+          await insertDeployment(trx, deployment);
+          await trx
+            .insertInto("agentInstance")
+            .values({
+              deployId: deployment.id,
+              accountId: deployment.account,
+              agentType: type.id,
+              planId: plan.id,
+              version: type.version,
+              image: type.image,
+              port: type.port,
+              dashboardPort: type.dashboardPort,
+              volumePath: type.volumePath,
+              vcpu: plan.vcpu,
+              ramBytes: BigInt(plan.ramBytes),
+              hourRate: plan.hourRate,
+            })
+            .execute();
+          await announce(trx, "deployment", deployment.id);
+          return "made";
+        });
+      } catch (error) {
+        if (uniqueViolation(error) === "deployment_name") return "name_taken";
+        throw error;
+      }
+    },
+
+    async get(id, account) {
+      const row = await selectAgents(db)
+        .where("d.deployId", "=", id)
+        .where("d.accountId", "=", account)
+        .executeTakeFirst();
+      return row && asAgentInstance(row);
+    },
+
+    async list(account) {
+      const rows = await selectAgents(db)
+        .where(isListed(account, "agent_instance"))
+        .orderBy("d.createdAt", "desc")
+        .execute();
+      return rows.map(asAgentInstance);
+    },
+
+    async rename(id, account, ifRevision, name) {
+      try {
+        return await inTransaction(db, async (trx) => {
+          const { numUpdatedRows } = await trx
+            .updateTable("deployment")
+            .set((eb) => ({ modelName: name, revision: eb("revision", "+", 1n) }))
+            .where("deployId", "=", id)
+            .where("accountId", "=", account)
+            .where("kind", "=", "agent_instance")
+            .where("revision", "=", ifRevision)
+            .executeTakeFirst();
+          if (numUpdatedRows === 0n) return "moved";
+          await announce(trx, "deployment", id);
+          return "renamed";
+        });
+      } catch (error) {
+        if (uniqueViolation(error) === "deployment_name") return "name_taken";
+        throw error;
+      }
+    },
+
+    setStatus: (id, account, ifRevision, status, ip = "") =>
+      guarded(db, async (trx) => {
+        const isStart = status === "initializing";
+        await ifIdle(trx, id, account, isStart ? { startedAt: sql<Date>`now()`, wasStopped: true } : {});
+        const change = { status, ip, ...(status === "deleted" ? {} : { failReason: "" }) };
+        if (!(await changeIn(trx, id, account, ifRevision, change, undefined))) throw new Moved();
+      }),
+
+    update: (id, account, ifRevision, type) =>
+      guarded(db, async (trx) => {
+        const { version, image, port, volumePath, dashboardPort } = type;
+        await ifIdle(trx, id, account, { version, image, port, volumePath, dashboardPort });
+        if (!(await changeIn(trx, id, account, ifRevision, { isNewGeneration: true }, undefined))) throw new Moved();
+      }),
+  });
+}
+
+/** Locks the instance's row; no operation begins on it meanwhile, and none runs. */
+async function ifIdle(trx: Transaction<Database>, id: DeploymentId, account: AccountId, values: object): Promise<void> {
+  const { numUpdatedRows } = await trx
+    .updateTable("agentInstance")
+    .set({ accountId: account, ...values })
+    .where("deployId", "=", id)
+    .where("accountId", "=", account)
+    .where("operation", "is", null)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) throw new Moved();
+}
+
+/** Everything or nothing; false when something moved. */
+async function guarded(db: Kysely<Database>, work: (trx: Transaction<Database>) => Promise<void>): Promise<boolean> {
+  try {
+    await inTransaction(db, work);
+    return true;
+  } catch (error) {
+    if (error instanceof Moved) return false;
+    throw error;
+  }
+}

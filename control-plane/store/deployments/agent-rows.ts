@@ -1,0 +1,81 @@
+// Rows of agent instances to the records of the feature.
+import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import type { DeploymentId, HostId } from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import type { AgentInstance, Operation } from "../../agent-instances/store.ts";
+import type { DesiredAgentInstance } from "../../deployments/store.ts";
+import type { Database } from "../core/schema.ts";
+import { asDeployment, selectDeployments } from "./deployment-rows.ts";
+
+/** With their deployments, and the address of the host that has their volume. */
+export function selectAgents(db: Kysely<Database>) {
+  return (
+    selectDeployments(db)
+      .innerJoin("agentInstance as a", "a.deployId", "d.deployId")
+      .select([
+        "a.agentType",
+        "a.planId",
+        "a.version as typeVersion",
+        "a.dashboardPort",
+        "a.startedAt",
+        "a.wasStopped",
+        "a.operation",
+        "a.lastBackupAt",
+        "a.lastFault",
+      ])
+      // What is billed now: the catalogue may have changed since it was made.
+      .select(
+        sql<bigint>`coalesce((select p.hour_rate from price p where p.kind = 'container' and p.subject = d.price_subject
+        and p.effective_from <= now() order by p.effective_from desc, p.price_version desc limit 1), a.hour_rate)`.as(
+          "hourRate",
+        ),
+      )
+      .select(
+        sql<string | null>`(select h.advertise from host h where h.host_id = d.weights ->> 'host')`.as("advertise"),
+      )
+  );
+}
+
+type AgentRow = Awaited<ReturnType<ReturnType<typeof selectAgents>["executeTakeFirstOrThrow"]>>;
+
+export function asAgentInstance(row: AgentRow): AgentInstance {
+  const deployment = asDeployment(row);
+  return {
+    deployment,
+    type: row.agentType,
+    plan: row.planId,
+    version: row.typeVersion,
+    dashboardPort: row.dashboardPort,
+    hourRate: nano(row.hourRate),
+    startedAtMs: row.startedAt.getTime(),
+    wasStopped: row.wasStopped,
+    operation: row.operation as Operation | null,
+    lastBackupAtMs: row.lastBackupAt?.getTime() ?? null,
+    lastFault: row.lastFault,
+    host: (deployment.weights.host ?? null) as HostId | null,
+    address: row.advertise === null ? null : (URL.parse(row.advertise)?.hostname ?? null),
+  };
+}
+
+/** What their hosts must know of those among the deployments. */
+export async function agentRows(
+  trx: Transaction<Database>,
+  ids: readonly string[],
+): Promise<ReadonlyMap<DeploymentId, DesiredAgentInstance>> {
+  if (ids.length === 0) return new Map();
+  const rows = await trx
+    .selectFrom("agentInstance")
+    .selectAll()
+    .where("deployId", "in", [...ids])
+    .execute();
+  return new Map(rows.map((row) => [row.deployId as DeploymentId, asDesired(row)]));
+}
+
+const asDesired = (row: Selectable<Database["agentInstance"]>): DesiredAgentInstance => ({
+  image: row.image,
+  port: row.port,
+  dashboardPort: row.dashboardPort ?? 0,
+  volumePath: row.volumePath,
+  cpus: row.vcpu,
+  memoryBytes: Number(row.ramBytes),
+});

@@ -1,0 +1,136 @@
+// What hosts told of operations on volumes becomes the state of backups and instances. Guarded by the command each operation
+// waits for: whoever comes second finds nothing.
+import { type Kysely, sql, type Transaction } from "kysely";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { writeAudit } from "../people/audit-rows.ts";
+
+interface Ended {
+  readonly deployId: string;
+  readonly operation: string;
+  readonly operationBackup: string;
+  readonly operationCommand: string;
+  readonly outcome: string | null;
+  readonly errorCode: string;
+  readonly errorMessage: string;
+  readonly result: unknown;
+}
+
+/** Whose sentences are written for customers; anything else that a host says is for its operator. */
+const told = new Set([
+  "busy",
+  "volume_missing",
+  "backup_missing",
+  "backup_damaged",
+  "no_space",
+  "store_away",
+  "interrupted",
+]);
+
+/** A host that says nothing for so long is taken as gone: the instance is free for another try. */
+const silence = "2 hours";
+
+export async function settleOperations(db: Kysely<Database>): Promise<number> {
+  const { rows } = await sql<Ended>`
+    select a.deploy_id, a.operation, a.operation_backup, a.operation_command, c.outcome, c.error_code, c.error_message, c.result
+    from agent_instance a left join host_command c on c.command_id = a.operation_command
+    where a.operation_command is not null
+      and (c.command_id is null or c.outcome is not null or a.operation_at < now() - ${sql.lit(silence)}::interval)
+    order by a.deploy_id limit 100`.execute(db);
+  let count = 0;
+  for (const one of rows) if (await inTransaction(db, (trx) => settle(trx, one))) count += 1;
+  await takeLateOnes(db);
+  await settleRemovals(db);
+  return count;
+}
+
+async function settle(trx: Transaction<Database>, one: Ended): Promise<boolean> {
+  const isDone = one.outcome === "done";
+  const fault = isDone ? "" : faultOf(one);
+  const isBackup = one.operation === "backup";
+  const { numUpdatedRows } = await trx
+    .updateTable("agentInstance")
+    .set({
+      operation: null,
+      operationBackup: null,
+      operationCommand: null,
+      operationAt: null,
+      lastFault: fault,
+      ...(isBackup && isDone ? { lastBackupAt: sql<Date>`now()` } : {}),
+    })
+    .where("deployId", "=", one.deployId)
+    .where("operationCommand", "=", one.operationCommand)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) return false;
+  if (isBackup) {
+    const { sha256 = "", sizeBytes = 0 } = (one.result ?? {}) as { sha256?: string; sizeBytes?: number };
+    await trx
+      .updateTable("instanceBackup")
+      .set({
+        state: isDone ? "ready" : "failed",
+        fault,
+        finishedAt: sql<Date>`now()`,
+        ...(isDone ? { sha256, sizeBytes: BigInt(sizeBytes) } : {}),
+      })
+      .where("backupId", "=", one.operationBackup)
+      .execute();
+  }
+  if (!isDone)
+    await writeAudit(trx, {
+      actor: "system",
+      ip: "",
+      account: null,
+      action: `volume.${one.operation}_failed`,
+      subject: one.deployId,
+      after: { outcome: one.outcome, code: one.errorCode, said: one.errorMessage },
+    });
+  await announce(trx, "deployment", one.deployId);
+  return true;
+}
+
+function faultOf({ operation, outcome, errorCode: code, errorMessage: said }: Ended): string {
+  const what = operation === "backup" ? "backup_failed" : operation === "restore" ? "restore_failed" : "trial_failed";
+  switch (outcome) {
+    case "interrupted":
+      return `${what}: the agent of the host ended in the middle. Your data is as it was; try again.`;
+    case "expired":
+      return `${what}: the host was not reached in time, so it was not begun. Try again.`;
+    case "failed":
+      return `${what}: ${told.has(code) ? said : "it failed on the host; your data is as it was. Try again, and tell your operator if it stays so."}`;
+    case null:
+      return `${what}: the host does not answer. Try again when it is back.`;
+    default:
+      return `${what}: the host refused it (${outcome}). Try again; tell your operator if it stays so.`;
+  }
+}
+
+/** Backups that were given up for their host's silence and had succeeded. */
+async function takeLateOnes(db: Kysely<Database>): Promise<void> {
+  await sql`
+    with late as (
+      update instance_backup b set state = 'ready', fault = '', finished_at = c.finished_at,
+        sha256 = coalesce(c.result ->> 'sha256', ''), size_bytes = coalesce((c.result ->> 'sizeBytes')::bigint, 0)
+      from host_command c
+      where b.state = 'failed' and c.command_id = b.made_by_command and c.outcome = 'done'
+      returning b.deploy_id, c.finished_at)
+    update agent_instance a set last_backup_at = greatest(a.last_backup_at, late.finished_at)
+    from late where a.deploy_id = late.deploy_id`.execute(db);
+}
+
+async function settleRemovals(db: Kysely<Database>): Promise<void> {
+  // A removal that failed or was never begun is asked for again.
+  await sql`
+    with ended as (
+      select b.backup_id, c.outcome from instance_backup b left join host_command c on c.command_id = b.removal_command
+      where b.removal_command is not null and (c.command_id is null or c.outcome is not null))
+    , gone as (delete from instance_backup b using ended e where e.backup_id = b.backup_id and e.outcome = 'done')
+    update instance_backup b set removal_command = null from ended e
+    where e.backup_id = b.backup_id and e.outcome is distinct from 'done'`.execute(db);
+  await sql`
+    update agent_instance a set removal_command = null,
+      volume_removed_at = case when c.outcome = 'done' then now() end
+    from agent_instance waiting left join host_command c on c.command_id = waiting.removal_command
+    where a.deploy_id = waiting.deploy_id and waiting.removal_command is not null
+      and (c.command_id is null or c.outcome is not null)`.execute(db);
+}

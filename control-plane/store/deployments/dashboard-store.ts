@@ -1,0 +1,79 @@
+import { type Kysely, sql } from "kysely";
+import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import type { DashboardRow, DashboardStore } from "../../agent-instances/store.ts";
+import { asked } from "../core/asked.ts";
+import { inTransaction } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { writeAudit } from "../people/audit-rows.ts";
+
+const sweptAtOnce = 1_000;
+
+/** Of instances `d` that run, for accounts `c` in good standing. */
+const mayOpen = sql<boolean>`d.kind = 'agent_instance' and d.status in ('deployed', 'updating')
+  and c.account_id = d.account_id and c.deleted_at is null and c.suspend_reason is null`;
+
+const inMs = (ms: number) => sql`now() + ${ms} * interval '1 millisecond'`;
+
+export function createDashboardStore(db: Kysely<Database>): DashboardStore {
+  return asked<DashboardStore>({
+    launch: ({ hash, id, account, forMs }, most, { ip, key, login }) =>
+      inTransaction(db, async (trx) => {
+        const { numAffectedRows } = await sql`
+          insert into dashboard_visit (visit_hash, deploy_id, account_id, key_id, login, expires_at)
+          select ${hash}, d.deploy_id, d.account_id, ${key ?? null}::text, ${login ?? null}::bytea, ${inMs(forMs)}
+          from deployment d, account c
+          where d.deploy_id = ${id} and d.account_id = ${account} and ${mayOpen}`.execute(trx);
+        if (numAffectedRows !== 1n) return false;
+        await sql`
+          delete from dashboard_visit where visit_hash in (
+            select visit_hash from dashboard_visit where deploy_id = ${id}
+            order by created_at desc, visit_hash offset ${most})`.execute(trx);
+        await writeAudit(trx, { actor: account, action: "agent_instance.launch", subject: id, account, ip });
+        return true;
+      }),
+
+    async enter(token, cookie, forMs) {
+      const { rows } = await sql<{ deployId: string }>`
+        update dashboard_visit v set visit_hash = ${cookie}, is_open = true, expires_at = ${inMs(forMs)}
+        from deployment d, account c
+        where v.visit_hash = ${token} and not v.is_open and v.expires_at > now()
+          and d.deploy_id = v.deploy_id and d.account_id = v.account_id and ${mayOpen}
+        returning v.deploy_id`.execute(db);
+      return rows[0]?.deployId as DeploymentId | undefined;
+    },
+
+    async visit(cookie): Promise<DashboardRow | undefined> {
+      const { rows } = await sql<{
+        deployId: string;
+        status: DashboardRow["status"];
+        instanceId: string | null;
+        hostId: string | null;
+      }>`
+        select v.deploy_id, d.status, i.instance_id, i.host_id
+        from dashboard_visit v
+          join deployment d on d.deploy_id = v.deploy_id and d.account_id = v.account_id
+          join account c on c.account_id = v.account_id
+          left join instance i on i.deploy_id = d.deploy_id and i.phase = 'ready' and i.tombstoned_at is null
+            and exists (select from host h where h.host_id = i.host_id and h.schedulable)
+            and not exists (select from node_identity n where n.host_id = i.host_id and n.revoked_at is not null)
+        where v.visit_hash = ${cookie} and v.is_open and v.expires_at > now()
+          and (v.key_id is null or exists (
+            select from api_key k where k.token_id = v.key_id and k.account_id = v.account_id and k.revoked_at is null))
+          and (v.login is null or exists (select from login_session s where s.lookup = v.login and s.expires_at > now()))
+          and d.status <> 'deleted' and c.deleted_at is null and c.suspend_reason is null
+        order by i.created_at desc nulls last limit 1`.execute(db);
+      const [row] = rows;
+      if (!row) return undefined;
+      const { instanceId: instance, hostId: host } = row;
+      const at = instance !== null && host !== null && { instance: instance as InstanceId, host: host as HostId };
+      return { id: row.deployId as DeploymentId, status: row.status, at: at || undefined };
+    },
+
+    async sweep() {
+      await sql`
+        delete from dashboard_visit where visit_hash in (
+          select visit_hash from dashboard_visit where expires_at < now()
+          limit ${sweptAtOnce} for update skip locked)`.execute(db);
+    },
+  });
+}

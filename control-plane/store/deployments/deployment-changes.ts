@@ -1,0 +1,196 @@
+// Guarded changes of one deployment: by its owner (revision) and the controllers' claims (lock token).
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { Change, Claimed, GpuCheck } from "../../deployments/store.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction, uniqueViolation } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { writeAudit } from "../people/audit-rows.ts";
+import { lockAccount, readGpuUse } from "../people/limit-rows.ts";
+import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { addSpec, columnsOf, memoryColumnsOf, servingAs } from "./deployment-specs.ts";
+
+export async function changeDeployment(
+  db: Kysely<Database>,
+  id: DeploymentId,
+  account: AccountId,
+  ifRevision: bigint,
+  change: Change,
+  check: GpuCheck | undefined,
+): Promise<boolean | "has_adapters" | "name_taken"> {
+  try {
+    return await inTransaction(db, (trx) => changeIn(trx, id, account, ifRevision, change, check));
+  } catch (error) {
+    // Somebody else's change of what is to run took the next number meanwhile.
+    const met = uniqueViolation(error);
+    if (met === "deployment_name") return "name_taken";
+    if (met === "deployment_spec_pkey") return false;
+    throw error;
+  }
+}
+
+/** The same inside a larger write. */
+export async function changeIn(
+  trx: Transaction<Database>,
+  id: DeploymentId,
+  account: AccountId,
+  ifRevision: bigint,
+  change: Change,
+  check: GpuCheck | undefined,
+): Promise<boolean | "has_adapters" | "name_taken"> {
+  // Before the deployment's row: the order of everybody who counts GPUs.
+  if (check) await lockAccount(trx, account);
+  if (change.endsAdapters && (await hasAdapters(trx, id))) return "has_adapters";
+  if (change.status === "initializing" && (await isNameOfAdapter(trx, id, account))) return "name_taken";
+  // An update that its owner takes back leaves what serves as it is.
+  const serving = change.spec && (await servingAs(trx, id, ifRevision, change.spec));
+  const nextSpec = serving ?? (change.spec ? await addSpec(trx, id, change.spec) : 0);
+  const moved = await trx
+    .updateTable("deployment")
+    .set((eb) => ({
+      revision: eb("revision", "+", 1n),
+      updatedAt: sql<Date>`now()`,
+      ...(change.status === undefined ? {} : { status: change.status }),
+      ...(change.status === "deleted" ? { deletedAt: sql<Date>`now()`, weightsToken: null } : {}),
+      ...(change.failReason === undefined ? {} : { failReason: change.failReason }),
+      ...(change.minInstances === undefined ? {} : { minInstances: change.minInstances }),
+      ...(change.maxInstances === undefined ? {} : { maxInstances: change.maxInstances }),
+      ...(change.inactiveShutdown === undefined ? {} : { inactiveShutdown: change.inactiveShutdown }),
+      ...(change.target === undefined ? {} : { target: change.target }),
+      ...(change.standardArgs === undefined ? {} : { standardArgs: JSON.stringify(change.standardArgs) }),
+      ...(change.memory === undefined ? {} : memoryColumnsOf(change.memory, eb.ref("spec"))),
+      ...(change.spec === undefined ? {} : { ...columnsOf(change.spec), spec: nextSpec, updateError: "" }),
+      ...(change.spec?.memory === undefined ? {} : memoryColumnsOf(change.spec.memory, nextSpec)),
+      ...(change.isNewGeneration || change.spec ? { generation: eb("generation", "+", 1) } : {}),
+    }))
+    .where("deployId", "=", id)
+    .where("accountId", "=", account)
+    .where("revision", "=", ifRevision)
+    .returning(["generation", "gpu", "kind", "modelName"])
+    .executeTakeFirst();
+  // A number that nothing points at would be harmless, but the write is to leave nothing behind.
+  if (!moved) {
+    if (change.spec && serving === undefined)
+      await trx.deleteFrom("deploymentSpec").where("deployId", "=", id).where("spec", "=", nextSpec).execute();
+    return false;
+  }
+  if (check) check(await readGpuUse(trx, account, moved.gpu, id));
+  if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
+  if (change.standardArgs) await retell(trx, id);
+  // Its data goes with it: who ended it must be known afterwards.
+  if (change.status === "deleted" && moved.kind !== "model") {
+    const before = { name: moved.modelName };
+    const { ip = "" } = change;
+    await writeAudit(trx, { actor: account, action: `${moved.kind}.delete`, subject: id, account, ip, before });
+  }
+  await announce(trx, "deployment", id);
+  return true;
+}
+
+/** Holds off adapters that are made meanwhile: whoever makes one reads the base's row once this write is through. */
+async function hasAdapters(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
+  await trx.selectFrom("deployment").select("deployId").where("deployId", "=", base).forNoKeyUpdate().execute();
+  const found = await trx
+    .selectFrom("adapter")
+    .select("adapterId")
+    .where("baseDeployId", "=", base)
+    .where("status", "not in", ["deleted", "failed"])
+    .limit(1)
+    .executeTakeFirst();
+  return found !== undefined;
+}
+
+/** Call under the account's lock: its deployments and adapters have their names from one set. */
+export async function isAdapterName(trx: Transaction<Database>, account: AccountId, name: string): Promise<boolean> {
+  const found = await trx
+    .selectFrom("adapter")
+    .select("adapterId")
+    .where("accountId", "=", account)
+    .where("name", "=", name)
+    .where("status", "not in", ["deleted", "failed"])
+    .executeTakeFirst();
+  return found !== undefined;
+}
+
+/** A failed deployment gives up its name. */
+async function isNameOfAdapter(trx: Transaction<Database>, id: DeploymentId, account: AccountId): Promise<boolean> {
+  const found = await trx
+    .selectFrom("deployment")
+    .select(["kind", "modelName"])
+    .where("deployId", "=", id)
+    .executeTakeFirst();
+  return found?.kind === "model" && (await isAdapterName(trx, account, found.modelName));
+}
+
+/** Every instance that stays is to run the new generation. Hosts are locked first, in the order all writers use. */
+async function regenerate(trx: Transaction<Database>, id: DeploymentId, generation: number): Promise<void> {
+  const hosts = await bumpHostsOf(trx, id);
+  await trx
+    .updateTable("instance")
+    .set({ generation, updatedAt: sql<Date>`now()` })
+    .where("deployId", "=", id)
+    .where("tombstonedAt", "is", null)
+    .execute();
+  for (const host of hosts) await announce(trx, "host", host);
+}
+
+/** The gates of what runs follow; the engines behind them stay as they are. */
+export async function retell(trx: Transaction<Database>, id: DeploymentId): Promise<void> {
+  for (const host of await bumpHostsOf(trx, id)) await announce(trx, "host", host);
+}
+
+/** Those with live instances of the deployment. */
+async function bumpHostsOf(trx: Transaction<Database>, id: DeploymentId): Promise<readonly string[]> {
+  const live = trx.selectFrom("instance").where("deployId", "=", id).where("tombstonedAt", "is", null);
+  const hosts = await live.select("hostId").distinct().orderBy("hostId").execute();
+  for (const { hostId } of hosts) await bumpHost(trx, hostId);
+  return hosts.map(({ hostId }) => hostId);
+}
+
+/** Its desired set changed. */
+export async function bumpHost(trx: Transaction<Database>, hostId: string): Promise<void> {
+  await trx
+    .updateTable("host")
+    .set((eb) => ({ generation: eb("generation", "+", 1n) }))
+    .where("hostId", "=", hostId)
+    .execute();
+}
+
+export async function claimDeployment(
+  db: Kysely<Database>,
+  id: DeploymentId,
+  owner: string,
+  ttlMs: number,
+): Promise<Claimed | undefined> {
+  const claimed = await db
+    .updateTable("deployment")
+    .set((eb) => ({
+      lockOwner: owner,
+      lockToken: eb("lockToken", "+", 1n),
+      lockExpiresAt: sql<Date>`now() + make_interval(secs => ${ttlMs / 1000})`,
+    }))
+    .where("deployId", "=", (eb) =>
+      eb
+        .selectFrom("deployment as free")
+        .select("free.deployId")
+        .where("free.deployId", "=", id)
+        .where((free) => free.or([free("lockExpiresAt", "is", null), free("lockExpiresAt", "<", sql<Date>`now()`)]))
+        .forUpdate()
+        .skipLocked(),
+    )
+    .returning("lockToken")
+    .executeTakeFirst();
+  if (!claimed) return undefined;
+  const row = await selectDeployments(db).where("d.deployId", "=", id).executeTakeFirstOrThrow();
+  const instances = await db.selectFrom("instance").selectAll().where("deployId", "=", id).execute();
+  return { deployment: asDeployment(row), instances: instances.map(asInstance), lockToken: claimed.lockToken };
+}
+
+export async function releaseClaim(db: Kysely<Database>, claimed: Claimed): Promise<void> {
+  await db
+    .updateTable("deployment")
+    .set({ lockOwner: null, lockExpiresAt: null })
+    .where("deployId", "=", claimed.deployment.id)
+    .where("lockToken", "=", claimed.lockToken)
+    .execute();
+}

@@ -1,0 +1,70 @@
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { GpuMinimums, GpuReserve, GpuSharing, ReserveStore } from "../../deployments/store.ts";
+import { asked } from "../core/asked.ts";
+import type { Database } from "../core/schema.ts";
+
+export function createReserveStore(db: Kysely<Database>): ReserveStore {
+  return asked<ReserveStore>({
+    async reserve(gpu) {
+      const minimums = await db
+        .selectFrom("accountLimit as l")
+        .innerJoin("account as a", "a.accountId", "l.accountId")
+        .select(["l.accountId", "l.gpuMin"])
+        .where("a.deletedAt", "is", null)
+        .where("a.suspendReason", "is", null)
+        .where(sql<number>`(l.gpu_min ->> ${gpu})::bigint`, ">", 0)
+        .execute();
+      if (minimums.length === 0) return { gpu, minimums: new Map(), revision: 0n };
+      const row = await db.selectFrom("gpuReserve").select("revision").where("gpu", "=", gpu).executeTakeFirst();
+      const of: GpuMinimums = new Map(minimums.map((one) => [one.accountId as AccountId, one.gpuMin]));
+      return { gpu, minimums: of, revision: row?.revision ?? 0n };
+    },
+
+    async sharing(account, gpu) {
+      const row = await db
+        .selectFrom("gpuSharing")
+        .select("revision")
+        .where("accountId", "=", account)
+        .where("gpu", "=", gpu)
+        .executeTakeFirst();
+      return { account, gpu, revision: row?.revision ?? 0n };
+    },
+  });
+}
+
+/** False when somebody else claimed GPUs of the type since `reserve` was read. Held until the transaction ends. */
+export async function moveReserve(
+  trx: Transaction<Database>,
+  { gpu, revision }: Pick<GpuReserve, "gpu" | "revision">,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await trx
+    .insertInto("gpuReserve")
+    .values({ gpu, revision: 1n })
+    .onConflict((at) =>
+      at
+        .column("gpu")
+        .doUpdateSet((eb) => ({ revision: eb("gpuReserve.revision", "+", 1n) }))
+        .where("gpuReserve.revision", "=", revision),
+    )
+    .executeTakeFirst();
+  return (numInsertedOrUpdatedRows ?? 0n) > 0n;
+}
+
+/** False when the account began to share another one of the type since `sharing` was read. Held until the transaction ends. */
+export async function moveSharing(
+  trx: Transaction<Database>,
+  { account, gpu, revision }: GpuSharing,
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await trx
+    .insertInto("gpuSharing")
+    .values({ accountId: account, gpu, revision: 1n })
+    .onConflict((at) =>
+      at
+        .columns(["accountId", "gpu"])
+        .doUpdateSet((eb) => ({ revision: eb("gpuSharing.revision", "+", 1n) }))
+        .where("gpuSharing.revision", "=", revision),
+    )
+    .executeTakeFirst();
+  return (numInsertedOrUpdatedRows ?? 0n) > 0n;
+}

@@ -1,0 +1,93 @@
+// Somebody waits for an instance. Two small guarded writes, neither of which the second of many callers repeats: one asks
+// for an instance where none is wanted, one says that somebody still waits.
+import { type Kysely, sql } from "kysely";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { InstancePhase } from "../../../proto/instance-phase.ts";
+import type { ColdStart } from "../../deployments/store.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { asDeployment, selectDeployments } from "./deployment-rows.ts";
+
+/** So often it is written down that somebody waits; what looks at it allows for more. */
+const awaitedEverySeconds = 5;
+
+export async function wakeDeployment(db: Kysely<Database>, id: DeploymentId, account: AccountId): Promise<void> {
+  const isAsleep = await db
+    .selectFrom("deployment")
+    .select("deployId")
+    .where("deployId", "=", id)
+    .where("accountId", "=", account)
+    .where("target", "<", 1)
+    .where("minInstances", "<", 1)
+    .executeTakeFirst();
+  if (isAsleep) await wake(db, id);
+  await db
+    .updateTable("deployment")
+    .set({ awaitedAt: sql<Date>`now()` })
+    .where("deployId", "=", id)
+    .where("accountId", "=", account)
+    .where(sql<boolean>`coalesce(awaited_at < now() - make_interval(secs => ${awaitedEverySeconds}), true)`)
+    .execute();
+}
+
+/** In one order: two replicas that write the same ones must not wait for each other. Rows that are being changed are left out. */
+export async function noteUse(db: Kysely<Database>, ids: readonly DeploymentId[]): Promise<void> {
+  await db
+    .updateTable("deployment")
+    .set({ usedAt: sql<Date>`now()` })
+    .where("deployId", "in", (rows) =>
+      rows
+        .selectFrom("deployment")
+        .select("deployId")
+        .where("deployId", "in", [...ids, ""])
+        .orderBy("deployId")
+        .forUpdate()
+        .skipLocked(),
+    )
+    .execute();
+}
+
+function wake(db: Kysely<Database>, id: DeploymentId): Promise<void> {
+  return inTransaction(db, async (trx) => {
+    const { numUpdatedRows } = await trx
+      .updateTable("deployment")
+      .set((eb) => ({ target: 1, awaitedAt: sql<Date>`now()`, revision: eb("revision", "+", 1n) }))
+      .where("deployId", "=", id)
+      .where("target", "<", 1)
+      .where("minInstances", "<", 1)
+      .where("status", "in", ["deployed", "updating"])
+      .executeTakeFirst();
+    if (numUpdatedRows > 0n) await announce(trx, "deployment", id);
+  });
+}
+
+export async function coldStart(
+  db: Kysely<Database>,
+  id: DeploymentId,
+  account: AccountId,
+): Promise<ColdStart | undefined> {
+  const row = await selectDeployments(db)
+    .where("d.deployId", "=", id)
+    .where("d.accountId", "=", account)
+    .select(
+      sql<number>`coalesce(extract(epoch from now() - coalesce(
+        (select min(i.created_at) from instance i
+          where i.deploy_id = d.deploy_id and i.tombstoned_at is null and i.ready_at is null),
+        d.awaited_at)) * 1000, 0)::float8`.as("elapsedMs"),
+    )
+    .executeTakeFirst();
+  if (!row) return undefined;
+  const phases = await db
+    .selectFrom("instance")
+    .select("phase")
+    .where("deployId", "=", id)
+    .where("tombstonedAt", "is", null)
+    .execute();
+  return {
+    deployment: asDeployment(row),
+    phases: phases.map(({ phase }) => phase as InstancePhase),
+    elapsedMs: Math.max(0, row.elapsedMs),
+    startMs: row.startMs,
+  };
+}

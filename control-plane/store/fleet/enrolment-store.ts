@@ -1,0 +1,204 @@
+import { timingSafeEqual } from "node:crypto";
+import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import type { EnrolmentClaim, EnrolmentStore, EnrolmentVerdict } from "../../fleet/store.ts";
+import { asked } from "../core/asked.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { writeAudit } from "../people/audit-rows.ts";
+
+const authorityName = "nodes";
+
+export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
+  const readAuthority = async () => {
+    const row = await db
+      .selectFrom("nodeAuthority")
+      .select(["certificate", "sealedKey"])
+      .where("name", "=", authorityName)
+      .executeTakeFirst();
+    return row && { certificate: row.certificate, sealedKey: row.sealedKey };
+  };
+  return asked<EnrolmentStore>({
+    async authority(make) {
+      const there = await readAuthority();
+      if (there) return there;
+      const made = await make();
+      await db
+        .insertInto("nodeAuthority")
+        .values({ name: authorityName, certificate: made.certificate, sealedKey: made.sealedKey })
+        .onConflict((at) => at.doNothing())
+        .execute();
+      // Of two replicas that start together the first one's stays.
+      return (await readAuthority()) ?? made;
+    },
+
+    addToken: (token, act) =>
+      inTransaction(db, async (trx) => {
+        await trx
+          .insertInto("nodeJoinToken")
+          .values({
+            tokenId: token.id,
+            secretHash: token.secretHash,
+            pool: token.pool,
+            forHost: token.forHost ?? null,
+            createdBy: act.by,
+            expiresAt: token.expiresAt,
+            usedAt: null,
+            usedBy: null,
+          })
+          .execute();
+        await writeAudit(trx, {
+          actor: act.by,
+          action: "node_token.create",
+          subject: token.id,
+          account: null,
+          ip: act.ip,
+          after: { pool: token.pool, for_host: token.forHost ?? null, expires_at: token.expiresAt.toISOString() },
+          note: act.note,
+        });
+      }),
+
+    enroll: (claim) => inTransaction(db, (trx) => enroll(trx, claim)),
+
+    async identity(host) {
+      const row = await db
+        .selectFrom("nodeIdentity")
+        .select(["keyHash", "revokedAt"])
+        .where("hostId", "=", host)
+        .executeTakeFirst();
+      return row && { keyHash: row.keyHash, isRevoked: row.revokedAt !== null };
+    },
+
+    async renewed(host, { keyHash, serial, notAfter }) {
+      const { rows } = await sql`
+        insert into node_identity (host_id, key_hash, serial, not_after)
+        values (${host}, ${keyHash}, ${serial}, ${notAfter})
+        on conflict (host_id) do update set serial = excluded.serial, not_after = excluded.not_after
+          where node_identity.revoked_at is null and node_identity.key_hash = excluded.key_hash
+        returning host_id`.execute(db);
+      return rows.length > 0;
+    },
+
+    revoke: (host, act) =>
+      inTransaction(db, async (trx) => {
+        // Tokens before the identity, as in enrolling: two that wait for each other would both lose.
+        const tokens = await trx
+          .selectFrom("nodeJoinToken")
+          .select("tokenId")
+          .where((eb) => eb.or([eb("forHost", "=", host), sql<boolean>`starts_with(used_by, ${`${host} `})`]))
+          .orderBy("tokenId")
+          .forUpdate()
+          .execute();
+        const { numUpdatedRows } = await trx
+          .updateTable("nodeIdentity")
+          .set({ revokedAt: sql`now()` })
+          .where("hostId", "=", host)
+          .where("revokedAt", "is", null)
+          .executeTakeFirst();
+        if (numUpdatedRows === 0n) return false;
+        // What was made before the revocation brings the host back no more: a token for it, or one it came in with.
+        if (tokens.length > 0)
+          await trx
+            .updateTable("nodeJoinToken")
+            .set({ expiresAt: sql`least(expires_at, now())` })
+            .where(
+              "tokenId",
+              "in",
+              tokens.map((one) => one.tokenId),
+            )
+            .execute();
+        await trx
+          .updateTable("host")
+          .set({
+            // Whatever session there is, it is of an older epoch now.
+            nodeEpoch: sql<bigint>`nextval('node_epoch')`,
+            schedulable: false,
+            identityAlert: "",
+            condition: "revoked: the host's certificate was revoked; `stoker node token create --node` brings it back",
+            revision: (eb) => eb("revision", "+", 1n),
+          })
+          .where("hostId", "=", host)
+          .execute();
+        await writeAudit(trx, {
+          actor: act.by,
+          action: "node.revoke",
+          subject: host,
+          account: null,
+          ip: act.ip,
+          note: act.note,
+        });
+        // Routes are read again where deployments or hosts changed.
+        await announce(trx, "host", host);
+        return true;
+      }),
+  });
+}
+
+async function enroll(trx: Transaction<Database>, claim: EnrolmentClaim): Promise<EnrolmentVerdict> {
+  const token = claim.token && (await readToken(trx, claim, claim.token));
+  if (typeof token === "string") return token;
+  const known = await trx
+    .selectFrom("nodeIdentity")
+    .select(["keyHash", "revokedAt", "pool"])
+    .where("hostId", "=", claim.hostId)
+    .forUpdate()
+    .executeTakeFirst();
+  const mayReplace = token?.forHost === claim.hostId;
+  // A token that was used is good for its host and key again, and not against a revocation that came later.
+  if (known?.revokedAt && (!mayReplace || token.usedAt !== null)) return "revoked";
+  if (known && !mayReplace && !known.keyHash.equals(claim.keyHash)) return "host_taken";
+  const values = {
+    keyHash: claim.keyHash,
+    serial: claim.serial,
+    notAfter: claim.notAfter,
+    enrolledAt: new Date(),
+    revokedAt: null,
+    pool: token?.pool ?? known?.pool ?? "",
+  };
+  await trx
+    .insertInto("nodeIdentity")
+    .values({ hostId: claim.hostId, ...values })
+    .onConflict((at) => at.column("hostId").doUpdateSet(values))
+    .execute();
+  if (token) {
+    await trx
+      .updateTable("nodeJoinToken")
+      .set({ usedAt: sql`coalesce(used_at, now())`, usedBy: userOf(claim) })
+      .where("tokenId", "=", token.tokenId)
+      .execute();
+  }
+  if (mayReplace) await trx.updateTable("host").set({ identityAlert: "" }).where("hostId", "=", claim.hostId).execute();
+  await writeAudit(trx, {
+    actor: "system",
+    action: "node.enroll",
+    subject: claim.hostId,
+    account: null,
+    ip: claim.ip,
+    after: { token: claim.token?.id ?? "standing", serial: claim.serial, not_after: claim.notAfter.toISOString() },
+  });
+  return "enrolled";
+}
+
+const userOf = (claim: EnrolmentClaim): string => `${claim.hostId} ${claim.keyHash.toString("hex")}`;
+
+/** The token, locked, or why it does not let this host in. */
+async function readToken(
+  trx: Transaction<Database>,
+  claim: EnrolmentClaim,
+  given: { readonly id: string; readonly secretHash: Buffer },
+): Promise<Selectable<Database["nodeJoinToken"]> | EnrolmentVerdict> {
+  const row = await trx
+    .selectFrom("nodeJoinToken")
+    .selectAll()
+    .select(sql<boolean>`expires_at <= now()`.as("isExpired"))
+    .where("tokenId", "=", given.id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (!row || row.secretHash.length !== given.secretHash.length || !timingSafeEqual(row.secretHash, given.secretHash))
+    return "unknown_token";
+  // An answer that was lost is asked for again; the key decides that it is the same host.
+  if (row.usedBy !== null && row.usedBy !== userOf(claim)) return "used_token";
+  if (row.isExpired) return "expired_token";
+  if (row.forHost !== null && row.forHost !== claim.hostId) return "other_host";
+  return row;
+}

@@ -1,0 +1,142 @@
+// A host comes: which epoch it gets, whether this database is the one it obeyed last, whether its identity lives twice.
+import { type Selectable, sql, type Transaction } from "kysely";
+import type {
+  AdoptedHost,
+  FleetAct,
+  GrantOf,
+  Inventory,
+  Registered,
+  Registration,
+  TicketKeySeal,
+} from "../../fleet/store.ts";
+import { announce } from "../core/change-feed.ts";
+import type { Database } from "../core/schema.ts";
+import { writeAudit } from "../people/audit-rows.ts";
+import { adoptInstances } from "./adopt-instances.ts";
+import { cordonFaulty } from "./gpu-cordons.ts";
+
+type HostRow = Selectable<Database["host"]>;
+
+const keptRuns = 8;
+const cloneAlert =
+  "cloned_identity: two agents run with this host's identity, which happens when its disk was copied; the one that came " +
+  "last serves. End the copy and remove its folder; if you do not know which it is, revoke the host and join it anew";
+const behindCondition =
+  "control_plane_behind: the agent has obeyed a newer state than this database holds, so it is told to change nothing; " +
+  "adopt the host (`stoker node adopt`) once you are sure that this control plane is the right one";
+
+export async function registerHost(
+  trx: Transaction<Database>,
+  seal: TicketKeySeal,
+  host: Registration,
+  leaseMs: number,
+): Promise<Registered> {
+  const row = await trx
+    .selectFrom("host")
+    .selectAll()
+    .select(sql<boolean>`seen_at > now() - ${leaseMs} * interval '1 millisecond'`.as("isAlive"))
+    .where("hostId", "=", host.hostId)
+    .forUpdate()
+    .executeTakeFirst();
+  // A process that was started anew never says an earlier one's name: whoever does was running beside its successor.
+  const isClone = row !== undefined && host.runId !== "" && row.supersededRuns.includes(host.runId);
+  if (isClone && row.identityAlert === "") await raiseAlert(trx, host);
+  if (isClone && row.isAlive) {
+    if (row.identityAlert === "") await announce(trx, "host", host.hostId);
+    return { kind: "superseded" };
+  }
+  // The epochs it obeyed were given by a database that went on from where this one was left.
+  const isBehind = row ? row.behindEpoch !== null || host.highestEpoch > row.nodeEpoch : host.highestEpoch > 0n;
+  const values = {
+    hostname: host.hostname,
+    advertise: host.advertise,
+    inventory: JSON.stringify(host.inventory),
+    ticketKey: seal.seal(host.ticketKey, host.hostId),
+    agentVersion: host.agentVersion,
+    seenAt: new Date(),
+    runId: host.runId,
+    runBeganAt: row && row.runId === host.runId ? row.runBeganAt : new Date(),
+    supersededRuns: supersededBy(host.runId, row),
+    nodeEpoch: isBehind ? (row?.nodeEpoch ?? 0n) : sql<bigint>`nextval('node_epoch')`,
+    ...(isBehind
+      ? {
+          behindEpoch: largest(host.highestEpoch, row?.behindEpoch ?? 0n),
+          behindGeneration: largest(host.generation, row?.behindGeneration ?? 0n),
+          schedulable: false,
+          condition: behindCondition,
+        }
+      : {}),
+  };
+  const { nodeEpoch } = await trx
+    .insertInto("host")
+    .values({ hostId: host.hostId, ...values, behindEpoch: values.behindEpoch ?? null })
+    .onConflict((at) => at.column("hostId").doUpdateSet({ ...values, revision: (eb) => eb("host.revision", "+", 1n) }))
+    .returning("nodeEpoch")
+    .executeTakeFirstOrThrow();
+  await cordonFaulty(trx, host.hostId, host.inventory);
+  await announce(trx, "host", host.hostId);
+  return { kind: "registered", nodeEpoch, isBehind, isClone };
+}
+
+/** Undefined when there is nothing to adopt. */
+export async function adoptHost(
+  trx: Transaction<Database>,
+  host: string,
+  act: FleetAct,
+  grantOf: GrantOf,
+): Promise<AdoptedHost | undefined> {
+  const row = await trx.selectFrom("host").selectAll().where("hostId", "=", host).forUpdate().executeTakeFirst();
+  if (!row || row.behindEpoch === null) return undefined;
+  const adopted = await adoptInstances(trx, { ...row, inventory: row.inventory as Inventory }, grantOf);
+  const known = new Set<string>(adopted.instances);
+  const unknown = row.unknownInstances.filter((one) => !known.has(one.instanceId));
+  // A thousand above: whoever draws an epoch in this moment stays above as well.
+  await sql`
+    select setval('node_epoch', ${row.behindEpoch}::bigint + 1000)
+    where ${row.behindEpoch}::bigint >= (select last_value from node_epoch)`.execute(trx);
+  await trx
+    .updateTable("host")
+    .set({
+      nodeEpoch: sql<bigint>`nextval('node_epoch')`,
+      generation: largest(row.generation, row.behindGeneration) + 1n,
+      behindEpoch: null,
+      condition: "",
+      unknownInstances: JSON.stringify(unknown),
+      revision: (eb) => eb("revision", "+", 1n),
+    })
+    .where("hostId", "=", host)
+    .execute();
+  await writeAudit(trx, {
+    actor: act.by,
+    action: "node.adopt",
+    subject: host,
+    account: null,
+    ip: act.ip,
+    before: { node_epoch: `${row.nodeEpoch}`, obeyed_epoch: `${row.behindEpoch}` },
+    after: { instances: adopted.instances, left: adopted.left },
+    note: act.note,
+  });
+  for (const deployId of adopted.deployIds) await announce(trx, "deployment", deployId);
+  await announce(trx, "host", host);
+  return adopted;
+}
+
+async function raiseAlert(trx: Transaction<Database>, host: Registration): Promise<void> {
+  await trx.updateTable("host").set({ identityAlert: cloneAlert }).where("hostId", "=", host.hostId).execute();
+  await writeAudit(trx, {
+    actor: "system",
+    action: "node.clone",
+    subject: host.hostId,
+    account: null,
+    ip: "",
+    after: { hostname: host.hostname, advertise: host.advertise },
+    note: "two agents came with the identity of one host",
+  });
+}
+
+function supersededBy(runId: string, row: Pick<HostRow, "runId" | "supersededRuns"> | undefined): string[] {
+  if (!row || row.runId === runId || row.runId === "") return row?.supersededRuns ?? [];
+  return [row.runId, ...row.supersededRuns.filter((run) => run !== runId)].slice(0, keptRuns);
+}
+
+const largest = (a: bigint, b: bigint): bigint => (a > b ? a : b);

@@ -1,0 +1,112 @@
+// The books of one account, read by a page as they are and by a judgement under the account's lock.
+import { type Kysely, type Selectable, sql } from "kysely";
+import { type AccountId, accountBudget } from "../../../proto/ids.ts";
+import type { AccountMoney, BudgetRefusal, Invoice, Owed } from "../../billing/store.ts";
+import type { Database } from "../core/schema.ts";
+
+export async function accountMoney(
+  db: Kysely<Database>,
+  account: AccountId,
+  monthStartMs: number,
+): Promise<AccountMoney | undefined> {
+  const row = await db
+    .selectFrom("account")
+    .innerJoin("budget", "budget.accountId", "account.accountId")
+    .leftJoin("accountBilling as b", "b.accountId", "account.accountId")
+    .select([
+      "lim",
+      "spent",
+      "leased",
+      "refusedFloor",
+      "monthlyLimit",
+      "suspendReason",
+      "email",
+      "b.creditLine",
+      "b.needsPaymentMethod",
+    ])
+    .select(["b.hasPaymentMethod", "b.hasBillingAddress", "b.cardFailed", "b.checkedAt"])
+    .select(["b.topupEnabled", "b.topupAmount", "b.topupThreshold", "b.topupFailed"])
+    .select(
+      sql<bigint>`(select coalesce(sum(total), 0)::bigint from invoice where account_id = ${account})`.as("invoiced"),
+    )
+    .where("account.accountId", "=", account)
+    .where("budgetId", "=", accountBudget(account))
+    .executeTakeFirst();
+  if (!row) return undefined;
+  const month = row.monthlyLimit === null ? undefined : await monthBudget(db, account, monthStartMs);
+  return {
+    limit: row.lim,
+    creditLine: row.creditLine ?? 0n,
+    spent: row.spent,
+    invoiced: row.invoiced,
+    monthlyLimit: row.monthlyLimit,
+    spentThisMonth: month?.spent ?? 0n,
+    refusal: refusalOf(row),
+    monthRefusal: month ? refusalOf(month) : null,
+    suspendReason: row.suspendReason,
+    hasEmail: row.email !== "",
+    needsPaymentMethod: row.needsPaymentMethod ?? false,
+    hasPaymentMethod: row.hasPaymentMethod ?? false,
+    hasBillingAddress: row.hasBillingAddress ?? false,
+    cardFailed: row.cardFailed ?? false,
+    topup: {
+      isOn: row.topupEnabled ?? false,
+      amount: row.topupAmount ?? 0n,
+      threshold: row.topupThreshold ?? 0n,
+      hasFailed: row.topupFailed ?? false,
+    },
+    checkedAtMs: row.checkedAt?.getTime() ?? null,
+  };
+}
+
+/** What the limit of the month was charged: by time of admission, so that what comes late counts where it was held. */
+function monthBudget(db: Kysely<Database>, account: string, monthStartMs: number): Promise<BudgetColumns | undefined> {
+  const month = new Date(monthStartMs).toISOString().slice(0, 7).replace("-", "");
+  return db
+    .selectFrom("budget")
+    .select(["lim", "spent", "leased", "refusedFloor"])
+    .where("budgetId", "=", `account-month/${account}/${month}`)
+    .executeTakeFirst();
+}
+
+type BudgetColumns = Pick<Selectable<Database["budget"]>, "lim" | "spent" | "leased" | "refusedFloor">;
+
+const refusalOf = ({ lim, spent, leased, refusedFloor: floor }: BudgetColumns): BudgetRefusal | null =>
+  lim === null || floor === null ? null : { floor, available: lim - spent - leased };
+
+export async function owedOf(db: Kysely<Database>, account: AccountId): Promise<Owed> {
+  const { rows } = await sql<{ credits: bigint | null; paid: bigint }>`
+    select b.lim - coalesce(a.credit_line, 0) as credits,
+      (select coalesce(sum(total), 0)::bigint from invoice
+        where account_id = ${account} and paid_at is not null) as paid
+    from budget b left join account_billing a using (account_id)
+    where b.budget_id = ${accountBudget(account)}`.execute(db);
+  const open = await db
+    .selectFrom("invoice")
+    .selectAll()
+    .where("accountId", "=", account)
+    .where("paidAt", "is", null)
+    .orderBy("month")
+    .execute();
+  return { credits: rows[0]?.credits ?? null, paid: rows[0]?.paid ?? 0n, open: open.map(invoiceOf) };
+}
+
+export function invoiceOf(row: {
+  invoiceId: string;
+  accountId: string;
+  month: number;
+  total: bigint;
+  createdAt: Date;
+  dueAt: Date;
+  paidAt: Date | null;
+}): Invoice {
+  return {
+    id: row.invoiceId,
+    account: row.accountId as AccountId,
+    month: row.month,
+    total: row.total,
+    createdAtMs: row.createdAt.getTime(),
+    dueAtMs: row.dueAt.getTime(),
+    paidAtMs: row.paidAt?.getTime() ?? null,
+  };
+}

@@ -1,0 +1,200 @@
+import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type AccountId, accountBudget, randomId } from "../../../proto/ids.ts";
+import type { Charge, ChargeStore, Unmade } from "../../billing/store.ts";
+import { asked } from "../core/asked.ts";
+import { inTransaction } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { writeAudit } from "../people/audit-rows.ts";
+import { accountMoney, owedOf } from "./account-money.ts";
+import { lockBudgets, movingMoney } from "./budget-rows.ts";
+import { grantIn } from "./funds-store.ts";
+
+export function createChargeStore(db: Kysely<Database>): ChargeStore {
+  const withCustomer = (from: Kysely<Database>) =>
+    from
+      .selectFrom("charge as c")
+      .leftJoin("accountBilling as b", "b.accountId", "c.accountId")
+      .selectAll("c")
+      .select("b.customer");
+
+  /** Undefined: one is in flight. */
+  async function insert(trx: Transaction<Database>, charge: NewCharge, claimMs: number): Promise<Charge | undefined> {
+    const chargeId = `chg_${randomId(20)}`;
+    const { account, purpose, invoiceId, provider, amount } = charge;
+    const inserted = await trx
+      .insertInto("charge")
+      .values({
+        ...{ chargeId, accountId: account, amount, purpose, invoiceId: invoiceId, provider },
+        state: "charging",
+        claimedUntil: until(claimMs),
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .returning("chargeId")
+      .executeTakeFirst();
+    if (!inserted) return undefined;
+    const row = await withCustomer(trx).where("chargeId", "=", chargeId).executeTakeFirst();
+    return row && chargeOf(row);
+  }
+
+  return asked<ChargeStore>({
+    begin: ({ account, purpose, invoiceId, provider }, amountOf, claimMs) =>
+      inTransaction(db, async (trx) => {
+        // A charge is credited before it ends, and credits take this lock: whoever ended is in the books read after it, and
+        // whoever has not is refused by one partial unique index or the other.
+        await lockBudgets(trx, [accountBudget(account)]);
+        const money = await accountMoney(trx, account, Date.now());
+        if (!money) return undefined;
+        const unmade = await unmadeOf(trx, { account, purpose, invoiceId });
+        const amount = amountOf({ money, owed: await owedOf(trx, account), unmade });
+        return amount <= 0n ? undefined : insert(trx, { account, purpose, invoiceId, provider, amount }, claimMs);
+      }),
+
+    beginAnew: ({ account, amount, provider }, claimMs) =>
+      inTransaction(db, async (trx) => {
+        await lockBudgets(trx, [accountBudget(account)]);
+        const note = "another amount was asked for";
+        // The operator decides on what was read: another amount is another request.
+        const replaced = await trx
+          .updateTable("charge")
+          .set({ state: "failed", note, cause: "replaced", endedAt: sql<Date>`now()` })
+          .where("accountId", "=", account)
+          .where("purpose", "=", "topup")
+          .where("provider", "=", provider)
+          .where("state", "in", ["charging", "requested"])
+          .where("amount", "!=", amount)
+          .returning("chargeId")
+          .execute();
+        for (const { chargeId } of replaced) await auditFailure(trx, chargeId, account, note);
+        return insert(trx, { account, purpose: "topup", invoiceId: null, provider, amount }, claimMs);
+      }),
+
+    async find(id) {
+      const row = await withCustomer(db).where("chargeId", "=", id).executeTakeFirst();
+      return row && chargeOf(row);
+    },
+
+    async claimAbandoned(claimMs) {
+      const claimed = await db
+        .updateTable("charge")
+        .set({ claimedUntil: until(claimMs) })
+        .where("state", "=", "charging")
+        .where("claimedUntil", "<", sql<Date>`now()`)
+        .returning("chargeId")
+        .execute();
+      if (claimed.length === 0) return [];
+      const ids = claimed.map((row) => row.chargeId);
+      return (await withCustomer(db).where("chargeId", "in", ids).execute()).map(chargeOf);
+    },
+
+    async move(id, from, to, reference) {
+      const isEnd = to === "done" || to === "failed";
+      const { numUpdatedRows } = await db
+        .updateTable("charge")
+        .set({ state: to, reference: reference || null, ...(isEnd ? { endedAt: sql<Date>`now()` } : {}) })
+        .where("chargeId", "=", id)
+        .where("state", "=", from)
+        .executeTakeFirst();
+      return numUpdatedRows > 0n;
+    },
+
+    fail: (id, from, why, cause, by) =>
+      inTransaction(db, async (trx) => {
+        const failed = await trx
+          .updateTable("charge")
+          .set({ state: "failed", note: why, cause, endedAt: sql<Date>`now()` })
+          .where("chargeId", "=", id)
+          .where("state", "=", from)
+          .returning(["accountId", "purpose"])
+          .executeTakeFirst();
+        if (!failed) return false;
+        const marks = {
+          ...(failed.purpose === "topup" && cause !== "nobody" ? { topupFailed: true } : {}),
+          ...(cause === "card" ? { cardFailed: true } : {}),
+          // Until the provider tells of one, nothing is tried again.
+          ...(cause === "nothing_on_file" ? { hasPaymentMethod: false } : {}),
+        };
+        if (Object.keys(marks).length > 0)
+          await trx
+            .insertInto("accountBilling")
+            .values({ accountId: failed.accountId, ...marks })
+            .onConflict((conflict) => conflict.column("accountId").doUpdateSet(marks))
+            .execute();
+        await auditFailure(trx, id, failed.accountId, why, by);
+        return true;
+      }),
+
+    fulfil: ({ id, account }, grant, { actor, ip }) =>
+      movingMoney(db, async (trx) => {
+        // The budget first, as everywhere: `begin` waits for a charge's row while it holds the budget.
+        await lockBudgets(trx, [accountBudget(account)]);
+        const { numUpdatedRows } = await trx
+          .updateTable("charge")
+          .set({ state: "done", reference: grant.reference, endedAt: sql<Date>`now()` })
+          .where("chargeId", "=", id)
+          .where("state", "=", "requested")
+          .executeTakeFirst();
+        if (numUpdatedRows === 0n) return false;
+        const outcome = await grantIn(trx, grant, { actor, ip });
+        if (outcome.kind !== "granted") throw new Error(`the credit of charge ${id} was not granted: ${outcome.kind}`);
+        return true;
+      }),
+
+    async requested() {
+      const rows = await withCustomer(db).where("state", "=", "requested").orderBy("c.createdAt").execute();
+      return rows.map(chargeOf);
+    },
+
+    async onFile(customer, found) {
+      await sql`
+        update account_billing set has_billing_address = ${found.hasBillingAddress},
+          card_failed = card_failed and (has_payment_method or not ${found.hasPaymentMethod}),
+          topup_failed = topup_failed and (has_payment_method or not ${found.hasPaymentMethod}),
+          has_payment_method = ${found.hasPaymentMethod}
+        where customer = ${customer}`.execute(db);
+    },
+  });
+}
+
+type NewCharge = Pick<Charge, "account" | "purpose" | "invoiceId" | "amount"> & { readonly provider: string };
+
+/** Since the last one of the kind that came to something, or failed by somebody's fault. */
+async function unmadeOf(
+  trx: Transaction<Database>,
+  { account, purpose, invoiceId }: Omit<NewCharge, "amount" | "provider">,
+): Promise<Unmade> {
+  const { rows } = await sql<{ count: number; agoMs: number | null }>`
+    with of_kind as (
+      select * from charge where account_id = ${account} and purpose = ${purpose} and invoice_id is not distinct from ${invoiceId}
+    )
+    select count(*)::int as count, (extract(epoch from now() - max(ended_at)) * 1000)::float8 as ago_ms from of_kind
+    where state = 'failed' and cause = 'nobody' and created_at > coalesce((select max(created_at) from of_kind
+      where state = 'done' or (state = 'failed' and cause is distinct from 'nobody')), '-infinity')`.execute(trx);
+  return { count: rows[0]?.count ?? 0, agoMs: rows[0]?.agoMs ?? 0 };
+}
+
+async function auditFailure(
+  trx: Transaction<Database>,
+  id: string,
+  account: string,
+  note: string,
+  by?: { readonly actor: string; readonly ip: string },
+): Promise<void> {
+  const { actor, ip } = by ?? { actor: "system", ip: "" };
+  await writeAudit(trx, { actor, ip, action: "charge.fail", subject: id, account, note });
+}
+
+const until = (ms: number) => sql<Date>`now() + make_interval(secs => ${ms / 1000})`;
+
+function chargeOf(row: Selectable<Database["charge"]> & { customer: string | null }): Charge {
+  return {
+    id: row.chargeId,
+    account: row.accountId as AccountId,
+    customer: row.customer,
+    purpose: row.purpose,
+    invoiceId: row.invoiceId,
+    amount: row.amount,
+    state: row.state,
+    paymentId: row.reference,
+    createdAtMs: row.createdAt.getTime(),
+  };
+}

@@ -1,0 +1,108 @@
+import { type Kysely, type Selectable, sql } from "kysely";
+import type { AccountId, KeyId, RequestId } from "../../../proto/ids.ts";
+import { endedAsAsked } from "../../../proto/usage.ts";
+import { type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
+import type { LoggedRequest, RequestLogStore } from "../../billing/store.ts";
+import { asked } from "../core/asked.ts";
+import { tooLong } from "../core/outage.ts";
+import type { Database } from "../core/schema.ts";
+
+const columns = [
+  "requestId",
+  "attempt",
+  "voided",
+  "accountId",
+  "keyId",
+  "model",
+  "deployId",
+  "instanceId",
+  "endReason",
+  "admittedAt",
+  "endedAt",
+  "charge",
+] as const;
+const shownColumns = shownFields.map(({ name, column }) =>
+  sql<number | bigint>`${sql.ref(column)}`.as(name as ShownUsage),
+);
+
+export function createRequestLogStore(db: Kysely<Database>): RequestLogStore {
+  // A metered minute of a deployment is no request.
+  const requests = db
+    .selectFrom("usage")
+    .select([...columns, ...shownColumns])
+    .where("gpuMs", "=", 0n);
+
+  return asked<RequestLogStore>({
+    async page(account, { fromMs, toMs, model, onlyFailed }, after, limit) {
+      let query = requests
+        .where("accountId", "=", account)
+        .where("voided", "=", false)
+        .where("settledAt", ">=", new Date(fromMs))
+        .where("settledAt", "<", new Date(toMs));
+      if (model !== undefined) query = query.where("model", "=", model);
+      if (onlyFailed) query = query.where("endReason", "not in", endedAsAsked);
+      if (after !== undefined) {
+        const at = sql<Date>`${after.settledAt}::timestamptz`;
+        query = query.where("settledAt", "<=", at).where(sql<boolean>`(settled_at, request_id) < (${at}, ${after.id})`);
+      }
+      const page = query.orderBy("settledAt", "desc").orderBy("requestId", "desc").limit(limit);
+      return (await page.execute().catch(tooLong("Looking through these requests"))).map(requestOf);
+    },
+
+    async position(account, id) {
+      const row = await db
+        .selectFrom("usage")
+        .select([sql<string>`settled_at::text`.as("settledAt"), "requestId"])
+        .where("requestId", "=", id)
+        .where("accountId", "=", account)
+        .orderBy("attempt", "desc")
+        .executeTakeFirst();
+      return row && { settledAt: row.settledAt, id: row.requestId as RequestId };
+    },
+
+    async attempts(id, account) {
+      const named = async (ids: readonly string[]) => {
+        let query = requests.where("requestId", "in", ids);
+        if (account !== undefined) query = query.where("accountId", "=", account);
+        return (await query.orderBy("admittedAt").orderBy("attempt").limit(100).execute()).map(requestOf);
+      };
+      const found = await named([id]);
+      if (found.length > 0 || account === undefined) return found;
+      const labelled = await db
+        .selectFrom("requestLabel")
+        .select("requestId")
+        .where("label", "=", id)
+        .where("accountId", "=", account)
+        .limit(100)
+        .execute();
+      return labelled.length === 0 ? [] : named(labelled.map((row) => row.requestId));
+    },
+  });
+}
+
+/** Counts and durations; a bigint column of them stays within 2^53. */
+const shownOf = (row: Readonly<Record<ShownUsage, number | bigint>>) =>
+  Object.fromEntries(shownFields.map(({ name }) => [name, Number(row[name as ShownUsage])])) as Record<
+    ShownUsage,
+    number
+  >;
+
+function requestOf(
+  row: Pick<Selectable<Database["usage"]>, (typeof columns)[number]> & Readonly<Record<ShownUsage, number | bigint>>,
+): LoggedRequest {
+  return {
+    id: row.requestId as RequestId,
+    attempt: row.attempt,
+    isVoided: row.voided,
+    account: row.accountId as AccountId,
+    key: row.keyId as KeyId | "",
+    model: row.model,
+    deployId: row.deployId,
+    instanceId: row.instanceId,
+    endReason: row.endReason,
+    admittedAtMs: row.admittedAt.getTime(),
+    endedAtMs: row.endedAt.getTime(),
+    charge: row.charge,
+    ...shownOf(row),
+  };
+}

@@ -1,0 +1,291 @@
+// Tables of budgets, ledger, usage, prices, payments and GPU time.
+
+import type { Generated } from "kysely";
+import type { UsageField, usageFields } from "../../../proto/usage-record.ts";
+import type { DefaultTime, OptionalJson, Time } from "../core/columns.ts";
+
+type Fields = typeof usageFields;
+
+interface ColumnTypes {
+  text: string;
+  texts: string[];
+  integer: number;
+  count: bigint;
+  duration: number;
+  time: Time;
+  amount: bigint;
+  flag: boolean;
+}
+
+type ColumnOf<F extends UsageField> = ColumnTypes[F["type"]] | (F extends { readonly isNullable: true } ? null : never);
+
+type CamelCase<Text extends string> = Text extends `${infer Head}_${infer Tail}`
+  ? `${Head}${Capitalize<CamelCase<Tail>>}`
+  : Text;
+
+/** One column per field of the usage record; the ones that a record may lack have a default. */
+type UsageColumns = {
+  [N in keyof Fields as CamelCase<Fields[N]["column"]>]: Fields[N] extends { readonly isRequired: true }
+    ? ColumnOf<Fields[N]>
+    : Generated<ColumnOf<Fields[N]>>;
+};
+
+export interface MoneyTables {
+  budget: {
+    budgetId: string;
+    /** `account/<id>`, `account-month/<id>/<YYYYMM>`, `key/<token_id>/<YYYYMM>`, `jwt/<sha256 of header.payload>` */
+    scope: "account" | "account_month" | "key_month" | "jwt";
+    accountId: string;
+    /** Null: no limit. For a prepaid account: the sum of its credits. */
+    lim: bigint | null;
+    spent: Generated<bigint>;
+    leased: Generated<bigint>;
+    /** Least that a request needed when this budget last refused one; null: the last requests fitted. */
+    refusedFloor: Generated<bigint | null>;
+  };
+  lease: {
+    leaseId: string;
+    budgetId: string;
+    replicaId: string;
+    replicaEpoch: bigint;
+    granted: bigint;
+    settled: Generated<bigint>;
+    expiresAt: Time;
+    closedAt: Time | null;
+    /** idle, shutdown, dead */
+    closedWhy: string | null;
+  };
+  replica: { replicaId: string; epoch: bigint; startedAt: DefaultTime; seenAt: DefaultTime };
+  ledgerEntry: {
+    entryId: Generated<bigint>;
+    /** Entries of one transaction sum to 0. */
+    transactionId: string;
+    /** customer_available, customer_spent, platform_revenue, platform_loss */
+    book: string;
+    accountId: string | null;
+    amount: bigint;
+    /** credit, topup, capture, correction, loss */
+    kind: string;
+    requestId: string | null;
+    attempt: number | null;
+    /** Whose and what for: the usage page is summed from the ledger, so it always agrees with the invoice. */
+    keyId: string | null;
+    model: string | null;
+    /** Of the record that was priced; null for credits. */
+    priceVersion: bigint | null;
+    discountId: string | null;
+    note: string | null;
+    postedAt: DefaultTime;
+  };
+  /** Money granted to an account, once per reference. */
+  credit: {
+    reference: string;
+    accountId: string;
+    /** Nano-USD; negative takes back. */
+    amount: bigint;
+    /** credit, topup, correction */
+    kind: string;
+    note: string;
+    grantedAt: DefaultTime;
+  };
+  usage: UsageColumns & { settledAt: DefaultTime };
+  /**
+   * Sums of ledger and usage by month of posting (year * 12 + month index, UTC), key, model, price and discount, written by
+   * the settlement that posts. Nothing is decided from it: usage pages read it, invoices read the ledger.
+   */
+  usageMonth: {
+    accountId: string;
+    month: number;
+    keyId: string;
+    model: string;
+    priceVersion: bigint;
+    /** Empty: none. */
+    discountId: string;
+    deployId: string;
+    /** Of usage, voided ones not counted; so for all units. */
+    records: bigint;
+    /** Of customer_spent in the ledger. */
+    entries: bigint;
+    cost: bigint;
+    tokens: bigint;
+    gpuMs: bigint;
+    characters: bigint;
+    audioMs: bigint;
+    images: bigint;
+    /** Thousandths of the units that images are priced by. */
+    imageMilli: bigint;
+  };
+  /** The gateway's own count of what it delivered of an attempt whose upstream broke. */
+  deliveredCount: {
+    requestId: string;
+    attempt: number;
+    accountId: string;
+    outputTokens: bigint;
+    leaseIds: string[];
+    hold: bigint;
+    at: DefaultTime;
+    hostId: string | null;
+    /** What is billed if the host never speaks again; amounts are decimal texts. Null: the gateway did not say. */
+    lost: OptionalJson<unknown>;
+    /** The record stands, or is waited for no longer. */
+    resolvedAt: Time | null;
+  };
+  /** What the caller said of a request, for look-ups only. */
+  requestLabel: {
+    requestId: string;
+    /** `x-request-id`. */
+    label: string | null;
+    accountId: string;
+    /** `user` and `prompt_cache_key` of the body, header `x-service-source`. */
+    endUser: string | null;
+    cacheKey: string | null;
+    source: string | null;
+    at: DefaultTime;
+  };
+  /** Append only. Token, character, audio and image rates are nano-USD per million units (audio: per million milliseconds). */
+  price: {
+    priceVersion: Generated<bigint>;
+    kind: "model" | "gpu" | "container";
+    /** Public model name, GPU type or container plan. */
+    subject: string;
+    inputRate: Generated<bigint>;
+    cachedInputRate: Generated<bigint>;
+    outputRate: Generated<bigint>;
+    characterRate: Generated<bigint>;
+    audioRate: Generated<bigint>;
+    imageRate: Generated<bigint>;
+    /** Steps of an image of 1024 x 1024 at that rate: others cost in proportion. 0: every image costs the same. */
+    imageSteps: Generated<number>;
+    /** Nano-USD per GPU-hour or container-hour. */
+    hourRate: Generated<bigint>;
+    effectiveFrom: DefaultTime;
+    setAt: DefaultTime;
+  };
+  discount: {
+    discountId: string;
+    name: string;
+    text: string;
+    /** 1 to 10000: hundredths of a per cent off. */
+    basisPoints: number;
+    /** Null: every account, model, surface. */
+    accountId: string | null;
+    model: string | null;
+    surface: string | null;
+    effectiveFrom: DefaultTime;
+    effectiveTo: Time | null;
+    createdAt: DefaultTime;
+  };
+  /** Usage records that cannot be billed without an operator, as their hosts sent them. */
+  usageQuarantine: {
+    quarantineId: Generated<bigint>;
+    /** As the host names it. */
+    requestId: string;
+    attempt: number;
+    /** Empty: quarantined before hosts were kept. */
+    hostId: string;
+    nodeEpoch: string;
+    /** QuarantineProblem of billing/refused-record.ts. */
+    problem: string;
+    why: string;
+    /** JSON. */
+    record: string;
+    at: DefaultTime;
+    resolvedAt: Time | null;
+    resolution: string | null;
+  };
+  /** Records of a host that were not kept, because it had the maximum in quarantine. */
+  usageQuarantineHost: {
+    hostId: string;
+    dropped: bigint;
+  };
+  /** How an account pays. No row: prepaid, nothing on file, no top-up. */
+  accountBilling: {
+    accountId: string;
+    /** Nano-USD the account may owe: part of its budget's `lim`, beside its credits. 0: prepaid. */
+    creditLine: Generated<bigint>;
+    dueDays: Generated<number>;
+    needsPaymentMethod: Generated<boolean>;
+    hasPaymentMethod: Generated<boolean>;
+    hasBillingAddress: Generated<boolean>;
+    /** The provider's id of this customer. */
+    customer: string | null;
+    topupEnabled: Generated<boolean>;
+    topupAmount: Generated<bigint>;
+    topupThreshold: Generated<bigint>;
+    topupFailed: Generated<boolean>;
+    /** The last charge was declined. */
+    cardFailed: Generated<boolean>;
+    /** When the account's standing was last judged. */
+    checkedAt: Time | null;
+  };
+  invoice: {
+    invoiceId: string;
+    accountId: string;
+    /** billing/period.ts: year * 12 + month index, UTC. */
+    month: number;
+    total: bigint;
+    createdAt: DefaultTime;
+    dueAt: Time;
+    paidAt: Time | null;
+  };
+  /** A closed month as it stood in the ledger: the usage pages of closed months read these. */
+  invoiceLine: {
+    lineId: Generated<bigint>;
+    invoiceId: string;
+    accountId: string;
+    keyId: string;
+    model: string;
+    task: string;
+    isPrivate: boolean;
+    pricingType: string;
+    priceVersion: bigint | null;
+    discountId: string | null;
+    discountName: string;
+    discountText: string;
+    milliUnits: bigint;
+    cost: bigint;
+  };
+  /** Months whose invoices are all made. */
+  billingMonth: { month: number; closedAt: DefaultTime };
+  /** Money asked of the provider or, under `manual`, of the operator. */
+  charge: {
+    /** Also the provider's idempotency key. */
+    chargeId: string;
+    accountId: string;
+    purpose: "topup" | "invoice";
+    invoiceId: string | null;
+    amount: bigint;
+    /** `manual` or `stripe` */
+    provider: string;
+    state: "charging" | "requested" | "done" | "failed";
+    /** A replica is asking the provider until then. */
+    claimedUntil: Time | null;
+    /** The provider's id of the payment, also of one that is pending. */
+    reference: string | null;
+    note: Generated<string>;
+    /** Of a failed one: whose it was (billing/payment-store.ts); `replaced`: another amount was asked for. */
+    cause: Generated<string | null>;
+    createdAt: DefaultTime;
+    endedAt: Time | null;
+  };
+  /** Events of the provider that were taken in, by its id. */
+  paymentEvent: { eventId: string; kind: string; at: DefaultTime };
+  /** One row per instance that ever ran on GPUs. */
+  gpuHold: {
+    instanceId: string;
+    deployId: string;
+    accountId: string;
+    /** Only what this host meters is believed; null when the instance was gone before its first hold. */
+    hostId: string | null;
+    /** Of each of its GPUs: 1 all of it. */
+    gpuShare: Generated<number>;
+    /** Whole minutes of control-plane time that were promised in advance: what is metered outside them bills nobody. */
+    covered: Generated<string>;
+    /** End of the last minute whose record is in the ledger. */
+    settledUntil: DefaultTime;
+    /** Where the money of the covered minutes that are not settled is reserved; null while none is needed. */
+    leaseId: string | null;
+    /** Since when it serves no more; null while it does. */
+    endedAt: Time | null;
+  };
+}

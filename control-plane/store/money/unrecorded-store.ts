@@ -1,0 +1,107 @@
+// Attempts without a usage record.
+import { type Kysely, sql } from "kysely";
+import type { AccountId, LeaseId, RequestId } from "../../../proto/ids.ts";
+import { nano } from "../../../proto/money.ts";
+import type { CountStore, LostAttempt } from "../../billing/store.ts";
+import { asked } from "../core/asked.ts";
+import { inTransaction } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { writeAudit } from "../people/audit-rows.ts";
+
+export function createUnrecordedStore(db: Kysely<Database>): CountStore {
+  return asked<CountStore>({
+    async keepLost(counts) {
+      const known = counts.flatMap(({ requestId, attempt, lost }) =>
+        lost ? [{ request_id: requestId, attempt, host_id: lost.host, lost: jsonOf(lost) }] : [],
+      );
+      if (known.length === 0) return;
+      await sql`update delivered_count d set host_id = k.host_id, lost = k.lost
+        from json_to_recordset(${JSON.stringify(known)}::json)
+          as k (request_id text, attempt integer, host_id text, lost jsonb)
+        where d.request_id = k.request_id and d.attempt = k.attempt and d.lost is null`.execute(db);
+    },
+
+    async resolveRecorded() {
+      await sql`update delivered_count d set resolved_at = now() where resolved_at is null
+        and exists (select 1 from usage u where u.request_id = d.request_id and u.attempt = d.attempt)`.execute(db);
+    },
+
+    async openCounts(silentMs, limit) {
+      const silence = sql<Date>`now() - make_interval(secs => ${silentMs / 1000})`;
+      const rows = await db
+        .selectFrom("deliveredCount as d")
+        .leftJoin("host as h", "h.hostId", "d.hostId")
+        .selectAll("d")
+        // An agent that was started anew after the answer broke off sends what its predecessor kept within that time, or never.
+        .select(
+          sql<boolean>`coalesce(h.seen_at >= ${silence} and not (h.run_began_at < ${silence}
+            and h.run_began_at > to_timestamp((d.lost->>'brokeAtMs')::float8 / 1000)), false)`.as("mayStillTell"),
+        )
+        .where("d.resolvedAt", "is", null)
+        .where("d.at", "<", silence)
+        // Those of a host that may still tell wait for a day and must not stand before the others.
+        .orderBy("mayStillTell")
+        .orderBy("d.at")
+        .limit(limit)
+        .execute();
+      return rows.map((row) => {
+        const lost = row.lost === null ? undefined : lostOf(row.lost as LostJson);
+        return {
+          requestId: row.requestId as RequestId,
+          attempt: row.attempt,
+          account: row.accountId as AccountId,
+          outputTokens: Number(row.outputTokens),
+          leaseIds: row.leaseIds as LeaseId[],
+          hold: nano(row.hold),
+          ...(lost ? { lost } : {}),
+          reportedAtMs: row.at.getTime(),
+          mayStillTell: row.mayStillTell,
+        };
+      });
+    },
+
+    release: (count, why) =>
+      inTransaction(db, async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("deliveredCount")
+          .set({ resolvedAt: sql<Date>`now()` })
+          .where("requestId", "=", count.requestId)
+          .where("attempt", "=", count.attempt)
+          .where("resolvedAt", "is", null)
+          .executeTakeFirstOrThrow();
+        if (numUpdatedRows === 0n) return false;
+        await writeAudit(trx, {
+          actor: "system",
+          action: "usage.release",
+          subject: `${count.requestId}/${count.attempt}`,
+          account: count.account,
+          ip: "",
+          before: { output_tokens: count.outputTokens, hold_nano_usd: String(count.hold) },
+          note: why,
+        });
+        return true;
+      }),
+  });
+}
+
+/** JSON has no bigint. */
+const jsonOf = (lost: LostAttempt) => ({
+  ...lost,
+  priceVersion: String(lost.priceVersion),
+  rates: {
+    input: String(lost.rates.input),
+    cachedInput: String(lost.rates.cachedInput),
+    output: String(lost.rates.output),
+  },
+});
+type LostJson = ReturnType<typeof jsonOf>;
+
+const lostOf = (json: LostJson): LostAttempt => ({
+  ...json,
+  priceVersion: BigInt(json.priceVersion),
+  rates: {
+    input: BigInt(json.rates.input),
+    cachedInput: BigInt(json.rates.cachedInput),
+    output: BigInt(json.rates.output),
+  },
+});

@@ -1,0 +1,91 @@
+import { type Kysely, type RawBuilder, sql } from "kysely";
+import type { AccountId, KeyId } from "../../../proto/ids.ts";
+import type { UsageDayStore, UsageDimension } from "../../billing/store.ts";
+import { asked } from "../core/asked.ts";
+import { tooLong } from "../core/outage.ts";
+import type { Database } from "../core/schema.ts";
+
+interface DayRow {
+  readonly day: Date;
+  readonly name: string;
+  readonly keyId: string | null;
+  readonly lim: bigint | null;
+  readonly requests: bigint | null;
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly cost: bigint | null;
+}
+
+export function createUsageDayStore(db: Kysely<Database>): UsageDayStore {
+  return asked<UsageDayStore>({
+    async dayUse(account, by, fromMs, toMs, most) {
+      const range = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
+      const query = by === "token" ? byToken(account, range, most) : byLedger(account, by, range, most);
+      const { rows } = await query.execute(db).catch(tooLong("Summing the use of these days"));
+      return rows.map((row) => ({
+        dayMs: row.day.getTime(),
+        of: row.name,
+        key: row.keyId === null ? undefined : (row.keyId as KeyId),
+        limit: row.lim,
+        requests: Number(row.requests ?? 0),
+        inputTokens: Number(row.input ?? 0),
+        outputTokens: Number(row.output ?? 0),
+        cost: row.cost ?? 0n,
+      }));
+    },
+
+    async keysOf(account) {
+      const rows = await db.selectFrom("apiKey").select(["tokenId", "name"]).where("accountId", "=", account).execute();
+      return rows.map((row) => ({ key: row.tokenId as KeyId, name: row.name }));
+    },
+  });
+}
+
+interface Range {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Money is summed from the ledger, units from the records; both by time of posting, as months and invoices are. */
+function byLedger(
+  account: AccountId,
+  by: Exclude<UsageDimension, "token">,
+  { from, to }: Range,
+  most: number,
+): RawBuilder<DayRow> {
+  const column = sql.ref(by === "model" ? "model" : "keyId");
+  return sql<DayRow>`
+    with money as (
+      select date_trunc('day', posted_at, 'UTC') as day, coalesce(${column}, '') as name, sum(amount)::bigint as cost
+      from ledger_entry
+      where account_id = ${account} and book = 'customer_spent' and kind <> 'invoice'
+        and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
+      group by 1, 2
+    ), counted as (
+      select date_trunc('day', settled_at, 'UTC') as day, ${column} as name, count(*) filter (where gpu_ms = 0) as requests,
+        sum(input_tokens) as input, sum(output_tokens) as output
+      from usage
+      where account_id = ${account} and not voided
+        and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
+      group by 1, 2
+    )
+    select day, name, null as key_id, null::bigint as lim, requests, input, output, cost
+    from money full join counted using (day, name)
+    order by cost desc nulls last, day, name limit ${most}`;
+}
+
+/** Of tokens with a limit of their own, which alone leave a trace: what their records were charged. */
+function byToken(account: AccountId, { from, to }: Range, most: number): RawBuilder<DayRow> {
+  return sql<DayRow>`
+    with counted as (
+      select date_trunc('day', settled_at, 'UTC') as day, token_budget, max(key_id) as key_id, count(*) as requests,
+        sum(input_tokens) as input, sum(output_tokens) as output, sum(charge)::bigint as cost
+      from usage
+      where account_id = ${account} and not voided and token_budget is not null
+        and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
+      group by 1, 2 order by cost desc limit ${most}
+    )
+    select day, token_budget as name, key_id, lim, requests, input, output, cost
+    from counted left join budget on budget_id = token_budget
+    order by cost desc, day, name`;
+}

@@ -1,0 +1,39 @@
+// Accounts inside other transactions: those that live, and whether somebody else can administer.
+import { sql, type Transaction } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { Database } from "../core/schema.ts";
+
+type Trx = Transaction<Database>;
+
+/** The row of an account that is not deleted; the caller selects and locks as it needs. */
+export const liveAccount = (trx: Trx, account: AccountId) =>
+  trx.selectFrom("account").where("accountId", "=", account).where("deletedAt", "is", null);
+
+/** For a query of `account`: whether the operator requires a second factor of it. */
+export const mustHaveFactor = sql<boolean>`exists (
+  select 1 from sign_in_policy p
+    where p.second_factor = 'all' or (p.second_factor = 'operators' and account.is_admin))`;
+
+/** Of a unique violation: the display name is another account's, perhaps in other letters (`Ada` and `ada`). */
+export const isNameTaken = (constraint: string | undefined): boolean =>
+  constraint === "account_display_name_key" || constraint === "account_display_name_folded";
+
+/** Whoever may take an administrator away holds this: two at the same moment must not leave nobody. */
+const adminsLock = 7_205_003;
+
+export async function lockAdmins(trx: Trx): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${sql.lit(adminsLock)})`.execute(trx);
+}
+
+/** Call after `lockAdmins`. */
+export async function hasOtherAdmin(trx: Trx, account: AccountId): Promise<boolean> {
+  const other = await trx
+    .selectFrom("account")
+    .select("accountId")
+    .where("isAdmin", "=", true)
+    .where("deletedAt", "is", null)
+    .where("accountId", "<>", account)
+    .limit(1)
+    .executeTakeFirst();
+  return other !== undefined;
+}

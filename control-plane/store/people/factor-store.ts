@@ -1,0 +1,312 @@
+import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { CodeUse, FactorRecord, FactorStore, NewFactor, StoredPasskey } from "../../accounts/store.ts";
+import { asked } from "../core/asked.ts";
+import { inTransaction, uniqueViolation } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { liveAccount, mustHaveFactor } from "./account-rows.ts";
+import { auditOwn, writeAudit } from "./audit-rows.ts";
+
+type Trx = Transaction<Database>;
+
+const recordColumns = ["factorId", "kind", "name", "createdAt", "lastUsedAt"] as const;
+
+export function createFactorStore(db: Kysely<Database>): FactorStore {
+  const passkeys = () =>
+    db
+      .selectFrom("secondFactor")
+      .innerJoin("account", "account.accountId", "secondFactor.accountId")
+      .select(["factorId", "secondFactor.accountId", "credentialId", "publicKey", "transports", "counter"])
+      .where("kind", "=", "passkey")
+      .where("deletedAt", "is", null);
+
+  return asked<FactorStore>({
+    async overview(account) {
+      const owner = await db
+        .selectFrom("account")
+        .leftJoin("password", "password.accountId", "account.accountId")
+        .select((of) => [
+          "email",
+          "displayName",
+          "hash",
+          mustHaveFactor.as("isRequired"),
+          of
+            .selectFrom("recoveryCode")
+            .select((code) => code.fn.countAll<bigint>().as("count"))
+            .whereRef("recoveryCode.accountId", "=", "account.accountId")
+            .as("codes"),
+        ])
+        .where("account.accountId", "=", account)
+        .where("deletedAt", "is", null)
+        .executeTakeFirst();
+      if (!owner) return undefined;
+      const factors = await db
+        .selectFrom("secondFactor")
+        .select(recordColumns)
+        .where("accountId", "=", account)
+        .orderBy("createdAt")
+        .execute();
+      return {
+        email: owner.email,
+        displayName: owner.displayName,
+        hasPassword: owner.hash !== null,
+        factors: factors.map(recordOf),
+        recoveryCodeCount: Number(owner.codes),
+        isRequired: owner.isRequired,
+      };
+    },
+
+    async totpOf(account) {
+      const row = await db
+        .selectFrom("secondFactor")
+        .select(["factorId", "sealed"])
+        .where("accountId", "=", account)
+        .where("kind", "=", "totp")
+        .executeTakeFirst();
+      return row?.sealed ? { id: row.factorId, sealed: row.sealed } : undefined;
+    },
+
+    async passkeysOf(account) {
+      const rows = await passkeys().where("secondFactor.accountId", "=", account).execute();
+      return rows.map(passkeyOf);
+    },
+
+    async passkey(credentialId) {
+      const row = await passkeys().where("credentialId", "=", credentialId).executeTakeFirst();
+      return row && passkeyOf(row);
+    },
+
+    useTotp: (id, step, challenge, atMs) =>
+      useWithChallenge(db, challenge, atMs, async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("secondFactor")
+          .set({ counter: step, lastUsedAt: new Date(atMs) })
+          .where("factorId", "=", id)
+          .where("counter", "<", step)
+          .executeTakeFirst();
+        return numUpdatedRows > 0n;
+      }),
+
+    async usePasskey(id, seenCount, newCount, atMs) {
+      const { numUpdatedRows } = await db
+        .updateTable("secondFactor")
+        .set({ counter: newCount, lastUsedAt: new Date(atMs) })
+        .where("factorId", "=", id)
+        .where("counter", "=", seenCount)
+        .executeTakeFirst();
+      return numUpdatedRows > 0n;
+    },
+
+    useRecoveryCode: (actor, hash, challenge, atMs) =>
+      useWithChallenge(db, challenge, atMs, async (trx) => {
+        const { numDeletedRows } = await trx
+          .deleteFrom("recoveryCode")
+          .where("accountId", "=", actor.account)
+          .where("hash", "=", hash)
+          .executeTakeFirst();
+        if (numDeletedRows > 0n) await auditOwn(trx, actor, "recovery_code.use");
+        return numDeletedRows > 0n;
+      }),
+
+    async addFactor(actor, factor, { session, recoveryCodes, maxFactors }) {
+      try {
+        return await inTransaction(db, async (trx) => {
+          const live = await liveAccount(trx, actor.account).select("accountId").forUpdate().executeTakeFirst();
+          if (!live) return "gone";
+          const count = await countOf(trx, actor.account, "secondFactor");
+          if (count >= maxFactors) return "full";
+          await trx.insertInto("secondFactor").values(rowOf(actor.account, factor)).execute();
+          // Sessions of before had no second factor: whoever holds one must prove it.
+          if (count === 0) await endSessions(trx, actor.account, session);
+          await trx
+            .updateTable("loginSession")
+            .set({ factors: sql<string[]>`array_append(array_remove(factors, ${factor.kind}), ${factor.kind})` })
+            .where("lookup", "=", session)
+            .execute();
+          const hasNewCodes = (await countOf(trx, actor.account, "recoveryCode")) === 0;
+          if (hasNewCodes) await insertCodes(trx, actor.account, recoveryCodes);
+          await auditOwn(trx, actor, "second_factor.add", {
+            after: { id: factor.id, kind: factor.kind, name: factor.name },
+          });
+          return { hasNewCodes };
+        });
+      } catch (error) {
+        if (uniqueViolation(error) !== undefined) return "taken";
+        throw error;
+      }
+    },
+
+    renameFactor: (actor, id, name) =>
+      inTransaction(db, async (trx) => {
+        const old = await trx
+          .selectFrom("secondFactor")
+          .select(recordColumns)
+          .where("accountId", "=", actor.account)
+          .where("factorId", "=", id)
+          .forUpdate()
+          .executeTakeFirst();
+        if (!old) return undefined;
+        await trx.updateTable("secondFactor").set({ name }).where("factorId", "=", id).execute();
+        await auditOwn(trx, actor, "second_factor.rename", {
+          before: { name: old.name },
+          after: { id, kind: old.kind, name },
+        });
+        return recordOf({ ...old, name });
+      }),
+
+    removeFactor: (actor, id) =>
+      inTransaction(db, async (trx) => {
+        await liveAccount(trx, actor.account).select("accountId").forUpdate().executeTakeFirst();
+        const row = await trx
+          .deleteFrom("secondFactor")
+          .where("accountId", "=", actor.account)
+          .where("factorId", "=", id)
+          .returning(recordColumns)
+          .executeTakeFirst();
+        if (!row) return undefined;
+        if ((await countOf(trx, actor.account, "secondFactor")) === 0)
+          await trx.deleteFrom("recoveryCode").where("accountId", "=", actor.account).execute();
+        await auditOwn(trx, actor, "second_factor.remove", { after: { id, kind: row.kind, name: row.name } });
+        return recordOf(row);
+      }),
+
+    setRecoveryCodes: (actor, hashes) =>
+      inTransaction(db, async (trx) => {
+        await liveAccount(trx, actor.account).select("accountId").forUpdate().executeTakeFirst();
+        if ((await countOf(trx, actor.account, "secondFactor")) === 0) return false;
+        await trx.deleteFrom("recoveryCode").where("accountId", "=", actor.account).execute();
+        await insertCodes(trx, actor.account, hashes);
+        await auditOwn(trx, actor, "recovery_code.renew");
+        return true;
+      }),
+
+    resetFactors: (account, act) =>
+      inTransaction(db, async (trx) => {
+        const live = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
+        if (!live) return undefined;
+        const removed = await trx.deleteFrom("secondFactor").where("accountId", "=", account).executeTakeFirst();
+        await trx.deleteFrom("recoveryCode").where("accountId", "=", account).execute();
+        await endSessions(trx, account, undefined);
+        const count = Number(removed.numDeletedRows);
+        await writeAudit(trx, {
+          actor: act.by,
+          action: "second_factor.reset",
+          subject: account,
+          account,
+          ip: act.ip,
+          after: { removed: count },
+          note: act.note,
+        });
+        return count;
+      }),
+
+    noteRefusal: (actor, action, what) => inTransaction(db, (trx) => auditOwn(trx, actor, action, { after: { what } })),
+
+    async policy() {
+      const row = await db.selectFrom("signInPolicy").select("secondFactor").executeTakeFirst();
+      return row?.secondFactor ?? "none";
+    },
+
+    setPolicy: (requiredFor, act) =>
+      inTransaction(db, async (trx) => {
+        const row = await trx.selectFrom("signInPolicy").select("secondFactor").forUpdate().executeTakeFirst();
+        const before = row?.secondFactor ?? "none";
+        await trx
+          .insertInto("signInPolicy")
+          .values({ secondFactor: requiredFor })
+          .onConflict((at) => at.column("onlyRow").doUpdateSet({ secondFactor: requiredFor }))
+          .execute();
+        await writeAudit(trx, {
+          actor: act.by,
+          action: "sign_in_policy.set",
+          subject: "sign_in_policy",
+          account: null,
+          ip: act.ip,
+          before: { second_factor: before },
+          after: { second_factor: requiredFor },
+          note: act.note,
+        });
+      }),
+  });
+}
+
+/** Deletes the challenge if `use` succeeds. The row lock makes a second code for the same challenge wait, then find it gone. */
+const useWithChallenge = (
+  db: Kysely<Database>,
+  challenge: Buffer,
+  atMs: number,
+  use: (trx: Trx) => Promise<boolean>,
+): Promise<CodeUse> =>
+  inTransaction(db, async (trx) => {
+    const valid = await trx
+      .selectFrom("signInChallenge")
+      .select("lookup")
+      .where("lookup", "=", challenge)
+      .where("expiresAt", ">", new Date(atMs))
+      .forUpdate()
+      .executeTakeFirst();
+    if (!valid) return "expired";
+    if (!(await use(trx))) return "refused";
+    await trx.deleteFrom("signInChallenge").where("lookup", "=", challenge).execute();
+    return "used";
+  });
+
+async function countOf(trx: Trx, account: AccountId, table: "secondFactor" | "recoveryCode"): Promise<number> {
+  const { count } = await trx
+    .selectFrom(table)
+    .select((of) => of.fn.countAll<bigint>().as("count"))
+    .where("accountId", "=", account)
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+async function insertCodes(trx: Trx, account: AccountId, hashes: readonly Buffer[]): Promise<void> {
+  if (hashes.length === 0) return;
+  const rows = hashes.map((hash) => ({ accountId: account, hash }));
+  await trx.insertInto("recoveryCode").values(rows).execute();
+}
+
+async function endSessions(trx: Trx, account: AccountId, keep: Buffer | undefined): Promise<void> {
+  await trx
+    .deleteFrom("loginSession")
+    .where("accountId", "=", account)
+    .$if(keep !== undefined, (others) => others.where("lookup", "<>", keep as Buffer))
+    .execute();
+}
+
+function rowOf(account: AccountId, factor: NewFactor) {
+  const { id, kind, name } = factor;
+  const shared = { factorId: id, accountId: account, kind, name };
+  if (factor.kind === "totp") return { ...shared, sealed: factor.sealed, counter: factor.step };
+  return {
+    ...shared,
+    credentialId: factor.credentialId,
+    publicKey: factor.publicKey,
+    transports: [...factor.transports],
+    counter: factor.signCount,
+  };
+}
+
+type FactorRow = Selectable<Database["secondFactor"]>;
+
+const recordOf = (row: Pick<FactorRow, (typeof recordColumns)[number]>): FactorRecord => ({
+  id: row.factorId,
+  kind: row.kind,
+  name: row.name,
+  createdAtMs: row.createdAt.getTime(),
+  lastUsedAtMs: row.lastUsedAt?.getTime() ?? null,
+});
+
+function passkeyOf(
+  row: Pick<FactorRow, "factorId" | "accountId" | "credentialId" | "publicKey" | "transports" | "counter">,
+): StoredPasskey {
+  return {
+    id: row.factorId,
+    account: row.accountId as AccountId,
+    // A check of the table: a passkey has both.
+    credentialId: row.credentialId as Buffer,
+    publicKey: row.publicKey as Buffer,
+    transports: row.transports,
+    signCount: row.counter,
+  };
+}

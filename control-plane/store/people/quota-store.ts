@@ -1,0 +1,184 @@
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { Act, LimitChange, LimitRecord, LimitRequest, QuotaStore } from "../../quotas/store.ts";
+import { asked } from "../core/asked.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { writeAudit } from "./audit-rows.ts";
+import { asRequest, lockAccount, readRecord, tokensOf, writeRecord } from "./limit-rows.ts";
+
+export function createQuotaStore(db: Kysely<Database>): QuotaStore {
+  return asked<QuotaStore>({
+    async ownRateLimits() {
+      const rows = await db
+        .selectFrom("accountLimit")
+        .select(["accountId", "rateLimit", "tpmRateLimit"])
+        .where((eb) => eb.or([eb("rateLimit", "is not", null), eb("tpmRateLimit", "is not", null)]))
+        .execute();
+      return new Map(
+        rows.map((row) => [
+          row.accountId as AccountId,
+          { concurrent: row.rateLimit, tokensPerMinute: tokensOf(row.tpmRateLimit) },
+        ]),
+      );
+    },
+
+    record: (account) => readRecord(db, account),
+
+    async openRequest(account, kind) {
+      const row = await requests(db, account, kind).where("decision", "is", null).executeTakeFirst();
+      return row && asRequest(row);
+    },
+
+    async lastDecided(account, kind) {
+      const row = await requests(db, account, kind)
+        .where("decision", "in", ["approved", "rejected"])
+        .orderBy("resolvedAt", "desc")
+        .limit(1)
+        .executeTakeFirst();
+      return row && asRequest(row);
+    },
+
+    file: (account, kind, id, decide) =>
+      inTransaction(db, async (trx) => {
+        if (!(await lockAccount(trx, account))) return undefined;
+        const record = (await readRecord(trx, account)) as LimitRecord;
+        const open = await requests(trx, account, kind).where("decision", "is", null).forUpdate().executeTakeFirst();
+        const { requested, reason } = decide(record, open && asRequest(open));
+        const contents = { requested: JSON.stringify(requested), reason };
+        const written = open
+          ? trx
+              .updateTable("limitRequest")
+              .set((eb) => ({ ...contents, revision: eb("revision", "+", 1), updatedAt: sql<Date>`now()` }))
+              .where("requestId", "=", open.requestId)
+          : trx.insertInto("limitRequest").values({ requestId: id, accountId: account, kind, ...contents });
+        return asRequest(await written.returningAll().executeTakeFirstOrThrow());
+      }),
+
+    withdraw: (account, kind, id) =>
+      inTransaction(db, async (trx) => {
+        const row = await requests(trx, account, kind).where("requestId", "=", id).forUpdate().executeTakeFirst();
+        if (!row) return "unknown";
+        if (row.decision !== null) return "decided";
+        await close(trx, id, "withdrawn", undefined);
+        return "done";
+      }),
+
+    async list(kind, limit) {
+      const rows = await db
+        .selectFrom("limitRequest as r")
+        .innerJoin("account as a", "a.accountId", "r.accountId")
+        .selectAll("r")
+        .select(["a.email", "a.displayName"])
+        .where("r.kind", "=", kind)
+        .orderBy(sql`r.decision is not null`)
+        .orderBy("r.createdAt", "desc")
+        .limit(limit)
+        .execute();
+      return rows.map((row) => ({ ...asRequest(row), email: row.email, displayName: row.displayName }));
+    },
+
+    resolve: (kind, id, decision, ifRevision, act) =>
+      inTransaction(db, async (trx) => {
+        const found = await trx
+          .selectFrom("limitRequest")
+          .select("accountId")
+          .where("requestId", "=", id)
+          .where("kind", "=", kind)
+          .executeTakeFirst();
+        if (!found) return "unknown";
+        const account = found.accountId as AccountId;
+        // The account first, as everybody who files or amends does.
+        await lockAccount(trx, account);
+        const row = await requests(trx, account, kind)
+          .where("requestId", "=", id)
+          .forUpdate()
+          .executeTakeFirstOrThrow();
+        if (row.decision !== null) return "decided";
+        if (ifRevision !== undefined && row.revision !== ifRevision) return "moved";
+        await close(trx, id, decision, act);
+        const before = await readRecord(trx, account);
+        const after = before && decision === "approved" ? withRequested(before, asRequest(row)) : before;
+        if (after && after !== before) await writeRecord(trx, account, after);
+        await writeAudit(trx, {
+          actor: act.by,
+          action: decision === "approved" ? "limit.approve" : "limit.reject",
+          subject: id,
+          account,
+          ip: act.ip,
+          before: limitsIn(before),
+          after: limitsIn(after),
+          note: act.note,
+        });
+        await announce(trx, "quota", account);
+        return "done";
+      }),
+
+    setLimits: (account, change, check, act) =>
+      inTransaction(db, async (trx) => {
+        if (!(await lockAccount(trx, account))) return undefined;
+        const before = (await readRecord(trx, account)) as LimitRecord;
+        const after = withChange(before, change);
+        check(after);
+        await writeRecord(trx, account, after);
+        await writeAudit(trx, {
+          actor: act.by,
+          action: "limit.change",
+          subject: account,
+          account,
+          ip: act.ip,
+          before: limitsIn(before),
+          after: limitsIn(after),
+          note: act.note,
+        });
+        await announce(trx, "quota", account);
+        return after;
+      }),
+  });
+}
+
+const requests = (db: Kysely<Database>, account: AccountId, kind: "gpu" | "rate") =>
+  db.selectFrom("limitRequest").selectAll().where("accountId", "=", account).where("kind", "=", kind);
+
+async function close(
+  trx: Transaction<Database>,
+  id: string,
+  decision: "approved" | "rejected" | "withdrawn",
+  act: Act | undefined,
+): Promise<void> {
+  await trx
+    .updateTable("limitRequest")
+    .set({
+      decision,
+      resolvedAt: sql<Date>`clock_timestamp()`,
+      resolvedBy: act?.by ?? null,
+      resolutionReason: act?.note ?? null,
+    })
+    .where("requestId", "=", id)
+    .execute();
+}
+
+function withRequested(record: LimitRecord, request: LimitRequest): LimitRecord {
+  if (request.kind === "rate") {
+    const { concurrent, tokensPerMinute } = (request as LimitRequest<"rate">).requested;
+    return withChange(record, { concurrent, ...(tokensPerMinute === null ? {} : { tokensPerMinute }) });
+  }
+  return withChange(record, (request as LimitRequest<"gpu">).requested);
+}
+
+function withChange(record: LimitRecord, change: LimitChange): LimitRecord {
+  const { concurrent = record.rate.concurrent, tokensPerMinute = record.rate.tokensPerMinute } = change;
+  return {
+    ...record,
+    rate: { concurrent, tokensPerMinute },
+    max: withoutNulls({ ...record.max, ...change.max }),
+    min: withoutNulls({ ...record.min, ...change.min }),
+  };
+}
+
+function withoutNulls(counts: Readonly<Record<string, number | null>>): LimitRecord["max"] {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== null));
+}
+
+const limitsIn = (record: LimitRecord | undefined) => record && { ...record.rate, max: record.max, min: record.min };

@@ -1,0 +1,77 @@
+// Suspensions inside somebody else's transaction: a payment lifts what it settles in the transaction that books it. Whoever
+// calls these announces `account` as the last statement when they answer true.
+import { sql, type Transaction } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
+import { type SuspendReason, suspendReasons } from "../../../proto/suspend-reason.ts";
+import type { Act } from "../../accounts/store.ts";
+import type { Database } from "../core/schema.ts";
+import { liveAccount } from "./account-rows.ts";
+import { writeAudit } from "./audit-rows.ts";
+
+type Trx = Transaction<Database>;
+
+/** True when the reason is new. False also when there is no such account. */
+export async function suspendIn(trx: Trx, account: AccountId, reason: SuspendReason, act: Act): Promise<boolean> {
+  const before = await lockReasons(trx, account);
+  if (!before || before.includes(reason)) return false;
+  await trx
+    .insertInto("accountSuspension")
+    .values({ accountId: account, reason, suspendedBy: act.by, note: act.note })
+    .execute();
+  await noteChange(trx, account, "account.suspend", before, [...before, reason], act);
+  return true;
+}
+
+/** Lifts those of `reasons` that hold; true when there was one. */
+export async function liftIn(
+  trx: Trx,
+  account: AccountId,
+  reasons: readonly SuspendReason[],
+  act: Act,
+): Promise<boolean> {
+  const before = await lockReasons(trx, account);
+  const after = before?.filter((reason) => !reasons.includes(reason)) ?? [];
+  if (!before || after.length === before.length) return false;
+  await trx
+    .deleteFrom("accountSuspension")
+    .where("accountId", "=", account)
+    .where("reason", "in", [...reasons])
+    .execute();
+  await noteChange(trx, account, "account.lift", before, after, act);
+  return true;
+}
+
+/** Undefined when there is no such account. Locks the account, so that what it shows follows from all its reasons. */
+export async function lockReasons(trx: Trx, account: AccountId): Promise<readonly SuspendReason[] | undefined> {
+  const found = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
+  if (!found) return undefined;
+  const rows = await trx
+    .selectFrom("accountSuspension")
+    .select("reason")
+    .where("accountId", "=", account)
+    .orderBy(sql`array_position(${sql.val([...suspendReasons])}::text[], reason)`)
+    .execute();
+  return rows.map((row) => row.reason as SuspendReason);
+}
+
+async function noteChange(
+  trx: Trx,
+  account: AccountId,
+  action: string,
+  before: readonly SuspendReason[],
+  after: readonly SuspendReason[],
+  act: Act,
+): Promise<void> {
+  const shown = suspendReasons.find((reason) => after.includes(reason)) ?? null;
+  await trx.updateTable("account").set({ suspendReason: shown }).where("accountId", "=", account).execute();
+  await writeAudit(trx, {
+    actor: act.by,
+    action,
+    subject: account,
+    account,
+    ip: act.ip,
+    before: { reasons: before },
+    after: { reasons: after },
+    note: act.note,
+  });
+}

@@ -1,0 +1,317 @@
+import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import type { AccountId, KeyId } from "../../../proto/ids.ts";
+import type { Batch, BatchId, BatchRun, BatchStore, LineResult, OutputFile } from "../../batches/store.ts";
+import { asked } from "../core/asked.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+
+const open = ["validating", "in_progress", "finalizing", "cancelling"] as const;
+const now = sql<Date>`now()`;
+const after = (ms: number) => sql<Date>`now() + make_interval(secs => ${ms / 1000})`;
+
+/** Without what is only said while there is no output. */
+const lastingErrors = sql`jsonb_path_query_array(coalesce(errors, '[]'),
+  '$[*] ? (!(@.code starts with "output_"))')`;
+
+export function createBatchStore(db: Kysely<Database>): BatchStore {
+  const own = (account: AccountId) => db.selectFrom("batch").selectAll().where("accountId", "=", account);
+  /** Of this run alone, as long as the batch has not ended. */
+  const held = ({ batch, run }: BatchRun, on: Kysely<Database> = db) =>
+    on.updateTable("batch").where("batchId", "=", batch.id).where("run", "=", run).where("status", "in", open);
+  const wasDone = ({ numUpdatedRows }: { readonly numUpdatedRows: bigint }) => numUpdatedRows > 0n;
+
+  return asked<BatchStore>({
+    create(request, maxOpen) {
+      return inTransaction(db, async (trx) => {
+        // Of two at once the second must count the first.
+        await sql`select pg_advisory_xact_lock(hashtextextended(${`batches/${request.account}`}, 0))`.execute(trx);
+        const { count } = await trx
+          .selectFrom("batch")
+          .select((of) => of.fn.countAll<bigint>().as("count"))
+          .where("accountId", "=", request.account)
+          .where("status", "in", open)
+          .executeTakeFirstOrThrow();
+        if (count >= BigInt(maxOpen)) return "too_many";
+        const file = await trx
+          .selectFrom("file")
+          .select("fileId")
+          .where("accountId", "=", request.account)
+          .where("fileId", "=", request.inputFile)
+          .where("purpose", "=", "batch")
+          .where("isReady", "=", true)
+          .where("removedAt", "is", null)
+          .where("expiresAt", ">", now)
+          .forShare()
+          .executeTakeFirst();
+        if (!file) return "no_file";
+        const row = await trx
+          .insertInto("batch")
+          .values({
+            batchId: request.id,
+            accountId: request.account,
+            keyId: request.key,
+            endpoint: request.endpoint,
+            inputFileId: request.inputFile,
+            metadata: request.metadata && JSON.stringify(request.metadata),
+            outputExpiresAfterMs: BigInt(request.outputExpiresAfterMs),
+            expiresAt: after(request.windowMs),
+          })
+          .returningAll()
+          .executeTakeFirstOrThrow();
+        await announce(trx, "batch", request.id);
+        return batchOf(row);
+      });
+    },
+
+    async find(account, id) {
+      const row = await own(account).where("batchId", "=", id).executeTakeFirst();
+      return row && batchOf(row);
+    },
+
+    async list(account, cursor, limit) {
+      let rows = own(account)
+        .orderBy("createdAt", "desc")
+        .orderBy("batchId", "desc")
+        .limit(limit + 1);
+      if (cursor !== undefined) {
+        if (!(await own(account).where("batchId", "=", cursor).executeTakeFirst())) return undefined;
+        rows = rows.where(
+          sql<boolean>`(created_at, batch_id) < (select c.created_at, c.batch_id from batch c where c.batch_id = ${cursor})`,
+        );
+      }
+      const found = await rows.execute();
+      return { batches: found.slice(0, limit).map(batchOf), hasMore: found.length > limit };
+    },
+
+    cancel(account, id) {
+      return inTransaction(db, async (trx) => {
+        const row = await trx
+          .selectFrom("batch")
+          .selectAll()
+          .where("accountId", "=", account)
+          .where("batchId", "=", id)
+          .forUpdate()
+          .executeTakeFirst();
+        if (!row || (row.status !== "validating" && row.status !== "in_progress")) return row && batchOf(row);
+        const cancelled = await trx
+          .updateTable("batch")
+          .set({ status: "cancelling", cancellingAt: now })
+          .where("batchId", "=", id)
+          .returningAll()
+          .executeTakeFirstOrThrow();
+        await announce(trx, "batch", id);
+        return batchOf(cancelled);
+      });
+    },
+
+    async due(limit) {
+      const { rows } = await sql<{ batchId: string; run: number; rank: bigint }>`
+        select batch_id, run, rank from (
+          select b.batch_id, b.run, b.created_at,
+            row_number() over (partition by b.account_id order by b.created_at, b.batch_id)
+              + (select count(*) from batch o where o.account_id = b.account_id and o.locked_until > now()
+                and o.status in ('validating', 'in_progress', 'finalizing', 'cancelling')) as rank
+          from batch b
+          where b.status in ('validating', 'in_progress', 'finalizing', 'cancelling') and b.locked_until <= now()) as due
+        order by rank, created_at limit ${limit}`.execute(db);
+      return rows.map(({ batchId, run, rank }) => ({ id: batchId as BatchId, run, rank: Number(rank) }));
+    },
+
+    async claim(id, lockMs) {
+      const row = await db
+        .updateTable("batch")
+        .set((of) => ({
+          run: of("run", "+", 1),
+          barrenRuns: of("barrenRuns", "+", 1),
+          lockedUntil: after(lockMs),
+        }))
+        .where("batchId", "=", id)
+        .where("status", "in", open)
+        .where("lockedUntil", "<=", now)
+        .returningAll()
+        .executeTakeFirst();
+      return row && { batch: batchOf(row), run: row.run, barren: row.barrenRuns };
+    },
+
+    async renew(run, lockMs) {
+      const row = await held(run)
+        .set({ lockedUntil: after(lockMs) })
+        .returning("status")
+        .executeTakeFirst();
+      return row?.status;
+    },
+
+    async release(run) {
+      const barrenRuns = sql<number>`greatest(barren_runs - 1, 0)`;
+      await held(run).set({ lockedUntil: now, barrenRuns }).execute();
+    },
+
+    async pause(run, ms, problem) {
+      const errors = sql<string>`${lastingErrors} || ${JSON.stringify([problem])}::jsonb`;
+      await held(run)
+        .set({ lockedUntil: after(ms), ...(problem ? { errors } : {}) })
+        .execute();
+    },
+
+    async began(run, { total, model }) {
+      const end = await held(run)
+        .set({
+          total,
+          model,
+          status: sql`case status when 'validating' then 'in_progress' else status end`,
+          inProgressAt: now,
+        })
+        .executeTakeFirst();
+      return wasDone(end);
+    },
+
+    async failed(run, errors) {
+      const set = { status: "failed", failedAt: now, errors: JSON.stringify(errors) } as const;
+      return wasDone(await held(run).set(set).executeTakeFirst());
+    },
+
+    addResults(run, results) {
+      return inTransaction(db, async (trx) => {
+        // First, so that of two runs at once the later one waits here and finds itself overtaken.
+        if (!wasDone(await held(run, trx).set({ lockedUntil: sql`locked_until` }).executeTakeFirst())) return false;
+        const added = await trx
+          .insertInto("batchResult")
+          .values(results.map(({ line, isError, body }) => ({ batchId: run.batch.id, line, isError: isError, body })))
+          .onConflict((at) => at.columns(["batchId", "line"]).doNothing())
+          .returning("line")
+          .execute();
+        const fresh = new Set(added.map(({ line }) => line));
+        const counted = results.filter(({ line }) => fresh.has(line));
+        await held(run, trx)
+          .set((of) => ({
+            completed: of("completed", "+", counted.filter(({ isError }) => !isError).length),
+            failed: of("failed", "+", counted.filter(({ isError }) => isError).length),
+            inputTokens: of("inputTokens", "+", sumOf(counted, "input")),
+            cachedTokens: of("cachedTokens", "+", sumOf(counted, "cachedInput")),
+            outputTokens: of("outputTokens", "+", sumOf(counted, "output")),
+            reasoningTokens: of("reasoningTokens", "+", sumOf(counted, "reasoning")),
+            ...(counted.length > 0 ? { barrenRuns: 0 } : {}),
+          }))
+          .execute();
+        return true;
+      });
+    },
+
+    async expired(run) {
+      return wasDone(await held(run).set({ expiredAt: now }).executeTakeFirst());
+    },
+
+    async finalizing(run, problem) {
+      const end = await held(run)
+        .set({
+          ...(problem ? { errors: JSON.stringify([problem]) } : {}),
+          status: sql`case status when 'cancelling' then status else 'finalizing' end`,
+          finalizingAt: sql<Date | null>`case status when 'cancelling' then null else coalesce(finalizing_at, now()) end`,
+        })
+        .executeTakeFirst();
+      return wasDone(end);
+    },
+
+    end(run, { output, errors }) {
+      const { batch } = run;
+      return inTransaction(db, async (trx) => {
+        const ended = await held(run, trx)
+          .set({
+            status: sql`case when status = 'cancelling' then 'cancelled' when expired_at is not null then 'expired'
+              else 'completed' end`,
+            completedAt: sql<Date | null>`case when status = 'cancelling' or expired_at is not null then null else now() end`,
+            cancelledAt: sql<Date | null>`case when status = 'cancelling' then now() end`,
+            errors: sql<string | null>`nullif(${lastingErrors}, '[]')`,
+            outputFileId: output?.id ?? null,
+            errorFileId: errors?.id ?? null,
+          })
+          .executeTakeFirst();
+        if (!wasDone(ended)) return false;
+        for (const file of [output, errors]) if (file) await makeFile(trx, batch, file);
+        await trx.deleteFrom("batchResult").where("batchId", "=", batch.id).execute();
+        await announce(trx, "batch", batch.id);
+        return true;
+      });
+    },
+
+    async done(id) {
+      // A text's length stands beside it: none of them is read for that.
+      const rows = await db
+        .selectFrom("batchResult")
+        .select(["line", sql<number>`octet_length(body)`.as("bytes")])
+        .where("batchId", "=", id)
+        .execute();
+      return { lines: new Set(rows.map(({ line }) => line)), bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0) };
+    },
+
+    async results(id, isError, afterLine, { lines, bytes }) {
+      const { rows } = await sql<{ line: number; body: string }>`
+        select line, body from (
+          select line, body, sum(octet_length(body)) over (order by line) - octet_length(body) as before from (
+            select line, body from batch_result
+            where batch_id = ${id} and is_error = ${isError} and line > ${afterLine}
+            order by line limit ${lines}) as page) as page
+        where before < ${bytes} order by line`.execute(db);
+      return rows.map(({ line, body }) => ({ line, body, isError, tokens: undefined }));
+    },
+  });
+}
+
+async function makeFile(trx: Transaction<Database>, batch: Batch, { id, filename, bytes }: OutputFile): Promise<void> {
+  await trx
+    .updateTable("file")
+    .set({
+      purpose: "batch_output",
+      filename,
+      bytes: BigInt(bytes),
+      isReady: true,
+      createdAt: now,
+      expiresAt: after(batch.outputExpiresAfterMs),
+    })
+    .where("accountId", "=", batch.account)
+    .where("fileId", "=", id)
+    .execute();
+}
+
+const sumOf = (results: readonly LineResult[], kind: "input" | "cachedInput" | "output" | "reasoning"): bigint =>
+  BigInt(results.reduce((sum, { tokens }) => sum + (tokens?.[kind] ?? 0), 0));
+
+type Row = Selectable<Database["batch"]>;
+
+const ms = (time: Date | null): number | null => time?.getTime() ?? null;
+
+function batchOf(row: Row): Batch {
+  return {
+    id: row.batchId as BatchId,
+    account: row.accountId as AccountId,
+    key: row.keyId as KeyId,
+    endpoint: row.endpoint as Batch["endpoint"],
+    inputFile: row.inputFileId,
+    metadata: row.metadata,
+    outputExpiresAfterMs: Number(row.outputExpiresAfterMs),
+    status: row.status,
+    model: row.model,
+    errors: row.errors,
+    counts: { total: row.total, completed: row.completed, failed: row.failed },
+    tokens: {
+      input: Number(row.inputTokens),
+      cachedInput: Number(row.cachedTokens),
+      output: Number(row.outputTokens),
+      reasoning: Number(row.reasoningTokens),
+    },
+    outputFile: row.outputFileId,
+    errorFile: row.errorFileId,
+    times: {
+      created: row.createdAt.getTime(),
+      expires: row.expiresAt.getTime(),
+      inProgress: ms(row.inProgressAt),
+      finalizing: ms(row.finalizingAt),
+      completed: ms(row.completedAt),
+      failed: ms(row.failedAt),
+      expired: ms(row.expiredAt),
+      cancelling: ms(row.cancellingAt),
+      cancelled: ms(row.cancelledAt),
+    },
+  };
+}

@@ -1,0 +1,138 @@
+import { type Kysely, sql } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { Voice, VoiceBlend, VoiceId, VoiceStore } from "../../assets/store.ts";
+import { asked } from "../core/asked.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction, uniqueViolation } from "../core/database.ts";
+import type { Database } from "../core/schema.ts";
+import { liveAccount } from "../people/account-rows.ts";
+
+export function createVoiceStore(db: Kysely<Database>): VoiceStore {
+  async function voicesOf(on: Kysely<Database>, account: AccountId, id?: VoiceId): Promise<readonly Voice[]> {
+    const rows = await on
+      .selectFrom("voice")
+      .selectAll()
+      .where("accountId", "=", account)
+      .$if(id !== undefined, (query) => query.where("voiceId", "=", id as string))
+      .orderBy("createdAt")
+      .orderBy("voiceId")
+      .execute();
+    if (rows.length === 0) return [];
+    const blends = await on
+      .selectFrom("voiceBlend")
+      .select(["voiceId", "model", "blend", "measured"])
+      .where("accountId", "=", account)
+      .orderBy("madeAt")
+      .execute();
+    return rows.map((row) => ({
+      id: row.voiceId as VoiceId,
+      name: row.name,
+      description: row.description,
+      blends: blends
+        .filter(({ voiceId }) => voiceId === row.voiceId)
+        .map(({ model, blend, measured }) => ({ model, blend, measured })),
+      createdAtMs: row.createdAt.getTime(),
+      updatedAtMs: row.updatedAt.getTime(),
+    }));
+  }
+
+  const blendRow = (account: AccountId, id: VoiceId, { model, blend, measured }: VoiceBlend) => ({
+    voiceId: id,
+    accountId: account,
+    model,
+    blend,
+    measured: JSON.stringify(measured),
+  });
+
+  const nameTaken = (error: unknown): "name_taken" => {
+    if (uniqueViolation(error) === undefined) throw error;
+    return "name_taken";
+  };
+
+  return asked<VoiceStore>({
+    voices: (account) => voicesOf(db, account),
+
+    async samples(account, id) {
+      const rows = await db
+        .selectFrom("voiceSample")
+        .select(["contentType", "sealed"])
+        .where("accountId", "=", account)
+        .where("voiceId", "=", id)
+        .orderBy("place")
+        .execute();
+      return rows.map(({ contentType, sealed }) => ({ contentType: contentType, bytes: sealed }));
+    },
+
+    add: (account, voice, most) =>
+      inTransaction(db, async (trx) => {
+        // The row is locked: two that come at once must not both be the last that fits, nor outlive the account.
+        const live = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
+        if (!live) return "gone" as const;
+        const { there } = await trx
+          .selectFrom("voice")
+          .select(({ fn }) => fn.countAll<bigint>().as("there"))
+          .where("accountId", "=", account)
+          .executeTakeFirstOrThrow();
+        if (there >= BigInt(most)) return "full" as const;
+        const { id, name, description, blend, samples } = voice;
+        await trx.insertInto("voice").values({ voiceId: id, accountId: account, name, description }).execute();
+        await trx
+          .insertInto("voiceBlend")
+          .values(blendRow(account, id, blend))
+          .execute();
+        for (const [place, { contentType, bytes }] of samples.entries())
+          await trx
+            .insertInto("voiceSample")
+            .values({ voiceId: id, accountId: account, place, contentType: contentType, sealed: bytes })
+            .execute();
+        const [made] = await voicesOf(trx, account, id);
+        await announce(trx, "voice", account);
+        return made as Voice;
+      }).catch(nameTaken),
+
+    async addBlend(account, id, blend) {
+      await inTransaction(db, async (trx) => {
+        const there = await trx
+          .selectFrom("voice")
+          .select("voiceId")
+          .where("accountId", "=", account)
+          .where("voiceId", "=", id)
+          .forShare()
+          .executeTakeFirst();
+        if (!there) return;
+        await trx
+          .insertInto("voiceBlend")
+          .values(blendRow(account, id, blend))
+          .onConflict((conflict) => conflict.columns(["voiceId", "model"]).doNothing())
+          .execute();
+        await announce(trx, "voice", account);
+      });
+    },
+
+    edit: (account, id, { name, description }) =>
+      inTransaction(db, async (trx) => {
+        const { numUpdatedRows } = await trx
+          .updateTable("voice")
+          .set({ name, ...(description === undefined ? {} : { description }), updatedAt: sql<Date>`now()` })
+          .where("accountId", "=", account)
+          .where("voiceId", "=", id)
+          .executeTakeFirst();
+        if (numUpdatedRows === 0n) return undefined;
+        const [voice] = await voicesOf(trx, account, id);
+        await announce(trx, "voice", account);
+        return voice;
+      }).catch(nameTaken),
+
+    remove: (account, id) =>
+      inTransaction(db, async (trx) => {
+        const { numDeletedRows } = await trx
+          .deleteFrom("voice")
+          .where("accountId", "=", account)
+          .where("voiceId", "=", id)
+          .executeTakeFirst();
+        if (numDeletedRows === 0n) return false;
+        await announce(trx, "voice", account);
+        return true;
+      }),
+  });
+}

@@ -1,0 +1,148 @@
+import { type Kysely, type Selectable, sql } from "kysely";
+import type { AccountId, BudgetId, KeyId, RequestId } from "../../../proto/ids.ts";
+import type { ClaimedJob, WebhookJobStore } from "../../webhooks/store.ts";
+import { asked } from "../core/asked.ts";
+import { inTransaction } from "../core/database.ts";
+import { ms } from "../core/milliseconds.ts";
+import type { Database } from "../core/schema.ts";
+import { liveAccount } from "../people/account-rows.ts";
+import { fullAccounts, withinCapacity } from "./claim-room.ts";
+import { isFullOfPending, letOldResultsGo } from "./webhook-kept.ts";
+
+/** Rows that one look for work considers: beyond them stands only what is younger. */
+const maxExamined = 2_000;
+
+/** `maxKeptBytes`: of the answers that calls of one account keep. */
+export function createWebhookJobStore(db: Kysely<Database>, maxKeptBytes = Number.MAX_SAFE_INTEGER): WebhookJobStore {
+  return asked<WebhookJobStore>({
+    addJob: (job, lifeMs, most) =>
+      inTransaction(db, async (trx) => {
+        // Held to the end: an account that is being deleted takes no request after its requests were ended.
+        const live = await liveAccount(trx, job.account).select("accountId").forShare().executeTakeFirst();
+        if (!live) return "gone";
+        // Of two at once the second must count the first.
+        await sql`select pg_advisory_xact_lock(hashtextextended(${`webhooks/${job.account}`}, 0))`.execute(trx);
+        const { rows } = await sql<{ isFull: boolean }>`
+          select count(*) >= ${most.count} or coalesce(sum(octet_length(body)), 0) >= ${most.bytes} as is_full
+          from webhook_job where account_id = ${job.account} and state in ('queued', 'running')`.execute(trx);
+        if (rows[0]?.isFull) return "full";
+        if (await isFullOfPending(trx, job.account, maxKeptBytes)) return "unheard";
+        const { token } = job;
+        await trx
+          .insertInto("webhookJob")
+          .values({
+            requestId: job.requestId,
+            accountId: job.account,
+            keyId: job.key,
+            token: token && JSON.stringify({ ...token, limit: token.limit === null ? null : String(token.limit) }),
+            label: job.label ?? null,
+            source: job.source ?? null,
+            model: job.model,
+            body: job.body,
+            url: job.url,
+            host: job.host,
+            origin: job.origin,
+            state: "queued",
+            expiresAt: sql<Date>`now() + ${ms(lifeMs)}`,
+          })
+          .execute();
+        return "added";
+      }),
+
+    async claimJobs({ claim, limit, lockMs, ...room }) {
+      const { rows } = await sql<Row & { isExpired: boolean }>`
+        with due as (
+          select request_id as id, account_id, due_at, octet_length(body) as bytes from webhook_job
+          where state in ('queued', 'running') and due_at <= now() and (state = 'queued' or locked_until < now())
+            and account_id not in (${fullAccounts(room)})
+          order by due_at limit ${sql.lit(maxExamined)}
+        ), chosen as (
+          select request_id from webhook_job
+          where request_id in (${withinCapacity(room, sql`due`)})
+            and state in ('queued', 'running') and (state = 'queued' or locked_until < now())
+          order by due_at limit ${limit} for update skip locked
+        )
+        update webhook_job set
+          faults = faults + (state = 'running')::integer, state = 'running', claims = claims + 1,
+          claim_id = ${claim} || '.' || request_id, locked_until = now() + ${ms(lockMs)}
+        where request_id in (select request_id from chosen)
+        returning *, expires_at < now() as is_expired`.execute(db);
+      return rows.map(jobOf);
+    },
+
+    async keepJobs(claims, lockMs) {
+      const { rows } = await sql<{ claimId: string }>`
+        update webhook_job set locked_until = now() + ${ms(lockMs)}
+        where claim_id = any(${[...claims]}::text[]) and state = 'running' returning claim_id`.execute(db);
+      return new Set(rows.map((row) => row.claimId));
+    },
+
+    endJob: ({ requestId, claim, error, webhookId, body, results }) =>
+      inTransaction(db, async (trx) => {
+        const job = await trx
+          .updateTable("webhookJob")
+          .set({
+            state: error ? "failed" : "succeeded",
+            errorCode: error?.code ?? null,
+            errorMessage: error?.message ?? null,
+            finishedAt: sql<Date>`now()`,
+            claimId: null,
+            lockedUntil: null,
+            body: null,
+          })
+          .where("requestId", "=", requestId)
+          .where("claimId", "=", claim)
+          .returning(["accountId", "url", "host"])
+          .executeTakeFirst();
+        if (!job) return false;
+        await trx
+          .insertInto("webhookDelivery")
+          .values({
+            webhookId: webhookId,
+            requestId: requestId,
+            ...job,
+            body,
+            results: results ?? null,
+            state: "pending",
+          })
+          .execute();
+        await letOldResultsGo(trx, job.accountId, maxKeptBytes);
+        return true;
+      }),
+
+    async requeueJob(requestId, claim, afterMs, isFault) {
+      await sql`
+        update webhook_job set state = 'queued', claim_id = null, locked_until = null,
+          due_at = now() + ${ms(afterMs)}, faults = faults + ${isFault ? 1 : 0}::integer
+        where request_id = ${requestId} and claim_id = ${claim}`.execute(db);
+    },
+  });
+}
+
+type Row = Selectable<Database["webhookJob"]>;
+
+function jobOf(row: Row & { readonly isExpired: boolean }): ClaimedJob {
+  const { token } = row;
+  return {
+    requestId: row.requestId as RequestId,
+    claim: row.claimId as string,
+    account: row.accountId as AccountId,
+    key: row.keyId as KeyId,
+    token: token && {
+      models: token.models,
+      budget: token.budget as BudgetId | null,
+      limit: token.limit === null ? null : BigInt(token.limit),
+    },
+    label: row.label ?? undefined,
+    source: row.source ?? undefined,
+    model: row.model,
+    body: row.body ?? Buffer.alloc(0),
+    url: row.url,
+    host: row.host,
+    origin: row.origin,
+    createdAtMs: row.createdAt.getTime(),
+    isExpired: row.isExpired,
+    claims: row.claims,
+    faults: row.faults,
+  };
+}

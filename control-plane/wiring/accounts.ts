@@ -1,0 +1,134 @@
+// Accounts, their credentials and their owners' sign-in, with their stores.
+import { steadyTime } from "../../proto/steady-time.ts";
+import { type ApiTokens, createApiTokens } from "../accounts/api-tokens.ts";
+import { createApplications } from "../accounts/applications.ts";
+import { createAuditLog } from "../accounts/audit.ts";
+import { createCliLogins } from "../accounts/cli-login.ts";
+import type { CreateAccount } from "../accounts/create-account.ts";
+import type { DataKeys } from "../accounts/data-keys.ts";
+import { createDeleteAccount } from "../accounts/delete-account.ts";
+import type { AccountSecrets } from "../accounts/envelope.ts";
+import { openApiKey, unwrapDek } from "../accounts/envelope.ts";
+import { createFactors } from "../accounts/factors.ts";
+import { createGuessLimits } from "../accounts/guess-limits.ts";
+import { createIdempotency } from "../accounts/idempotency.ts";
+import { createKnownDevices } from "../accounts/known-device.ts";
+import { type CreditPort, createOperator } from "../accounts/operator.ts";
+import { createPasswords } from "../accounts/password.ts";
+import { createProfiles } from "../accounts/profile.ts";
+import { createRecoveryCodes } from "../accounts/recovery-codes.ts";
+import { createScopedJwts } from "../accounts/scoped-jwt.ts";
+import { createSessions } from "../accounts/sessions.ts";
+import { createSignIn } from "../accounts/sign-in.ts";
+import { createSshKeys } from "../accounts/ssh-keys.ts";
+import type { AccountStore } from "../accounts/store.ts";
+import { createTickets } from "../accounts/tickets.ts";
+import { deleteDeployments } from "../deployments/change.ts";
+import type { DeploymentStore } from "../deployments/store.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { createAdminStore } from "../store/people/admin-store.ts";
+import { createApplicationStore } from "../store/people/application-store.ts";
+import { createAttemptStore } from "../store/people/attempt-store.ts";
+import { createAuditStore } from "../store/people/audit-store.ts";
+import { createChallengeStore } from "../store/people/challenge-store.ts";
+import { createCliLoginStore } from "../store/people/cli-login-store.ts";
+import { createFactorStore } from "../store/people/factor-store.ts";
+import { createIdempotencyStore } from "../store/people/idempotency-store.ts";
+import { createPeopleStore } from "../store/people/people-store.ts";
+import { createSessionStore } from "../store/people/session-store.ts";
+import { createSuspensionStore } from "../store/people/suspension-store.ts";
+import { createTokenStore } from "../store/people/tokens-store.ts";
+
+interface PeopleDeps {
+  readonly db: OpenDatabase["db"];
+  readonly secrets: AccountSecrets;
+  readonly accounts: CreateAccount;
+  readonly dataKeys: DataKeys;
+  readonly isSignUpOpen: boolean;
+  readonly tokens: ApiTokens;
+  readonly deployments: Pick<DeploymentStore, "list" | "get" | "change">;
+  readonly changes: { on(topic: "cli_login", handler: (subject: string) => void): void };
+}
+
+export function createPeople(deps: PeopleDeps) {
+  const { db, secrets, accounts, isSignUpOpen, tokens } = deps;
+  const tokenStore = createTokenStore(db);
+  const peopleStore = createPeopleStore(db);
+  const sessionStore = createSessionStore(db);
+  const factorStore = createFactorStore(db);
+  const unixMs = steadyTime.nowMs;
+  const { pepper } = secrets;
+  const sessions = createSessions({ store: sessionStore, pepper, unixMs });
+  const proofs = {
+    tickets: createTickets({ store: createChallengeStore(db), pepper, unixMs }),
+    recoveryCodes: createRecoveryCodes(pepper),
+    dataKeys: deps.dataKeys,
+    unixMs,
+  };
+  const limits = createGuessLimits({ store: createAttemptStore(db), unixMs });
+  return {
+    profiles: createProfiles(peopleStore, limits),
+    sshKeys: createSshKeys(peopleStore, unixMs),
+    sessions,
+    factors: createFactors({ ...proofs, store: factorStore }),
+    signIn: createSignIn({
+      ...proofs,
+      store: sessionStore,
+      factors: factorStore,
+      devices: createKnownDevices(pepper),
+      accounts,
+      passwords: createPasswords(pepper),
+      sessions,
+      isSignUpOpen,
+      limits,
+    }),
+    cliLogins: createCliLogins({
+      store: createCliLoginStore(db),
+      pepper,
+      async makeKey({ account, ip }, name) {
+        const { key } = await tokens.create(
+          account,
+          { name, allowedIps: null },
+          { by: account, ip, note: "stoker login" },
+        );
+        return key;
+      },
+      async openKey(account, key) {
+        const sealed = await tokenStore.findSealedKey(account, key);
+        return sealed && openApiKey(unwrapDek(secrets, sealed.wrappedDek, account), sealed.ciphertext, account, key);
+      },
+      async endKey({ account, ip }, key) {
+        await tokens.revoke(account, key, { by: account, ip, note: "the login was answered by somebody else" });
+      },
+      changes: deps.changes,
+      unixMs,
+    }),
+    deleteAccount: createDeleteAccount({
+      store: peopleStore,
+      endDeployments: (account) => deleteDeployments(deps.deployments, account),
+    }),
+  };
+}
+
+export function createTokens(deps: {
+  readonly db: OpenDatabase["db"];
+  readonly accountStore: AccountStore;
+  readonly dataKeys: DataKeys;
+  readonly secrets: AccountSecrets;
+}) {
+  const { accountStore, dataKeys, secrets } = deps;
+  const store = { ...accountStore, ...createTokenStore(deps.db) };
+  return {
+    tokens: createApiTokens({ store, dataKeys, secrets }),
+    scopedJwts: createScopedJwts({ store, secrets }),
+    idempotency: createIdempotency({ store: createIdempotencyStore(deps.db), dataKeys }),
+  };
+}
+
+export function createOperatorFeatures(db: OpenDatabase["db"], funds: CreditPort) {
+  return {
+    operator: createOperator({ store: createAdminStore(db), suspensions: createSuspensionStore(db), funds }),
+    audit: createAuditLog(createAuditStore(db)),
+    applications: createApplications(createApplicationStore(db)),
+  };
+}

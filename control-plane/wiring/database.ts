@@ -1,0 +1,59 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { Logger } from "pino";
+import { steadyTime } from "../../proto/steady-time.ts";
+import { OperatorError } from "../service-error.ts";
+import type { OpenDatabase } from "../store/core/database.ts";
+import { isDatabaseUnavailable } from "../store/core/outage.ts";
+import { databaseTimeMs } from "../store/core/ping.ts";
+
+/** The message is for the operator: what happened, why, what to do. */
+export class DatabaseNotReached extends OperatorError {
+  override readonly name = "DatabaseNotReached";
+}
+
+/** Tries `work` until the database answers, at most `limitMs`. Whatever else goes wrong is thrown at once. */
+export async function waitForDatabase<T>(
+  work: () => Promise<T>,
+  options: { readonly url: string; readonly limitMs: number; readonly log: Logger; readonly signal: AbortSignal },
+): Promise<T> {
+  const deadline = performance.now() + options.limitMs;
+  let isTold = false;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isDatabaseUnavailable(error)) throw error;
+      options.signal.throwIfAborted();
+      if (performance.now() >= deadline) throw new DatabaseNotReached(sentence(options, error), { cause: error });
+      if (!isTold) options.log.info({ err: error }, "waiting for PostgreSQL");
+      isTold = true;
+      await wait(250, undefined, { signal: options.signal });
+    }
+  }
+}
+
+function sentence({ url, limitMs }: { readonly url: string; readonly limitMs: number }, error: unknown): string {
+  const at = URL.parse(url);
+  const why = error instanceof Error && error.message ? error.message : String((error as { code?: string }).code);
+  return (
+    `PostgreSQL at ${at?.host ?? "the address of DATABASE_URL"} could not be reached within ${limitMs / 1000} s (${why}). ` +
+    "Start it, or correct DATABASE_URL."
+  );
+}
+
+const timeEveryMs = 60_000;
+
+/** Keeps this process's time at the database's clock, so that all control planes agree. Sets it once before it resolves. */
+export async function followDatabaseTime(db: OpenDatabase["db"], log: Logger) {
+  const aim = async () => steadyTime.aim(await databaseTimeMs(db));
+  await aim();
+  return {
+    async run(signal: AbortSignal): Promise<void> {
+      while (!signal.aborted) {
+        await wait(timeEveryMs, undefined, { signal }).catch(() => {});
+        if (!signal.aborted)
+          await aim().catch((error) => log.warn({ err: error }, "could not read the database's clock"));
+      }
+    },
+  };
+}

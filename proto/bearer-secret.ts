@@ -1,0 +1,47 @@
+// A secret that one process sends to another as `Authorization: Bearer`. Logs and JSON never show it.
+import { timingSafeEqual } from "node:crypto";
+import { readFileSync } from "node:fs";
+
+export class BearerSecret {
+  readonly #header: string;
+  readonly #expected: Buffer;
+
+  /** Throws for a secret that a header cannot hold. */
+  constructor(secret: string) {
+    if (!/^[\x21-\x7e]{1,4096}$/.test(secret))
+      throw new Error("a bearer secret must be 1 to 4096 printable ASCII characters without spaces");
+    this.#header = `Bearer ${secret}`;
+    this.#expected = Buffer.from(this.#header);
+  }
+
+  /** Value of the `authorization` header. */
+  get header(): string {
+    return this.#header;
+  }
+
+  /** Compares in constant time for a given length. */
+  matches(authorization: string | undefined): boolean {
+    const given = Buffer.from(authorization ?? "", "latin1");
+    return given.length === this.#expected.length && timingSafeEqual(given, this.#expected);
+  }
+
+  toJSON(): string {
+    return "[secret]";
+  }
+  toString(): string {
+    return "[secret]";
+  }
+}
+
+/** Throws when the file cannot be read or holds no secret. White space around the secret is ignored. */
+export const readBearerSecret = (file: string): BearerSecret => new BearerSecret(readFileSync(file, "utf8").trim());
+
+/** Address of an engine, and the secret that it requires; undefined: none. */
+export interface EngineAddress {
+  readonly origin: string;
+  readonly secret?: BearerSecret | undefined;
+}
+
+/** Headers of every request to the engine. */
+export const authorizationFor = ({ secret }: Pick<EngineAddress, "secret">): Record<string, string> =>
+  secret ? { authorization: secret.header } : {};

@@ -1,0 +1,123 @@
+// Server-sent events of an OpenAI-compatible stream: frames end with an empty line, `data: {json}` each. An agent reads them
+// from its engine, a gateway counts what it delivered; both must count alike, because the lower count is billed.
+
+const newline = 10;
+const carriageReturn = 13;
+const colon = 58;
+const letterD = 100;
+const openBrace = 123;
+/**
+ * One pass over a Latin-1 view of the bytes is five times faster than a search per pattern. A role, an empty text and an
+ * empty delta mark frames that may carry no output.
+ */
+const special =
+  /"usage"|"finish_reason": ?"|\[DONE\]|"error"|"role"|"(?:content|text)": ?(?:""|null)|"delta": ?(?:\{ ?\}|null)/;
+const choicesKey = Buffer.from('"choices"');
+
+/** Whole frames that cannot hold usage, a finish reason, an error, the end or a chunk without output. */
+export function isPlain(bytes: Buffer): boolean {
+  const n = bytes.length;
+  if (bytes[n - 1] !== newline) return false;
+  if (bytes[n - 2] !== newline && !(bytes[n - 2] === carriageReturn && bytes[n - 3] === newline)) return false;
+  return !special.test(bytes.toString("latin1"));
+}
+
+/** Index after the empty line that ends the frame which begins at `from`; -1 when it has not come yet. */
+export function frameEnd(bytes: Buffer, from: number): number {
+  for (let i = bytes.indexOf(newline, from); i >= 0; i = bytes.indexOf(newline, i + 1)) {
+    if (bytes[i + 1] === newline) return i + 2;
+    if (bytes[i + 1] === carriageReturn && bytes[i + 2] === newline) return i + 3;
+  }
+  return -1;
+}
+
+/** Chunks with output in plain bytes; -1 when a frame needs to be parsed. */
+export function countPlain(bytes: Buffer): number {
+  let count = 0;
+  for (let start = 0; start < bytes.length; ) {
+    const end = frameEnd(bytes, start);
+    if (end < 0) break;
+    if (bytes[start] === letterD) {
+      if (bytes[start + 5] !== openBrace && bytes[start + 6] !== openBrace) return -1;
+      const choices = bytes.indexOf(choicesKey, start);
+      if (choices < 0 || choices > end) return -1;
+      count += 1;
+    } else if (bytes[start] !== colon) return -1;
+    start = end;
+  }
+  return count;
+}
+
+/** Returns the text after `data:`; undefined for frames without data. */
+export function payloadOf(frame: Buffer): Buffer | undefined {
+  let at = frame.indexOf("data:");
+  while (at > 0 && frame[at - 1] !== newline) at = frame.indexOf("data:", at + 1);
+  if (at < 0) return undefined;
+  let from = at + 5;
+  if (frame[from] === 32) from += 1;
+  const lineEnd = frame.indexOf(newline, from);
+  let to = lineEnd < 0 ? frame.length : lineEnd;
+  while (to > from && frame[to - 1] === carriageReturn) to -= 1;
+  return frame.subarray(from, to);
+}
+
+/** True for a frame of comments, or of fields other than data. */
+export const isSilent = (frame: Buffer): boolean =>
+  /^(?::|event:|id:|retry:|\r?\n)/.test(frame.toString("latin1", 0, 8));
+
+const prefix = Buffer.from("data: ");
+const suffix = Buffer.from("\n\n");
+
+export function frameOf(json: Buffer): Buffer {
+  return Buffer.concat([prefix, json, suffix]);
+}
+
+export interface Chunk {
+  readonly choices: number;
+  readonly isFinish: boolean;
+  /** Indexes of the choices that ended. */
+  readonly finished: readonly number[];
+  readonly hasOutput: boolean;
+  readonly isError: boolean;
+}
+
+interface Choice {
+  readonly index?: unknown;
+  readonly finish_reason?: unknown;
+  readonly text?: unknown;
+  readonly delta?: Readonly<Record<string, unknown>> | null;
+}
+
+/** Undefined for anything but a chunk of an answer or an engine's own error. */
+export function readChunk(json: Buffer): Chunk | undefined {
+  let value: { choices?: unknown; error?: unknown } | null;
+  try {
+    value = JSON.parse(json.toString()) as typeof value;
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  if (!Array.isArray(value.choices)) return value.error == null ? undefined : errorChunk;
+  const choices = value.choices as readonly (Choice | null)[];
+  const finished = choices
+    .filter((choice) => choice?.finish_reason != null)
+    .map((choice) => Number(choice?.index ?? 0));
+  return {
+    choices: choices.length,
+    isFinish: finished.length > 0,
+    finished,
+    hasOutput: choices.some(hasOutput),
+    isError: false,
+  };
+}
+
+const errorChunk: Chunk = { choices: 1, isFinish: false, finished: [], hasOutput: false, isError: true };
+const outputFields = ["content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call"] as const;
+
+function hasOutput(choice: Choice | null): boolean {
+  if (typeof choice?.text === "string" && choice.text !== "") return true;
+  const delta = choice?.delta;
+  return delta != null && outputFields.some((field) => isFilled(delta[field]));
+}
+
+const isFilled = (value: unknown): boolean => (Array.isArray(value) ? value.length > 0 : Boolean(value));

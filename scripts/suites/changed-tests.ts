@@ -1,0 +1,74 @@
+// Selects tests affected by an edit, nearest first, within a time budget.
+import { execFileSync } from "node:child_process";
+import { importDistances, readSources } from "./import-graph.ts";
+
+/** Average seconds per test file on two idle cores. Suites that are not listed never run here. */
+const secondsPerFile: Readonly<Record<string, number>> = {
+  unit: 0.1,
+  contract: 0.7,
+  integration: 2.5,
+  security: 2,
+  conformance: 6,
+  chaos: 12,
+  e2e: 12,
+  docker: 25,
+};
+const budgetSeconds = 25;
+const suiteOf = (path: string): string => path.split("/")[1] ?? "";
+
+export interface ChosenTests {
+  /** Paths by suite. */
+  readonly run: ReadonlyMap<string, readonly string[]>;
+  /** Number of affected files by suite that do not fit into the time. */
+  readonly left: ReadonlyMap<string, number>;
+}
+
+/** Files that differ from `since`, and untracked files. */
+export function changedFiles(root: string, since: string | undefined): readonly string[] {
+  const git = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: "pipe" });
+  const base = since ?? forkPoint(git) ?? "HEAD";
+  const listed = git("diff", "--name-only", base, "--") + git("ls-files", "--others", "--exclude-standard");
+  return listed.split("\n").filter(Boolean);
+}
+
+/** Affected tests by imports. Does not find tests that run the changed code in another process. */
+export function affectedTests(root: string, changed: readonly string[]): ChosenTests {
+  const sources = readSources(
+    root,
+    "{proto,control-plane,agent,runtime,cli,console,scripts,bench,deploy,test}/**/*.ts",
+  );
+  const distances = importDistances(sources, changed);
+  return chooseTests(new Map([...distances].filter(([path]) => path.endsWith(".test.ts") && sources.has(path))));
+}
+
+/** Nearest tests that fit into the budget. Changed tests always run. */
+export function chooseTests(distances: ReadonlyMap<string, number>): ChosenTests {
+  const run = new Map<string, string[]>();
+  const left = new Map<string, number>();
+  let seconds = 0;
+  const known = [...distances].flatMap(([path, distance]) => {
+    const cost = secondsPerFile[suiteOf(path)];
+    return cost === undefined ? [] : [{ path, distance, cost }];
+  });
+  const byNearness = known.toSorted((a, b) => a.distance - b.distance || a.cost - b.cost || (a.path < b.path ? -1 : 1));
+  for (const { path, distance, cost } of byNearness) {
+    const suite = suiteOf(path);
+    if (distance > 0 && seconds + cost > budgetSeconds) left.set(suite, (left.get(suite) ?? 0) + 1);
+    else {
+      seconds += cost;
+      run.set(suite, [...(run.get(suite) ?? []), path]);
+    }
+  }
+  return { run, left };
+}
+
+/** Merge base with main, or undefined without a main branch. */
+function forkPoint(git: (...args: string[]) => string): string | undefined {
+  for (const main of ["main", "origin/main"])
+    try {
+      return git("merge-base", main, "HEAD").trim();
+    } catch {
+      // Branch does not exist.
+    }
+  return undefined;
+}

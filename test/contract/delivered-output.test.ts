@@ -1,0 +1,28 @@
+// What the gateway reports as delivered of a stream whose agent gives no figures.
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { frame } from "../fakes/agent-data-plane.ts";
+import { chat, type Edge, startEdge } from "../fakes/edge.ts";
+
+let edge: Edge;
+beforeEach(async () => {
+  edge = await startEdge();
+});
+afterEach(() => edge.close());
+
+const stream = async () => (await edge.post("/v1/compat/chat/completions", chat({ stream: true }))).text();
+
+it.each([0, 1, 3])("counts %i tokens after the frame of the role when the stream breaks", async (tokens) => {
+  const role = frame("").replace('"delta":{', '"delta":{"role":"assistant",');
+  const partial = role + Array.from({ length: tokens }, (_, i) => frame(`t${i}`)).join("");
+  edge.agent.script({ kind: "break", afterFrames: 0, partial });
+  expect(await stream()).toContain("upstream_error");
+  expect(edge.delivered).toEqual([expect.objectContaining({ attempt: 1, outputTokens: tokens })]);
+  expect(edge.agent.asked).toHaveLength(1);
+});
+
+it("counts what was delivered of a whole stream whose record the agent could not write", async () => {
+  edge.agent.script({ kind: "stream", frames: [frame("a"), frame("b")], usage: null });
+  await stream();
+  expect(edge.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 });
+  expect(edge.delivered).toEqual([expect.objectContaining({ attempt: 1, outputTokens: 2 })]);
+});

@@ -1,0 +1,66 @@
+// Sign-in and second factors over a real database, with the clock of a test.
+import { createDataKeys } from "../../control-plane/accounts/data-keys.ts";
+import { createFactors } from "../../control-plane/accounts/factors.ts";
+import { createGuessLimits } from "../../control-plane/accounts/guess-limits.ts";
+import { createKnownDevices } from "../../control-plane/accounts/known-device.ts";
+import { createPasswords, type Passwords } from "../../control-plane/accounts/password.ts";
+import { createProfiles } from "../../control-plane/accounts/profile.ts";
+import { createRecoveryCodes } from "../../control-plane/accounts/recovery-codes.ts";
+import { createSessions } from "../../control-plane/accounts/sessions.ts";
+import { createSignIn, type Visitor } from "../../control-plane/accounts/sign-in.ts";
+import { createTickets } from "../../control-plane/accounts/tickets.ts";
+import { createAttemptStore } from "../../control-plane/store/people/attempt-store.ts";
+import { createChallengeStore } from "../../control-plane/store/people/challenge-store.ts";
+import { createFactorStore } from "../../control-plane/store/people/factor-store.ts";
+import { createPeopleStore } from "../../control-plane/store/people/people-store.ts";
+import { createSessionStore } from "../../control-plane/store/people/session-store.ts";
+import type { World } from "../integration/billing/world.ts";
+
+export const site = { id: "stoker.example.com", origin: "https://stoker.example.com" };
+
+/** Somebody at this address, without cookies unless they are given. */
+export const from = (ip: string, change: Partial<Visitor> = {}): Visitor => ({
+  ip,
+  cookie: undefined,
+  device: undefined,
+  site,
+  ...change,
+});
+
+export function signInParts(
+  world: Pick<World, "db" | "secrets" | "accounts" | "accountStore">,
+  {
+    unixMs,
+    passwords = createPasswords(world.secrets.pepper),
+    isSignUpOpen = true,
+  }: { readonly unixMs: () => number; readonly passwords?: Passwords; readonly isSignUpOpen?: boolean },
+) {
+  const { db, secrets, accounts, accountStore } = world;
+  const { pepper } = secrets;
+  const store = createSessionStore(db);
+  const sessions = createSessions({ store, pepper, unixMs });
+  const factorStore = createFactorStore(db);
+  const proofs = {
+    tickets: createTickets({ store: createChallengeStore(db), pepper, unixMs }),
+    recoveryCodes: createRecoveryCodes(pepper),
+    dataKeys: createDataKeys({ store: accountStore, secrets }),
+    unixMs,
+  };
+  const limits = createGuessLimits({ store: createAttemptStore(db), unixMs });
+  return {
+    sessions,
+    profiles: createProfiles(createPeopleStore(db), limits),
+    factors: createFactors({ ...proofs, store: factorStore }),
+    signIn: createSignIn({
+      ...proofs,
+      store,
+      factors: factorStore,
+      devices: createKnownDevices(pepper),
+      limits,
+      accounts,
+      passwords,
+      sessions,
+      isSignUpOpen,
+    }),
+  };
+}

@@ -1,0 +1,98 @@
+// Usage that no engine can have made, as records of an earlier version may have left it: it stays the matter of its account.
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createMonthClosing } from "../../../control-plane/billing/months.ts";
+import { monthOf } from "../../../control-plane/billing/period.ts";
+import { createUsageDays } from "../../../control-plane/billing/usage-days.ts";
+import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
+import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
+import { ledgerLines } from "../../../control-plane/store/money/usage-lines.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { handClock, log, openWorld, usageRecord, type World } from "./world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+const usd = 1_000_000_000n;
+const nextMonth = () => Date.UTC(new Date().getUTCFullYear(), new Date().getUTCMonth() + 1, 2);
+
+/** One account with an absurd record, one with an ordinary one. */
+async function accounts(world: World): Promise<readonly [absurd: AccountId, ordinary: AccountId]> {
+  const both = [await world.account(usd), await world.account(usd)] as const;
+  await world.settlement.settle(
+    both.map((account) => usageRecord(account, { input: 5, output: 5 })),
+    "1",
+  );
+  await world.pool.query(
+    "update usage set input_tokens = 9007199254740991, output_tokens = 9007199254740991 where account_id = $1",
+    [both[0]],
+  );
+  await world.pool.query("select rebuild_usage_months()");
+  return both;
+}
+
+const invoicesOf = async (world: World) =>
+  (await world.pool.query("select account_id from invoice order by account_id")).rows.map((row) => row.account_id);
+
+it("shows the usage pages of the account, with the largest number that a page can show", async () => {
+  const world = await openWorld(postgres);
+  const [absurd] = await accounts(world);
+  const { months } = await createUsageQueries({ store: world.usageStore }).usage(
+    { account: absurd },
+    "current",
+    "current",
+  );
+  expect(months[0]?.items).toMatchObject([{ cost: 10_000n }]);
+  const lines = await ledgerLines(world.db, absurd, Date.now() - 3_600_000, Date.now() + 3_600_000);
+  expect(lines).toMatchObject([{ milliUnits: 2n ** 63n - 1n, cost: 10_000n }]);
+  const days = createUsageDays({ store: createUsageDayStore(world.db) });
+  const today = new Date().toISOString().slice(0, 10);
+  await days.read(absurd, "model", today, today);
+});
+
+it("closes the month of every account", async () => {
+  const world = await openWorld(postgres);
+  const both = await accounts(world);
+  const clock = handClock();
+  const months = createMonthClosing({ store: world.invoiceStore, log, clock: { ...clock, unixMs: nextMonth } });
+  expect(await months.closeMonths()).toBe(2);
+  expect(await invoicesOf(world)).toEqual([...both].sort());
+});
+
+it("makes the other accounts' invoices of every month while one account's fails, and that one once it can be made", async () => {
+  const world = await openWorld(postgres);
+  const [bad, good] = await accounts(world);
+  let isBroken = true;
+  const store: typeof world.invoiceStore = {
+    ...world.invoiceStore,
+    close: async (account, ...rest) => {
+      if (isBroken && account === bad) throw new RangeError("bigint out of range");
+      return world.invoiceStore.close(account, ...rest);
+    },
+  };
+  const judged: AccountId[] = [];
+  const onClosed = async (account: AccountId) => {
+    judged.push(account);
+    throw new Error("cannot be judged");
+  };
+  const clock = { ...handClock(), unixMs: nextMonth };
+  const lines: string[] = [];
+  const readable = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
+  const closedLines = () => lines.filter((line) => line.includes("month closed")).length;
+  const months = createMonthClosing({ store, log: readable, clock, onClosed });
+  expect(await months.closeMonths()).toBe(1);
+  expect(closedLines()).toBe(0);
+  expect(await invoicesOf(world)).toEqual([good]);
+  expect(judged).toEqual([good]);
+  // The month stays open: nothing takes it for whole.
+  expect(await world.invoiceStore.nextOpenMonth()).toBe(monthOf(Date.now()));
+  isBroken = false;
+  expect(await months.closeMonths()).toBe(1);
+  expect(closedLines()).toBe(1);
+  expect(await invoicesOf(world)).toEqual([bad, good].sort());
+  expect(await world.invoiceStore.nextOpenMonth()).toBe(monthOf(Date.now()) + 1);
+});

@@ -1,0 +1,43 @@
+// Replies whose usage record is late, while the database has an outage and after it.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { LeaseStore } from "../../../control-plane/billing/store.ts";
+import { DatabaseUnavailable } from "../../../control-plane/service-error.ts";
+import { nano } from "../../../proto/money.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ask, handClock, openWorld } from "./world.ts";
+
+let postgres: TestPostgres;
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.stop());
+
+it("reports no count during an outage, and 30 s after it those whose record has still not come", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(1_000_000_000n);
+  const clock = handClock();
+  let isDown = false;
+  const sync: LeaseStore["sync"] = async (...args) => {
+    if (isDown) throw new DatabaseUnavailable("unreachable");
+    return world.leaseStore.sync(...args);
+  };
+  const budgets = await world.replica({ clock, store: { ...world.leaseStore, sync } });
+  let reports = 0;
+  const hold = await budgets.hold(ask(account, 1_000n));
+  hold.settle(nano(500n), 1, () => {
+    reports += 1;
+  });
+  await budgets.tick();
+  isDown = true;
+  clock.pass(45_000);
+  await budgets.tick();
+  expect(reports).toBe(0);
+  isDown = false;
+  await budgets.tick();
+  clock.pass(29_000);
+  await budgets.tick();
+  expect(reports).toBe(0);
+  clock.pass(1_000);
+  await budgets.tick();
+  expect(reports).toBe(1);
+});

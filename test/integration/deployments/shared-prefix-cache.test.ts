@@ -1,0 +1,36 @@
+// Only an operator shares a prefix cache between accounts, and the audit log says who did.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
+import { createPrefixCacheStore } from "../../../control-plane/store/models/prefix-cache-store.ts";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { ada, type Replica, startReplica } from "../fleet/replica.ts";
+
+const act = { by: "u:operator", ip: "127.0.0.1", note: "one company" };
+let postgres: TestPostgres;
+let replica: Replica;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  replica = await startReplica(await postgres.migratedDatabase());
+});
+afterAll(async () => {
+  await replica?.stop();
+  await postgres?.stop();
+});
+
+it("is off until an operator sets it, and written into the audit log", async () => {
+  const store = createDeploymentStore(replica.db);
+  const caches = createPrefixCacheStore(replica.db);
+  const { id } = await replica.deploy();
+  expect((await store.get(id, ada.account))?.sharesPrefixCache).toBeUndefined();
+  expect(await caches.share({ id, isShared: true, act })).toBe(true);
+  expect((await store.get(id, ada.account))?.sharesPrefixCache).toBe(true);
+  const audit = await replica.db
+    .selectFrom("audit")
+    .select(["actor", "before", "after", "note"])
+    .where("action", "=", "deployment.share_prefix_cache")
+    .execute();
+  expect(audit).toEqual([{ actor: act.by, before: { shared: false }, after: { shared: true }, note: act.note }]);
+  expect(await caches.share({ id: "none" as DeploymentId, isShared: true, act })).toBe(false);
+});

@@ -1,0 +1,142 @@
+// What a browser and a proxy are told by every response, and which session cookie counts.
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { browserPath, goTo, startBrowser } from "../fakes/browser.ts";
+import { chat, type Edge, startEdge } from "../fakes/edge.ts";
+import { adasPassword, apiKey } from "../fakes/ports.ts";
+
+let edge: Edge;
+/** Behind a proxy on this machine that ends TLS. */
+let proxied: Edge;
+beforeAll(async () => {
+  edge = await startEdge();
+  proxied = await startEdge({ change: (deps) => ({ ...deps, trustedProxies: ["127.0.0.1"] }) });
+});
+afterAll(() => Promise.all([edge?.close(), proxied?.close()]));
+
+const withKey = { authorization: `Bearer ${apiKey}` };
+const overTls = { "x-forwarded-proto": "https" };
+
+/** The response's bytes as text. */
+async function raw(url: string, request: string): Promise<string> {
+  const socket = connect({ host: "127.0.0.1", port: Number(new URL(url).port) });
+  await once(socket, "connect");
+  socket.write(request);
+  let text = "";
+  for await (const part of socket.setEncoding("latin1")) text += part;
+  return text;
+}
+
+describe("every response", () => {
+  const paths = [
+    "/v1/me",
+    "/v1/models",
+    "/payment/usage",
+    "/v1/api-tokens",
+    "/healthz",
+    "/nowhere",
+    "/login",
+    "/console",
+  ];
+
+  it.each([...paths, "/docs", "/docs/page.js", "/openapi.json", "/"])(
+    "of %s is typed, framed nowhere and stored nowhere",
+    async (path) => {
+      const { headers } = await fetch(edge.url + path, { headers: withKey, redirect: "manual" });
+      expect(headers.get("x-content-type-options")).toBe("nosniff");
+      expect(headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
+      expect(headers.get("content-security-policy")).not.toMatch(/script-src[^;]*unsafe/);
+      expect(headers.get("cache-control")).toBe("no-store");
+      expect(headers.get("strict-transport-security")).toBeNull();
+    },
+  );
+
+  it("of inference is as well: whole, streamed and refused, by both ways", async () => {
+    for (const body of [chat(), chat(), chat({ stream: true }), chat({ max_tokens: 0 }), chat({ model: "no/such" })]) {
+      const { headers } = await edge.post("/v1/compat/chat/completions", body);
+      expect(headers.get("x-content-type-options")).toBe("nosniff");
+      expect(headers.get("cache-control")).toBe("no-store");
+    }
+  });
+
+  it("over TLS tells browsers to come back over TLS alone", async () => {
+    const { headers } = await fetch(`${proxied.url}/login`, { headers: overTls });
+    expect(headers.get("strict-transport-security")).toMatch(/^max-age=\d{8}/);
+    expect((await fetch(`${proxied.url}/login`)).headers.get("strict-transport-security")).toBeNull();
+    // A client that no proxy speaks for cannot claim TLS.
+    expect(
+      (await fetch(`${edge.url}/login`, { headers: overTls })).headers.get("strict-transport-security"),
+    ).toBeNull();
+  });
+});
+
+describe("a request with several Host headers", () => {
+  it.each(["/healthz", "/v1/me"])("to %s is refused with 400", async (path) => {
+    for (const hosts of ["host: a\r\nhost: b", "Host: a\r\nhOST: a"]) {
+      const text = await raw(edge.url, `GET ${path} HTTP/1.1\r\n${hosts}\r\n\r\n`);
+      expect(text).toMatch(/^HTTP\/1.1 400 /);
+      expect(text).toContain("host_repeated");
+    }
+  });
+});
+
+describe("the session cookie", () => {
+  const signIn = (at: Edge, headers: Record<string, string>) =>
+    fetch(`${at.url}/v1/auth/sign-in`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify({ email: "ada@example.com", password: adasPassword }),
+    });
+  const cookieOf = async (at: Edge, headers: Record<string, string>) => {
+    const answer = await signIn(at, headers);
+    expect(answer.status, await answer.clone().text()).toBe(200);
+    return String(answer.headers.get("set-cookie"));
+  };
+  const statusWith = async (at: Edge, headers: Record<string, string>) =>
+    (await fetch(`${at.url}/v1/auth/session`, { headers })).status;
+
+  it("is bound to this host over TLS, and counts under no other name there", async () => {
+    const cookie = await cookieOf(proxied, overTls);
+    expect(cookie).toMatch(/^__Host-session=[^;]+;/);
+    for (const attribute of ["Path=/", "HttpOnly", "Secure", "SameSite=Lax"]) expect(cookie).toContain(attribute);
+    expect(cookie).not.toContain("Domain");
+    const value = /=([^;]+)/.exec(cookie)?.[1] ?? "";
+    expect(await statusWith(proxied, { ...overTls, cookie: `__Host-session=${value}` })).toBe(200);
+    expect(await statusWith(proxied, { ...overTls, cookie: `session=${value}` })).toBe(401);
+    // A cookie that somebody else has set beside it changes nothing.
+    expect(await statusWith(proxied, { ...overTls, cookie: `session=foreign; __Host-session=${value}` })).toBe(200);
+  });
+
+  it("has its plain name without TLS, where browsers would refuse the other one", async () => {
+    const cookie = await cookieOf(edge, {});
+    expect(cookie).toMatch(/^session=[^;]+;/);
+    expect(cookie).not.toContain("Secure");
+    const value = /=([^;]+)/.exec(cookie)?.[1] ?? "";
+    expect(await statusWith(edge, { cookie: `session=${value}` })).toBe(200);
+    expect(await statusWith(edge, { cookie: `__Host-session=${value}` })).toBe(401);
+  });
+});
+
+describe.skipIf(browserPath === undefined)("in a browser", () => {
+  it("the reference page and the console run, and break no rule of their policy", async () => {
+    const browser = await startBrowser();
+    try {
+      const page = await browser.newPage();
+      const broken: string[] = [];
+      page.on("console", (message) => {
+        if (message.type() === "error" && /Content Security Policy|Refused to|MIME/.test(message.text()))
+          broken.push(message.text());
+      });
+      page.on("pageerror", (error) => broken.push(String(error)));
+      await goTo(page, `${edge.url}/docs`);
+      await expect.poll(() => page.locator("details").count()).toBeGreaterThan(50);
+      expect(await page.evaluate(() => getComputedStyle(document.body).maxWidth)).not.toBe("none");
+      await goTo(page, `${edge.url}/console`);
+      await expect.poll(() => page.locator("h1").count()).toBeGreaterThan(0);
+      expect(broken).toEqual([]);
+    } finally {
+      await browser.close();
+    }
+  });
+});

@@ -1,0 +1,214 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { constraintProblem, maxExpandedParts, regexSize } from "../../proto/constraint-size.ts";
+import { parseGbnf } from "../../runtime/llama/grammar/gbnf-rules.ts";
+import { GrammarCompiler } from "../../runtime/llama/grammar/grammar-compiler.ts";
+import { GrammarGuard } from "../../runtime/llama/grammar/grammar-guard.ts";
+import { UnsupportedConstraint } from "../../runtime/llama/grammar/grammar-rules.ts";
+import { jsonSchemaGrammar } from "../../runtime/llama/grammar/json-schema.ts";
+import type { Constraint } from "../../runtime/server/text-engine.ts";
+import { hasModel, type RuntimeProcess, startRuntime } from "../e2e/runtime/runtime-process.ts";
+import { chat, type Edge, startEdge } from "../fakes/edge.ts";
+import { isNightly } from "../fakes/nightly.ts";
+import { bombs, regexBombs, schemaBomb } from "../fakes/schema-bombs.ts";
+
+const model = "HuggingFaceTB/SmolLM2-135M-Instruct";
+const messages = [{ role: "user", content: "Reply with [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[" }];
+const schemaFormat = (schema: object) => ({ type: "json_schema", json_schema: { name: "bomb", schema } });
+const answered = [200, 400];
+const present = () => new AbortController().signal;
+
+describe.skipIf(!hasModel("a format that expands without bound does not stop a model server"))(
+  "a model server that is sent format bombs",
+  () => {
+    let runtime: RuntimeProcess;
+    beforeAll(async () => {
+      runtime = await startRuntime({
+        STOKER_CHAT_TEMPLATE_FILE: join(import.meta.dirname, "../e2e/runtime/hermes.jinja"),
+      });
+    }, 60_000);
+    afterAll(() => runtime.stop());
+
+    const ask = (fields: object) =>
+      runtime.post("/v1/chat/completions", { model, messages, temperature: 0, max_tokens: 48, ...fields });
+
+    it("refuses or answers each one and serves other requests all the time", async () => {
+      const formats = [
+        ...Object.values(bombs).map(schemaFormat),
+        ...Object.values(regexBombs).map((regex) => ({ type: "regex", regex })),
+      ];
+      const tools = Object.values(bombs).map((parameters) => ({
+        tools: [{ type: "function", function: { name: "bomb", parameters } }],
+        tool_choice: "required",
+      }));
+      const requests = [...formats.map((response_format) => ({ response_format })), ...tools];
+      for (const request of requests) {
+        const [{ status, body }, health] = await Promise.all([ask(request), runtime.get("/health")]);
+        expect({ request: JSON.stringify(request).slice(0, 200), status, body }).toMatchObject({
+          status: expect.toSatisfy((code: number) => answered.includes(code)),
+        });
+        expect(health.status).toBe(200);
+      }
+      expect(await ask({ response_format: { type: "json_object" } })).toMatchObject({ status: 200 });
+      expect(runtime.child.exitCode).toBeNull();
+    }, 60_000);
+
+    it("names the limit and the remedy", async () => {
+      const { status, body } = await ask({ response_format: schemaFormat(bombs["anyOf of 60 levels"] as object) });
+      expect([status, body.error.code, body.error.param]).toEqual([400, "format_too_large", "response_format"]);
+      expect(body.error.message).toMatch(/more than 50000 parts.*Simplify/);
+    });
+  },
+);
+
+describe("a gateway that is sent format bombs", () => {
+  let edge: Edge;
+  beforeAll(async () => {
+    edge = await startEdge();
+  });
+  afterAll(() => edge.close());
+  const bomb = schemaFormat(bombs["anyOf of 60 levels"] as object);
+  const tool = { type: "function", function: { name: "f", parameters: bombs["allOf"] } };
+
+  it.each([
+    ["a schema", "/v1/chat/completions", chat({ response_format: bomb }), "response_format"],
+    ["a tool", "/v1/chat/completions", chat({ tools: [tool] }), "tools"],
+    ["a native request", "/v1/inference/org/model", { input: "x", response_format: bomb }, "response_format"],
+  ])("refuses %s without asking any engine", async (_name, path, body, param) => {
+    const answer = await edge.post(path, body);
+    expect(answer.status).toBe(400);
+    expect(JSON.stringify(await answer.json())).toMatch(/more than 50000 parts/);
+    if (path.includes("chat")) {
+      const again = await (await edge.post(path, body)).json();
+      expect(again).toMatchObject({ error: { code: "format_too_large", param } });
+    }
+    expect(edge.agent.asked).toEqual([]);
+  });
+});
+
+describe("the expanded size of a format", () => {
+  const sizeOf = (schema: object) => constraintProblem({ response_format: schemaFormat(schema) });
+  const expanding = Object.keys(bombs).filter((name) => !name.startsWith("recursion"));
+
+  it.each(expanding)("refuses %s", (name) => {
+    expect(sizeOf(bombs[name] as object)).toMatchObject({ param: "response_format" });
+    const tools = [{ type: "function", function: { name: "f", parameters: bombs[name] } }];
+    expect(constraintProblem({ tools })).toMatchObject({ param: "tools" });
+  });
+
+  it("does work proportional to the request, not to its expansion", () => {
+    const reads = { count: 0 };
+    const counted = new Proxy(
+      schemaBomb(200, (next) => ({ anyOf: [next, next] })),
+      {
+        get: (target, key, receiver) => {
+          reads.count += 1;
+          return Reflect.get(target, key, receiver) as unknown;
+        },
+      },
+    );
+    expect(sizeOf(counted)).toBeDefined();
+    expect(reads.count).toBeLessThan(2_000);
+  });
+
+  it("takes a schema that shares and repeats its definitions as generators do", () => {
+    const address = {
+      type: "object",
+      properties: { street: { type: "string" }, zip: { type: "string", maxLength: 10 } },
+    };
+    const person = {
+      type: "object",
+      properties: {
+        home: { $ref: "#/$defs/address" },
+        work: { $ref: "#/$defs/address" },
+        boss: { $ref: "#/$defs/person" },
+      },
+    };
+    const schema = { type: "array", items: { $ref: "#/$defs/person" }, maxItems: 500, $defs: { address, person } };
+    expect(sizeOf(schema)).toBeUndefined();
+  });
+
+  it("multiplies nested repetitions of a pattern", () => {
+    expect(regexSize("[a-z]{3}-\\d{4}")).toBe(8);
+    expect(regexSize("((ab){10}c){20}")).toBeGreaterThan(400);
+    expect(regexSize("(((a{90}){90}){90}){90}")).toBeGreaterThan(maxExpandedParts);
+  });
+});
+
+describe("the guard beside a constrained output", () => {
+  it("ends an output whose next characters would double what is open", () => {
+    const guard = new GrammarGuard(parseGbnf(jsonSchemaGrammar(bombs["recursion through objects"])));
+    const levels = () => {
+      for (let i = 0; i < 30; i++) guard.push('{"a":');
+    };
+    expect(levels).toThrow(/more than 2000 alternatives are open/);
+  });
+
+  it("follows a long ordinary output", () => {
+    const schema = { type: "array", items: { type: "object", properties: { name: { type: "string" }, of: {} } } };
+    const guard = new GrammarGuard(parseGbnf(jsonSchemaGrammar(schema)));
+    const text = JSON.stringify(Array.from({ length: 2_000 }, (_, i) => ({ name: `item ${i}`, of: { i: [i, [i]] } })));
+    for (let at = 0; at < text.length; at += 8) guard.push(text.slice(at, at + 8));
+    expect(guard.openCount).toBe(1);
+  });
+});
+
+describe("the thread that compiles formats", () => {
+  const compilers: GrammarCompiler[] = [];
+  const compiler = (deadlineMs?: number) => {
+    const made = new GrammarCompiler(deadlineMs);
+    compilers.push(made);
+    return made;
+  };
+  afterAll(() => Promise.all(compilers.map((one) => one.close())));
+
+  it("is terminated at its deadline and replaced for the next request", async () => {
+    const slow = compiler(0);
+    const properties = Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`p${i}`, { type: "string" }]));
+    const long: Constraint = { kind: "json-schema", schema: { type: "object", properties } };
+    await expect(slow.compile(long, present())).rejects.toThrow(/longer than 0 s; simplify/);
+    await expect(slow.compile(long, present())).rejects.toThrow(UnsupportedConstraint);
+  });
+
+  it("refuses a random recursive schema or bounds what it leaves open", async () => {
+    const shared = compiler();
+    let seed = 7;
+    const random = (below: number) => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+      return seed % below;
+    };
+    const randomSchema = (depth: number): object => {
+      const next = () => (depth > 3 || random(3) === 0 ? { $ref: `#/$defs/d${random(4)}` } : randomSchema(depth + 1));
+      switch (random(6)) {
+        case 0:
+          return { anyOf: [next(), next()] };
+        case 1:
+          return { type: "array", prefixItems: [next(), next()] };
+        case 2:
+          return { type: "object", properties: { a: next(), b: next() }, required: ["a"] };
+        case 3:
+          return { type: "array", items: next(), maxItems: random(9) };
+        case 4:
+          return { type: "string", pattern: "(a|b)*c{0,9}" };
+        default:
+          return { const: random(9) };
+      }
+    };
+    const outcomes = { compiled: 0, refused: 0 };
+    for (let i = 0; i < (isNightly ? 20_000 : 150); i++) {
+      const $defs = Object.fromEntries(["d0", "d1", "d2", "d3"].map((name) => [name, randomSchema(0)]));
+      const compiled = await shared
+        .compile({ kind: "json-schema", schema: { $ref: "#/$defs/d0", $defs } }, present())
+        .catch((error: unknown) => error);
+      // The deadline is no outcome of any: each is decided by counting.
+      expect(compiled instanceof Error ? compiled.message : "").not.toMatch(/longer than/);
+      if (compiled instanceof UnsupportedConstraint) outcomes.refused += 1;
+      else {
+        expect(compiled).toHaveProperty("gbnf");
+        outcomes.compiled += 1;
+      }
+    }
+    expect(outcomes.compiled).toBeGreaterThan(10);
+    expect(outcomes.refused).toBeGreaterThan(10);
+  }, 600_000);
+});

@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import { detailOf, type SchemaError } from "../../../../../control-plane/http/errors/validation-detail.ts";
+
+const error = (change: Partial<SchemaError>): SchemaError => ({
+  keyword: "type",
+  instancePath: "",
+  params: {},
+  ...change,
+});
+
+describe("detail[]", () => {
+  it("spells every step of the place as a string, indexes and slashes included", () => {
+    const [detail] = detailOf(
+      [error({ keyword: "maximum", instancePath: "/a~1b/0/c~0d", params: { limit: 4 } })],
+      "body",
+    );
+    expect(detail).toEqual({
+      loc: ["body", "a/b", "0", "c~d"],
+      msg: "Input should be less than or equal to 4",
+      type: "less_than_equal",
+    });
+  });
+
+  it("prints a bound beyond 2^53 to its last digit", () => {
+    const msgOf = (keyword: string, limit: number) => detailOf([error({ keyword, params: { limit } })], "body")[0]?.msg;
+    expect(msgOf("exclusiveMaximum", 2 ** 64)).toBe("Input should be less than 18446744073709551616");
+    expect(msgOf("minimum", -(2 ** 63))).toBe("Input should be greater than or equal to -9223372036854775808");
+    expect(msgOf("maximum", 1.5)).toBe("Input should be less than or equal to 1.5");
+  });
+
+  it("speaks of the alternative that came furthest", () => {
+    const errors = [
+      error({ instancePath: "/stop", params: { type: "string" } }),
+      error({ instancePath: "/stop/3", params: { type: "string" } }),
+      error({ keyword: "anyOf", instancePath: "/stop" }),
+    ];
+    expect(detailOf(errors, "body")[0]?.loc).toEqual(["body", "stop", "3"]);
+  });
+
+  it("names every required field that is missing, and only those", () => {
+    const missing = error({
+      keyword: "required",
+      params: { missingProperty: "a" },
+      parentSchema: { required: ["a", "b", "c"] },
+      data: { b: 1 },
+    });
+    expect(detailOf([missing], "query").map((one) => one.loc)).toEqual([
+      ["query", "a"],
+      ["query", "c"],
+    ]);
+  });
+
+  it.each([
+    ["integer", "body", "x", "int_type"],
+    ["integer", "body", 1.5, "int_from_float"],
+    ["integer", "query", "x", "int_parsing"],
+    [["integer", "null"], "body", "x", "int_type"],
+    ["boolean", "query", "x", "bool_parsing"],
+    ["string", "body", 1, "string_type"],
+    ["array", "body", 1, "list_type"],
+    ["object", "body", 1, "dict_type"],
+  ] as const)("a value that is no %j in the %s", (type, place, data, expected) => {
+    expect(detailOf([error({ params: { type }, data })], place)[0]?.type).toBe(expected);
+  });
+
+  it("never quotes the value that was refused", () => {
+    const found = detailOf(
+      [error({ instancePath: "/prompt", params: { type: "string" }, data: { secret: "diary" } })],
+      "body",
+    );
+    expect(JSON.stringify(found)).not.toContain("diary");
+  });
+});
