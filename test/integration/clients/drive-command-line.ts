@@ -80,7 +80,7 @@ async function keys(stoker: Stoker, { url }: Server, { CHAT }: Names) {
     scoped: [scoped.startsWith("jwt:"), said],
     // Four tokens at USD 20 per million.
     usage: usage.includes(CHAT) && usage.includes("0.000080"),
-    ended: [ended.startsWith("typed ("), after.status],
+    ended: [ended.startsWith("Revoked typed ("), after.status],
   };
 }
 
@@ -127,7 +127,7 @@ async function webhook(stoker: Stoker, { folder }: Server, { CHAT }: Names) {
       queued: queued.inference_status.status,
       told: trusted.inference_status.status,
       genuine: genuine.startsWith(`${header("id")} is genuine`),
-      changed: changed.includes("not genuine"),
+      changed: changed.includes("Verification failed"),
       called: list.includes(header("id")),
     };
   } finally {

@@ -108,7 +108,7 @@ describe("an update", () => {
     agent.obey("ready");
     await put(id, ["--max-model-len=512"]);
     await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", servingSpec: 3 }), wait);
-    expect(argsOf(0)).toEqual(["--max-model-len=512"]);
+    await vi.waitFor(() => expect(argsOf(0)).toEqual(["--max-model-len=512"]), wait);
   });
 
   it("that gives up costs nothing: the old instance serves on, the new one goes, the reason is told", async () => {
