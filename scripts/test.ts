@@ -38,7 +38,8 @@ async function runSuites(chosen: readonly Suite[]): Promise<readonly SuiteResult
       }),
     );
   }
-  const order = (result: SuiteResult): number => suites.findIndex((suite) => suite === result.name);
+  const names: readonly string[] = suites;
+  const order = (result: SuiteResult): number => names.indexOf(result.name);
   return done.toSorted((a, b) => order(a) - order(b));
 }
 

@@ -106,7 +106,7 @@ async function kill9(child: ChildProcess): Promise<void> {
   expect(await exited, "it ended before the kill").toBe("SIGKILL");
 }
 
-/** Runs `statement` in a transaction that stays open until `rollback` or the end of the test. */
+/** Runs `statement` in a transaction that stays open until the client or the test ends. */
 async function openTransaction(database: string, statement: string): Promise<pg.Client> {
   const url = new URL(postgres.url);
   url.pathname = database;
@@ -117,8 +117,7 @@ async function openTransaction(database: string, statement: string): Promise<pg.
   return client;
 }
 
-const lockCatalogue = (table: string) =>
-  openTransaction("postgres", `lock table ${table} in share row exclusive mode`);
+const lockCatalogue = (table: string) => openTransaction("postgres", `lock table ${table} in share row exclusive mode`);
 
 const untilBlocked = (count = 1) =>
   vi.waitFor(async () => {
@@ -240,7 +239,7 @@ describe.runIf(programs)("stoker admin backup restore --replace", () => {
     const lock = await lockCatalogue("pg_database");
     await untilBlocked();
     await kill9(swapping);
-    await lock.query("rollback");
+    await lock.end();
     expect(await state()).toBe("later");
     expect(await beside("restoring")).toEqual([fresh]);
 
@@ -278,7 +277,7 @@ describe.runIf(programs)("stoker admin backup restore --replace", () => {
     expect((await run(["restore", file, ...restoring])).error).toMatch(/^Another restore of \w+ is running\. /);
     expect((await run(["verify", file, "--identity-file", identityFile])).status).toBe(0);
     expect(await beside("restoring")).toEqual([fresh]);
-    await held.query("rollback");
+    await held.end();
     expect(await ended).toBe(0);
 
     // Dropping the old database is the last step, and needs this catalogue.
@@ -290,7 +289,7 @@ describe.runIf(programs)("stoker admin backup restore --replace", () => {
     // The database drops it for a client that is gone, too, unless its backend ends as well.
     await query(postgres.url, "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'");
     await untilBlocked(0);
-    await lock.query("rollback");
+    await lock.end();
     expect(await state()).toBe("at the backup");
     expect(await beside("replaced")).toHaveLength(1);
     const again = await run(["restore", file, ...restoring]);
