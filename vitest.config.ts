@@ -15,9 +15,12 @@ const shared = { isolate: false };
 const env = { NODE_COMPILE_CACHE: join(tmpdir(), "stoker-test-compiled") };
 // A poll that is given no time of its own waits for a fact, however slow the machine: the default is a second.
 const expect = { poll: { timeout: 20_000 } };
+// Projects with different numbers of workers can run in one command, after each other.
+let groupOrder = 0;
 const project = (name: string, options: object = {}) => ({
   test: {
     name,
+    sequence: { groupOrder: groupOrder++ },
     include: [`test/${name}/**/*.test.ts`],
     environment: "node",
     pool: "forks" as const,
@@ -34,7 +37,7 @@ export default defineConfig({
     projects: [
       // Nothing in it waits, but some compute for seconds where a machine is slow or shared.
       project("unit", { ...onAll, ...shared, testTimeout: 60_000 }),
-      { test: { name: "architecture", include: ["test/*.test.ts"], environment: "node" } },
+      project("architecture", { include: ["test/*.test.ts"] }),
       project("contract", {
         ...onAll,
         ...shared,

@@ -37,7 +37,7 @@ export async function endAccount(
     .limit(1)
     .executeTakeFirst();
   if (left || adapter) return "has_deployments";
-  // Requests that wait for their webhook go as well, with the calls that tell of them: nobody is there to hear it.
+  // Includes requests that wait for their webhook and their deliveries: nobody will receive them.
   const ownRows = [
     "loginSession",
     "cliLogin",
@@ -46,6 +46,7 @@ export async function endAccount(
     "recoveryCode",
     "signInChallenge",
     "sshKey",
+    "programApplication",
     "voice",
     "modelMeta",
     "webhookJob",

@@ -51,6 +51,85 @@ const deploy = (world: World, account: AccountId, status = "deployed") =>
     [randomUUID(), account, status],
   );
 
+/** Tables that have no row of a deleted account. */
+const emptied = [
+  "cli_login",
+  "login_session",
+  "model_meta",
+  "password",
+  "program_application",
+  "recovery_code",
+  "second_factor",
+  "sign_in_challenge",
+  "ssh_key",
+  "voice",
+  "voice_blend",
+  "voice_sample",
+  "webhook_delivery",
+  "webhook_job",
+  "webhook_kept",
+  "webhook_secret",
+] as const;
+/** Tables whose rows of a deleted account expire or are swept (control-plane/retention). */
+const swept = ["dashboard_visit", "file", "batch", "idempotency", "request_label", "delivered_count"] as const;
+/** Tables whose rows are records of the past: money, audit, deployments, limits. */
+const retained = [
+  "account",
+  "account_billing",
+  "account_limit",
+  "account_suspension",
+  "adapter",
+  "agent_instance",
+  "api_key",
+  "audit",
+  "budget",
+  "charge",
+  "credit",
+  "deployment",
+  "discount",
+  "gpu_claim",
+  "gpu_hold",
+  "gpu_share",
+  "gpu_sharing",
+  "instance",
+  "instance_backup",
+  "invoice",
+  "invoice_line",
+  "ledger_entry",
+  "limit_request",
+  "usage",
+  "usage_month",
+] as const;
+
+describe("the personal data of a deleted account", () => {
+  it("is cleared in every text column of the account but the reason of a suspension", async () => {
+    const world = await openWorld(postgres);
+    const people = await peopleOf(world);
+    const { account } = await world.accounts.createAccount(requestOf("ada"));
+    const { rows: columns } = await world.pool.query<{ name: string }>(
+      `select column_name as name from information_schema.columns
+       where table_name = 'account' and data_type = 'text' and column_name <> 'account_id'`,
+    );
+    expect(columns.length).toBeGreaterThan(10);
+    await world.pool.query(`update account set ${columns.map(({ name }) => `${name} = 'personal'`).join()}`);
+    await people.deleteAccount({ account, ip });
+    const { rows } = await world.pool.query<Record<string, unknown>>("select * from account");
+    const left = Object.entries(rows[0] ?? {}).filter(([, value]) => value === "personal");
+    expect(left.map(([name]) => name)).toEqual(["suspend_reason"]);
+  });
+
+  it("is in no table that nobody has classified", async () => {
+    const world = await openWorld(postgres);
+    const { rows } = await world.pool.query<{ name: string }>(
+      `select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid
+       where c.relkind in ('r', 'p') and not c.relispartition and a.attname = 'account_id'
+         and c.relnamespace = 'public'::regnamespace order by 1`,
+    );
+    // A new table: either control-plane/store/people/end-account.ts empties it, or the row outlives the account for a reason.
+    expect(rows.map(({ name }) => name)).toEqual([...emptied, ...swept, ...retained].toSorted());
+  });
+});
+
 describe("an account that its owner deletes", () => {
   it("answers its record, and ends keys, sessions, password and deployments", async () => {
     const world = await openWorld(postgres);
