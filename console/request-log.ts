@@ -54,7 +54,11 @@ export const endingOf = (reason: string): Ending =>
   endings[reason] ?? { label: reason, isFailure: true, means: reason };
 
 /** Phases of a request in ms: queue, then until the first byte, then until the end. */
-export function phasesOf({ queue_ms: queue, first_byte_ms: first, total_ms: total }: LoggedRequest): {
+export function phasesOf({
+  queue_ms: queue,
+  first_byte_ms: first,
+  total_ms: total,
+}: Pick<LoggedRequest, "queue_ms" | "first_byte_ms" | "total_ms">): {
   readonly queue: number;
   readonly prefill: number;
   readonly decode: number;
