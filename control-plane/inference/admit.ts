@@ -1,6 +1,5 @@
-// May this caller run this request, on which model, within which limits, with how much money set aside? In memory; waits
-// only for a grant.
-
+// Admits a request: resolves its model, checks the account and its limits, and reserves money. Works in memory; waits only for a
+// grant.
 import type { AccountId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
@@ -21,17 +20,17 @@ export interface Admission {
   readonly account: AccountId;
   readonly key: Caller["key"];
   readonly hold: Hold;
-  /** A place within the account's rate limits. Ended with the hold, on every way out. */
+  /** Permit of the account's rate limits. Ended with the hold, on every exit path. */
   readonly permit: RatePermit;
-  /** The model's, less the discount. */
+  /** Rates of the model, with the discount. */
   readonly rates: TokenRates;
   readonly discountId: string | undefined;
   readonly inputTokensBound: number;
-  /** Of the prompt alone, for answers that break off. */
+  /** Estimate for the prompt only, billed for responses that break. */
   readonly inputTokensEstimate: number;
   /** Output tokens per sequence that the hold covers. */
   readonly maxTokens: number;
-  /** The hold did not cover what was asked for: the engine must be told `maxTokens`. */
+  /** The hold does not cover the requested tokens: the engine must receive `maxTokens`. */
   readonly isLowered: boolean;
   /** Undefined for text. */
   readonly units: TaskUnits | undefined;
@@ -44,7 +43,7 @@ export interface AdmitDeps {
   readonly discounts: Pick<Discounts, "find">;
 }
 
-/** An answer without max_tokens is never longer than this. */
+/** Maximum response of a request without max_tokens. */
 export const defaultMaxTokens = 16_384;
 
 /** Throws fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound, RateLimited, InsufficientFunds, DatabaseUnavailable. */
@@ -85,7 +84,7 @@ export function admit(
   }
 }
 
-/** The model that a caller means. Throws fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound. */
+/** Resolves the requested model. Throws fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound. */
 export function modelFor(models: ModelDirectory, caller: Caller, name: string): ServedModel {
   if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
   const model = models.resolve(name, caller.account);
@@ -135,7 +134,7 @@ function admitted(
   };
 }
 
-/** Of usual text. */
+/** Average of ordinary text. */
 const bytesPerToken = 4;
 
 type Priced = Pick<Admission, "rates" | "discountId">;
@@ -148,7 +147,7 @@ function pricesOf(deps: AdmitDeps, caller: Caller, completion: Completion, model
     : { rates: model.rates, discountId: undefined };
 }
 
-/** Neither the prompt nor an answer is longer than the context; without a known context only the request bounds them. */
+/** The context bounds prompt and response; if it is unknown, only the request bounds them. */
 function sizeOf(completion: Completion, contextLength: number): RequestSize {
   const { task } = completion;
   if (task) return { promptBytes: task.inputTokensBound, messages: 0, n: 0, maxTokens: 0 };

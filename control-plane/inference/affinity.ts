@@ -1,17 +1,17 @@
-// Where a prompt's beginning was worked at before, its keys and values still lie in that instance's cache. A number stands
-// for that beginning, namespaced by account: what one tenant sends never steers where another's goes.
+// Number of a prompt's prefix: an instance that evaluated the same prefix has its keys and values in its cache. The number depends
+// on the account, so that the requests of one tenant never steer those of another.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Completion } from "./completion.ts";
 
-/** Of the prompt; a shared system prompt is longer, and a conversation's later turns begin alike. */
+/** Length of the prefix; a shared system prompt is longer, and the turns of a conversation start alike. */
 const prefixBytes = 512;
-/** Shorter prompts are computed sooner than they are steered. */
+/** Minimum length of a prompt: evaluating a shorter one again is cheap. */
 const worthBytes = 256;
-/** Where the prompt's key usually stands in a body. */
+/** Part of the body that is searched for the prompt's key. */
 const headBytes = 2_048;
 const prime = 0x01000193;
 
-/** 0: none. Reads a few hundred bytes of the body as it came; allocates nothing that grows with it. */
+/** 0: none. Reads a few hundred bytes of the body; allocates nothing that grows with it. */
 export function affinityOf(completion: Completion, account: AccountId): number {
   const key = completion.fields["prompt_cache_key"];
   if (typeof key === "string" && key !== "") return hashText(key, hashText(account, 0x811c9dc5)) || 1;

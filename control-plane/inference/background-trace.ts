@@ -1,6 +1,6 @@
 import type { Trace } from "./completion.ts";
 
-/** Of a request that came by no connection: a job's, a batch's line, or one that another request needs. */
+/** Trace of a request without a connection: of a job, a batch line, or one that another request needs. */
 export function backgroundTrace(
   known: Pick<Trace, "requestId" | "admittedAtMs" | "bodyBytes"> &
     Partial<Pick<Trace, "label" | "source" | "account" | "key" | "attempts">>,

@@ -1,7 +1,7 @@
-// Callers that wait for an instance of a sleeping, starting or draining deployment: bounded in number and time, told how far
-// it is, let through in the order they came as places come free. Nothing is held of their money meanwhile. Their waiting
-// is what wakes the deployment and keeps it awake.
-// Invariants: whoever waits leaves exactly once, also when the client goes; one loop per deployment, ended with its last waiter.
+// Requests that wait for an instance of a sleeping, starting or draining deployment: bounded in number and time, informed of its
+// progress, continued in order of arrival as slots become free. No money is held for them. Waiting requests wake the deployment and
+// keep it running.
+// Invariants: a waiter leaves exactly once, also when the client disconnects; one loop per deployment, which ends with its last waiter.
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import { InsufficientFunds } from "../billing/hold.ts";
 import type { ServedAdapter, ServedModel } from "../catalog/served-model.ts";
@@ -11,7 +11,7 @@ import { ByteBudget } from "./byte-budget.ts";
 import type { Trace } from "./completion.ts";
 import { coldStartsFull, ModelNotReady } from "./errors.ts";
 
-/** What is known of the next instance. Implemented by deployments/wake.ts. */
+/** State of the next instance. Implemented by deployments/wake.ts. */
 export type StartState =
   | { readonly kind: "coming" | "stuck"; readonly phase: string; readonly etaSeconds: number }
   | { readonly kind: "unpaid" }
@@ -19,7 +19,7 @@ export type StartState =
 
 export interface ColdStartDeps {
   readonly routes: Pick<Routes, "ready">;
-  /** Asks for an instance; throws when the database is away. */
+  /** Requests an instance; throws if the database is unavailable. */
   readonly ask: (id: DeploymentId, owner: AccountId, adapter: ServedAdapter | undefined) => Promise<StartState>;
   readonly limits?: Partial<ColdStartLimits>;
   /** Monotonic ms. */
@@ -31,13 +31,13 @@ export interface ColdStartLimits {
   /** Proxies cut a request without an answer at 60 s. */
   readonly plainMs: number;
   readonly keepAliveMs: number;
-  /** Nothing on its way for so long: nobody waits on. */
+  /** Requests stop waiting if no instance is starting for this long. */
   readonly stuckMs: number;
   readonly askEveryMs: number;
-  readonly lookEveryMs: number;
-  /** Waiters of one deployment at this replica, whatever its batch. */
-  readonly fewestWaiters: number;
-  /** Of the bodies of those that wait, over all deployments. */
+  readonly pollEveryMs: number;
+  /** Minimum limit of waiters of one deployment at this replica; larger for large batches. */
+  readonly minWaiterLimit: number;
+  /** Maximum bytes of the bodies of waiting requests, over all deployments. */
   readonly maxBytes: number;
 }
 
@@ -47,15 +47,15 @@ export const coldStartLimits: ColdStartLimits = {
   keepAliveMs: 15_000,
   stuckMs: 5_000,
   askEveryMs: 1_000,
-  lookEveryMs: 100,
-  fewestWaiters: 256,
+  pollEveryMs: 100,
+  minWaiterLimit: 256,
   maxBytes: 256 * 1024 * 1024,
 };
 
 export interface ColdStarts {
   /**
-   * Resolves when there may be a place at an instance, or the client is gone. Throws ModelNotReady when the wait is over or
-   * useless, coldStartsFull when too much waits already, InsufficientFunds when the owner's own instance is not paid for.
+   * Resolves when an instance may have a free slot, or the client is gone. Throws ModelNotReady when the wait is over or useless,
+   * coldStartsFull when too many requests wait, InsufficientFunds when the owner cannot pay for an instance.
    */
   wait(
     model: ServedModel,
@@ -64,7 +64,7 @@ export interface ColdStarts {
     request: Pick<Trace, "startedMs" | "bodyBytes">,
     account: AccountId,
   ): Promise<"ready" | "gone">;
-  /** Nobody waits any more: this control plane ends. */
+  /** Ends all waits, because this control plane stops. */
   close(): void;
 }
 
@@ -83,13 +83,13 @@ interface Group {
   stuckSinceMs: number | undefined;
 }
 
-/** Nothing was asked yet. */
+/** State before the first request. */
 const unknown: StartState = { kind: "coming", phase: "initializing", etaSeconds: 5 };
 
 export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   const limits = { ...coldStartLimits, ...deps.limits };
   const clock = deps.clock ?? (() => performance.now());
-  /** By deployment, and by adapter where they wait for one. */
+  /** By deployment, or by adapter if they wait for one. */
   const groups = new Map<DeploymentId | AdapterId, Group>();
   const budget = new ByteBudget(limits.maxBytes);
   let isClosed = false;
@@ -101,9 +101,9 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
         await ask(model, group);
         askMs = clock() + limits.askEveryMs;
       }
-      // Also before the first look: an instance that has a route and refuses would else be asked without a pause.
-      await new Promise((resolve) => setTimeout(resolve, limits.lookEveryMs));
-      look(model, group);
+      // Also before the first check: otherwise an instance that has a route and refuses would be tried without a pause.
+      await new Promise((resolve) => setTimeout(resolve, limits.pollEveryMs));
+      check(model, group);
     }
     groups.delete(keyOf(model));
   }
@@ -112,7 +112,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
     try {
       group.state = await deps.ask(deployId, owner, adapter);
     } catch {
-      // Nobody can be told anything new and nothing can be woken; what is on its way may still come.
+      // Nothing is known and nothing can be woken, but an instance may still be starting.
       group.state = {
         kind: "stuck",
         phase: group.state.kind === "coming" ? group.state.phase : "unknown",
@@ -122,14 +122,14 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
     group.stuckSinceMs = group.state.kind === "stuck" ? (group.stuckSinceMs ?? clock()) : undefined;
   }
 
-  function look(model: ServedModel, group: Group): void {
+  function check(model: ServedModel, group: Group): void {
     const nowMs = clock();
-    let places = placesOf(deps.routes, model);
+    let slots = freeSlots(deps.routes, model);
     const refusal = refusalOf(group, nowMs, limits.stuckMs);
     for (const waiter of group.waiters) {
       if (waiter.sink.isGone) waiter.leave("gone");
       else if (nowMs >= waiter.untilMs) waiter.leave(notReady(waiter.model, group.state));
-      else if (places-- > 0) waiter.leave("ready");
+      else if (slots-- > 0) waiter.leave("ready");
       else if (refusal) waiter.leave(refusal(waiter.model));
       else if (waiter.isStream && nowMs >= waiter.commentMs) {
         waiter.commentMs = nowMs + limits.keepAliveMs;
@@ -141,7 +141,7 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   return {
     wait(model, isStream, sink, { startedMs, bodyBytes }, account) {
       const group = groups.get(keyOf(model)) ?? { waiters: new Set(), state: unknown, stuckSinceMs: undefined };
-      const isFull = group.waiters.size >= Math.max(limits.fewestWaiters, 8 * model.maxBatchSize);
+      const isFull = group.waiters.size >= Math.max(limits.minWaiterLimit, 8 * model.maxBatchSize);
       if (isFull || isClosed) return Promise.reject(notReady(model, group.state));
       if (!budget.take(account, bodyBytes)) return Promise.reject(coldStartsFull(model.name, etaOf(group.state)));
       const nowMs = clock();
@@ -182,22 +182,22 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
 
 const keyOf = ({ adapter, deployId }: ServedModel) => adapter?.id ?? deployId;
 
-/** No more than an agent's own queue takes beside those that run. */
-function placesOf(routes: Pick<Routes, "ready">, { deployId, adapter }: ServedModel): number {
-  let places = 0;
+/** Slots of the agents' own queues that are free. */
+function freeSlots(routes: Pick<Routes, "ready">, { deployId, adapter }: ServedModel): number {
+  let slots = 0;
   for (const { maxBatchSize, inFlight } of routes.ready(deployId, adapter?.id))
-    places += Math.max(0, 4 * maxBatchSize - inFlight);
-  return places;
+    slots += Math.max(0, 4 * maxBatchSize - inFlight);
+  return slots;
 }
 
-/** Why waiting is useless for all of them. */
+/** Returns the refusal if waiting is useless for the whole group. */
 function refusalOf(
   { state, stuckSinceMs }: Group,
   nowMs: number,
   stuckMs: number,
 ): ((model: ServedModel) => Error) | undefined {
   if (state.kind === "ended") return (model) => notReady(model, state);
-  // Who may use an offered model does not pay for its instances, and cannot mend it.
+  // A user of a public model does not pay for its instances and cannot fix this.
   if (state.kind === "unpaid")
     return (model) => (model.isPublic ? notReady(model, state) : new InsufficientFunds("instances"));
   return stuckSinceMs !== undefined && nowMs - stuckSinceMs >= stuckMs ? (model) => notReady(model, state) : undefined;

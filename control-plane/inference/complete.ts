@@ -1,4 +1,4 @@
-// The spine: admit, route, relay, settle. The only function that knows the order.
+// The spine: admit, route, relay, settle. Only this function defines their order.
 import { costOf, nano } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { RequestLabels } from "../billing/request-labels.ts";
@@ -14,30 +14,29 @@ import type { ResponseBuffer } from "./response-buffer.ts";
 
 export interface Spine extends AdmitDeps, RelayDeps {
   readonly labels: Pick<RequestLabels, "note">;
-  /** Told of every request on an adapter: those not used give their place away. Must not throw or wait. */
+  /** Called for every request on an adapter: unused adapters are evicted. Must not throw or wait. */
   readonly adapterUse?: (adapter: ServedAdapter) => void;
-  /** Of what is kept of answers before it is handed on. */
+  /** Memory budget for buffered responses. */
   readonly answers: ResponseBuffer;
-  /** Undefined: nobody waits for an instance. */
+  /** Undefined: requests do not wait for an instance. */
   readonly coldStarts?: ColdStarts;
-  /** Whether a caller that waited is still one. Undefined: nobody looks. */
+  /** Checks a caller again after a wait. Undefined: no check. */
   readonly standing?: CallerStanding;
 }
 
 /** Implemented by accounts/authenticate.ts. */
 export interface CallerStanding {
-  /** A moment, to be named when the wait is over. */
+  /** Position in the order of changes, for `again`. */
   now(): number;
-  /** The caller as it is now, from memory where nothing of it changed since. Throws as authenticating it anew would. */
+  /** Returns the caller's current state; looks it up only if it changed since. Throws the errors of authentication. */
   again(caller: Caller, since: number): Caller | Promise<Caller>;
 }
 
 const notStarted: RelayEnd = { kind: "failed", ranAttempt: 0, usage: undefined, frames: 0, error: undefined };
 
 /**
- * Runs one request and writes its answer to `sink`. Throws the errors of admit.ts and, when no answer could be given or it
- * broke, those of errors.ts: the sink may have started by then. Returns without an answer when the client is gone; whether
- * any of it ran.
+ * Runs one request and writes its response to `sink`. Throws the errors of admit.ts, and those of errors.ts if there is no
+ * response or it broke: the sink may have started by then. Returns without a response when the client is gone. True: it ran.
  */
 export async function complete(
   spine: Spine,
@@ -71,9 +70,9 @@ export async function complete(
     try {
       end = await relay(spine, admission, wanted, sink, trace);
     } finally {
-      // Only the agent's figures may free money: without them the hold stays until its record arrives.
+      // Only the agent's figures may release money: without them the hold stays until its record arrives.
       settle(admission, end);
-      // Who waits for an instance keeps its place meanwhile: a model that starts is no way around the limit.
+      // A request that waits for an instance keeps its permit: a cold start must not bypass the limit.
       if (!waits(spine, completion, others, end)) admission.permit.end(tokensOf(admission, end));
     }
     if (!end.error) return end.ranAttempt > 0;
@@ -86,11 +85,11 @@ export async function complete(
     }
     if (!waits(spine, completion, others, end)) throw end.error;
     try {
-      // No money is held of a caller that waits: it is asked for anew afterwards.
+      // A waiting request holds no money: it is reserved again afterwards.
       const since = spine.standing?.now() ?? 0;
       const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace, caller.account);
       if (next === "gone") return false;
-      // A key that was revoked meanwhile opens nothing any more.
+      // The key may have been revoked during the wait.
       if (spine.standing) asking = await spine.standing.again(asking, since);
     } finally {
       admission.permit.end(0);
@@ -105,7 +104,7 @@ const waits = (spine: Spine, { failFast }: Completion, others: readonly string[]
   failFast !== true &&
   (others === undefined || others.length === 0);
 
-/** Nothing ran of it, and another model may serve it now. */
+/** The request did not run, and another model may serve it now. */
 const isElsewhere = (error: unknown): boolean =>
   error instanceof ModelNotFound ||
   error instanceof ModelNotReady ||
@@ -129,11 +128,11 @@ function settle({ hold, rates }: Admission, { usage, ranAttempt, overdue }: Rela
   } else hold.awaitRecord(ranAttempt);
 }
 
-/** For the rate limit alone. A client that hangs up must not use a model for nothing: without figures they are estimated. */
+/** For the rate limit only. Without figures, estimated: a client that disconnects must not use a model for free. */
 function tokensOf({ inputTokensBound }: Admission, { usage, ranAttempt, frames }: RelayEnd): number {
   if (usage) return usage.input + usage.output;
   return ranAttempt === 0 ? 0 : Math.ceil(inputTokensBound / bytesPerToken) + frames;
 }
 
-/** Of usual text; the bound counts one token per byte. */
+/** Average of ordinary text; the bound counts one token per byte. */
 const bytesPerToken = 4;

@@ -1,4 +1,4 @@
-// What the spine works on: one request, read and validated by an edge, and the trace it leaves for the log.
+// Input of the spine: one request, validated by an edge, and its trace for the log.
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { UsagePlacement } from "../../proto/ticket.ts";
@@ -9,31 +9,31 @@ import type { Task, TaskKind } from "./task.ts";
 
 export interface Completion {
   readonly kind: "text_completion" | "chat" | TaskKind;
-  /** As the caller wrote it. */
+  /** As requested. */
   readonly model: string;
   readonly stream: boolean;
   /** Sequences. */
   readonly n: number;
-  /** Undefined: as much as the context allows, at most 16384. */
+  /** Undefined: up to the context, at most 16384. */
   readonly maxTokens: number | undefined;
   /** An upper bound of the prompt's UTF-8 bytes, tools included. */
   readonly promptBytes: number;
   /** Messages of a chat; 1 for a plain prompt. */
   readonly messages: number;
   readonly usage: UsagePlacement;
-  /** The body as it came. */
+  /** Received body. */
   readonly bytes: Buffer;
   /** The validated body, with integers beyond 2^53 as JSON.rawJSON. */
   readonly fields: Readonly<Record<string, unknown>>;
   /** True when `bytes` may not go to an engine as they are: an unknown key, an alias, a null that means a default. */
   readonly isRebuilt: boolean;
-  /** Of a task other than text: it decides path, body and size; `bytes`, `fields` and `isRebuilt` are of text alone. */
+  /** Set for a task other than text: it decides path, body and size, and `bytes`, `fields` and `isRebuilt` are not used. */
   readonly task: Task | undefined;
-  /** Models to ask instead, in this order, where nothing of the one before can serve. */
+  /** Models to try, in this order, if the one before cannot serve the request. */
   readonly fallbacks?: readonly string[] | undefined;
-  /** Answered at once with 429 rather than waiting for a place or an instance. */
+  /** Refused at once with 429 instead of waiting for a slot or an instance. */
   readonly failFast?: boolean;
-  /** The caller's own end user, and his key of the prompt cache: kept beside the usage. */
+  /** The caller's own end user, and the prompt cache key: stored with the usage. */
   readonly endUser?: string | undefined;
   readonly cacheKey?: string | undefined;
 }
@@ -56,23 +56,23 @@ export const taskCompletion = (kind: TaskKind, model: string, task: Task): Compl
   task,
 });
 
-/** Filled while the request runs; read once, when it has ended. */
+/** Filled while the request runs; read at its end. */
 export interface Trace {
   readonly requestId: RequestId;
-  /** The caller's `x-request-id` and `x-service-source`: kept beside the usage. */
+  /** The caller's `x-request-id` and `x-service-source`: stored with the usage. */
   readonly label: string | undefined;
   readonly source: string | undefined;
   /** Unix ms. */
   readonly admittedAtMs: number;
   /** Monotonic ms. */
   readonly startedMs: number;
-  /** Of the body it came in, which stays in memory until the request has ended. */
+  /** Size of the body, which stays in memory until the request has ended. */
   readonly bodyBytes: number;
   account: AccountId | undefined;
   key: KeyId | undefined;
-  /** Public name, once it resolved. */
+  /** Public name, once resolved. */
   model: string | undefined;
-  /** What the owner of that model says of it: whether it will be gone. */
+  /** The owner's description of that model, with its deprecation. */
   about: ModelAbout | undefined;
   operation: Completion["kind"] | undefined;
   isStream: boolean;
@@ -81,9 +81,9 @@ export interface Trace {
   /** Monotonic ms; 0 before the first data byte of an answer. */
   firstByteMs: number;
   usage: UsageFigures | undefined;
-  /** Of the account and model, once they are known. */
+  /** Rate limits of account and model, once known. */
   rate: RateStanding | undefined;
-  /** What it is priced at, once it is admitted. */
+  /** Prices, once admitted. */
   rates: TokenRates | undefined;
   /** Set when the budget lowered max_tokens. */
   loweredMaxTokens: number | undefined;

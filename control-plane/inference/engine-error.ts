@@ -5,49 +5,50 @@ import { EngineOverloaded, upstreamBroken, upstreamTimeout, WrongTask } from "./
 
 type EngineError = Extract<AttemptEnd, { kind: "engine-error" }>;
 
-/** Statuses of engines that are the caller's fault; any other one is the engine's or ours. */
+/** Statuses of an engine that are the caller's fault; any other one is an error of the engine or of this system. */
 const callers: ReadonlyMap<number, ErrorKind> = new Map([
   [400, "bad_request"],
   [405, "unsupported"],
   [413, "too_large"],
-  // A file of a type that the model does not read.
+  // A file type that the model does not support.
   [415, "bad_request"],
   [422, "invalid"],
 ]);
 
-/** An engine's error answer in our words: the caller's faults with the engine's own message, the rest as a broken upstream. */
+/** Converts an engine's error response: the caller's faults keep the engine's message, all others become an upstream error. */
 export function engineError(
   { status, body, retryAfterSeconds }: EngineError,
   kind: Completion["kind"],
   model: { readonly name: string; readonly task: string },
 ): ServiceError {
-  const told = read(body);
-  // Text alone has requests that only some models take, tools for one; elsewhere it is the path that takes no POST.
+  const reported = read(body);
+  // For text, 405 may refer to a feature such as tools; for other tasks it means that the path does not support POST.
   const isOtherMethod = status === 405 && kind !== "chat" && kind !== "text_completion";
-  // Our own runtime names paths of its own, which are not this interface's.
-  const isOtherTask = status === 501 || told.code === "unsupported_task" || (status === 404 && isUnknownPath(told));
+  // Our own runtime's message names its own paths, which this API does not have.
+  const isOtherTask =
+    status === 501 || reported.code === "unsupported_task" || (status === 404 && isUnknownPath(reported));
   if (isOtherMethod || isOtherTask) return new WrongTask(model);
-  const fault = told.code === "voice_not_found" ? "not_found" : callers.get(status);
+  const fault = reported.code === "voice_not_found" ? "not_found" : callers.get(status);
   if (fault !== undefined) {
-    const message = told.message ?? "The model's engine refused the request without saying why.";
-    return new ServiceError(fault, told.code ?? "invalid_request", message, { param: told.param });
+    const message = reported.message ?? "The model's engine refused the request without a reason.";
+    return new ServiceError(fault, reported.code ?? "invalid_request", message, { param: reported.param });
   }
   if (status === 429) return new EngineOverloaded(retryAfterSeconds ?? 1);
-  const cause = new Error(`the engine answered ${status}: ${(told.message ?? "").slice(0, 500)}`);
+  const cause = new Error(`the engine responded with ${status}: ${(reported.message ?? "").slice(0, 500)}`);
   return status === 504 ? upstreamTimeout({ cause }) : upstreamBroken({ cause });
 }
 
-/** The engine has no such path, as ours and FastAPI's say it; a model that it does not know is our own trouble. */
-const isUnknownPath = ({ code, message }: Told) => code === "not_found" || message === "Not Found";
+/** True for the 404 of our runtime and of FastAPI for an unknown path. An unknown model is an error of this system. */
+const isUnknownPath = ({ code, message }: Reported) => code === "not_found" || message === "Not Found";
 
-interface Told {
+interface Reported {
   readonly message?: string;
   readonly code?: string;
   readonly param?: string;
 }
 
-/** OpenAI's shape, or an older vLLM's without the envelope, or a bare `detail`. */
-function read(body: Buffer): Told {
+/** Reads OpenAI's format, that of an older vLLM without the envelope, or a bare `detail`. */
+function read(body: Buffer): Reported {
   let value: unknown;
   try {
     value = JSON.parse(body.toString());

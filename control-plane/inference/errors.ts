@@ -12,7 +12,7 @@ export class ModelNotFound extends ServiceError {
   }
 }
 
-/** A scoped token that names other models. Told before whether there is such a model. */
+/** The scoped token does not list the model. Reported whether or not the model exists. */
 export const modelNotAllowed = (model: string) =>
   forbidden(
     "model_not_allowed",
@@ -23,7 +23,7 @@ export const modelNotAllowed = (model: string) =>
 /** The deployment exists, but no instance of it can take a request now. */
 export class ModelNotReady extends ServiceError<{
   readonly phase: string;
-  /** Until an instance is expected to serve; undefined: none is known to come. */
+  /** Expected time until an instance is ready; undefined: none is starting. */
   readonly etaSeconds: number | undefined;
 }> {
   constructor(model: string, phase: string, retryAfterSeconds: number, etaSeconds?: number) {
@@ -34,7 +34,7 @@ export class ModelNotReady extends ServiceError<{
   }
 }
 
-/** The model would come, but requests of a size that memory allows wait for it, and for others, already. */
+/** The model is starting, but the memory budget of waiting requests is used up. */
 export const coldStartsFull = (model: string, retryAfterSeconds: number) =>
   unavailable(
     "cold_start_full",
@@ -42,7 +42,7 @@ export const coldStartsFull = (model: string, retryAfterSeconds: number) =>
     { retryAfterSeconds: Math.min(600, retryAfterSeconds) },
   );
 
-/** Of an answer that must be kept whole here, before it is handed on. */
+/** The memory budget for buffered responses is used up. */
 export const answersFull = () =>
   unavailable("answers_full", "The server's memory for buffered responses is full. Try again in a few seconds.", {
     retryAfterSeconds: 5,
@@ -54,7 +54,7 @@ export class EngineOverloaded extends ServiceError {
   }
 }
 
-/** Every instance that was tried refused or could not be reached; nothing ran. */
+/** All tried instances refused or were unreachable; the request did not run. */
 export class InstancesUnreachable extends ServiceError {
   constructor(facts: ErrorFacts, why = "The model's instances are unreachable.") {
     super("unavailable", "model_unavailable", `${why} Try again in a few seconds.`, {
@@ -88,7 +88,7 @@ export const upstreamTimeout = (facts: ErrorFacts = {}) =>
     facts,
   );
 
-/** A model of another task: its engine has no such path. */
+/** The model has another task: its engine does not support the path. */
 export class WrongTask extends ServiceError {
   constructor({ name, task }: { readonly name: string; readonly task: string }) {
     super(
@@ -101,7 +101,7 @@ export class WrongTask extends ServiceError {
   }
 }
 
-/** Suspended for want of money, or until a payment matter is settled. */
+/** Suspended because of missing funds or an open payment matter. */
 export const fundsSuspended = (reason: string) =>
   paymentRequired(
     "insufficient_quota",

@@ -1,9 +1,9 @@
-// The body an engine gets: the request's own bytes when nothing had to change, otherwise the validated fields, once.
+// Body for the engine: the received bytes if nothing must change, otherwise rebuilt from the validated fields.
 import { createHash } from "node:crypto";
 import { type Admission, defaultMaxTokens } from "./admit.ts";
 import type { Completion } from "./completion.ts";
 
-/** What engines understand. Every other key stays here: some engine would act on `best_of`, `cache_salt`, ... */
+/** Keys that every engine supports. Others are not forwarded: an engine might act on `best_of`, `cache_salt`, ... */
 const engineKeys = [
   "model",
   "prompt",
@@ -35,7 +35,7 @@ const engineKeys = [
   "reasoning_effort",
   "continue_final_message",
 ] as const;
-/** What only our own runtime understands. */
+/** Keys that only our own runtime supports. */
 const stokerKeys = [
   "return_tokens_as_token_ids",
   "prompt_cache_key",
@@ -50,7 +50,7 @@ const forExternal: ReadonlySet<string> = new Set(engineKeys);
 const askUsage = Buffer.from('{"stream_options":{"include_usage":true},');
 const openBrace = 123;
 
-/** `isRebuilt` of a Completion: may the bytes go as they are, as far as the keys tell? */
+/** False: the key requires a rebuilt body (`isRebuilt` of Completion). */
 export function isForwardable(key: string): boolean {
   return forStoker.has(key);
 }
@@ -75,7 +75,7 @@ export function forwardBody(completion: Completion, admission: Admission): Buffe
   return wantsUsage ? spliced(askUsage, bytes) : bytes;
 }
 
-/** The members of `prefix` before the body's own. The body is a JSON object with at least one member. */
+/** Inserts the members of `prefix` before those of the body, a JSON object with at least one member. */
 function spliced(prefix: Buffer, bytes: Buffer): Buffer {
   return Buffer.concat([prefix, bytes.subarray(bytes.indexOf(openBrace) + 1)]);
 }
@@ -95,26 +95,26 @@ function rebuild(completion: Completion, { model, account }: Admission, maxToken
   }
   const cacheKey = body["prompt_cache_key"];
   if (typeof cacheKey === "string") {
-    // Of one account alone: another's equal key is another key.
+    // Unique per account: accounts with the same key must not share a cache.
     body["prompt_cache_key"] = createHash("sha256").update(`${account}\n${cacheKey}`).digest("base64url");
   }
   return Buffer.from(JSON.stringify(body));
 }
 
-/** Undefined: the engine's own default lies within what the hold covers. */
+/** Undefined: the hold covers the engine's own default. */
 function maxTokensFor(completion: Completion, admission: Admission): number | undefined {
   const { model, maxTokens, isLowered, inputTokensBound } = admission;
   if (isLowered) return maxTokens;
   if (completion.maxTokens !== undefined) return completion.maxTokens;
   // Our runtime's default is the contract's. Another engine's may be 16 tokens, or the whole context.
   if (model.engine === "stoker" || model.contextLength === 0) return undefined;
-  // Bytes bound tokens from above, about three to one is usual: a long prompt must not leave the answer without room.
+  // Bytes are an upper bound of tokens; typical are three per token. A long prompt must leave space for the response.
   const isShort = inputTokensBound < model.contextLength / 2;
-  const room = model.contextLength - Math.ceil(inputTokensBound / (isShort ? 1 : 3));
-  return Math.max(1, Math.min(defaultMaxTokens, room));
+  const left = model.contextLength - Math.ceil(inputTokensBound / (isShort ? 1 : 3));
+  return Math.max(1, Math.min(defaultMaxTokens, left));
 }
 
-/** The engine is always asked for usage; where the client wants it is the agent's matter. */
+/** True if the body requests usage, as it always must; the agent places it where the client wants it. */
 function isUsageAsked({ stream, fields }: Completion): boolean {
   const options = fields["stream_options"];
   if (!stream) return options === undefined;

@@ -1,5 +1,4 @@
-// Speed of the last minute, over all tenants: what GET /v1/metrics/live shows. Buckets of one second, so a quiet minute
-// costs nothing and a busy one no more than sixty sums.
+// Throughput of the last minute over all tenants, for GET /v1/metrics/live. Buckets of one second keep its cost constant.
 import type { Trace } from "./completion.ts";
 
 export interface LiveFigures {
@@ -28,7 +27,7 @@ export class LiveMetrics {
     this.#buckets = Array.from({ length: windowSeconds }, () => ({ ...empty }));
   }
 
-  /** A request that ended with an answer. */
+  /** Counts a request that ended with a response. */
   note(trace: Pick<Trace, "startedMs" | "firstByteMs" | "usage">): void {
     const second = Math.floor(this.#clock() / 1000);
     const bucket = this.#buckets[second % windowSeconds] as Bucket;
@@ -41,7 +40,7 @@ export class LiveMetrics {
     }
   }
 
-  /** Null where nothing was measured in the window. */
+  /** Null where the window has no measurement. */
   read(): LiveFigures {
     const oldest = Math.floor(this.#clock() / 1000) - windowSeconds;
     const sum = { ...empty };

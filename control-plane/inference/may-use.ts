@@ -1,8 +1,8 @@
 import type { ServedModel } from "../catalog/served-model.ts";
 
 /**
- * Whether a token that is restricted to `models` (null: any) may use this one, asked for as `requested`: by its exact name,
- * or in another spelling (`NAME:VERSION`, `deploy_id:ID`) of a name that is listed. Never by a part of a name.
+ * True if a token restricted to `models` (null: any) may use this model, requested as `requested`: by its exact name, or in another
+ * form (`NAME:VERSION`, `deploy_id:ID`) of a listed name. Never by a part of a name.
  */
 export function mayUse(
   models: ReadonlySet<string> | null,
@@ -12,7 +12,7 @@ export function mayUse(
   return models === null || models.has(requested) || (model !== undefined && models.has(model.name));
 }
 
-/** Whether any spelling of the model is listed. */
+/** True if any form of the model's name is listed. */
 export function isListed(
   models: ReadonlySet<string> | null,
   { name, version, deployId, adapter }: Pick<ServedModel, "name" | "version" | "deployId" | "adapter">,

@@ -1,5 +1,5 @@
-// Counts the frames of a stream that carry generated output. A broken answer costs at most what was delivered of it, so a
-// frame counts once it was passed on whole; the role, the finish reason, usage, errors and comments do not count.
+// Counts the frames of a stream with generated output. A broken response costs at most the delivered part, so a frame counts once
+// it was passed on completely; the role, the finish reason, usage, errors and comments do not count.
 import { countPlain, frameEnd, isPlain, payloadOf, readChunk } from "../../proto/sse-frames.ts";
 
 const newline = 10;
@@ -8,11 +8,11 @@ const letterD = 100;
 const maxFrameBytes = 2 * 1024 * 1024;
 
 export class OutputCounter {
-  /** Frames with output that were passed on whole. */
+  /** Frames with output that were passed on completely. */
   frames = 0;
-  /** Part of a data frame was passed on: no other instance may answer now. */
+  /** Part of a data frame was passed on: another instance must not respond any more. */
   hasData = false;
-  /** The beginning of a frame. */
+  /** Incomplete frame. */
   #parts: Buffer[] = [];
   #bytes = 0;
 
@@ -28,7 +28,7 @@ export class OutputCounter {
     }
     this.#parts.push(chunk);
     this.#bytes += chunk.length;
-    // Joined only when a frame may have ended: a frame that trickles in is not copied once per piece.
+    // Joined only when a frame may have ended, so that a frame in many pieces is not copied once per piece.
     if (chunk.indexOf(newline) >= 0) this.#split();
     else if (!this.hasData) this.hasData = (this.#parts[0] as Buffer)[0] === letterD;
   }

@@ -1,12 +1,12 @@
-// What requests and answers may hold of this process's memory, and how much of it they hold.
+// Memory budgets of request bodies and buffered responses, and their metrics.
 import { Counter, Gauge, type Registry } from "prom-client";
 import { ByteBudget } from "./byte-budget.ts";
 import { ResponseBuffer } from "./response-buffer.ts";
 
 export interface MemorySettings {
-  /** Of bodies of requests, as they came. */
+  /** Budget for received bodies. */
   readonly bodiesBytes: number;
-  /** Of answers that are kept before they are handed on. */
+  /** Budget for buffered responses. */
   readonly answersBytes: number;
 }
 
@@ -16,7 +16,7 @@ export function createRequestMemory({ bodiesBytes, answersBytes }: MemorySetting
   const registers = [registry];
   new Gauge({
     name: "stoker_held_bytes",
-    help: "Bodies of requests that run or wait here (bodies), and answers that are kept before they are handed on (answers)",
+    help: "Bytes of running and waiting request bodies (bodies) and of buffered responses (answers)",
     labelNames: ["of"] as const,
     registers,
     collect() {
@@ -26,7 +26,7 @@ export function createRequestMemory({ bodiesBytes, answersBytes }: MemorySetting
   });
   const limit = new Gauge({
     name: "stoker_held_limit_bytes",
-    help: "What stoker_held_bytes may come to: STOKER_BODY_MEMORY_MIB and STOKER_ANSWER_MEMORY_MIB",
+    help: "Limits of stoker_held_bytes: STOKER_BODY_MEMORY_MIB and STOKER_ANSWER_MEMORY_MIB",
     labelNames: ["of"] as const,
     registers,
   });
@@ -34,7 +34,7 @@ export function createRequestMemory({ bodiesBytes, answersBytes }: MemorySetting
   limit.set({ of: "answers" }, answersBytes);
   new Counter({
     name: "stoker_bodies_refused_total",
-    help: "Requests refused because bodies of others held the memory for them",
+    help: "Requests refused because the memory budget of bodies was used up",
     registers,
     collect() {
       this.reset();
@@ -45,7 +45,7 @@ export function createRequestMemory({ bodiesBytes, answersBytes }: MemorySetting
     bodies,
     answers,
     hasCapacity: () => answers.hasCapacity,
-    /** Of bodies whose requests wait for an instance: the others are for models that run. */
+    /** Budget for bodies that wait for an instance: the rest is for models that run. */
     waitingBytes: bodiesBytes / 2,
   };
 }

@@ -1,13 +1,13 @@
 import type { Route } from "../fleet/routes.ts";
 import { hashText } from "./affinity.ts";
 
-/** How much fuller than the emptiest an instance may be, in shares of a batch, and still be taken for its cache. */
+/** Maximum load above the least loaded instance, as a share of the batch, to prefer an instance for its cache. */
 const maxImbalance = 0.25;
 
 /**
- * The least loaded of the ready instances that were not tried yet; undefined when none is left. With an `affinity` other than
- * 0 the instance that number belongs to, as long as it is not much fuller than the least loaded and has room in its batch.
- * Instances that come and go move only the numbers that belonged to them.
+ * Returns the least loaded ready instance that was not tried yet; undefined if none is left. With an `affinity` other than 0,
+ * returns the instance of that number, unless it is much fuller than the least loaded one or its batch is full (rendezvous
+ * hashing: a new or removed instance moves only its own numbers).
  */
 export function pickRoute(ready: readonly Route[], tried: readonly Route[], affinity = 0): Route | undefined {
   let least: Route | undefined;
@@ -28,7 +28,7 @@ export function pickRoute(ready: readonly Route[], tried: readonly Route[], affi
   return isFull || imbalance > maxImbalance ? least : own;
 }
 
-// By id: a refresh of the table may have made a new object for the same instance.
+// Compares ids: a refresh of the table may have created a new object for the same instance.
 function isTried(route: Route, tried: readonly Route[]): boolean {
   for (const one of tried) if (one.instanceId === route.instanceId) return true;
   return false;
@@ -45,7 +45,7 @@ function seedOf(route: Route): number {
   return seed;
 }
 
-/** Every bit of the answer depends on every bit of the number (the finaliser of MurmurHash3). */
+/** Finaliser of MurmurHash3: every bit of the result depends on every bit of the number. */
 function mixed(number: number): number {
   let hash = number;
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

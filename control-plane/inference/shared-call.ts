@@ -1,4 +1,4 @@
-// One request on a shared connection, as the gateway sees it: frames in, callbacks out.
+// One request on a shared connection, at the gateway: frames in, callbacks out.
 import { answerWindow, BadFrame, type FrameSocket, frameKind, readFields } from "../../proto/frames.ts";
 import { usageHeader } from "../../proto/usage.ts";
 import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstream-call.ts";
@@ -19,9 +19,9 @@ export class SharedCall implements UpstreamCall {
   #listener: UpstreamListener;
   #left: () => void;
   #isPaused = false;
-  /** What came while paused. */
+  /** Frames that arrived while paused. */
   #kept: { readonly kind: number; readonly payload: Buffer }[] = [];
-  /** Passed on and not yet told. */
+  /** Bytes passed on and not yet acknowledged. */
   #taken = 0;
 
   constructor(frames: FrameSocket, stream: number, listener: UpstreamListener, left: () => void) {
@@ -50,7 +50,7 @@ export class SharedCall implements UpstreamCall {
     try {
       for (const { kind, payload } of kept) this.take(kind, payload);
     } catch (error) {
-      // As for a frame that comes: here it is the client's connection that called, and nobody there would catch it.
+      // As for an arriving frame: the caller here is the client's connection, which does not catch it.
       this.#frames.close(error as Error);
     }
   }
@@ -84,7 +84,7 @@ export class SharedCall implements UpstreamCall {
         this.#finish(payload.length === 0 ? noHeaders : { [usageHeader]: payload.toString("latin1") });
         return;
       case frameKind.reset:
-        this.broke(new Error("the agent broke off the answer"));
+        this.broke(new Error("the agent interrupted the response"));
         return;
       default:
         throw new BadFrame(`a frame of kind ${kind}`);
@@ -96,7 +96,7 @@ export class SharedCall implements UpstreamCall {
     this.#end().onResponseError(this, error);
   }
 
-  /** Told in quarters of the window: a frame per chunk would cost as much as the chunk. */
+  /** Acknowledges a quarter of the window at a time: a frame per chunk would cost as much as the chunk. */
   #credit(bytes: number): void {
     this.#taken += bytes;
     if (this.#taken < answerWindow / 4 || this.isOver) return;
@@ -111,7 +111,7 @@ export class SharedCall implements UpstreamCall {
     this.#end().onResponseEnd(this, trailers);
   }
 
-  /** Returns the listener, and refers to nothing of the request any more: see proto/slot-list.ts for what tables keep. */
+  /** Drops all references to the request (see proto/slot-list.ts for the reason) and returns the listener. */
   #end(): UpstreamListener {
     const listener = this.#listener;
     const left = this.#left;
@@ -129,6 +129,6 @@ function headOf(payload: Buffer): { status: number; headers: Record<string, stri
   const headers: Record<string, string> = {};
   for (let i = 1; i + 1 < fields.length; i += 2) headers[fields[i] as string] = fields[i + 1] as string;
   const status = Number(fields[0]);
-  if (!Number.isInteger(status) || status < 200 || status > 599) throw new BadFrame("an answer without a status");
+  if (!Number.isInteger(status) || status < 200 || status > 599) throw new BadFrame("a response without a status");
   return { status, headers, rest };
 }

@@ -1,4 +1,4 @@
-// The gateway's end of a shared connection: one stream per request, answers handed on by callbacks.
+// The gateway's end of a shared connection: one stream per request, responses passed on by callbacks.
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Duplex } from "node:stream";
@@ -7,29 +7,29 @@ import { onceExpired, type PeerOptions } from "../../proto/peer-tls.ts";
 import { SharedCall } from "./shared-call.ts";
 import type { UpstreamListener, UpstreamRequest } from "./upstream-call.ts";
 
-/** The agent answers, but knows no shared connections. */
+/** The agent responds, but does not support shared connections. */
 export class NotShared extends Error {
   override readonly name = "NotShared";
 }
 
 export interface SharedConnection {
-  /** It takes nothing more: it has ended, or will with what runs on it. */
+  /** It accepts no more requests: it has ended, or will end with the running ones. */
   readonly isOver: boolean;
   send(request: UpstreamRequest, listener: UpstreamListener): void;
-  /** Breaks what runs. */
+  /** Breaks running requests. */
   close(): void;
 }
 
 export interface SharedLife {
-  /** How long what runs may outlive the certificates that opened the connection. */
+  /** Time for which requests may outlive the certificates of the connection. */
   readonly expiredEndMs: number;
-  /** Once: it takes nothing more. Another one is needed for the next request. */
+  /** Called once, when it accepts no more requests. The next request needs another connection. */
   readonly over: (connection: SharedConnection) => void;
-  /** Once, after that: it has ended. */
+  /** Called once after that, when it has ended. */
   readonly gone: (connection: SharedConnection) => void;
 }
 
-/** Rejects with NotShared, or with what kept it from connecting. */
+/** Rejects with NotShared, or with the error of the connection. */
 export function connectShared(
   origin: string,
   tls: PeerOptions,
@@ -37,41 +37,41 @@ export function connectShared(
   life: SharedLife,
 ): Promise<SharedConnection> {
   const url = new URL(sharedPath, origin);
-  const ask = url.protocol === "https:" ? httpsRequest : httpRequest;
+  const request = url.protocol === "https:" ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
     const headers = { connection: "upgrade", upgrade: sharedProtocol };
-    const asking = ask(url, { ...tls, headers, signal, agent: false });
-    asking.once("upgrade", (_answer, socket, first) => {
+    const connecting = request(url, { ...tls, headers, signal, agent: false });
+    connecting.once("upgrade", (_answer, socket, first) => {
       socket.setNoDelay(true);
       resolve(shareConnection(socket, first, life));
     });
-    asking.once("response", (answer) => {
+    connecting.once("response", (answer) => {
       answer.resume();
-      const why = `the agent answered ${answer.statusCode}`;
-      // One that is stopping would take no other request either.
+      const why = `the agent responded with ${answer.statusCode}`;
+      // 503: it is stopping, and would refuse plain HTTP too.
       reject(answer.statusCode === 503 ? new Error(why) : new NotShared(why));
     });
-    asking.once("error", reject);
-    asking.end();
+    connecting.once("error", reject);
+    connecting.end();
   });
 }
 
-/** Bodies waiting for an agent that does not read; beyond it another instance is the better choice. */
+/** Maximum size of bodies that wait for one agent; above it another instance is the better choice. */
 const maxWaitingBytes = 256 * 1024 * 1024;
 
-/** A request on its way out. */
+/** A request that is being sent. */
 interface Outgoing {
   readonly stream: number;
   readonly call: SharedCall;
   readonly request: UpstreamRequest;
   readonly listener: UpstreamListener;
-  /** Bytes of the body that have left. */
+  /** Bytes of the body that were sent. */
   sent: number;
 }
 
 function shareConnection(socket: Duplex, first: Buffer, life: SharedLife): SharedConnection {
   const calls = new Map<number, SharedCall>();
-  /** In turn, a piece each: one large body does not hold up the others. */
+  /** Sent a piece each in turn, so that one large body does not delay the others. */
   const outgoing = new Set<Outgoing>();
   let waitingBytes = 0;
   let isFull = false;
@@ -79,7 +79,7 @@ function shareConnection(socket: Duplex, first: Buffer, life: SharedLife): Share
   let isOver = false;
   const frames = new FrameSocket(socket, first, {
     frame(kind, stream, payload) {
-      // A frame of a request that was aborted is late, not wrong.
+      // Ignore late frames of an aborted request.
       calls.get(stream)?.take(kind, payload);
     },
     drained() {
@@ -120,7 +120,7 @@ function shareConnection(socket: Duplex, first: Buffer, life: SharedLife): Share
     if (outgoing.delete(one)) waitingBytes -= one.request.body.length;
   }
 
-  /** True when nothing of it is left to send. */
+  /** Returns true when it was sent completely. */
   function sendPiece(one: Outgoing): boolean {
     const { stream, call, request, listener } = one;
     const { body } = request;
@@ -145,7 +145,7 @@ function shareConnection(socket: Duplex, first: Buffer, life: SharedLife): Share
       return isOver;
     },
     send(request, listener) {
-      // The counter has room for years; a connection that reaches its end makes way for the next.
+      // The counter lasts for years.
       if (lastStream === 0xffff_ffff) frames.close(new Error("the connection has no stream numbers left"));
       if (frames.isClosed)
         return listener.onResponseError(undefined, new Error("the connection to the agent was lost"));
@@ -167,7 +167,7 @@ function shareConnection(socket: Duplex, first: Buffer, life: SharedLife): Share
   };
   onceExpired(socket, 0, retire);
   onceExpired(socket, life.expiredEndMs, () =>
-    frames.close(new Error("what ran on the connection outlived its certificate for too long")),
+    frames.close(new Error("requests on the connection outlived its certificate for too long")),
   );
   return connection;
 }

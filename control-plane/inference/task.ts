@@ -1,4 +1,4 @@
-// What a request of a task other than text brings to the spine: its body for an engine, and how much it may be.
+// A request of a task other than text: its body for an engine, and its size.
 import type { UnitCounts, UnitRates } from "../../proto/money.ts";
 
 export type TaskKind =
@@ -7,25 +7,25 @@ export type TaskKind =
   | "transcription"
   | "text_to_speech"
   | "image_generation"
-  /** Every other task of our own runtime. */
+  /** All other tasks of our own runtime. */
   | "inference";
 
 export interface Task {
-  /** As engines know it, e.g. `/v1/audio/speech`. */
+  /** Path at the engine, e.g. `/v1/audio/speech`. */
   readonly enginePath: string;
-  /** Upper bound of prompt tokens, as the hold covers them. */
+  /** Upper bound of prompt tokens, covered by the hold. */
   readonly inputTokensBound: number;
   readonly inputTokensEstimate: number;
-  /** By the model's prices: an image's size counts in the steps that its price is of. */
+  /** Depends on the model's prices: an image without steps counts with those of the price. */
   readonly units: (rates: UnitRates | undefined) => TaskUnits;
-  /** `servedName`: what the engine knows the model by. */
+  /** `servedName`: name of the model at the engine. */
   readonly body: (servedName: string) => TaskBody;
 }
 
 export interface TaskUnits {
-  /** Billed where neither the engine nor its answer says how much it was. */
+  /** Billed if the engine reports no figures. */
   readonly asked: UnitCounts;
-  /** What the hold covers. */
+  /** Upper bound, covered by the hold. */
   readonly most: UnitCounts;
 }
 

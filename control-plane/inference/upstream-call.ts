@@ -1,23 +1,22 @@
-// One request on its way to an agent, whatever connection carries it: what goes, what is heard of it, what may be done to it.
-
+// One request to an agent, independent of its connection.
 export interface UpstreamRequest {
   readonly path: string;
   readonly ticket: string;
   readonly body: Buffer;
-  /** Of the body; default JSON. */
+  /** Content type of the body; default JSON. */
   readonly contentType?: string;
 }
 
-/** Of the request under way. */
+/** A running request. */
 export interface UpstreamCall {
   abort(reason: Error): void;
   pause(): void;
   resume(): void;
 }
 
-/** What happens to a request, in this order; the last is `onResponseEnd` or `onResponseError`, unless it was aborted. */
+/** Events of a request, in this order; the last is `onResponseEnd` or `onResponseError`, unless it was aborted. */
 export interface UpstreamListener {
-  /** It leaves: from here on it may have run. */
+  /** It is sent: from here on it may have run. */
   onRequestStart(call: UpstreamCall): void;
   onResponseStart(call: UpstreamCall, status: number, headers: UpstreamHeaders): void;
   onResponseData(call: UpstreamCall, chunk: Buffer): void;

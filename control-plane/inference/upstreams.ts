@@ -1,5 +1,5 @@
-// The ways to the agents. Requests to one agent share one connection (proto/frames.ts) where the agent knows how, and go over
-// keep-alive connections of their own where it does not: an agent of an older version during a rollout.
+// Connections to the agents. Requests to one agent share one connection (proto/frames.ts); an agent of an older version, during a
+// rollout, gets a keep-alive connection per request instead.
 import { buildConnector, type Dispatcher, Pool } from "undici";
 import { expiredEndMs as longestExpiredMs } from "../../proto/peer-tls.ts";
 import type { DataPathAddress, Dial } from "../fleet/dial.ts";
@@ -8,32 +8,32 @@ import type { UpstreamListener, UpstreamRequest } from "./upstream-call.ts";
 
 export interface Upstreams {
   send(to: DataPathAddress, request: UpstreamRequest, listener: UpstreamListener): void;
-  /** Cuts what is left open. */
+  /** Cuts open connections. */
   close(): Promise<void>;
 }
 
 const connectMs = 5_000;
-/** An agent that knows no shared connections is asked again after this long: it may have been replaced. */
-const askAgainMs = 60_000;
+/** Interval after which an agent without shared connections is tried again: it may have been updated. */
+const retrySharedMs = 60_000;
 
 interface Way {
   readonly to: DataPathAddress;
   shared: SharedConnection | undefined;
   connecting: Promise<SharedConnection> | undefined;
   pool: Pool | undefined;
-  /** Monotonic ms until which HTTP is spoken without asking. */
+  /** Monotonic ms until which plain HTTP is used without a new attempt. */
   httpUntilMs: number;
 }
 
-/** `expiredEndMs`: how long what runs may outlive the certificates that opened its connection. */
+/** `expiredEndMs`: time for which requests may outlive the certificates of their connection. */
 export function createUpstreams(dial: Dial, expiredEndMs = longestExpiredMs): Upstreams {
   const ways = new Map<string, Way>();
-  /** Of all ways; those that take nothing more too. */
+  /** Open connections of all agents, including those that accept no more requests. */
   const open = new Set<SharedConnection>();
   const closing = new AbortController();
 
   function wayTo({ hostId, origin }: DataPathAddress): Way {
-    // Of one host: another one at the same address, before or after it, is dialled for itself.
+    // Per host: another host at the same address gets its own connection.
     const key = `${origin} ${hostId}`;
     let way = ways.get(key);
     if (!way) {
@@ -86,7 +86,7 @@ export function createUpstreams(dial: Dial, expiredEndMs = longestExpiredMs): Up
           (shared) => shared.send(request, listener),
           (error: Error) => {
             if (!(error instanceof NotShared)) return listener.onResponseError(undefined, error);
-            way.httpUntilMs = performance.now() + askAgainMs;
+            way.httpUntilMs = performance.now() + retrySharedMs;
             sendAlone(way, request, listener);
           },
         );
@@ -104,12 +104,12 @@ function createPool(to: DataPathAddress, dial: Dial): Pool {
   return new Pool(to.origin, {
     connections: null,
     pipelining: 1,
-    // First byte and gaps are bounded by our own deadlines: undici cannot tell a long wait in a queue from silence.
+    // First byte and gaps are bounded by our own deadlines: undici cannot distinguish a long wait in a queue from silence.
     headersTimeout: 0,
     bodyTimeout: 0,
     // Shorter than an agent keeps an idle connection: the side that sends must be the one that closes.
     keepAliveTimeout: 30_000,
-    // Each connection shows the certificate of its time.
+    // Each connection uses the current certificate.
     connect(options, done) {
       try {
         buildConnector({ ...dial(to), timeout: connectMs, maxCachedSessions: 0 })(options, done);

@@ -5719,7 +5719,7 @@ export interface Responses {
       };
     };
     /**
-     * At which it was served, where one was asked for
+     * Tier that served the request, if the request named one
      */
     service_tier?: string;
   };
@@ -5761,7 +5761,7 @@ export interface Responses {
       };
     };
     /**
-     * At which it was served, where one was asked for
+     * Tier that served the request, if the request named one
      */
     service_tier?: string;
   };
@@ -5855,7 +5855,7 @@ export interface Responses {
     [k: string]: unknown;
   };
   /**
-   * Beside what the model's task answers
+   * In addition to the fields of the model's task
    */
   "POST /v1/inference/{model_name}": {
     request_id: string;
@@ -5871,7 +5871,7 @@ export interface Responses {
     };
   };
   /**
-   * Beside what the model's task answers
+   * In addition to the fields of the model's task
    */
   "POST /v1/inference/deploy/{deploy_id}": {
     request_id: string;

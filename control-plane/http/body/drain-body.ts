@@ -1,11 +1,11 @@
 import type { IncomingMessage } from "node:http";
 
-/** Long enough for a client on a fair line to finish; nobody is read for ever. */
+/** Enough for a client on a fast connection to finish. */
 const limitMs = 5_000;
 
 /**
- * Reads and drops the rest of a body that was refused, then calls `done`. A connection closed on unread bytes is reset, and
- * the client may lose the very answer that tells it why.
+ * Reads and drops the rest of a refused body, then calls `done`. Closing a connection with unread bytes resets it, and the
+ * client may lose the error response.
  */
 export function drainBody(request: IncomingMessage, done: () => void): void {
   if (request.readableEnded || request.destroyed) {

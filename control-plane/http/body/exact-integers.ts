@@ -1,4 +1,4 @@
-// Integers beyond 2^53, which a double cannot hold: kept as the text they came in (JSON.rawJSON), and written as it again.
+// Integers beyond 2^53, which a double cannot hold: kept as their text (JSON.rawJSON) and written unchanged.
 
 import { parseExactJson } from "../../../proto/exact-json.ts";
 import type { JsonScan } from "../../../proto/json-scan.ts";
@@ -8,26 +8,26 @@ interface RawJson {
 }
 const json = JSON as JSON & { rawJSON(text: string): RawJson; isRawJSON(value: unknown): value is RawJson };
 
-/** Undefined when the bytes hold no such integer. */
+/** Returns undefined when the bytes contain no such integer. */
 export const parseExactly = (bytes: Buffer, scan: JsonScan): unknown =>
   parseExactJson(bytes, scan, (digits) => json.rawJSON(digits));
 
-/** Undefined: it is none of these integers. */
+/** Returns undefined for any other value. */
 export const digitsOf = (value: unknown): string | undefined => (json.isRawJSON(value) ? value.rawJSON : undefined);
 
-/** A text of a form that spells such an integer. */
+/** Returns such an integer from its text in a form; undefined for any other text. */
 export function exactInteger(text: string): RawJson | undefined {
   const isOne = /^-?[1-9]\d{15,}$/.test(text) && !Number.isSafeInteger(Number(text));
   return isOne ? json.rawJSON(text) : undefined;
 }
 
-/** A validator of doubles cannot tell 2^64-1 from 2^64: it gets a number that is in or out of range as the exact one is. */
+/** Returns a double that is in range exactly when the integer is: a validator cannot distinguish 2^64-1 from 2^64. */
 export function seedToValidate(digits: string): number {
-  // Millions of them would take seconds to read, and no seed in range has more.
+  // Parsing millions of digits would take seconds.
   const isInReach = digits.length <= maxSeedDigits;
   const exact = isInReach ? BigInt(digits) : 0n;
   if (exact >= 2n ** 64n || (!isInReach && !digits.startsWith("-"))) return 2 ** 65;
   return isInReach && exact >= -(2n ** 63n) ? 0 : -(2 ** 64);
 }
-/** Of 2^64 - 1, and of -2^63 with its sign. */
+/** Length of 2^64 - 1, and of -2^63 with its sign. */
 const maxSeedDigits = 20;

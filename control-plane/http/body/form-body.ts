@@ -1,5 +1,5 @@
-// multipart/form-data bodies: parts with a filename are files, the others values. Read from bytes that were bounded while
-// they came; written anew for an engine, with a boundary of our own.
+// multipart/form-data bodies: parts with a filename are files, the others values. Parsed from a bounded buffer; written for an
+// engine with a new boundary.
 import { hash, randomBytes } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { Busboy } from "@fastify/busboy";
@@ -22,7 +22,7 @@ export class FormFile {
 
 export type FormPart = string | FormFile;
 
-/** Above it a form is no request for inference. */
+/** Maximum size of one field. */
 const maxFieldBytes = 10 * 1024 ** 2;
 const limits = { fields: 200, files: 32, fieldNameSize: 200, headerPairs: 20 };
 
@@ -32,7 +32,7 @@ export const isForm = (contentType: string | undefined): contentType is string =
 export const isUrlEncoded = (contentType: string | undefined): boolean =>
   contentType !== undefined && /^application\/x-www-form-urlencoded\b/i.test(contentType);
 
-/** By name; a name that comes again is a list. Throws malformedForm. */
+/** Fields by name; a repeated name becomes a list. Throws malformedForm. */
 export function readUrlEncoded(bytes: Buffer): Record<string, string | string[]> {
   let fields = 1;
   for (let at = bytes.indexOf(ampersand); at >= 0; at = bytes.indexOf(ampersand, at + 1))
@@ -44,7 +44,7 @@ export function readUrlEncoded(bytes: Buffer): Record<string, string | string[]>
 }
 const ampersand = 0x26;
 
-/** By name; a name that comes again, or ends in `[]`, is a list. Rejects with malformedForm, partTooLarge. */
+/** Parts by name; a repeated name, or one that ends in `[]`, becomes a list. Rejects with malformedForm, partTooLarge. */
 export function readForm(bytes: Buffer, contentType: string): Promise<Record<string, FormPart | FormPart[]>> {
   return new Promise((resolve, reject) => {
     const found = new Map<string, FormPart | FormPart[]>();
@@ -87,7 +87,7 @@ export function readForm(bytes: Buffer, contentType: string): Promise<Record<str
   });
 }
 
-/** Other requests run between two pieces. */
+/** Parses in pieces, so that other requests run in between. */
 async function feed(form: InstanceType<typeof Busboy>, bytes: Buffer, isRefused: () => boolean): Promise<void> {
   for (let at = 0; at < bytes.length; at += pieceBytes) {
     if (at > 0) await nextTurn();
@@ -98,19 +98,19 @@ async function feed(form: InstanceType<typeof Busboy>, bytes: Buffer, isRefused:
 }
 const pieceBytes = 64 * 1024;
 
-/** The same of two forms that say the same: names, values, files and the order of those of one name. */
+/** Digest of names, values, files and the order within one name; independent of the boundary. */
 export function digestOfForm(form: Readonly<Record<string, FormPart | FormPart[]>>): Buffer {
-  const told = (part: FormPart) =>
+  const contentOf = (part: FormPart) =>
     part instanceof FormFile
       ? { file: hash("sha256", part.bytes), filename: part.filename, contentType: part.contentType }
       : part;
   const parts = Object.entries(form)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, part]) => [name, Array.isArray(part) ? part.map(told) : told(part)]);
+    .map(([name, part]) => [name, Array.isArray(part) ? part.map(contentOf) : contentOf(part)]);
   return hash("sha256", JSON.stringify(parts), "buffer");
 }
 
-/** Fields that are wrapped in the part `wrapper`: as JSON in it, or as parts `wrapper[name]` and `wrapper.name`. */
+/** Unwraps fields in the part `wrapper`: JSON in that part, or parts `wrapper[name]` and `wrapper.name`. */
 export function unwrapForm(wrapper: string) {
   const inner = new RegExp(`^${wrapper}(?:\\[(\\w+)|\\.(\\w+)$)`);
   return (request: FastifyRequest, _reply: unknown, done: () => void): void => {
@@ -122,9 +122,9 @@ export function unwrapForm(wrapper: string) {
         if (field !== undefined) body[field] ??= value;
       }
       const { [wrapper]: whole } = body;
-      const told = whole instanceof FormFile ? whole.bytes.toString() : whole;
-      const fields = typeof told === "string" ? parsedOf(told) : told;
-      // A field that is sent flat as well is meant as it stands there.
+      const text = whole instanceof FormFile ? whole.bytes.toString() : whole;
+      const fields = typeof text === "string" ? parsedOf(text) : text;
+      // A field that is also sent flat takes precedence.
       if (typeof fields === "object" && fields !== null && !Array.isArray(fields))
         request.body = { ...fields, ...body };
     }
@@ -137,7 +137,7 @@ export interface WrittenForm {
   readonly bytes: Buffer;
 }
 
-/** Lists are written as parts of the same name; what is null or undefined is left out. */
+/** Writes a list as parts of the same name; omits null and undefined. */
 export function writeForm(fields: readonly (readonly [name: string, value: unknown])[]): WrittenForm {
   const boundary = `stoker-${randomBytes(16).toString("hex")}`;
   const parts: Buffer[] = [];
@@ -159,10 +159,10 @@ export function writeForm(fields: readonly (readonly [name: string, value: unkno
 
 const newline = Buffer.from("\r\n");
 
-/** As browsers do: a quote or a line break would end the header. */
+/** Escapes as browsers do: a quote or a line break would end the header. */
 const quoted = (text: string) => text.replaceAll('"', "%22").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
 
-/** Values of a form are texts: what reads as what its field wants becomes that. Also for fields of native inference. */
+/** Converts the texts of a form to the types that their fields have in the schema. */
 export function coerceForm(schema: TSchema) {
   const properties = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
   return (request: FastifyRequest, _reply: unknown, done: () => void): void => {
@@ -175,7 +175,7 @@ export function coerceForm(schema: TSchema) {
   };
 }
 
-/** A long one is kept as it came, and judged as it is. */
+/** Keeps a long seed exactly, in `readBody.exact`. */
 function keepSeed(request: FastifyRequest, body: Record<string, unknown>): void {
   const { seed } = body;
   const exact = typeof seed === "string" ? exactInteger(seed) : undefined;
@@ -204,9 +204,9 @@ export function coerceFields(
   }
 }
 
-/** Longer than any number that a double prints. */
+/** Longer than any printed double. */
 const maxNumeral = 400;
-/** As clients of any language print a number: 0.00001 is 1e-05 in some. */
+/** Numbers as clients of any language print them: 0.00001 is 1e-05 in some. */
 const numeral = /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d{1,3})?$/i;
 
 /** Throws textNotUnicode, nestedTooDeep, jsonTooComplex. */

@@ -1,5 +1,5 @@
-// Bodies are JSON whatever the Content-Type says: known clients send none, or curl's default. Forms only where a route
-// takes them; what begins as JSON is JSON there too.
+// Parses bodies as JSON regardless of the Content-Type: known clients send none, or curl's default. Forms are parsed only for
+// routes that accept them, and only if the body does not start like JSON.
 import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
@@ -14,7 +14,7 @@ import { receiveBody } from "./receive-body.ts";
 import { judgeJson, refuseLoneSurrogate } from "./unfit-value.ts";
 
 export interface ReadBody {
-  /** The body as it came; of a form, what its parts say with an `Idempotency-Key`, nothing without. */
+  /** Received body. For a form with an `Idempotency-Key`, its digest; for any other form, empty. */
   readonly bytes: Buffer;
   /** The body with integers beyond 2^53 as JSON.rawJSON; undefined when there are none. */
   readonly exact: Record<string, unknown> | undefined;
@@ -27,16 +27,16 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** Bodies of this route may be multipart/form-data. */
     takesForms?: boolean;
-    /** In which it is refused, also by a method that it does not take. */
+    /** Error format of the route, also for a method that it does not support. */
     dialect?: Dialect;
   }
 }
 
-/** Inference. */
+/** Limit of inference routes. */
 export const bodyLimitBytes = 10 * 1024 * 1024;
-/** Routes that are public, and management routes that do not say otherwise. */
+/** Limit of public routes, and default of management routes. */
 export const smallBodyBytes = 16 * 1024;
-/** Management routes whose schema allows longer bodies. */
+/** Limit of management routes whose schema allows longer bodies. */
 export const mediumBodyBytes = 128 * 1024;
 export const largeBodyBytes = 1024 * 1024;
 /** With pictures or audio in it; an agent takes no more. */
@@ -48,7 +48,7 @@ const noBytes = Buffer.alloc(0);
 export function readJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (request, payload, done) => {
-    // Of a path that nobody serves nothing is read.
+    // Do not read the body of an unknown path.
     if (request.is404) return void done(null, undefined);
     const { bodyLimit = bodyLimitBytes } = request.routeOptions;
     receiveBody(payload, request.state as RequestState, bodyLimit, (error, bytes) => {
@@ -71,7 +71,7 @@ function parse(request: FastifyRequest, bytes: Buffer, done: (error: Error | nul
   const type = request.headers["content-type"];
   if (request.routeOptions.config.takesForms && isForm(type)) {
     readForm(bytes, type).then((form) => {
-      // Its boundary is another one each time it is sent; what it says is the same.
+      // The boundary differs each time a form is sent, its digest does not.
       const isRepeatable = request.headers["idempotency-key"] !== undefined;
       request.readBody = { bytes: isRepeatable ? digestOfForm(form) : noBytes, exact: undefined };
       done(null, form);

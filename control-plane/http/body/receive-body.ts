@@ -1,18 +1,18 @@
-// A body as it comes, in memory: bounded by itself, and beside those of all other requests. What has come is counted, as it
-// comes: what is only announced holds nothing, or whoever announces and never sends would shut out everybody. It is refused
-// at once where there is no room for it now, and let go where nothing more of it comes.
+// Receives a body into memory, within its own limit and the budget of all bodies. Only received bytes count against the budget:
+// a client that announces a body and sends nothing must not exclude others. A body that does not fit is refused at once; one
+// that stalls is dropped.
 import type { IncomingMessage } from "node:http";
 import type { RequestState } from "../core/request-state.ts";
 import { bodiesFull, bodyStalled, bodyTooLarge } from "../errors/errors.ts";
 import { Silence, stallMs } from "./silence.ts";
 import { judgeAhead, largeBytes } from "./unfit-value.ts";
 
-/** Sockets are read between the first and the second of two immediates. */
+/** Runs `next` after other sockets were read: that happens between two immediates. */
 const afterOthers = (next: () => void): void => void setImmediate(() => setImmediate(next));
 
 /**
- * Calls back once, unless the client goes before the end. An error: ServiceError, bodiesFull, bodyStalled, or what broke the
- * connection.
+ * Calls `done` once, unless the client disconnects before the end. Errors: ServiceError, bodiesFull, bodyStalled, or the error of
+ * the connection.
  */
 export function receiveBody(
   req: IncomingMessage,
@@ -24,18 +24,18 @@ export function receiveBody(
   if (announced > limitBytes) return void done(bodyTooLarge(limitBytes));
   if (announced > 0 && !state.hasCapacityFor(announced)) return void done(bodiesFull());
   let parts: Buffer[] = [];
-  /** A large body whose length is known, copied as it comes: to join 48 MB at the end would delay others by 30 ms. */
+  /** A large body of known length, copied as it arrives: joining 48 MB at the end would delay others by 30 ms. */
   let joined: Buffer | undefined;
   let bytes = 0;
   const stop = (error: Error): void => {
     silence.end();
     req.off("data", take).off("end", end).off("error", stop);
-    // The rest is read and dropped.
+    // Read and drop the rest.
     req.on("error", () => {}).resume();
     done(error);
   };
   const take = (part: Buffer): void => {
-    // Allocated once much of it has come: an announced length alone costs nothing.
+    // Allocate after a quarter has arrived: an announced length alone costs nothing.
     if (!joined && announced >= largeBytes && bytes >= largeBytes / 4) {
       joined = Buffer.allocUnsafeSlow(announced);
       Buffer.concat(parts).copy(joined);
@@ -46,20 +46,20 @@ export function receiveBody(
     bytes += part.length;
     if (bytes > limitBytes) stop(bodyTooLarge(limitBytes));
     else if (!state.holdBody(part.length)) stop(bodiesFull());
-    // Most bodies come in one piece, and nothing is waited for after it.
+    // Most bodies arrive in one piece.
     else if (bytes !== announced) silence.broken();
   };
   const end = (): void => {
     silence.end();
     const whole = joined ?? (parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts));
     if (bytes < largeBytes) return void done(null, whole);
-    // Judging it and reading it take a while each: others are served in between.
+    // Scanning and parsing take a while each: serve others in between.
     afterOthers(() => {
       judgeAhead(whole);
       afterOthers(() => done(null, whole));
     });
   };
-  // From the start: what was announced and never begins holds its connection as well.
+  // From the start: a body that never begins also holds its connection.
   const silence = new Silence(state.waits, () => {
     if (req.destroyed) silence.end();
     else stop(bodyStalled(stallMs));

@@ -1,10 +1,10 @@
-// A body of which nothing more comes is not waited for.
+// Detects a body that stalls.
 import type { Deadline, Deadlines } from "../../../proto/deadlines.ts";
 
-/** Longest silence before a body and in the middle of it. */
+/** Maximum silence before and within a body. */
 export const stallMs = 30_000;
 
-/** Told of twice before it counts: bytes that came while this process itself stood still are read between the two. */
+/** Counts after the second sweep: bytes that arrived while this process was blocked are read in between. */
 export class Silence implements Deadline {
   dueMs: number;
   #wasDue = false;

@@ -1,10 +1,10 @@
-// What JSON can spell and nothing behind the edge can hold: nesting without end, more values than can be parsed in time, and half of
-// a surrogate pair ("\\ud800" alone), which has no UTF-8 and which PostgreSQL and engines refuse each in its own way.
+// Refuses JSON that other components cannot handle: deep nesting, too many values to parse in time, and an unpaired surrogate
+// ("\\ud800"), which has no UTF-8 and which PostgreSQL and engines reject in different ways.
 import { isUtf8 } from "node:buffer";
 import { type JsonProblem, type JsonScan, maxJsonDepth, scanJson } from "../../../proto/json-scan.ts";
 import { bodyNotUtf8, jsonTooComplex, nestedTooDeep, textNotUnicode } from "../errors/errors.ts";
 
-/** Above it a body is copied, judged and parsed in turns of the event loop of their own. */
+/** Above this size, a body is copied, scanned and parsed in separate turns of the event loop. */
 export const largeBytes = 4 * 1024 * 1024;
 
 interface Judged {
@@ -18,15 +18,15 @@ const judge = (bytes: Buffer): Judged => {
   return { isText, scan: isText ? scanJson(bytes) : "too_deep" };
 };
 
-/** `judgeJson` of the same large bytes will take no time. */
+/** Scans a large body ahead of `judgeJson`. */
 export function judgeAhead(bytes: Buffer): void {
   judgedAhead.set(bytes, judge(bytes));
 }
 
-/** Before anything is parsed. Throws bodyNotUtf8, nestedTooDeep, jsonTooComplex. */
+/** Scans a body before it is parsed. Throws bodyNotUtf8, nestedTooDeep, jsonTooComplex. */
 export function judgeJson(bytes: Buffer): JsonScan {
   const { isText, scan } = (bytes.length < largeBytes ? undefined : judgedAhead.get(bytes)) ?? judge(bytes);
-  // A decoder would replace what it cannot read by U+FFFD, and the model would be asked something else.
+  // A decoder would replace invalid bytes by U+FFFD and change the prompt.
   if (!isText) throw bodyNotUtf8();
   if (scan === "too_deep") throw nestedTooDeep(maxJsonDepth);
   if (scan === "too_complex") throw jsonTooComplex();
@@ -39,7 +39,7 @@ interface Place {
   readonly above: Place | undefined;
 }
 
-/** For a body whose scan found one. Throws textNotUnicode with the name of the field. */
+/** For a body in which the scan found an unpaired surrogate. Throws textNotUnicode with the name of the field. */
 export function refuseLoneSurrogate(value: unknown): void {
   if (typeof value === "string") refuseText(value, undefined);
   if (typeof value !== "object" || value === null) return;
@@ -57,7 +57,7 @@ function refuseText(text: string, place: Place | undefined, key?: string): void 
   if (!text.isWellFormed()) throw textNotUnicode(place && pathOf(place, key));
 }
 
-/** As fields are named to callers; keys that a caller made up are cut. Undefined: the body itself. */
+/** Path of the field as shown to callers, with long keys cut. Undefined: the body itself. */
 function pathOf(place: Place, last?: string): string | undefined {
   const keys = last === undefined ? [] : [last];
   for (let at: Place | undefined = place; at?.above; at = at.above) keys.push(String(at.key));

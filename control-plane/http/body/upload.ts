@@ -1,5 +1,5 @@
-// A multipart form with one file, written to the store while it comes: memory stays bounded whatever its size. What does not
-// become a file in the end (refused, broken off, a repeat of an earlier request) is let go when the answer has left.
+// A multipart form with one file, streamed to the store so that memory stays bounded. A staged file that is not used (refused,
+// interrupted, or a repeated request) is discarded after the response.
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { Busboy } from "@fastify/busboy";
@@ -24,7 +24,7 @@ const limits = { fields: 50, files: 1, parts: 51, fieldNameSize: 200, fieldSize:
 const partName = "file";
 const texts = /^(\w+)\[(\w+)\]$/;
 
-/** For every route of `app`: its body is the form's fields, with the filename for the file itself. */
+/** Sets the body of every route of `app` to the form's fields, with the filename in place of the file. */
 export function takeUploads(app: FastifyInstance, stage: Files["stage"]): void {
   app.decorateRequest("upload", null);
   app.removeAllContentTypeParsers();
@@ -37,7 +37,7 @@ export function takeUploads(app: FastifyInstance, stage: Files["stage"]): void {
     request.readBody = { bytes: digest.digest(), exact: undefined };
     return { ...fields, [partName]: upload.filename };
   });
-  // Also after a refusal: of a file that was kept this takes nothing away.
+  // Also after a refusal; no-op for a file that was kept.
   app.addHook("onResponse", async (request) => request.upload?.staged.discard().catch(() => {}));
 }
 
@@ -55,19 +55,19 @@ async function receive(
   let filename = "";
   let staging: Promise<StagedFile> | undefined;
   let silence: Silence | undefined;
-  const heard = () => silence?.broken();
+  const received = () => silence?.broken();
   const whole = new Promise<void>((resolve, reject) => {
     const form = parserOf(type);
     form.on("field", (name, value) => add(fields, name, value));
     form.on("file", (name, part, given) => {
-      // For good: a form that breaks off tells it here too, whether or not anybody still reads the part.
+      // Never removed: an interrupted form emits the error here even if nobody reads the part any more.
       part.on("error", (cause: unknown) => reject(malformedForm(cause)));
       if (name !== partName || staging) {
         part.resume();
         return;
       }
       filename = given ?? "";
-      // A stream of the platform's own: the form's one says nothing when it is destroyed.
+      // Node's own stream: the form's does not emit an event when it is destroyed.
       const body = Readable.from(part as AsyncIterable<Buffer>, { objectMode: false });
       staging = stage(state?.caller?.account as never, body, cut.signal);
       staging.catch(reject);
@@ -81,30 +81,30 @@ async function receive(
     });
     if (state)
       silence = new Silence(state.waits, () => {
-        // While our own store takes nothing, nothing is read: that is no silence of the client's.
-        if (raw.isPaused()) heard();
+        // Paused by a slow store: the client is not silent.
+        if (raw.isPaused()) received();
         else reject(bodyStalled(stallMs));
       });
-    raw.on("data", heard);
+    raw.on("data", received);
     raw.pipe(form);
   });
   try {
     await whole.finally(() => {
       silence?.end();
-      raw.off("data", heard);
+      raw.off("data", received);
     });
     if (!staging) throw fileMissing(partName);
     return { fields, upload: { filename, staged: await staging } };
   } catch (error) {
     raw.unpipe();
     cut.abort(error);
-    // What was written before a later part turned out wrong.
+    // Discards a file written before a later part failed.
     staging?.then((staged) => staged.discard()).catch(() => {});
     throw error;
   }
 }
 
-/** Throws malformedForm where the header names no boundary. */
+/** Throws malformedForm if the header has no boundary. */
 function parserOf(type: string): InstanceType<typeof Busboy> {
   try {
     return new Busboy({ headers: { "content-type": type }, limits });
@@ -113,7 +113,7 @@ function parserOf(type: string): InstanceType<typeof Busboy> {
   }
 }
 
-/** `expires_after[seconds]` is a field of an object. */
+/** Adds a field; `expires_after[seconds]` becomes a member of an object. */
 function add(fields: Fields, name: string, value: string): void {
   const [, outer, inner] = texts.exec(name) ?? [];
   if (outer === undefined || inner === undefined) {

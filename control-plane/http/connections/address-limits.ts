@@ -1,11 +1,11 @@
-// Limits for clients that have not shown a valid credential, by address: requests by a token bucket, connections by their number. In
-// memory of this process alone, and bounded: at the limit of remembered addresses the one that was quiet longest is forgotten.
+// Limits by address for clients without a valid credential: requests by a token bucket, and the number of connections. Kept in the
+// memory of this process, for a bounded number of addresses: above it, the address that was quiet longest is forgotten.
 import type { Socket } from "node:net";
 import { networkOf } from "../../accounts/attempts.ts";
 import { tooManyRequests } from "../errors/errors.ts";
 
 export interface AddressLimitsConfig {
-  /** Requests without a valid credential per second and address; 0: no limit. Ten seconds' worth may come at once. */
+  /** Requests without a valid credential per second and address; 0: no limit. Bursts of ten seconds' worth are allowed. */
   readonly requestsPerSecond: number;
   /** Open connections per address that have not carried a valid credential. */
   readonly connections: number;
@@ -28,7 +28,7 @@ export class AddressLimits {
   readonly #counts = new Map<string, number>();
   readonly #known = new WeakSet<object>();
 
-  /** `isExempt`: own proxies, which connect for everybody. This machine is exempt as well. */
+  /** `isExempt`: trusted proxies, which connect for all clients. Loopback is exempt as well. */
   constructor(config: AddressLimitsConfig, isExempt: (address: string) => boolean, nowMs = () => performance.now()) {
     this.#config = config;
     this.#isExempt = (address) => isLoopback(address) || isExempt(address);
@@ -51,7 +51,7 @@ export class AddressLimits {
     this.#count(this.#attempts, address, true);
   }
 
-  /** False: this address has too many connections open; close it. */
+  /** False: this address has too many connections open; close this one. */
   connected(socket: Socket): boolean {
     const { remoteAddress: address } = socket;
     if (address === undefined) return false;
@@ -66,7 +66,7 @@ export class AddressLimits {
     return true;
   }
 
-  /** A valid credential came over this connection. */
+  /** Call it when this connection carried a valid credential. */
   authenticated(socket: Socket): void {
     if (this.#known.has(socket)) return;
     this.#known.add(socket);
@@ -89,12 +89,12 @@ export class AddressLimits {
   }
 }
 
-/** Of TLS and of the TCP connection below it alike. */
+/** The same for TLS and for the TCP connection below it. */
 const nameOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress}|${remotePort}`;
 
 const isLoopback = (address: string): boolean => address === "::1" || /^(::ffff:)?127\./.test(address);
 
-/** Token buckets as one time each: when the bucket will be full again. */
+/** Token buckets, each stored as the time when it will be full again. */
 class Buckets {
   readonly #everyMs: number;
   readonly #burstMs: number;
@@ -107,7 +107,7 @@ class Buckets {
     this.#nowMs = nowMs;
   }
 
-  /** Ms to wait; 0: there was a token. */
+  /** Milliseconds to wait; 0: there was a token. */
   take(key: string, takes: boolean): number {
     const now = this.#nowMs();
     const next = Math.max(now, this.#fullAtMs.get(key) ?? 0) + this.#everyMs;

@@ -1,10 +1,10 @@
-// The client of a request where proxies stand before this edge, as Fastify finds it for its routes.
+// Address and scheme of the client behind trusted proxies, as Fastify determines them for its routes.
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
 import { isTls } from "./secure-headers.ts";
 
 export interface Client {
-  /** Empty for a connection that has closed. */
+  /** Empty for a closed connection. */
   readonly address: string;
   /** The request came over TLS, to this port or to a trusted proxy. */
   readonly isSecure: boolean;
@@ -13,8 +13,8 @@ export interface Client {
 export type ClientOf = (request: Pick<IncomingMessage, "headers" | "socket">) => Client;
 
 /**
- * `trusted`: addresses and networks of proxies, as the configuration has checked them. The client is the one that the nearest proxy that
- * is not trusted reports, or that connected to us; an entry that is no address ends the list.
+ * `trusted`: addresses and networks of proxies, checked by the configuration. The client is the last forwarded address that is not
+ * a trusted proxy, or the peer itself; an entry that is not an address ends the list.
  */
 export function clientOf(trusted: readonly string[]): ClientOf {
   if (trusted.length === 0) return ({ socket }) => ({ address: socket.remoteAddress ?? "", isSecure: isTls(socket) });

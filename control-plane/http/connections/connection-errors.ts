@@ -1,5 +1,5 @@
-// What is wrong before there is a request that a route could answer: told in the shape of every other error, where Node would
-// close without a word or with a bare status; counted, and logged once a second. Nothing here stands on a request's way.
+// Errors before a request reaches a route: rendered like every other error, where Node would close the connection or send a bare
+// status. Counted, and logged once a second per kind.
 import { type IncomingMessage, maxHeaderSize, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
@@ -20,19 +20,19 @@ import { refusalOf, renderError } from "../errors/render-error.ts";
 import { maxPipelined } from "./connection-limits.ts";
 import { apiHeaders, isTls } from "./secure-headers.ts";
 
-/** For what was sent and not read: closed at once, the connection would be reset and the answer lost with it. */
+/** Delay before closing: a connection closed with unread bytes is reset, and the response lost. */
 const lingerMs = 1_000;
-/** Between two lines of one kind: whoever knocks on all ports must not fill a disk. */
+/** Minimum interval between two log lines of one kind: a port scan must not fill the disk. */
 const everyMs = 1_000;
 
 export interface ConnectionErrors {
-  /** Of a connection whose bytes are no request, or came too slowly. */
+  /** The bytes of the connection are not a request, or arrived too slowly. */
   unreadable(error: NodeJS.ErrnoException, socket: Duplex): void;
-  /** HTTP/1.1 asks for the header, and for this status. */
+  /** No Host header, which HTTP/1.1 requires. */
   hostless(req: IncomingMessage, res: ServerResponse): void;
-  /** More than one header Host. */
+  /** More than one Host header. */
   severalHosts(req: IncomingMessage, res: ServerResponse): void;
-  /** Closes a connection on which more requests wait than may. */
+  /** Closes a connection with too many waiting requests. */
   pipelined(req: IncomingMessage): void;
   /** A connection was closed before its first byte. */
   dropped(why: string): void;
@@ -48,7 +48,7 @@ export function createConnectionErrors(deps: {
 }): ConnectionErrors {
   const refused = new Counter({
     name: "stoker_http_connections_refused_total",
-    help: "Connections closed because what came over them was no request that a route could answer",
+    help: "Connections closed because their bytes were not a request that a route could answer",
     labelNames: ["error"] as const,
     registers: [deps.registry],
   });
@@ -63,12 +63,12 @@ export function createConnectionErrors(deps: {
       return;
     }
     lastLines.set(code, { atMs: now, unsaid: 0 });
-    // Not the error itself: it carries the bytes that came.
+    // Not the error itself: it contains the received bytes.
     const why = (cause as NodeJS.ErrnoException | undefined)?.code;
     deps.log.info({ requestId, status, error: code, why, unsaid: last?.unsaid || undefined }, "connection refused");
   }
 
-  /** Headers with those of every answer: names and values, in turn. */
+  /** Headers as alternating names and values, including the common ones. */
   function answerTo(error: Error, connection: object | null) {
     const requestId = randomId(24);
     const refusal = refusalOf(error);
@@ -93,14 +93,14 @@ export function createConnectionErrors(deps: {
 
   return {
     unreadable(error, socket) {
-      // A handshake that failed, of which no HTTP came.
+      // The TLS handshake failed.
       if ("encrypted" in socket && !("alpnProtocol" in socket && socket.alpnProtocol !== null)) {
         refused.inc({ error: "tls_handshake" });
         return void socket.destroy();
       }
-      // Nobody is there any more, or this was answered already.
+      // The client is gone, or has its response already.
       if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-      // In the middle of an answer another one would be taken for its end.
+      // Within a response, another one would be read as its end.
       if (hasAnswerBegun(socket)) return void socket.destroy();
       const { status, headers, body } = answerTo(refusedAs(error), socket);
       const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
@@ -133,7 +133,7 @@ function refusedAs(error: NodeJS.ErrnoException): Error {
   }
 }
 
-/** Node keeps the answer that a connection is in there, and its own way of telling such errors looks at it too. */
+/** Node stores the current response of a connection here; its own error handler reads it too. */
 function hasAnswerBegun(socket: Duplex): boolean {
   const { _httpMessage: current } = socket as { _httpMessage?: ServerResponse | null };
   return current?.headersSent === true;

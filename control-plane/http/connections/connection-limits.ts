@@ -1,18 +1,18 @@
-// How many connections there may be, for how long one may be silent, and how many requests may wait on one.
+// Limits of connections: their number, their silence, and the requests that wait on one.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressLimits } from "./address-limits.ts";
 
-/** A TLS handshake, of the TLS port alone; Node's limit on headers starts after it. */
+/** For a TLS handshake; Node's limit on headers starts after it. */
 const handshakeMs = 20_000;
-/** A request's headers, a connection's first request included. */
+/** For the headers of a request, including the first of a connection. */
 const headersMs = 20_000;
-/** Behind proxies that keep connections for a minute: the side that sends must be the one that closes. */
+/** Longer than the minute of common proxies: the side that sends requests must be the one that closes. */
 const idleMs = 75_000;
-/** For a whole request, a file of 200 MB over a slow line included; responses take as long as they take. */
+/** For a whole request, including a file of 200 MB over a slow connection. Responses have no such limit. */
 const requestMs = 900_000;
-/** Bounds that are past are looked for so often. */
+/** Interval of the check for exceeded limits. */
 const checkEveryMs = 5_000;
-/** Requests on one connection that wait for the responses before them. Common clients send one at a time. */
+/** Maximum requests on one connection that wait for earlier responses. Common clients send one at a time. */
 export const maxPipelined = 8;
 
 export const defaultServerTimes = {
@@ -57,7 +57,7 @@ export function limitConnections(
   };
 }
 
-/** Node keeps the first of several, proxies may keep the last: they would disagree about whom a request is for. */
+/** Node uses the first Host header, a proxy may use the last: they would route the same request differently. */
 export function hasSeveralHosts({ rawHeaders }: IncomingMessage): boolean {
   let count = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -1,7 +1,7 @@
-// Headers that every response has unless its route says otherwise: browsers guess no type, frame nothing, and store nothing.
+// Default security headers of every response: no MIME sniffing, no framing, no caching.
 import type { FastifyInstance } from "fastify";
 
-/** Of a page that loads its scripts and styles from this server alone; none of them is inline. */
+/** Content security policy of a page whose scripts and styles come from this server only, none inline. */
 export const pagePolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -23,7 +23,7 @@ const transportSecurity = "max-age=31536000";
 const plainHeaders: readonly string[] = usual.flat();
 const secureHeaders: readonly string[] = [...plainHeaders, "strict-transport-security", transportSecurity];
 
-/** Names and values, in turn, for API responses that Fastify does not write. Browsers obey HSTS over TLS only. */
+/** Alternating names and values, for API responses that Fastify does not write. Browsers obey HSTS over TLS only. */
 export function apiHeaders(isSecure: boolean): readonly string[] {
   return isSecure ? secureHeaders : plainHeaders;
 }
@@ -32,11 +32,10 @@ export function isTls(connection: object | null): boolean {
   return connection !== null && "encrypted" in connection;
 }
 
-/** For every route registered in `app` from now on. */
+/** Adds them to every route registered in `app` from now on. */
 export function addSecureHeaders(app: FastifyInstance): void {
   app.addHook("onSend", (request, reply, payload, done) => {
     for (const [name, value] of usual) if (!reply.hasHeader(name)) reply.header(name, value);
-    // Browsers believe it over TLS only.
     if (request.protocol === "https") reply.header("strict-transport-security", transportSecurity);
     done(null, payload);
   });

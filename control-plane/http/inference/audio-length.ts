@@ -1,35 +1,34 @@
-// How long a piece of audio is, from its head alone: exact where the container says it, else a guess and a bound from its
-// bytes. Nothing is decoded here.
+// Duration of audio, from its header only: exact if the container has it, otherwise an estimate and a bound from the number of
+// bytes. Decodes nothing.
 
 export interface AudioLength {
-  /** Milliseconds, as it is billed where the engine says nothing. */
+  /** Milliseconds, billed if the engine reports none. */
   readonly likelyMs: number;
-  /** What a hold must cover. */
+  /** Maximum that a hold must cover. */
   readonly maxMs: number;
 }
 
-/** 128 kbit/s, what music players write; 8 kbit/s, the least that speech is kept at. */
-const usualBytesPerSecond = 16_000;
-const leastBytesPerSecond = 1_000;
-/** Quiet speech of 16,000 samples a second without loss. */
-const leastFlacBytesPerSecond = 8_000;
+/** 128 kbit/s, common for music, and 8 kbit/s, the minimum for speech. */
+const typicalBytesPerSecond = 16_000;
+const minBytesPerSecond = 1_000;
+/** Lossless quiet speech of 16,000 samples per second. */
+const minFlacBytesPerSecond = 8_000;
 
 export function audioLength(bytes: Buffer): AudioLength {
   const wav = wavMs(bytes);
   if (wav !== undefined) return { likelyMs: wav, maxMs: wav };
-  // What their heads say is the sender's word: a hold covers what the bytes could be.
+  // Their headers are not trusted: a hold covers what the bytes can contain.
   const flac = flacMs(bytes);
-  if (flac !== undefined)
-    return { likelyMs: flac, maxMs: Math.max(flac, msOf(bytes.length / leastFlacBytesPerSecond)) };
+  if (flac !== undefined) return { likelyMs: flac, maxMs: Math.max(flac, msOf(bytes.length / minFlacBytesPerSecond)) };
   const ogg = oggMs(bytes);
-  if (ogg !== undefined) return { likelyMs: ogg, maxMs: Math.max(ogg, msOf(bytes.length / leastBytesPerSecond)) };
-  return { likelyMs: msOf(bytes.length / usualBytesPerSecond), maxMs: msOf(bytes.length / leastBytesPerSecond) };
+  if (ogg !== undefined) return { likelyMs: ogg, maxMs: Math.max(ogg, msOf(bytes.length / minBytesPerSecond)) };
+  return { likelyMs: msOf(bytes.length / typicalBytesPerSecond), maxMs: msOf(bytes.length / minBytesPerSecond) };
 }
 
 const msOf = (seconds: number) => Math.ceil(seconds * 1000);
 const hasMark = (bytes: Buffer, mark: string, at: number) => bytes.toString("latin1", at, at + mark.length) === mark;
 
-/** PCM, floating point, and either with an extended head. */
+/** PCM, floating point, and either with an extended header. */
 const plainFormats: ReadonlySet<number> = new Set([1, 3, 0xfffe]);
 
 function wavMs(bytes: Buffer): number | undefined {
@@ -37,13 +36,13 @@ function wavMs(bytes: Buffer): number | undefined {
   let perSecond = 0;
   for (let at = 12; at + 8 <= bytes.length; ) {
     const size = bytes.readUInt32LE(at + 4);
-    // Not the byte rate that stands there too: no decoder goes by it.
+    // Not the byte rate in the header: no decoder uses it.
     if (hasMark(bytes, "fmt ", at) && at + 24 <= bytes.length) {
       const isPlain = plainFormats.has(bytes.readUInt16LE(at + 8));
       const bits = bytes.readUInt16LE(at + 10) * bytes.readUInt16LE(at + 22);
       perSecond = isPlain ? (bytes.readUInt32LE(at + 12) * bits) / 8 : 0;
     }
-    // A streamed file does not know its size: what is there counts, never what is claimed.
+    // A streamed file does not have its size: count the bytes that are present.
     if (hasMark(bytes, "data", at) && perSecond > 0) {
       return msOf(Math.min(size, bytes.length - at - 8) / perSecond);
     }
@@ -70,7 +69,7 @@ function oggMs(bytes: Buffer): number | undefined {
   return position < 2n ** 48n ? plausible(msOf(Number(position) / rate), bytes) : undefined;
 }
 
-/** A head that claims less than its bytes can be is not believed: it would be heard for nothing. */
+/** Undefined for a header that claims less than its bytes can contain: the rest would be transcribed for free. */
 function plausible(ms: number, bytes: Buffer): number | undefined {
   const maxBytesPerSecond = 48_000 * 4 * 8;
   return ms >= msOf(bytes.length / maxBytesPerSecond) && ms > 0 ? ms : undefined;

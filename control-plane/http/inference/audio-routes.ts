@@ -1,4 +1,4 @@
-// Speech and transcriptions in OpenAI's shapes.
+// Speech and transcriptions in OpenAI's format.
 import type { FastifyRequest } from "fastify";
 import { FormFile } from "../body/form-body.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
@@ -31,7 +31,7 @@ export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: Own
     {
       ...common,
       path: "/v1/compat/audio/speech",
-      summary: "Speak a text",
+      summary: "Synthesize speech",
       body: SpeechRequest,
       answer: AudioBytes,
     },
@@ -50,7 +50,7 @@ export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: Own
     {
       ...forms,
       path: "/v1/compat/audio/transcriptions",
-      summary: "What is said in a piece of audio",
+      summary: "Transcribe audio",
       body: TranscriptionRequest,
     },
     relays.task((request) => ({ completion: read(request, "transcribe") })),
@@ -59,7 +59,7 @@ export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: Own
     {
       ...forms,
       path: "/v1/compat/audio/translations",
-      summary: "What is said in a piece of audio, in English",
+      summary: "Translate audio to English text",
       body: TranslationRequest,
     },
     relays.task((request) => ({ completion: read(request, "translate") })),
@@ -76,7 +76,7 @@ function read(request: FastifyRequest, task: "transcribe" | "translate") {
     prompt: body.prompt,
     format: body.response_format ?? "json",
     temperature: body.temperature,
-    // A translation is English, and has no granularities.
+    // A translation is always English and has no granularities.
     ...(task === "transcribe" ? { language: body.language, granularities: body.timestamp_granularities } : {}),
   });
 }

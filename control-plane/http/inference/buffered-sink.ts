@@ -1,12 +1,11 @@
-// An answer that is rewritten on its way: kept until it is whole, then sent in one piece.
-
+// Buffers a complete response, rewrites it and sends it in one piece.
 import type { AnswerSink } from "../../inference/answer-sink.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { RenderedError } from "../errors/render-error.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
 
-/** Hours of speech; an engine that never ends must not fill this process. */
+/** Enough for hours of speech; bounds a response that never ends. */
 const maxBytes = 256 * 1024 * 1024;
 
 export interface WholeAnswer {
@@ -24,7 +23,7 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
   #isOver = false;
   readonly #share: AnswerShare;
 
-  /** `broken`: what is answered where `render` finds that the engine answered something else. */
+  /** `broken`: renders the error if `render` throws because the engine sent something else. */
   constructor(
     client: ClientSink,
     buffer: ResponseBuffer,
@@ -54,9 +53,9 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
     try {
       answer = this.#render({ contentType, body });
     } catch (error) {
-      const told = this.#broken?.(error);
-      if (!told) throw error;
-      this.client.whole(told.status, "application/json; charset=utf-8", Buffer.from(told.body));
+      const refusal = this.#broken?.(error);
+      if (!refusal) throw error;
+      this.client.whole(refusal.status, "application/json; charset=utf-8", Buffer.from(refusal.body));
       return;
     }
     this.client.whole(status, answer.contentType, answer.body);
@@ -75,7 +74,7 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
       this.#share.add(chunk.length);
       return;
     }
-    // Nothing can be said any more that would be true of a part of it.
+    // A part of it must not be sent.
     this.#parts = [];
     this.client.abandon();
   }

@@ -1,4 +1,4 @@
-// The client's side of a relayed answer. What one event-loop turn brings leaves as one write; a reader that is slower than
+// Client's side of a relayed response. Bytes that arrive in one turn of the event loop are one write; a client that is slower than
 // the engine pauses it.
 import type { ServerResponse } from "node:http";
 import type { KeptAnswer } from "../../accounts/idempotency.ts";
@@ -22,7 +22,7 @@ export class ClientSink implements AnswerSink {
   #last: Buffer | undefined;
   #isStalled = false;
 
-  /** `unreadMs`: a client that reads nothing for so long of what has ended is cut. */
+  /** `unreadMs`: maximum time for a client to read the rest of an ended response. */
   constructor(res: ServerResponse, state: RequestState, unreadMs = defaultLimits.stalledClientMs) {
     this.#res = res;
     this.#state = state;
@@ -40,13 +40,13 @@ export class ClientSink implements AnswerSink {
 
   whole(status: number, contentType: string, body: Buffer): void {
     this.#start(status, ["content-type", contentType, "content-length", String(body.length)]);
-    // As a string head and body leave in one piece; Latin-1 keeps every byte.
+    // A string is sent in one write with the headers; Latin-1 keeps every byte.
     if (body.length < 65_536) this.#res.end(body.toString("latin1"), "latin1");
     else this.#res.end(body);
     this.#cutUnread();
   }
 
-  /** What was given before, and marked as that. */
+  /** Sends a stored response again, with a header that says so. */
   again({ status, headers, body }: KeptAnswer): void {
     if (this.isGone) return;
     this.hasStarted = true;
@@ -81,7 +81,7 @@ export class ClientSink implements AnswerSink {
     this.#cutUnread();
   }
 
-  /** An error after the headers: a frame of its own, then the end, without [DONE]. A broken complete answer is cut. */
+  /** Reports an error after the headers: as a frame, then the end without [DONE]. A response that is not a stream is cut. */
   fail(frame: object): void {
     this.flush();
     if (this.isGone) return;
@@ -89,12 +89,12 @@ export class ClientSink implements AnswerSink {
       this.abandon();
       return;
     }
-    // The last frame may have come in part: the client must not read the error as its rest.
+    // The last frame may be incomplete: the client must not read the error as its rest.
     const isCut = this.#last !== undefined && this.#last[this.#last.length - 1] !== newline;
     this.#res.end(`${isCut ? "\n\n" : ""}data: ${JSON.stringify(frame)}\n\n`);
   }
 
-  /** `done` is called once, when the response has closed. */
+  /** Calls `done` once, when the response has closed. */
   atEnd(done: () => void): void {
     if (this.isGone) done();
     else this.#state.onEnd = done;
@@ -118,7 +118,7 @@ export class ClientSink implements AnswerSink {
     });
   }
 
-  /** What has not left yet holds its answer, and its request's body. The socket's own timer begins anew with every byte. */
+  /** Unsent bytes hold the response and the request's body. The socket's timer restarts with every byte. */
   #cutUnread(): void {
     const res = this.#res;
     if (res.socket?.writableLength !== 0) res.setTimeout(this.#unreadMs, () => res.destroy());

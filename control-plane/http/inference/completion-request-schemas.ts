@@ -40,10 +40,10 @@ const answer = (object: string, choice: Record<string, unknown>) =>
     model: Type.String(),
     choices: Type.Array(Type.Unsafe<unknown>({ type: "object", ...choice })),
     usage: Usage,
-    service_tier: Type.Optional(Type.String({ description: "At which it was served, where one was asked for" })),
+    service_tier: Type.Optional(Type.String({ description: "Tier that served the request, if the request named one" })),
   });
 
-/** For the description; with `stream` the same object in server-sent events. */
+/** For the API description. */
 export const CompletionAnswer = answer("text_completion", {
   properties: {
     index: { type: "integer" },

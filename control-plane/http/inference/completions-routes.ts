@@ -26,7 +26,7 @@ export function addCompletionRoutes(endpoints: Endpoints, relays: Relays): void 
       ...common,
       path: "/v1/completions",
       bodyLimitBytes: mediaLimitBytes,
-      summary: "Complete a text; server-sent events with `stream`",
+      summary: "Create a text completion; server-sent events with `stream`",
       body: CompletionRequest,
       answer: CompletionAnswer,
     },
@@ -37,7 +37,7 @@ export function addCompletionRoutes(endpoints: Endpoints, relays: Relays): void 
       ...common,
       path: "/v1/compat/chat/completions",
       bodyLimitBytes: mediaLimitBytes,
-      summary: "Answer a conversation; server-sent events with `stream`",
+      summary: "Create a chat completion; server-sent events with `stream`",
       body: ChatRequest,
       answer: ChatAnswer,
     },
@@ -57,7 +57,7 @@ export function readTextCompletion(body: Body, read: ReadBody): Completion {
   return readCompletion("text_completion", body, read, Buffer.byteLength(body["prompt"] as string), 1);
 }
 
-/** JSON is never shorter than the text it spells: the body's own length bounds messages and tools together. */
+/** The length of the body bounds messages and tools together: JSON is never shorter than its text. */
 export function readChat(body: Body, read: ReadBody): Completion {
   const messages = body["messages"] as readonly { readonly content?: unknown }[];
   if (read.bytes.length > bodyLimitBytes && !messages.some(holdsMedia)) throw bodyTooLarge(bodyLimitBytes);
@@ -65,7 +65,7 @@ export function readChat(body: Body, read: ReadBody): Completion {
   return readCompletion("chat", body, read, read.bytes.length, messages.length);
 }
 
-/** A picture or a sound: with one a body may be larger. */
+/** True for a message with an image, audio or file: its body may be larger. */
 function holdsMedia({ content }: { readonly content?: unknown }): boolean {
   return Array.isArray(content) && content.some((part: { readonly type?: unknown }) => part.type !== "text");
 }
@@ -115,7 +115,7 @@ type StreamOptions =
   | null
   | undefined;
 
-/** Where the client wants usage in a stream: on the last chunk unless it says otherwise. */
+/** Position of usage in a stream: on the last chunk by default. */
 function placementOf(options: StreamOptions): UsagePlacement {
   if (options?.include_usage === false) return "drop";
   if (options?.continuous_usage_stats === true) {

@@ -15,7 +15,7 @@ export function addEmbeddingRoutes(endpoints: Endpoints, relays: Relays): void {
       idempotent: true,
       refusals: inferenceRefusals,
       path: "/v1/compat/embeddings",
-      summary: "Vectors of texts or of token ids",
+      summary: "Create embeddings of texts or token ids",
       body: EmbeddingsRequest,
       answer: EmbeddingsAnswer,
     },

@@ -1,4 +1,4 @@
-// What all sinks do that stand before the client's: its state is theirs.
+// Base of sinks that rewrite a response before they pass it to the client's sink.
 import type { SinkListener } from "../../inference/answer-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
 

@@ -1,4 +1,4 @@
-// `Idempotency-Key` on the POSTs that spend or create: the first request runs, its repeats get the first one's answer.
+// `Idempotency-Key` on POSTs that spend or create: the first request runs, repeats get its response.
 import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
@@ -18,7 +18,7 @@ export interface OnceDeps {
   readonly log: Logger;
 }
 
-/** What a keyed request and its repeats must agree in. */
+/** Parts in which a keyed request and its repeats must be equal. */
 export type KeyedInput = Pick<FastifyRequest, "headers" | "params" | "query" | "readBody">;
 
 export interface OnceRoute {
@@ -30,8 +30,8 @@ export interface OnceRoute {
 }
 
 /**
- * Runs `run`, or sends what was answered before and returns the reply. Without the header `run` simply runs. Refusals are
- * kept as well, all but 401, 429 and 5xx: those say nothing about the request itself.
+ * Runs `run`, or sends the stored response and returns the reply. Without the header it only runs `run`. Refusals are stored too,
+ * except 401, 429 and 5xx, which do not depend on the request itself.
  */
 export async function once(
   deps: OnceDeps,
@@ -59,8 +59,8 @@ export async function once(
 export const isKeyed = ({ headers }: KeyedInput): boolean => headers["idempotency-key"] !== undefined;
 
 /**
- * Throws badIdempotencyKey, and as Idempotency does. The claim does not: what was done is done and answered, also where it
- * cannot be written down.
+ * Throws badIdempotencyKey and the errors of Idempotency. The claim never throws: the request has run and gets its response, even
+ * if that cannot be stored.
  */
 export async function beginKeyed(
   { idempotency, log }: OnceDeps,
@@ -76,7 +76,7 @@ export async function beginKeyed(
   if ("kept" in begun) return begun;
   const { claim } = begun;
   const written = (work: Promise<void>) =>
-    work.catch((error) => log.warn({ err: error, route }, "an idempotent answer was not kept"));
+    work.catch((error) => log.warn({ err: error, route }, "could not store the response of an idempotent request"));
   return {
     claim: {
       finish: (answer) => written(claim.finish(answer)),
@@ -86,23 +86,23 @@ export async function beginKeyed(
   };
 }
 
-/** Before anything ran. */
+/** Ends the claim of a request that was refused before it ran. */
 export const endRefused = (claim: Claim, refusal: Refusal, dialect: Dialect, requestId: string): Promise<void> =>
   refusal.status >= 500 || notKept.has(refusal.status)
     ? claim.abandon()
     : claim.finish(renderError(refusal, dialect, requestId));
 
-/** In the headers of an answer that was given before. */
+/** Header of a repeated response. */
 export const replayed = ["idempotent-replayed", "true"] as const;
 
 function replay({ status, headers, body }: KeptAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const all = [...headers, ...replayed, ...(request.state?.headers() ?? [])];
   for (let i = 0; i < all.length; i += 2) reply.header(all[i] as string, all[i + 1]);
-  // Serialised already: sent as it was.
+  // Already serialised.
   return reply.code(status).serializer(String).send(body);
 }
 
-/** Of all that the request says, and of the token it says it with: one token's answer is not for another. */
+/** Digest of the whole request and its token: one token's response is not for another. */
 function hashOf({ params, query, readBody }: KeyedInput, budget: string | null): Buffer {
   return createHash("sha256")
     .update(JSON.stringify([params, query, budget]))

@@ -1,4 +1,4 @@
-// Pictures in OpenAI's shapes.
+// Images in OpenAI's format.
 import type { FastifyRequest } from "fastify";
 import { FormFile } from "../body/form-body.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
@@ -22,7 +22,7 @@ const common = {
 
 export function addImageRoutes(endpoints: Endpoints, relays: Relays): void {
   endpoints.addInference(
-    { ...common, path: "/v1/compat/images/generations", summary: "Paint a text", body: ImageRequest },
+    { ...common, path: "/v1/compat/images/generations", summary: "Generate images", body: ImageRequest },
     relays.json((fields) => {
       const { model, prompt, n, size, user, quality, style } = fields as unknown as ImageRequest;
       return images({ model, n: n ?? 1, ...sizeFrom(size), prompt, fields: { user, quality, style } });
@@ -31,11 +31,16 @@ export function addImageRoutes(endpoints: Endpoints, relays: Relays): void {
 
   const forms = { ...common, takes: "forms", wrappedIn: "inp", bodyLimitBytes: mediaLimitBytes } as const;
   endpoints.addRaw(
-    { ...forms, path: "/v1/compat/images/variations", summary: "Paint a picture anew", body: ImageVariationRequest },
+    {
+      ...forms,
+      path: "/v1/compat/images/variations",
+      summary: "Create variations of an image",
+      body: ImageVariationRequest,
+    },
     relays.task((request) => ({ completion: read(request, "/v1/images/variations") })),
   );
   endpoints.addRaw(
-    { ...forms, path: "/v1/compat/images/edits", summary: "Change a picture as a text says", body: ImageEditRequest },
+    { ...forms, path: "/v1/compat/images/edits", summary: "Edit an image", body: ImageEditRequest },
     relays.task((request) => ({ completion: read(request, "/v1/images/edits") })),
   );
 }
@@ -52,7 +57,7 @@ function read({ body }: FastifyRequest, path: "/v1/images/edits" | "/v1/images/v
   return images(request, { path, images: given, mask: cover });
 }
 
-/** In JSON that is wrapped in a part, a picture is a data URI. */
+/** A file, or a data URI if the fields were wrapped as JSON. */
 const pictureOf = (value: unknown, field: string): FormFile => {
   if (value instanceof FormFile) return value;
   if (typeof value !== "string" || !value.startsWith("data:")) throw fileMissing(field);

@@ -1,6 +1,6 @@
-// The one way of every inference POST with a JSON body: state, authentication, body, validation, relay. The server enters here by the
-// URL, without Fastify's router, hooks and parsers, which cost as much CPU as keys, money and metering together (docs/BENCH.md).
-// Fastify's routes describe these endpoints, and enter here with what only its router recognises: a query, a trailing slash.
+// Entry of every inference POST with a JSON body: state, authentication, body, validation, relay. The server selects it by URL,
+// without Fastify's router, hooks and parsers, which cost as much CPU as keys, money and metering together (docs/BENCH.md).
+// Fastify's routes describe these endpoints and call `serve` for URLs that only its router matches: a query, a trailing slash.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TSchema } from "typebox";
 import { randomId } from "../../../proto/ids.ts";
@@ -16,7 +16,7 @@ import { writeRefusal } from "../errors/write-refusal.ts";
 import { authenticate, type Entrance } from "../people/authenticate.ts";
 import type { KeyedInput } from "./idempotency.ts";
 
-/** A request whose body fits its schema. */
+/** A request with a validated body. */
 export interface InferenceRequest extends KeyedInput {
   readonly body: Record<string, unknown>;
   readonly readBody: ReadBody;
@@ -32,7 +32,7 @@ export interface InferencePost {
   readonly handler: InferenceHandler;
 }
 
-/** `errors` holds why the last value was refused, as Ajv gives it. */
+/** `errors`: Ajv's errors of the last value. */
 export type Validate = { (body: unknown): unknown; errors?: unknown };
 
 export interface InferenceEntryDeps extends StateDeps, Entrance {
@@ -42,7 +42,7 @@ export interface InferenceEntryDeps extends StateDeps, Entrance {
 }
 
 export class InferenceEntry {
-  /** False: Fastify answers, with 503 while it closes. */
+  /** False: leave all requests to Fastify, which responds with 503 while it closes. */
   isOpen = true;
   readonly #posts = new Map<string, InferencePost>();
   readonly #validators = new Map<TSchema, Validate>();
@@ -56,7 +56,7 @@ export class InferenceEntry {
     this.#posts.set(url, post);
   }
 
-  /** False: not one of these paths. */
+  /** Returns false if the path is not one of these. */
   take(req: IncomingMessage, res: ServerResponse): boolean {
     const post = req.method === "POST" && this.isOpen ? this.#posts.get(req.url as string) : undefined;
     if (post) this.serve(post, req, res, {});

@@ -1,12 +1,12 @@
-// The client's side of a relayed answer that is kept for its repeats, under the request's idempotency key. INVARIANT: the
-// end of an answer leaves when it was written down what became of it, so that who has it whole can ask for it again.
+// Client's side of a relayed response that is stored for repeats under the request's idempotency key. INVARIANT: the end of the
+// response is sent after its claim was written, so that a client with the whole response can repeat the request.
 import type { ServerResponse } from "node:http";
 import type { Claim } from "../../accounts/idempotency.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { RequestState } from "../core/request-state.ts";
 import { ClientSink } from "./client-sink.ts";
 
-/** Of one answer, to be given again. */
+/** Maximum stored response. */
 const maxKeptBytes = 4 * 1024 * 1024;
 
 export class KeepingSink extends ClientSink {
@@ -22,7 +22,7 @@ export class KeepingSink extends ClientSink {
     super(res, state);
     this.#claim = claim;
     this.#state = state;
-    // Of what goes out as it comes nothing waits for room: it is not kept then.
+    // A response that does not fit is streamed and not stored; it never waits for space.
     const drop = () => this.#drop();
     this.#share = new AnswerShare(buffer, this.account, { pause: drop, resume: () => {}, giveUp: drop });
   }
@@ -54,12 +54,12 @@ export class KeepingSink extends ClientSink {
     const write = (claim: Claim) =>
       head
         ? claim.finish({ status: head.status, headers: this.#headers(head.contentType), body })
-        : // A stream is not given again.
+        : // A stream is not repeated.
           claim.spend();
     this.#leave(write, () => super.end());
   }
 
-  /** What becomes of the key, once: the first one says it. */
+  /** Writes the end of the claim; only the first call has an effect. */
   conclude(write: (claim: Claim) => Promise<void>): Promise<void> {
     this.#ended ??= write(this.#claim).finally(() => this.#share.letGo());
     return this.#ended;

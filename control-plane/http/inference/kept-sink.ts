@@ -1,17 +1,16 @@
-// An answer that nobody waits for on a connection: kept until it is whole.
-
+// Buffers a response that no connection waits for.
 import type { AnswerSink, SinkListener } from "../../inference/answer-sink.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { WholeAnswer } from "./buffered-sink.ts";
 
-/** As much as an agent hands on of one answer: hours of speech. */
+/** Maximum that an agent sends of one response: hours of speech. */
 const maxAnswerBytes = 64 * 1024 * 1024;
 
 export class KeptSink implements AnswerSink {
   readonly hasStarted = false;
   listener: SinkListener | undefined;
   isGone = false;
-  /** Undefined before the end, and where there was none. */
+  /** Undefined before the end, and without a response. */
   answer: WholeAnswer | undefined;
   isTooLarge = false;
   #contentType = "application/json";
@@ -20,7 +19,7 @@ export class KeptSink implements AnswerSink {
   readonly #share: AnswerShare;
   #bytes = 0;
 
-  /** `letGo` must be called when nobody needs the answer any more. */
+  /** `letGo` must be called when the response is not needed any more. */
   constructor(buffer: ResponseBuffer, account: string, maxBytes = maxAnswerBytes) {
     this.#maxBytes = maxBytes;
     this.#share = new AnswerShare(buffer, account, {
@@ -65,12 +64,12 @@ export class KeptSink implements AnswerSink {
     this.answer = { contentType: this.#contentType, body: Buffer.concat(this.#parts.splice(0)) };
   }
 
-  /** Its bytes count no more. May be called again. */
+  /** Releases its part of the memory budget. May be called again. */
   letGo(): void {
     this.#share.letGo();
   }
 
-  /** Nobody wants it any more: the instance stops. */
+  /** Cancels the request at the instance. */
   abandon(): void {
     if (this.isGone) return;
     this.isGone = true;

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { tagged } from "./tagged-schemas.ts";
 
-/** Media as a data: URI. Engines fetch other URLs from inside the operator's network, so none is passed on. */
+/** Media as a data: URI. Engines would fetch other URLs from inside the operator's network, so those are refused. */
 const mediaUrl = { type: "string", pattern: "^[dD][aA][tT][aA]:" };
 const url = { type: "object", required: ["url"], properties: { url: mediaUrl } };
 
@@ -60,12 +60,12 @@ const toolCalls = {
   },
 };
 
-/** The engine's template judges the order of roles. An assistant message may stand for its tool calls, without content. */
+/** The engine's template checks the order of roles. An assistant message may have only tool calls, without content. */
 const Message = tagged(
   "role",
   {
     system: { content: content(TextPart) },
-    // What newer clients of OpenAI's call a system message.
+    // The newer name of a system message.
     developer: { content: content(TextPart) },
     user: { content: content(Part) },
     assistant: {},

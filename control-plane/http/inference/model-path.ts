@@ -1,4 +1,4 @@
-// Names of models hold a slash: before routing it is written as %2F, so that a name is one segment of the path.
+// Encodes the slash in model names as %2F before routing, so that a name is one segment of the path.
 
 const getSuffix = "/versions|/schema/[^/]*";
 const postSuffix = "/meta|/publicity";
@@ -6,13 +6,13 @@ const form = (suffix: string) => new RegExp(`^/models/(.+?)(${suffix})?(/?)$`);
 const forms: Readonly<Record<string, RegExp>> = { POST: form(postSuffix) };
 const otherForm = form(getSuffix);
 
-/** Where clients of the compatibility API ask for one model; nothing stands behind its name. */
+/** One model in the compatibility API; nothing follows its name. */
 const compatForm = /^(\/v1\/(?:(?:compat|openai)\/)?models\/)(.+?)(\/?)$/;
 
-/** Siblings of a name. */
+/** Paths at the position of a name. */
 const fixed: ReadonlySet<string> = new Set(["lora/list", "private/list", "deployment/list"]);
 
-/** Of a request; anything else than the address of a model is left as it is. */
+/** Returns any other URL unchanged. */
 export function encodeModelName(method: string | undefined, url: string): string {
   if (!url.startsWith("/models/") && !url.startsWith("/v1/")) return url;
   const end = url.indexOf("?");

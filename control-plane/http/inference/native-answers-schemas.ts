@@ -1,4 +1,4 @@
-// What native inference answers, by task, and one event of its stream.
+// Responses of native inference, by task, and one event of its stream.
 import { type TSchema, Type } from "typebox";
 import { NativeAnswer } from "./native-schemas.ts";
 import { nullable } from "./sampling-schemas.ts";
@@ -62,7 +62,7 @@ const byTask: Readonly<Record<string, Fields>> = {
   "object-detection": results({ ...labelled, box }),
 };
 
-/** Of a task that is not known, what every answer carries. */
+/** Schema of the response of a task; for an unknown task, the fields of every response. */
 export const nativeAnswerOf = (task: string): TSchema => Type.Object({ ...byTask[task], ...NativeAnswer.properties });
 
 export const TokenEvent = Type.Object({

@@ -1,4 +1,4 @@
-// Native inference: the model in the path, a body of its own task, an answer with `inference_status`.
+// Native inference: the model in the path, a body in the fields of its task, a response with `inference_status`.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { Caller } from "../../accounts/caller.ts";
@@ -49,7 +49,7 @@ export function addNativeRoutes(
   endpoints.addRaw(
     {
       ...common,
-      // Model names hold a slash.
+      // Model names contain a slash.
       path: "/v1/inference/*",
       summary: "Ask a model in the fields of its own task",
       params: Type.Object({ "*": Type.String({ description: "The model's name" }) }),
@@ -73,7 +73,7 @@ export function addNativeRoutes(
   );
 }
 
-/** Answered over the connection or, where the body names a webhook, there. */
+/** Responds on the connection or, if the body has a webhook, to that. */
 function nativeRoute(
   spine: Spine,
   relays: Relays,
@@ -98,7 +98,7 @@ function nativeRoute(
   };
 }
 
-/** Everything that can be refused is refused now: later there is nobody to tell but the webhook. */
+/** Checks everything that can be refused now: later errors reach only the webhook. */
 async function accept(spine: Spine, deps: RouteDeps, name: string, request: FastifyRequest, state: RequestState) {
   const caller = state.caller as Caller;
   const asked = exactBody(request);
@@ -109,7 +109,7 @@ async function accept(spine: Spine, deps: RouteDeps, name: string, request: Fast
   const target = await deps.webhooks.check(body.webhook as string);
   try {
     const { hold, permit } = await admit(spine, caller, completion, state);
-    // Held anew when it runs: waiting costs nothing, and a hold does not outlive this process.
+    // Reserved again when it runs: a hold does not outlive this process.
     hold.release();
     permit.end(0);
   } catch (error) {
@@ -129,14 +129,14 @@ async function accept(spine: Spine, deps: RouteDeps, name: string, request: Fast
   return queued(state.requestId);
 }
 
-/** A seed beyond 2^53 is written as it came. */
+/** The body with a seed beyond 2^53 kept exactly. */
 function exactBody(request: FastifyRequest): NativeRequest {
   const body = request.body as NativeRequest;
   const exact = request.readBody?.exact?.["seed"];
   return exact === undefined ? body : { ...body, seed: exact as number };
 }
 
-/** One of the caller's own voices becomes what the model knows it by. */
+/** Replaces one of the caller's own voices by the blend that the model understands. */
 function spoken(
   voices: OwnVoice,
   model: string,

@@ -1,4 +1,4 @@
-// Native inference: fields of every task in one schema. Which of them a model needs follows from its task.
+// Native inference: fields of every task in one schema. The model's task decides which of them are required.
 import { type Static, Type } from "typebox";
 import type { FormFile } from "../body/form-body.ts";
 import { nullable, sampling } from "./sampling-schemas.ts";
@@ -58,7 +58,7 @@ export const NativeRequest = Type.Object(
     guidance_scale: Type.Optional(nullable.number({ minimum: 0, maximum: 100 })),
     strength: Type.Optional(nullable.number({ minimum: 0, maximum: 1 })),
   },
-  { description: "Fields that the model's task does not know are ignored" },
+  { description: "Fields that do not belong to the model's task are ignored" },
 );
 export type NativeRequest = Static<typeof NativeRequest>;
 
@@ -73,5 +73,5 @@ export const NativeAnswer = Type.Object(
       tokens_input: nullable.integer(),
     }),
   },
-  { description: "Beside what the model's task answers" },
+  { description: "In addition to the fields of the model's task" },
 );

@@ -1,4 +1,4 @@
-// How inference POSTs are answered: the spine runs them, and bytes go out by callbacks.
+// Runs inference POSTs through the spine and sends their responses by callbacks.
 import type { ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "../../accounts/caller.ts";
@@ -20,29 +20,29 @@ import type { InferenceHandler } from "./inference-entry.ts";
 import { KeepingSink } from "./keeping-sink.ts";
 import { tierOf } from "./service-tier.ts";
 
-/** From a validated body to what the spine works on; a promise where something must be looked up first. */
+/** Converts a validated body to a Completion; returns a promise only if a lookup is needed. */
 export type ReadCompletion = (
   body: Record<string, unknown>,
   read: ReadBody,
   caller: Caller,
 ) => Completion | Promise<Completion>;
 
-/** What an edge makes of a request, and of its answer. */
+/** A request as an edge converts it, and the conversion of its response. */
 export interface Relayed {
   readonly completion: Completion;
-  /** Where the answer goes on its way to the client; default: straight to it. */
+  /** Sink that rewrites the response; default: none. */
   readonly through?: ((client: ClientSink) => AnswerSink) | undefined;
-  /** An error in the middle of a stream, as one frame; default: as OpenAI's. */
+  /** Renders an error within a stream as one frame; default: OpenAI's format. */
   readonly streamError?: (refusal: Refusal) => object;
 }
 
 type Read = () => Relayed | Promise<Relayed>;
 
-/** How every inference POST is served. With an `Idempotency-Key` it runs once, however often it is sent. */
+/** Serves inference POSTs. A request with an `Idempotency-Key` runs once, however often it is sent. */
 export interface Relays {
   /** A request with a JSON body. */
   json(read: ReadCompletion): InferenceHandler;
-  /** A request that is read from the whole Fastify request: a form, or one whose path names the model. */
+  /** A request that needs the whole Fastify request: a form, or one with the model in its path. */
   task(
     read: (request: FastifyRequest, state: RequestState) => Relayed | Promise<Relayed>,
   ): (request: FastifyRequest, reply: FastifyReply) => void;
@@ -95,7 +95,7 @@ function run(
   return complete(spine, state.caller as Caller, completion, through?.(client) ?? client, state);
 }
 
-/** Nothing is thrown: all of it is answered. */
+/** Never rejects: every error is sent as a response. */
 async function relayOnce(
   spine: Spine,
   deps: OnceDeps,
@@ -122,12 +122,12 @@ async function relayOnce(
   try {
     known = await read();
     const hasRun = !state.isClosed && (await run(spine, known, client, state));
-    // Nothing of it was answered: the client is gone. What was made for it until then is paid.
+    // The client may be gone before the end. Tokens generated so far are billed.
     await client.conclude((own) => (hasRun ? own.spend() : own.abandon()));
   } catch (error) {
     client.flush();
     await client.conclude((own) =>
-      // Signs of life alone, while a model starts, are no part of an answer.
+      // Keep-alive comments during a cold start are not part of a response.
       client.hasStarted && state.firstByteMs > 0
         ? own.spend()
         : endRefused(own, refusalOf(error), state.dialect, state.requestId),
@@ -136,7 +136,7 @@ async function relayOnce(
   }
 }
 
-/** Counts as kept here until it has left. Throws answersFull. */
+/** Counts against the memory budget until it is sent. Throws answersFull. */
 function replay(kept: KeptAnswer, client: ClientSink, buffer: ResponseBuffer): void {
   if (!buffer.hasCapacity) throw answersFull();
   const share = new AnswerShare(buffer, client.account, { pause() {}, resume() {}, giveUp() {} });
@@ -146,7 +146,7 @@ function replay(kept: KeptAnswer, client: ClientSink, buffer: ResponseBuffer): v
   client.again(kept);
 }
 
-/** What went wrong before anything ran. */
+/** Reports an error before the request ran. */
 const refuse = (state: RequestState, res: ServerResponse) => (error: unknown) =>
   answerError(error, new ClientSink(res, state), state, res);
 

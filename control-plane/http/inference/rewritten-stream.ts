@@ -1,14 +1,14 @@
-// A stream whose events are written anew on their way to the client, frame by frame.
+// Rewrites the events of a stream on their way to the client, frame by frame.
 import type { AnswerSink } from "../../inference/answer-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
 
-/** Of the text after `data:`; undefined: it is left out. Must not throw. `[DONE]` and comments are passed on by themselves. */
+/** Rewrites the text after `data:`; undefined drops the event. Must not throw. `[DONE]` and comments pass unchanged. */
 export type RewriteEvent = (data: string) => string | undefined;
 
 export class RewrittenStream extends ForwardingSink implements AnswerSink {
   readonly #rewrite: RewriteEvent;
-  /** As Latin-1: a character may be cut between two chunks. */
+  /** Latin-1, because a character may be split between two chunks. */
   #rest = "";
 
   constructor(client: ClientSink, rewrite: RewriteEvent) {
@@ -16,7 +16,7 @@ export class RewrittenStream extends ForwardingSink implements AnswerSink {
     this.#rewrite = rewrite;
   }
 
-  /** An engine that does not stream: one event, in one line. */
+  /** Response of an engine that does not stream: one event, in one line. */
   whole(_status: number, _contentType: string, body: Buffer): void {
     this.#frame(`data: ${body.toString().replaceAll(/\r?\n/g, " ")}`);
     this.#frame("data: [DONE]");
@@ -24,7 +24,7 @@ export class RewrittenStream extends ForwardingSink implements AnswerSink {
   }
 
   begin(): void {
-    // Headers leave with the first event.
+    // Headers are sent with the first event.
   }
 
   write(chunk: Buffer): void {
@@ -34,7 +34,7 @@ export class RewrittenStream extends ForwardingSink implements AnswerSink {
   }
 
   end(): void {
-    // Of an engine that leaves out the last empty line.
+    // An engine may omit the last empty line.
     const last = Buffer.from(this.#rest, "latin1").toString().trimEnd();
     this.#rest = "";
     if (last !== "") this.#frame(last);
@@ -42,13 +42,13 @@ export class RewrittenStream extends ForwardingSink implements AnswerSink {
   }
 
   #frame(frame: string): void {
-    const told = /^data: ?(.*)$/s.exec(frame)?.[1];
-    const isEvent = told !== undefined && told !== "[DONE]";
-    const data = isEvent ? this.#rewrite(told) : undefined;
+    const text = /^data: ?(.*)$/s.exec(frame)?.[1];
+    const isEvent = text !== undefined && text !== "[DONE]";
+    const data = isEvent ? this.#rewrite(text) : undefined;
     if (isEvent && data === undefined) return;
     this.client.write(Buffer.from(`${isEvent ? `data: ${data}` : frame}\n\n`));
   }
 }
 
-/** An empty line: some engines end theirs as HTTP does. */
+/** An empty line; some engines use CRLF. */
 const frameEnd = /\r?\n\r?\n/;

@@ -1,4 +1,4 @@
-// What completions and chat have in common, to the bounds of the interface.
+// Fields that completions and chat have in common, with the bounds of the interface.
 import { type TSchema, Type } from "typebox";
 
 type Bounds = Readonly<Record<string, unknown>>;
@@ -13,7 +13,7 @@ export const nullable = {
     Type.Unsafe<unknown[] | null>({ type: ["array", "null"], items, ...bounds }),
 };
 
-/** An unknown one is 404, not 422. */
+/** An unknown name is 404, not 422. */
 export const ModelName = Type.String({ minLength: 1 });
 
 const tokens = { exclusiveMinimum: 0, maximum: 1_000_000 };

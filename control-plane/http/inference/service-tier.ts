@@ -1,12 +1,11 @@
-// Which tier served a request that named one: there is one, so every other is served at it, and the answer says so.
-
+// Adds the service tier to the response of a request that named one. There is one tier, which serves all.
 import type { AnswerSink } from "../../inference/answer-sink.ts";
 import type { ResponseBuffer } from "../../inference/response-buffer.ts";
 import { BufferedSink } from "./buffered-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { RewrittenStream } from "./rewritten-stream.ts";
 
-/** Undefined: the answer goes straight to the client. */
+/** Undefined: the response needs no rewriting. */
 export function tierOf(
   asked: unknown,
   isStream: boolean,
@@ -21,11 +20,11 @@ export function tierOf(
     }));
 }
 
-const told = '"service_tier":"default"';
+const member = '"service_tier":"default"';
 
-/** Engines that know the field say null; in a text of the model's own its quotes are escaped. */
+/** Some engines send the field as null. Text of the model cannot match, because its quotes are escaped. */
 export function withTier(json: string): string {
-  if (json.includes(told) || json.startsWith('{"error"')) return json;
-  const without = json.replace(/"service_tier":\s*null/, told);
-  return without === json && json.startsWith('{"') ? `{${told},${json.slice(1)}` : without;
+  if (json.includes(member) || json.startsWith('{"error"')) return json;
+  const replaced = json.replace(/"service_tier":\s*null/, member);
+  return replaced === json && json.startsWith('{"') ? `{${member},${json.slice(1)}` : replaced;
 }

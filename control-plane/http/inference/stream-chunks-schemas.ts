@@ -1,4 +1,4 @@
-// One event of a stream of completions, as OpenAI's clients read it.
+// One event of a stream of completions, in OpenAI's format.
 import { Type } from "typebox";
 import { nullable } from "./sampling-schemas.ts";
 
@@ -21,7 +21,7 @@ const chunk = (object: string, choice: { readonly required: readonly string[]; r
     created: Type.Integer({ description: "Unix seconds" }),
     model: Type.String(),
     choices: Type.Array(Type.Unsafe<unknown>({ type: "object", ...choice }), {
-      description: "Empty in the extra event that carries the usage alone",
+      description: "Empty in the extra event that contains only usage",
     }),
     usage,
   });

@@ -3,8 +3,8 @@ import { Type } from "typebox";
 type Properties = Readonly<Record<string, unknown>>;
 
 /**
- * An object whose `tag` says which of the `kinds` it is. Validated by the tag alone, not by trying each kind, so that an
- * error speaks of the kind that was meant. A kind's own properties are required, those of `optional` allowed in each.
+ * Schema of an object whose `tag` selects one of `kinds`. Only that kind is validated, so that an error refers to it. The
+ * properties of a kind are required, those of `optional` allowed in each.
  */
 export function tagged(tag: string, kinds: Readonly<Record<string, Properties>>, optional: Properties = {}) {
   return Type.Unsafe<Record<string, unknown>>({

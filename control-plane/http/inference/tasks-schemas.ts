@@ -1,4 +1,4 @@
-// Requests and answers of embeddings, speech, transcriptions and images, to the bounds of the interface.
+// Requests and responses of embeddings, speech, transcriptions and images, with the bounds of the interface.
 import { type Static, Type } from "typebox";
 import type { FormFile } from "../body/form-body.ts";
 import { ModelName as model, nullable } from "./sampling-schemas.ts";
@@ -52,7 +52,7 @@ export const EmbeddingsAnswer = Type.Object({
 
 export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm"] as const;
 
-/** What one request may have spoken: some minutes of audio. */
+/** Maximum text of one speech request: some minutes of audio. */
 export const maxCharacters = 100_000;
 const spokenText = Type.String({ minLength: 1, maxLength: maxCharacters });
 
@@ -118,15 +118,15 @@ export const ImageRequest = Type.Object({
 });
 export type ImageRequest = Static<typeof ImageRequest>;
 
-export const ImageVariationRequest = Type.Object({ image: File("A picture"), model, ...imageFields });
+export const ImageVariationRequest = Type.Object({ image: File("An image"), model, ...imageFields });
 export const ImageEditRequest = Type.Object({
   image: Type.Unsafe<FormFile | readonly FormFile[]>({
     contentMediaType: "application/octet-stream",
-    description: "A picture; the part may come again",
+    description: "An image; the part may be repeated",
   }),
   prompt: Type.String(),
   model,
-  mask: Type.Optional(File("PNG under 4 MB, of the picture's size; what is transparent is painted anew")),
+  mask: Type.Optional(File("PNG under 4 MB, of the image's size; transparent areas are edited")),
   ...imageFields,
 });
 export type ImageEditRequest = Static<typeof ImageEditRequest>;
@@ -142,5 +142,5 @@ export const ImagesAnswer = Type.Object({
   ),
 });
 
-/** Bytes of audio in the format that was asked for. */
+/** Audio in the requested format. */
 export const AudioBytes = Type.Unsafe<unknown>({ contentMediaType: "audio/wav", description: "Audio" });

@@ -1,4 +1,4 @@
-// Speech in ElevenLabs' shapes: the voice in the path, audio as the answer, errors in `detail`.
+// Speech in the format of ElevenLabs: the voice in the path, an audio response, errors in `detail`.
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { Caller } from "../../accounts/caller.ts";
@@ -37,11 +37,11 @@ export function addTextToSpeechRoutes(
     answer: AudioBytes,
   } as const;
   endpoints.addRaw(
-    { ...common, path: "/v1/text-to-speech/:voice_id/stream", summary: "Speak a text; audio as it is made" },
+    { ...common, path: "/v1/text-to-speech/:voice_id/stream", summary: "Synthesize speech, streamed" },
     relays.task(read),
   );
   endpoints.addRaw(
-    { ...common, path: "/v1/text-to-speech/:voice_id", summary: "Speak a text; the audio in one piece" },
+    { ...common, path: "/v1/text-to-speech/:voice_id", summary: "Synthesize speech" },
     relays.task(async (request, state) => ({
       ...(await read(request, state)),
       through: (client) => new BufferedSink(client, spine.answers, wholeWav),
@@ -54,10 +54,10 @@ const readWith =
   ({ body, params, query }: FastifyRequest, state: RequestState): Relayed | Promise<Relayed> => {
     const { text, model_id: model, output_format: format, language_code: language } = body as TextToSpeechRequest;
     const { voice_id: voice } = params as { readonly voice_id: string };
-    const asked = (query as { readonly output_format?: string | null }).output_format;
-    const code = asked || format || "wav";
+    const requested = (query as { readonly output_format?: string | null }).output_format;
+    const code = requested || format || "wav";
     const known = speechFormat(code);
-    if (!known) throw speechFormatUnknown(code, code === asked ? "query" : "body");
+    if (!known) throw speechFormatUnknown(code, code === requested ? "query" : "body");
     state.extraHeaders = ["request-id", state.requestId, "character-cost", String(charactersOf(text))];
     const caller = state.caller as Caller;
     const speaker = model ?? speechModel(spine.models, caller, chosenModel, voice);

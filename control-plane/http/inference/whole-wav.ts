@@ -1,10 +1,10 @@
-// A wav that is sent while it is made cannot say how long it gets: both its lengths are 0xFFFFFFFF, which players and libraries
-// take for two days of sound. Where the whole of it lies here before it is sent, it says its lengths.
+// A streamed WAV file has unknown lengths: both are 0xFFFFFFFF, which players and libraries read as two days of sound. When the
+// whole file is buffered, this writes the real lengths.
 import type { WholeAnswer } from "./buffered-sink.ts";
 
 const unknownLength = 0xffff_ffff;
 
-/** Anything else comes back as it is. The answer's own bytes are written to. */
+/** Changes the body in place; returns anything but such a WAV file unchanged. */
 export function wholeWav(answer: WholeAnswer): WholeAnswer {
   const { body } = answer;
   if (body.length < 12 || body.toString("latin1", 0, 4) !== "RIFF" || body.readUInt32LE(4) !== unknownLength)

@@ -70,7 +70,7 @@ it("ends the one connection, and nothing else, for an answer without a status", 
   const { errors, seen, listener } = listen();
   upstreams().send(to(origin), request(Buffer.from("{}")), listener);
   await vi.waitFor(() => expect(errors).toHaveLength(1), { timeout: 10_000 });
-  expect(errors[0]).toEqual({ wasSent: true, message: "an answer without a status" });
+  expect(errors[0]).toEqual({ wasSent: true, message: "a response without a status" });
   expect(seen.heads).toEqual([]);
 });
 

@@ -1,19 +1,19 @@
-// An engine's answer in OpenAI's shape, as native inference gives it. Pure; throws where an engine answered something else.
+// Converts an engine's response from OpenAI's format to that of native inference. Pure; throws on any other format.
 import type { Trace } from "../../../inference/completion.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
 import { wholeWav } from "../whole-wav.ts";
 import { dataUri } from "./media.ts";
 
-export type Told = Readonly<Record<string, unknown>>;
+export type EngineFields = Readonly<Record<string, unknown>>;
 export type RenderNative = (answer: WholeAnswer, trace: Trace) => object;
 
-/** `render` of the parsed answer. */
+/** Applies `render` to the parsed response. */
 export const ofJson =
-  (render: (told: Told, trace: Trace) => object): RenderNative =>
+  (render: (fields: EngineFields, trace: Trace) => object): RenderNative =>
   ({ body }, trace) =>
-    render(JSON.parse(body.toString()) as Told, trace);
+    render(JSON.parse(body.toString()) as EngineFields, trace);
 
-const list = (value: unknown): readonly Told[] => {
+const list = (value: unknown): readonly EngineFields[] => {
   if (!Array.isArray(value)) throw new TypeError("the engine's answer has no list");
   return value;
 };
@@ -29,7 +29,7 @@ export const embeddingsAnswer = ofJson(({ data }, { usage }) => ({
   input_tokens: usage?.input ?? 0,
 }));
 
-/** As rerankers and scorers say it: by relevance, or in order. */
+/** Scores in the order of the documents; rerankers sort by relevance, scorers do not. */
 export const rerankAnswer = ofJson(({ results, data, scores }, { usage }) => {
   if (Array.isArray(scores)) return { scores, input_tokens: usage?.input ?? 0 };
   const ranked = list(results ?? data).map((one, i) => ({
@@ -82,14 +82,14 @@ export const speechAnswer =
   });
 
 export const imagesAnswer = (seed: unknown) =>
-  ofJson((told) => {
-    const pictures = list(told["data"]);
+  ofJson((fields) => {
+    const pictures = list(fields["data"]);
     return {
       images: pictures.map(({ b64_json }) => `data:image/png;base64,${String(b64_json)}`),
       nsfw_content_detected: pictures.map(() => false),
-      seed: told["seed"] ?? seed ?? null,
+      seed: fields["seed"] ?? seed ?? null,
     };
   });
 
-/** What our own runtime answers of every other task, less its usage. */
-export const ownAnswer = ofJson(({ usage: _, ...told }) => told);
+/** Response of our own runtime for every other task, without its usage. */
+export const ownAnswer = ofJson(({ usage: _, ...fields }) => fields);

@@ -1,7 +1,7 @@
 import { costOf, nano, toUsd } from "../../../../proto/money.ts";
 import type { Trace } from "../../../inference/completion.ts";
 
-/** What every native answer carries. Read when the answer is whole: the figures are then known. */
+/** Fields of every native response. Call it at the end, when the figures are known. */
 export function envelope({ requestId, startedMs, usage, rates }: Trace) {
   return {
     request_id: requestId,
@@ -15,7 +15,7 @@ export function envelope({ requestId, startedMs, usage, rates }: Trace) {
   };
 }
 
-/** Of a request that is answered at its webhook. */
+/** Response to a request with a webhook. */
 export const queued = (requestId: string) => ({
   request_id: requestId,
   inference_status: { status: "queued", runtime_ms: 0, cost: 0, tokens_generated: null, tokens_input: null },

@@ -1,7 +1,7 @@
 import { FormFile } from "../../body/form-body.ts";
 import { badDataUri, fieldMissing } from "../../errors/errors.ts";
 
-/** A part with a filename, or a data URI in a text. Throws fieldMissing, badDataUri. */
+/** File of a form, or of a data URI. Throws fieldMissing, badDataUri. */
 export function fileOf(value: string | FormFile | undefined, field: string): FormFile {
   if (value instanceof FormFile) return value;
   if (typeof value !== "string" || value === "") throw fieldMissing(field);
@@ -16,7 +16,7 @@ export function fileOf(value: string | FormFile | undefined, field: string): For
 export const dataUri = (contentType: string, bytes: Buffer): string =>
   `data:${contentType.split(";")[0]};base64,${bytes.toString("base64")}`;
 
-/** As a field of JSON. */
+/** Data URI of a file, for a field of JSON. */
 export function uriOf(value: string | FormFile | undefined, field: string): string {
   if (typeof value === "string" && /^data:/.test(value)) return value;
   const file = fileOf(value, field);

@@ -1,4 +1,4 @@
-// Native requests with a webhook: taken as bodies, kept as JSON, run later through the spine, their answer kept for the call.
+// Native requests with a webhook: stored as JSON, run later through the spine, their response buffered for the webhook call.
 import { costOf, nano, toUsd } from "../../../../proto/money.ts";
 import type { Caller } from "../../../accounts/caller.ts";
 import { modelFor } from "../../../inference/admit.ts";
@@ -15,7 +15,7 @@ import type { RenderNative } from "./answers.ts";
 import { dataUri } from "./media.ts";
 import { prepare } from "./prepare.ts";
 
-/** The body without its webhook, files as data URIs; a seed beyond 2^53 as it came. */
+/** The body to store: without its webhook, files as data URIs, a seed beyond 2^53 unchanged. */
 export function keptBody(body: NativeRequest): Buffer {
   const { webhook: _, ...rest } = body;
   const plain = (_key: string, value: unknown) =>
@@ -63,7 +63,7 @@ function costsOf({ startedMs, usage, rates }: Trace) {
   };
 }
 
-/** Of one moment for all runs of a job: its records count in the month in which it was accepted. */
+/** All runs of a job have one admission time: its records count in the month in which it was accepted. */
 function traceOf(
   { requestId, label, source, createdAtMs, body }: WebhookJob,
   { account, key }: Caller,

@@ -1,4 +1,4 @@
-// From a native body to what the spine works on, by the task of the model that is asked. Throws the errors of the edge.
+// Converts a native body to a Completion, by the task of the requested model. Throws the errors of the edge.
 import type { ServedModel } from "../../../catalog/served-model.ts";
 import { type Completion, taskCompletion } from "../../../inference/completion.ts";
 import { exactly } from "../../../inference/task.ts";
@@ -58,7 +58,7 @@ const text: Prepare = (body, _model, requested) => {
     n: body.num_responses,
     seed: body.seed,
     response_format: body.response_format,
-    // Ids and logarithms of probabilities stand in the events of a stream.
+    // The events of a stream contain token ids and log probabilities.
     ...(stream ? { stream, logprobs: 0, return_tokens_as_token_ids: true } : {}),
   };
   const completion: Completion = {
@@ -70,7 +70,7 @@ const text: Prepare = (body, _model, requested) => {
     promptBytes: Buffer.byteLength(prompt),
     messages: 1,
     usage: "merge",
-    // What the router sees of the prompt; the engine's body is written from the fields.
+    // For affinity only; the engine's body is written from the fields.
     bytes: Buffer.from(JSON.stringify({ prompt: prompt.slice(0, 1024) })),
     fields: Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)),
     isRebuilt: true,
@@ -107,7 +107,7 @@ const rerank: Prepare = (body, { engine }, requested) => {
   return { completion, render: rerankAnswer };
 };
 
-const heard: Prepare = (body, _model, requested) => ({
+const transcribe: Prepare = (body, _model, requested) => ({
   completion: transcription({
     model: requested,
     task: body.task === "translate" ? "translate" : "transcribe",
@@ -122,7 +122,7 @@ const heard: Prepare = (body, _model, requested) => ({
   render: transcriptionAnswer,
 });
 
-const spoken: Prepare = (body, _model, requested) => {
+const synthesize: Prepare = (body, _model, requested) => {
   const said = needed(body.text, "text");
   const code = body.output_format ?? "wav";
   const format = speechFormat(code);
@@ -134,7 +134,7 @@ const spoken: Prepare = (body, _model, requested) => {
   };
 };
 
-const painted: Prepare = (body, _model, requested) => {
+const generateImage: Prepare = (body, _model, requested) => {
   const prompt = needed(body.prompt, "prompt");
   const { num_inference_steps: steps, seed } = body;
   const fields = {
@@ -149,14 +149,14 @@ const painted: Prepare = (body, _model, requested) => {
   return { completion: images(request), render: imagesAnswer(seed) };
 };
 
-/** A shape alone keeps the area of 1024 x 1024, in steps of 64. */
+/** An aspect ratio keeps the area of 1024 x 1024, in steps of 64. */
 function sizeOf({ width, height, aspect_ratio: ratio }: NativeRequest): { width: number; height: number } {
   const [across = 1, down = 1] = (ratio ?? "1:1").split(":").map(Number);
   const side = (share: number) => Math.max(64, Math.round((1024 * Math.sqrt(share)) / 64) * 64);
   return { width: width ?? side(across / down), height: height ?? side(down / across) };
 }
 
-/** Classifiers and whatever else our own runtime does: its fields go to it as they came, files as data URIs. */
+/** Classifiers and all other tasks of our own runtime: fields are passed unchanged, files as data URIs. */
 const ownTask: Prepare = (body, { task }, requested) => {
   for (const field of fieldsOfTask(task).needed) needed((body as Record<string, unknown>)[field], field);
   const { webhook: _, service_tier: __, stream: ___, ...rest } = body as Record<string, unknown>;
@@ -173,7 +173,7 @@ const ownTask: Prepare = (body, { task }, requested) => {
   return { completion, render: ownAnswer };
 };
 
-/** Every label is read with the whole input and the sentence that it is put into. */
+/** The model reads every label with the whole input and the sentence that contains it. */
 function labelTokensBound(body: NativeRequest, inputBytes: number): number {
   const labels = (body.candidate_labels as readonly string[] | null | undefined) ?? [""];
   const { hypothesis_template: template } = body as Record<string, unknown>;
@@ -190,7 +190,7 @@ const preparers: Readonly<Record<string, Prepare>> = {
   "feature-extraction": vectors,
   reranker: rerank,
   "text-ranking": rerank,
-  "automatic-speech-recognition": heard,
-  "text-to-speech": spoken,
-  "text-to-image": painted,
+  "automatic-speech-recognition": transcribe,
+  "text-to-speech": synthesize,
+  "text-to-image": generateImage,
 };

@@ -1,4 +1,4 @@
-// Which fields of native inference a task reads, and which of them it cannot do without.
+// Fields of native inference that a task reads, and those that it requires.
 import type { NativeRequest } from "../native-schemas.ts";
 
 type Field = keyof NativeRequest;
@@ -72,5 +72,5 @@ const unknown: TaskFields = {
   others: ["input", "inputs", "image", "candidate_labels", "question", "context"],
 };
 
-/** Beside `webhook` and `service_tier`, which every task takes. */
+/** Fields of a task in addition to `webhook` and `service_tier`, which every task accepts. */
 export const fieldsOfTask = (task: string): TaskFields => byTask[task] ?? unknown;

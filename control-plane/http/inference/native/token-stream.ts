@@ -1,4 +1,4 @@
-// Events of a stream of completions as native inference gives them: one per token, the last of each response with its whole text.
+// Converts a stream of completions to events of native inference: one per token, the last of each response with its whole text.
 import type { RewriteEvent } from "../rewritten-stream.ts";
 
 interface Choice {
@@ -22,7 +22,7 @@ interface Response {
   tokens: number;
 }
 
-/** Of one stream. `seed`: as the request gave it. `responses`: with more than one each event says of which it is, from 0. */
+/** For one stream. `seed`: that of the request. With more than one of `responses`, each event has the index of its response. */
 export function tokenEvents(seed: unknown, responses: number): RewriteEvent {
   const known = new Map<number, Response>();
 
@@ -35,10 +35,10 @@ export function tokenEvents(seed: unknown, responses: number): RewriteEvent {
     known.set(index, response);
     response.text += text;
     if (text !== "") response.tokens += logprobs?.tokens?.length || 1;
-    // `token_id:123`, as it was asked for.
+    // `token_id:123`, because the request sets `return_tokens_as_token_ids`.
     const last = logprobs?.tokens?.at(-1);
     const id = typeof last === "string" ? Number(last.split(":")[1] ?? 0) : 0;
-    // The engine's figure is of all responses together.
+    // The engine reports the sum of all responses.
     const counted = responses === 1 ? usage?.completion_tokens : undefined;
     return JSON.stringify({
       ...(responses > 1 ? { index } : {}),
@@ -67,14 +67,13 @@ export function tokenEvents(seed: unknown, responses: number): RewriteEvent {
       .filter(isChoice)
       .filter(({ text, finish_reason: reason }) => text || reason)
       .map((choice) => eventOf(choice, usage));
-    // One event each.
+    // One event per choice.
     return events.length > 0 ? events.join("\n\ndata: ") : undefined;
   };
 }
 
 /**
- * What an engine wrote that is none says nothing. An error thrown of it would end the connection that all requests at its host
- * share.
+ * False: ignore it. An error thrown for an engine's malformed event would end the connection that all requests to its host share.
  */
 function isChoice(one: unknown): one is Choice {
   if (typeof one !== "object" || one === null) return false;
@@ -83,7 +82,7 @@ function isChoice(one: unknown): one is Choice {
   return (text == null || typeof text === "string") && lists.every((list) => list == null || Array.isArray(list));
 }
 
-/** Likewise what is no object. */
+/** An empty chunk for anything that is not a JSON object, for the same reason. */
 function chunkOf(data: string): Chunk {
   try {
     return (JSON.parse(data) ?? {}) as Chunk;

@@ -10,7 +10,7 @@ export interface EmbeddingsParams {
   readonly encodingFormat?: string | null | undefined;
   readonly dimensions?: number | null | undefined;
   readonly inputType?: string | null | undefined;
-  /** Of native inference alone. */
+  /** Only for native inference. */
   readonly normalize?: boolean | null | undefined;
   readonly user?: string | null | undefined;
 }
@@ -33,7 +33,7 @@ export function embeddings(request: EmbeddingsParams): Completion {
   });
 }
 
-/** A byte-level tokeniser never makes more tokens than bytes; of token ids there are as many as there are. */
+/** Bounds the tokens: a byte-level tokeniser never produces more tokens than bytes. Token ids are counted. */
 function sizeOf(input: Input): { items: number; most: number; likely: number } {
   const all = typeof input === "string" ? [input] : input;
   if (typeof all[0] === "number") return { items: 1, most: all.length, likely: all.length };

@@ -9,9 +9,9 @@ export interface ImageParams {
   readonly n: number;
   readonly width: number;
   readonly height: number;
-  /** Undefined: as many as the model's price is of. */
+  /** Undefined: the number that the model's price refers to. */
   readonly steps?: number | null | undefined;
-  /** Of the text that is painted. */
+  /** Text of the picture. */
   readonly prompt?: string | undefined;
   /** Further fields for the engine. */
   readonly fields: Readonly<Record<string, unknown>>;
@@ -23,7 +23,7 @@ export interface ImageFiles {
   readonly mask?: FormFile | undefined;
 }
 
-/** With `files` an edit or a variation of them. */
+/** With `files`: an edit or a variation of them. */
 export function images(request: ImageParams, files?: ImageFiles): Completion {
   const { n, width, height, prompt = "" } = request;
   const fields = {
@@ -56,7 +56,7 @@ function unitsOf({ n, width, height, steps }: ImageParams, rates: UnitRates | un
   return exactly({ images: n, imagePixelSteps: n * width * height * (steps ?? Math.max(1, pricedSteps)) });
 }
 
-/** `1024x768`; the schema has seen it. */
+/** Parses `1024x768`, which the schema has validated. */
 export function sizeFrom(size: string | null | undefined): { readonly width: number; readonly height: number } {
   const [width = 1024, height = 1024] = (size ?? "1024x1024").split("x").map(Number);
   return { width, height };

@@ -1,6 +1,6 @@
 import type { TaskBody } from "../../../inference/task.ts";
 
-/** A body of JSON with the name that the engine knows the model by; what is null or undefined is left out. */
+/** JSON body with the model's name at the engine; omits null and undefined fields. */
 export const jsonBody =
   (fields: Readonly<Record<string, unknown>>) =>
   (model: string): TaskBody => {
@@ -9,7 +9,7 @@ export const jsonBody =
     return { contentType: "application/json", bytes };
   };
 
-/** Of usual text. */
+/** Average of ordinary text. */
 export const bytesPerToken = 4;
-/** What a tokeniser adds to an input. */
+/** Maximum number of tokens that a tokeniser adds to an input. */
 export const tokensPerInput = 4;

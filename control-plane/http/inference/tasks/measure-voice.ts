@@ -1,5 +1,5 @@
-// Recordings of a speaker -> the blend of a model's own voices that stands for him, measured by the model server through the
-// same five steps as any request.
+// Computes, from recordings of a speaker, a blend of the model's own voices that sounds like it. The model server measures it,
+// through the same five steps as any request.
 import { randomId } from "../../../../proto/ids.ts";
 import type { Caller } from "../../../accounts/caller.ts";
 import { badVoiceSamples, modelCannotBlend } from "../../../assets/errors.ts";
@@ -21,7 +21,7 @@ export async function measureVoice(
   model: string,
   samples: readonly VoiceSample[],
 ): Promise<VoiceBlend> {
-  if (samples.length === 0) throw badVoiceSamples("This voice has no recordings. Delete it and add it anew.");
+  if (samples.length === 0) throw badVoiceSamples("This voice has no recordings. Delete it and add it again.");
   const files = samples.map(({ contentType, bytes }, i) => new FormFile(`sample-${i + 1}`, contentType, bytes));
   const completion = taskCompletion("inference", model, {
     enginePath: "/v1/audio/voices",
@@ -31,12 +31,12 @@ export async function measureVoice(
     body: () => writeForm([["files", files]]),
   });
   const sink = new KeptSink(spine.answers, caller.account, maxAnswerBytes);
-  // Of its own: it may run inside a request that is billed for itself.
+  // Own request id: it may run inside a request that is billed separately.
   const trace = backgroundTrace({ requestId: randomId(24), admittedAtMs: spine.unixMs(), bodyBytes: 0 });
   try {
     await complete(spine, caller, completion, sink, trace);
   } catch (error) {
-    // It speaks not at all, or in one voice: then it is the engine that has no such path.
+    // The engine has no such path: the model has no speech, or a single voice.
     throw error instanceof WrongTask ? modelCannotBlend(model) : error;
   } finally {
     sink.letGo();
@@ -44,7 +44,7 @@ export async function measureVoice(
   return blendOf(spine.models.resolve(model, caller.account)?.name ?? model, jsonOf(sink.answer?.body));
 }
 
-/** Undefined where none came, or it was no JSON. */
+/** Undefined for a missing or unparsable body. */
 function jsonOf(body: Buffer | undefined): unknown {
   try {
     return body && JSON.parse(body.toString());

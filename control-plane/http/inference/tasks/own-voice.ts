@@ -1,5 +1,5 @@
-// Whose voice a speech request means: one of the caller's own, by id or name, becomes the blend that the model knows; any
-// other name goes to the model as it is.
+// Resolves the voice of a speech request: one of the caller's own, by id or name, becomes the blend that the model understands; any
+// other name goes to the model unchanged.
 import type { Caller } from "../../../accounts/caller.ts";
 import { isPresetVoice } from "../../../assets/preset-voices.ts";
 import type { Voice } from "../../../assets/store.ts";
@@ -8,7 +8,7 @@ import { modelFor } from "../../../inference/admit.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import { measureVoice } from "./measure-voice.ts";
 
-/** A promise only where something must be looked up or measured first. Throws the errors of measure-voice.ts. */
+/** Returns a promise only if a lookup or measurement is needed. Throws the errors of measure-voice.ts. */
 export type OwnVoice = (caller: Caller, model: string, voice: string) => string | Promise<string>;
 
 export function ownVoice(spine: Spine, voices: Pick<Voices, "find" | "samples" | "keepBlend">): OwnVoice {

@@ -32,19 +32,19 @@ export function speech(request: SpeechParams): Completion {
   });
 }
 
-/** What decides how it is answered and what it costs is not the engine's alone. */
-const ours: ReadonlySet<string> = new Set(["model", "input", "stream", "stream_format", "response_format"]);
+/** Fields that decide the price or the form of the response; `extra` must not set them. */
+const reserved: ReadonlySet<string> = new Set(["model", "input", "stream", "stream_format", "response_format"]);
 const extraOf = (extra: SpeechParams["extra"]) =>
-  Object.fromEntries(Object.entries(extra ?? {}).filter(([key]) => !ours.has(key)));
+  Object.fromEntries(Object.entries(extra ?? {}).filter(([key]) => !reserved.has(key)));
 
-/** As people count them: a character beyond the first plane is one. */
+/** Number of Unicode code points. */
 export function charactersOf(text: string): number {
   let n = 0;
   for (const _ of text) n += 1;
   return n;
 }
 
-/** Also codes such as `mp3_44100_128`, by what they begin with. Undefined: no such format. */
+/** Format of a code such as `mp3` or `mp3_44100_128`; undefined if unknown. */
 export function speechFormat(code: string): string | undefined {
   return audioFormats.find((format) => code === format || code.startsWith(`${format}_`));
 }

@@ -12,7 +12,7 @@ export interface TranscriptionParams {
   readonly format: string;
   readonly temperature?: number | null | undefined;
   readonly granularities?: readonly unknown[] | null | undefined;
-  /** Seconds, of native inference alone. */
+  /** Seconds; only for native inference. */
   readonly chunkLength?: number | null | undefined;
 }
 

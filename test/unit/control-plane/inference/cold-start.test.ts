@@ -42,7 +42,7 @@ function world(limits: Partial<ColdStartLimits> = {}) {
       return at.state;
     },
     clock: () => nowMs,
-    limits: { lookEveryMs: 1, askEveryMs: 0, ...limits },
+    limits: { pollEveryMs: 1, askEveryMs: 0, ...limits },
   });
   return Object.assign(at, {
     starts,
@@ -187,7 +187,7 @@ describe("a caller without an instance", () => {
   });
 
   it("is turned away when too many wait, and when the control plane ends", async () => {
-    const w = world({ fewestWaiters: 3 });
+    const w = world({ minWaiterLimit: 3 });
     const many = Array.from({ length: 16 }, () => caught(w.wait()));
     expect(await caught(w.wait())).toBeInstanceOf(ModelNotReady);
     w.starts.close();
