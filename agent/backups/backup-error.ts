@@ -1,4 +1,5 @@
 // Reasons for which a backup or restore failed, for the owner of the data. The volume is unchanged in all cases.
+import { isDiskFull } from "../../proto/disk-full.ts";
 
 export type BackupErrorCode =
   | "busy"
@@ -22,8 +23,7 @@ export class BackupError extends Error {
 /** Converts any error of a backup or restore. Paths and output of tools stay in the cause, which only the operator sees. */
 export function asBackupError(error: unknown): BackupError {
   if (error instanceof BackupError) return error;
-  const { code = "", message = String(error) } = error as { code?: string; message?: string };
-  if (code === "ENOSPC" || code === "EDQUOT" || /no space left on device|disk quota exceeded/i.test(message))
+  if (isDiskFull(error))
     return new BackupError("no_space", "The host has no disk space left for it; nothing was changed.", {
       cause: error,
     });

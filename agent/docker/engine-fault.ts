@@ -1,3 +1,4 @@
+import { isDiskFull } from "../../proto/disk-full.ts";
 import { DriverError } from "../reconcile/driver.ts";
 
 interface Fault {
@@ -39,7 +40,7 @@ export function faultOf(error: unknown, image = ""): DriverError {
       false,
       error,
     );
-  if (/no space left on device|disk quota exceeded/i.test(said))
+  if (isDiskFull({ message: said }))
     return fail(
       "no_space",
       "The Docker engine has no disk space left: free some where it keeps its data (docker system df shows what uses it).",

@@ -1,9 +1,11 @@
 // The driver for development: each instance is a plain process of ours, in a session of its own. No isolation, and a hard
 // memory limit only where control groups can be made. Children outlive the agent; the next one finds them by what their folders say.
+
 import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { isDiskFull } from "../../proto/disk-full.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { instanceFolder, instanceIdsIn, type Launch, removeFolder, writeLaunch } from "./instance-folder.ts";
@@ -169,7 +171,7 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
 
 function startError(error: unknown): DriverError {
   const code = (error as NodeJS.ErrnoException).code ?? "";
-  const isFull = code === "ENOSPC" || code === "EDQUOT";
+  const isFull = isDiskFull(error);
   const what = isFull
     ? "the disk is full; free some space in the agent's data folder"
     : `it failed with ${code || error}`;

@@ -1,4 +1,5 @@
 // Reason for which an instance ended, for its owner: what happened, why, and what to do.
+import { isDiskFull } from "../../proto/disk-full.ts";
 import type { LogLine, Observed } from "./driver.ts";
 import type { GpuFault, RestartReason } from "./ports.ts";
 
@@ -89,6 +90,10 @@ export function gaveUp(last: Failure, crashes: number, lines: readonly LogLine[]
 export function failureOf(error: unknown, fallback: string): Failure & { readonly isTerminal: boolean } {
   const { code, message, retryable } = error as { code?: unknown; message?: unknown; retryable?: unknown };
   const isTyped = typeof code === "string" && typeof retryable === "boolean";
+  if (!isTyped && isDiskFull(error)) {
+    const text = "the disk of the host is full; free some space in the agent's data folder";
+    return { code: "no_space", message: text, isTerminal: false };
+  }
   if (!isTyped)
     return { code: fallback, message: `an unexpected failure: ${String(message ?? error)}`, isTerminal: false };
   return { code, message: String(message), isTerminal: !retryable };

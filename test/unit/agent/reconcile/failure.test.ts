@@ -88,4 +88,13 @@ describe("the reason of an instance's end", () => {
     });
     expect(failureOf(new Error("boom"), "start_failed")).toMatchObject({ code: "start_failed", isTerminal: false });
   });
+
+  it("names a full disk without the path of the host", () => {
+    const full = Object.assign(new Error("ENOSPC: no space left on device, write '/srv/agent/x'"), { code: "ENOSPC" });
+    expect(failureOf(full, "start_failed")).toEqual({
+      code: "no_space",
+      message: "the disk of the host is full; free some space in the agent's data folder",
+      isTerminal: false,
+    });
+  });
 });
