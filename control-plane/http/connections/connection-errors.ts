@@ -5,6 +5,7 @@ import type { Duplex } from "node:stream";
 import type { Logger } from "pino";
 import { Counter, type Registry } from "prom-client";
 import { randomId } from "../../../proto/ids.ts";
+import type { Refusal } from "../errors/error-body.ts";
 import {
   chunkExtensionsTooLarge,
   ExpectationUnknown,
@@ -15,7 +16,6 @@ import {
   requestUnreadable,
   tooManyPipelined,
 } from "../errors/errors.ts";
-import type { Refusal } from "../errors/refusal.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
 import { maxPipelined } from "./connection-limits.ts";
 import { apiHeaders, isTls } from "./secure-headers.ts";

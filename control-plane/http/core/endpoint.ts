@@ -1,6 +1,6 @@
 // One way to declare an endpoint: its schema is validation, type and description; its handler calls one verb and renders.
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteHandlerMethod } from "fastify";
-import type { Static, TSchema } from "typebox";
+import { type Static, type TSchema, Type } from "typebox";
 import type { Authenticator, Caller } from "../../accounts/caller.ts";
 import { notAdmin, scopeNotAllowed } from "../../accounts/errors.ts";
 import { secondFactorRequired } from "../../accounts/factor-errors.ts";
@@ -60,8 +60,11 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly body?: Body;
   readonly query?: Query;
   readonly params?: Params;
-  readonly answer: TSchema;
-  /** Statuses of refusals beside 401, 403 and 422 and, with a body, 400, 413 and 503. */
+  /** Undefined: an empty object, whatever the handler returns. */
+  readonly answer?: TSchema;
+  /** Answers from memory and never with 503. */
+  readonly isFromMemory?: boolean;
+  /** Statuses of refusals beside 401, 403, 422 and 503 and, with a body, 400 and 413. */
   readonly refusals?: readonly number[];
   handler(input: Input<Static<Body>, Static<Query>, Static<Params>>): unknown;
 }
@@ -162,7 +165,10 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         const state = request.state as RequestState;
         const { body, query, params } = request as unknown as { body: never; query: never; params: never };
         const caller = state.caller ?? nobody;
-        const run = () => endpoint.handler({ body, query, params, caller, reply });
+        const run = async () => {
+          const answer = await endpoint.handler({ body, query, params, caller, reply });
+          return endpoint.answer ? answer : {};
+        };
         const answer = endpoint.idempotent
           ? await once(deps, routeOf(endpoint), request, reply, caller, run)
           : await run();
@@ -222,8 +228,14 @@ const consumed = {
 };
 
 function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
-  const { summary, tag, access, body, query, params, answer, dialect = "service", refusals = [] } = endpoint;
-  const statuses = [...(access === "public" ? [] : [401, 403]), ...(body ? [400, 413, 503] : []), 422, ...refusals];
+  const { summary, tag, access, body, query, params, dialect = "service", refusals = [] } = endpoint;
+  const { answer = Type.Object({}) } = endpoint;
+  const statuses = [
+    ...(access === "public" ? [] : [401, 403]),
+    ...(body ? [400, 413] : []),
+    ...(endpoint.isFromMemory ? [] : [503]),
+    ...[422, ...refusals],
+  ];
   return {
     summary,
     tags: [tag],

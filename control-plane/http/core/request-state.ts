@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import type { Deadlines } from "../../../proto/deadlines.ts";
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../../proto/ids.ts";
 import type { TokenRates } from "../../../proto/money.ts";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { UsageFigures } from "../../../proto/usage.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import type { Session } from "../../accounts/sessions.ts";
@@ -13,9 +14,7 @@ import { type ByteBudget, smallBytes } from "../../inference/byte-budget.ts";
 import type { Completion, Trace } from "../../inference/completion.ts";
 import type { LiveMetrics } from "../../inference/live-metrics.ts";
 import type { RateStanding } from "../../quotas/rate-meter.ts";
-import type { Dialect } from "../errors/error-body.ts";
-import type { Refusal } from "../errors/refusal.ts";
-import { deprecationHeaders } from "./deprecation-headers.ts";
+import type { Dialect, Refusal } from "../errors/error-body.ts";
 import type { EdgeMetrics, RouteMeter } from "./edge-metrics.ts";
 
 declare module "fastify" {
@@ -134,7 +133,10 @@ export class RequestState implements Trace {
       String(Math.round(performance.now() - this.startedMs)),
     ];
     this.rate?.writeHeaders(headers);
-    if (this.about) headers.push(...deprecationHeaders(this.about));
+    // RFC 9745: a structured date in Unix seconds. RFC 8594: an HTTP date, from which the model may be gone.
+    const { deprecatedAtMs = null, sunsetAtMs = null } = this.about ?? {};
+    if (deprecatedAtMs !== null) headers.push("deprecation", `@${unixSeconds(deprecatedAtMs)}`);
+    if (sunsetAtMs !== null) headers.push("sunset", new Date(sunsetAtMs).toUTCString());
     if (this.extraHeaders.length > 0) headers.push(...this.extraHeaders);
     return headers;
   }

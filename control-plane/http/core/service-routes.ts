@@ -11,8 +11,7 @@ import type { Readiness } from "./readiness.ts";
 
 /** The oldest client that still speaks this interface. */
 const oldestClient = "0.1.0";
-const tag = "service";
-const access = "public";
+const common = { tag: "service", access: "public" } as const;
 
 export interface ServiceFeatures {
   /** From memory: never queries the database. */
@@ -28,23 +27,21 @@ export function addServiceRoutes(
   live: LiveMetrics,
 ): void {
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/healthz",
     summary: "Answers while the process lives",
-    tag,
-    access,
+    isFromMemory: true,
     answer: Type.Object({ status: Type.String() }),
     handler: () => ({ status: "ok" }),
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/readyz",
     summary: "200 when requests can be served, otherwise 503 and why not",
-    tag,
-    access,
     answer: Type.Object({ status: Type.String() }),
-    refusals: [503],
     handler({ reply }) {
       const state = readiness();
       if (state.isReady) return { status: "ready" };
@@ -55,11 +52,11 @@ export function addServiceRoutes(
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/metrics/live",
     summary: "Speed of the last minute, over everybody's requests",
-    tag,
-    access,
+    isFromMemory: true,
     answer: Type.Object({
       tokens_per_second: nullable.number(),
       time_to_first_token: nullable.number({ description: "Seconds" }),
@@ -78,11 +75,11 @@ export function addServiceRoutes(
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/cli/version",
     summary: "Whether a client of this version may go on",
-    tag,
-    access,
+    isFromMemory: true,
     query: Type.Object({ version: Type.String({ description: "The client's own" }) }),
     answer: Type.Object({ min: Type.String(), update: Type.String(), latest: Type.String() }),
     handler: () => ({ min: oldestClient, update: oldestClient, latest: version }),

@@ -13,8 +13,8 @@ import { renderLora, renderLoraDeployment, renderLoraStatus } from "./render-ada
 
 const common = { tag: "lora", access: "key" } as const;
 const creating = { ...common, method: "POST", idempotent: true, answer: DeploymentRecord } as const;
-const creationRefusals = [400, 402, 404, 409, 423, 503];
-const one = { ...common, refusals: [404, 503] };
+const creationRefusals = [400, 402, 404, 409, 423];
+const one = { ...common, refusals: [404] };
 
 const named = (name: string) =>
   [
@@ -145,7 +145,6 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       isHidden,
       params,
       answer: Loras,
-      refusals: [503],
       handler: async ({ caller, params }) => (await adapters.list(caller.account, nameIn(params))).map(renderLora),
     });
 
@@ -155,7 +154,6 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
     path: "/v1/user/loras",
     summary: "Your adapters",
     answer: Loras,
-    refusals: [503],
     handler: async ({ caller }) => (await adapters.list(caller.account, undefined)).map(renderLora),
   });
 
@@ -163,6 +161,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
     method: "GET",
     path: "/models/lora/list",
     summary: "Models offered to every account that take LoRA adapters",
+    isFromMemory: true,
     tag: "models",
     access: "public",
     answer: ModelSummaries,

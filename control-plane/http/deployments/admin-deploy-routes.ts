@@ -7,20 +7,18 @@ import { DeployId, DeploymentRecord, PrefixCacheAnswer, PrefixCacheRequest } fro
 import type { DeploymentFeatures } from "./features.ts";
 import { renderDeployment } from "./render-deployment.ts";
 
-const tag = "operator";
-const access = "admin";
+const common = { tag: "operator", access: "admin" } as const;
 
 export function addAdminDeployRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
   endpoints.add({
+    ...common,
     method: "PUT",
     path: "/v1/admin/deployments/:deploy_id/prefix-cache",
     summary: "Share a deployment's prefix cache between accounts, or keep accounts apart",
-    tag,
-    access,
     params: DeployId,
     body: PrefixCacheRequest,
     answer: PrefixCacheAnswer,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, params, body, reply }) {
       const id = params.deploy_id as DeploymentId;
       await deployments.sharePrefixCache({
@@ -33,15 +31,14 @@ export function addAdminDeployRoutes(endpoints: Endpoints, { deployments }: Depl
   });
 
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/admin/external",
     summary: "Serve an OpenAI-compatible server that already runs as an instance",
-    tag,
-    access,
     bodyLimitBytes: mediumBodyBytes,
     body: ExternalServer,
     answer: DeploymentRecord,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ caller, body }) =>
       renderDeployment(
         await deployments.createExternal(caller, {

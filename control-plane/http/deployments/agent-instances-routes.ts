@@ -16,8 +16,7 @@ import {
 import type { DeploymentFeatures } from "./features.ts";
 import { renderAgent, renderAgentCatalog, renderBackup } from "./render-agent-instance.ts";
 
-const tag = "agents";
-const access = "key";
+const common = { tag: "agents", access: "key" } as const;
 const base = "/v1/agent";
 const inactive = new Set(["failed", "deleted"]);
 
@@ -29,23 +28,22 @@ export function addAgentInstanceRoutes(
     method: "GET",
     path: `${base}/catalog`,
     summary: "Types of agent instances and their plans",
-    tag,
-    access,
+    isFromMemory: true,
+    ...common,
     answer: AgentCatalogAnswer,
     handler: () => renderAgentCatalog(agentInstances.catalog()),
   });
 
   endpoints.add({
+    ...common,
     method: "POST",
     path: base,
     summary: "Create an agent instance",
     idempotent: true,
     isPaid: true,
-    tag,
-    access,
     body: AgentRequest,
     answer: AgentId,
-    refusals: [400, 402, 409, 423, 429, 503],
+    refusals: [400, 402, 409, 423, 429],
     async handler({ caller, body, reply }) {
       const request = { name: body.name, type: body.agent_type_id, plan: body.plan_id ?? "standard" };
       return { instance_id: await agentInstances.create(caller, request, reply.request.ip) };
@@ -53,11 +51,10 @@ export function addAgentInstanceRoutes(
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: base,
     summary: "Agent instances of the account",
-    tag,
-    access,
     query: Type.Object({
       state: Type.Optional(
         Type.Unsafe<"active" | "inactive" | "all">({
@@ -68,7 +65,6 @@ export function addAgentInstanceRoutes(
       ),
     }),
     answer: Type.Array(AgentRecord),
-    refusals: [503],
     async handler({ caller, query }) {
       const wanted = query.state ?? "active";
       const all = await agentInstances.list(caller);
@@ -78,14 +74,14 @@ export function addAgentInstanceRoutes(
     },
   });
 
-  const one = { tag, access, params: AgentId } as const;
+  const one = { ...common, params: AgentId } as const;
   endpoints.add({
     ...one,
     method: "GET",
     path: `${base}/:instance_id`,
     summary: "One agent instance",
     answer: AgentRecord,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params }) =>
       renderAgent(await agentInstances.get(caller, params.instance_id as DeploymentId)),
   });
@@ -96,7 +92,7 @@ export function addAgentInstanceRoutes(
     summary: "Rename it",
     body: AgentRename,
     answer: AgentRecord,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ caller, params, body }) =>
       renderAgent(await agentInstances.rename(caller, params.instance_id as DeploymentId, body.name)),
   });
@@ -113,12 +109,9 @@ export function addAgentInstanceRoutes(
       method,
       path: `${base}/:instance_id${path}`,
       summary,
-      answer: Type.Object({}),
-      refusals: [404, 409, 503, ...("more" in rest ? rest.more : [])],
-      async handler({ caller, params, reply }) {
-        await verb.call(agentInstances, caller, params.instance_id as DeploymentId, reply.request.ip);
-        return {};
-      },
+      refusals: [404, 409, ...("more" in rest ? rest.more : [])],
+      handler: ({ caller, params, reply }) =>
+        verb.call(agentInstances, caller, params.instance_id as DeploymentId, reply.request.ip),
     });
 
   endpoints.add({
@@ -127,7 +120,7 @@ export function addAgentInstanceRoutes(
     path: `${base}/:instance_id/launch_token`,
     summary: "An address that opens its dashboard once",
     answer: AgentLaunch,
-    refusals: [404, 409, 423, 503],
+    refusals: [404, 409, 423],
     async handler({ caller, params, reply: { request } }) {
       const login = request.state?.session?.lookup;
       const by = { ip: request.ip, port: request.socket.localPort, key: caller.key || undefined, login };
@@ -140,7 +133,7 @@ export function addAgentInstanceRoutes(
     path: `${base}/:instance_id/backups`,
     summary: "Its backups, the newest first",
     answer: Type.Array(BackupRecord),
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params }) =>
       (await agentBackups.list(caller, params.instance_id as DeploymentId)).map(renderBackup),
   });
@@ -151,7 +144,7 @@ export function addAgentInstanceRoutes(
     summary: "Begin a backup of its volume",
     idempotent: true,
     answer: BackupStarted,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ caller, params, reply }) => ({
       snapshot_name: await agentBackups.backup(caller, params.instance_id as DeploymentId, reply.request.ip),
     }),
@@ -160,15 +153,11 @@ export function addAgentInstanceRoutes(
     method: "DELETE",
     path: `${base}/:instance_id/backups/:backup_id`,
     summary: "Delete a backup",
-    tag,
-    access,
+    ...common,
     params: AgentBackupId,
-    answer: Type.Object({}),
-    refusals: [404, 409, 503],
-    async handler({ caller, params, reply }) {
-      await agentBackups.remove(caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip);
-      return {};
-    },
+    refusals: [404, 409],
+    handler: ({ caller, params, reply }) =>
+      agentBackups.remove(caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip),
   });
   const ofBackup = [
     { path: "restore", summary: "Begin to replace its volume by a backup", verb: agentBackups.restore },
@@ -180,14 +169,10 @@ export function addAgentInstanceRoutes(
       path: `${base}/:instance_id/backups/:backup_id/${path}`,
       summary,
       idempotent: true,
-      tag,
-      access,
+      ...common,
       params: AgentBackupId,
-      answer: Type.Object({}),
-      refusals: [404, 409, 503],
-      async handler({ caller, params, reply }) {
-        await verb.call(agentBackups, caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip);
-        return {};
-      },
+      refusals: [404, 409],
+      handler: ({ caller, params, reply }) =>
+        verb.call(agentBackups, caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip),
     });
 }

@@ -15,23 +15,21 @@ import {
 } from "./container-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 
-const tag = "containers";
-const access = "key";
+const common = { tag: "containers", access: "key" } as const;
 const params = ContainerId;
 
 export function addContainerRoutes(endpoints: Endpoints, { containers }: DeploymentFeatures): void {
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/containers",
     summary: "Rent whole GPUs in a container with SSH",
     idempotent: true,
     isPaid: true,
-    tag,
-    access,
     bodyLimitBytes: mediumBodyBytes,
     body: CreateContainer,
     answer: ContainerId,
-    refusals: [400, 402, 404, 409, 423, 429, 503],
+    refusals: [400, 402, 404, 409, 423, 429],
     async handler({ caller, body, reply }) {
       const request = {
         name: body.name,
@@ -45,11 +43,10 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/containers",
     summary: "Containers of the account",
-    tag,
-    access,
     query: Type.Object({
       state: Type.Optional(
         Type.Unsafe<"active" | "inactive">({
@@ -61,18 +58,15 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
       ),
     }),
     answer: Type.Array(ContainerRecord),
-    refusals: [503],
     handler: async ({ caller, query }) => (await containers.list(caller, query.state ?? "active")).map(rendered),
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/containers/params",
     summary: "Images and GPUs a container can have",
-    tag,
-    access,
     answer: ContainerParams,
-    refusals: [503],
     async handler({ caller }) {
       const { images, gpus } = await containers.offered(caller);
       return { container_images: [...images], gpu_configs: gpus.map((one) => one.gpuConfig) };
@@ -80,13 +74,11 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/containers/gpu_availability",
     summary: "Which GPUs are free for a container now, and their price",
-    tag,
-    access,
     answer: GpuAvailability,
-    refusals: [503],
     handler: async ({ caller }) => ({
       gpus: (await containers.offered(caller)).gpus.map((one) => ({
         gpu_config: one.gpuConfig,
@@ -98,44 +90,38 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/containers/:container_id",
     summary: "One container",
-    tag,
-    access,
     params,
     answer: ContainerRecord,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params }) => rendered(await containers.get(caller, params.container_id as DeploymentId)),
   });
 
   endpoints.add({
+    ...common,
     method: "PATCH",
     path: "/v1/containers/:container_id",
     summary: "Rename it",
-    tag,
-    access,
     params,
     body: Type.Object({ name: ContainerName }, { additionalProperties: false }),
     answer: ContainerRecord,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ caller, params, body }) =>
       rendered(await containers.rename(caller, params.container_id as DeploymentId, body.name)),
   });
 
   endpoints.add({
+    ...common,
     method: "DELETE",
     path: "/v1/containers/:container_id",
     summary: "End it; its data is lost",
-    tag,
-    access,
     params,
-    answer: Type.Object({}),
-    refusals: [404, 503],
-    async handler({ caller, params, reply }) {
-      await containers.remove(caller, params.container_id as DeploymentId, reply.request.ip);
-      return {};
-    },
+    refusals: [404],
+    handler: ({ caller, params, reply }) =>
+      containers.remove(caller, params.container_id as DeploymentId, reply.request.ip),
   });
 }
 

@@ -10,7 +10,7 @@ const common = {
   tag: "deployments",
   access: "key",
   answer: DeploymentRecord,
-  refusals: [400, 402, 404, 409, 423, 503],
+  refusals: [400, 402, 404, 409, 423],
 } as const;
 
 interface Scale {

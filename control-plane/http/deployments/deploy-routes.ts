@@ -20,8 +20,8 @@ import type { DeploymentFeatures } from "./features.ts";
 import { renderLoraDeployment } from "./render-adapter.ts";
 import { renderDeployment } from "./render-deployment.ts";
 
-const refusals = [404, 409, 503];
-const tag = "deployments";
+const refusals = [404, 409];
+const common = { tag: "deployments", access: "key" } as const;
 
 interface Settings {
   readonly min_instances?: number;
@@ -31,31 +31,29 @@ interface Settings {
 
 export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, placement }: DeploymentFeatures): void {
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/deploy/llm",
     summary: "Deploy a language model",
     idempotent: true,
-    tag,
-    access: "key",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployLlmRequest,
     answer: DeploymentRecord,
-    refusals: [400, 402, 404, 409, 423, 503],
+    refusals: [400, 402, 404, 409, 423],
     async handler({ caller, body }) {
       return renderDeployment(await deployments.createLlm(caller, readDeployLlm(body)));
     },
   });
 
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/deploy/llm/placement",
     summary: "Whether it would fit, where not and why, and what it would cost; nothing is deployed",
-    tag,
-    access: "key",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployLlmRequest,
     answer: NewPlacementReport,
-    refusals: [400, 402, 404, 409, 423, 503],
+    refusals: [400, 402, 404, 409, 423],
     async handler({ caller, body }) {
       const { host, refused, ...found } = await placement.dryRunNew(caller, readDeployLlm(body));
       return {
@@ -69,14 +67,13 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/deploy/list",
     summary: "Deployments of the account, failed ones and the last 1,000 that were deleted included",
-    tag,
-    access: "key",
     query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),
     answer: Type.Array(DeploymentRecord),
-    refusals: [400, 503],
+    refusals: [400],
     async handler({ caller, query }) {
       const statuses = statusesOf(query.status);
       const own = (await adapters.list(caller.account, undefined)).filter(
@@ -88,11 +85,10 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
 
   const params = DeployId;
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/deploy/:deploy_id",
     summary: "One deployment",
-    tag,
-    access: "key",
     params,
     answer: DeploymentRecord,
     refusals,
@@ -104,11 +100,10 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
   });
 
   endpoints.add({
+    ...common,
     method: "PUT",
     path: "/deploy/:deploy_id",
     summary: "Change scale or arguments",
-    tag,
-    access: "key",
     params,
     bodyLimitBytes: mediumBodyBytes,
     body: UpdateRequest,
@@ -140,11 +135,10 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
   ] as const;
   for (const { method, path, summary, verb, ...rest } of verbs) {
     endpoints.add({
+      ...common,
       method,
       path,
       summary,
-      tag,
-      access: "key",
       params,
       answer: DeployId,
       refusals: [400, ...refusals, ...("more" in rest ? rest.more : [])],

@@ -25,7 +25,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
     path: "/deploy/stats",
     summary: "Requests of each deployment of the account",
     answer: RequestCounts,
-    refusals: [429, 503],
+    refusals: [429],
     async handler({ caller, query }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
       const counts = await deployments.requestCounts(caller, fromMs, toMs);
@@ -39,7 +39,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
     summary: "What requests on one deployment came to",
     params: DeployId,
     answer: DeploymentStats,
-    refusals: [404, 410, 429, 503],
+    refusals: [404, 410, 429],
     async handler({ caller, query, params }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
       return renderStats((await deployments.use(caller, params.deploy_id as DeploymentId, fromMs, toMs)).use);
@@ -52,7 +52,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
     summary: "The same by kind of task",
     params: DeployId,
     answer: DeploymentStats2,
-    refusals: [404, 410, 429, 503],
+    refusals: [404, 410, 429],
     async handler({ caller, query, params }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
       const { deployment, use } = await deployments.use(caller, params.deploy_id as DeploymentId, fromMs, toMs);
@@ -67,7 +67,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
     query: SeriesRange,
     params: DeployId,
     answer: DeploymentSeries,
-    refusals: [404, 410, 429, 503],
+    refusals: [404, 410, 429],
     async handler({ caller, query, params }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
       if (fromMs === toMs) throw badRange("from", "is the same as `to`. Ask for a period.");

@@ -16,7 +16,7 @@ const range = {
   to: Type.Optional(Type.String({ description: "Unix seconds" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
 };
-const common = { method: "GET", tag: "deployments", access: "key", refusals: [400, 404, 503] } as const;
+const common = { method: "GET", tag: "deployments", access: "key", refusals: [400, 404] } as const;
 
 export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
   endpoints.add({

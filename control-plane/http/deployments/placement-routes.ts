@@ -6,15 +6,14 @@ import { GpuAvailability } from "./container-schemas.ts";
 import { DeployId, PlacementReport } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 
-const tag = "deployments";
+const common = { tag: "deployments", access: "key" } as const;
 
 export function addPlacementRoutes(endpoints: Endpoints, { placement }: DeploymentFeatures): void {
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/deploy/llm/gpu_availability",
     summary: "Which GPUs a model could have now, and their price",
-    tag,
-    access: "key",
     query: Type.Object({
       source: Type.Optional(
         Type.String({ maxLength: 256, description: "Weights repository that `recommended` is to hold" }),
@@ -24,7 +23,7 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
       ),
     }),
     answer: GpuAvailability,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, query }) {
       const gpus = await placement.gpus(caller, { source: query.source ?? "", baseModel: query.base_model ?? "" });
       return {
@@ -39,14 +38,13 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/deploy/:deploy_id/placement",
     summary: "Whether one more instance would fit now, and why each host refuses it",
-    tag,
-    access: "key",
     params: DeployId,
     answer: PlacementReport,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, params }) {
       const { host, refused } = await placement.dryRun(caller, params.deploy_id as DeploymentId);
       return { fits: host !== undefined, refused: refused.map(({ host, why }) => ({ host, why })) };

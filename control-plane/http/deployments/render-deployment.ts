@@ -1,18 +1,15 @@
 import type { Deployment } from "../../deployments/deployment.ts";
 import { pendingOf, targetOf } from "../../deployments/lifecycle.ts";
 import { ownArgs, writeStandardArgs } from "../../deployments/standard-args.ts";
-import type { DeploymentRecord } from "./deployment-schemas.ts";
+import { wireRecord } from "../core/wire-record.ts";
+import { DeploymentRecord } from "./deployment-schemas.ts";
 
 /** The deployment record of the interface; the hub token is never shown, only that there is one. */
 export function renderDeployment(one: Deployment): DeploymentRecord {
-  return {
-    type: one.type,
+  const { config, settings } = DeploymentRecord.properties;
+  const { weights } = one;
+  return wireRecord(DeploymentRecord, one, {
     deploy_id: one.id,
-    model_name: one.modelName,
-    version: one.version,
-    task: one.task,
-    status: one.status,
-    fail_reason: one.failReason,
     created_at: isoTime(one.createdAtMs),
     updated_at: isoTime(one.updatedAtMs),
     instances: {
@@ -20,33 +17,13 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
       pending: pendingOf({ status: one.status, target: targetOf(one) }, one.running),
       warming: one.rollout.booting,
     },
-    config: {
-      gpu: one.gpu,
-      num_gpus: one.numGpus,
-      max_batch_size: one.maxBatchSize,
-      weights: {
-        repo: one.weights.repo,
-        revision: one.weights.revision,
-        token: one.hasWeightsToken ? "********" : null,
-      },
-    },
-    settings: {
-      min_instances: one.minInstances,
-      max_instances: one.maxInstances,
-      inactive_shutdown: one.inactiveShutdown,
-    },
-    update_error: one.updateError,
-    rollout: { up_to_date: one.rollout.upToDate, outdated: one.rollout.outdated, booting: one.rollout.booting },
+    config: wireRecord(config, one, {
+      weights: { repo: weights.repo, revision: weights.revision, token: one.hasWeightsToken ? "********" : null },
+    }),
+    settings: wireRecord(settings, one, {}),
     extra_args: [...ownArgs(one)],
     standard_args: writeStandardArgs(one.standardArgs ?? {}),
-    progress: one.progress && {
-      phase: one.progress.phase,
-      done_bytes: one.progress.doneBytes,
-      total_bytes: one.progress.totalBytes,
-      trouble: one.progress.trouble,
-    },
-    pending_reasons: one.pendingReasons.map(({ host, why }) => ({ host, why })),
-  };
+  });
 }
 
 /** `2026-01-02T03:04:05+00:00` */

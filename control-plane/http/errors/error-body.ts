@@ -1,5 +1,21 @@
+import type { ErrorKind } from "../../service-error.ts";
 import { errorKinds } from "./error-kinds.ts";
-import type { Refusal } from "./refusal.ts";
+import type { Detail } from "./validation-detail.ts";
+
+/** An error for a caller, before a dialect gives it its form. */
+export interface Refusal {
+  readonly kind: ErrorKind;
+  readonly status: number;
+  readonly message: string;
+  readonly code: string;
+  readonly param: string | undefined;
+  readonly detail: readonly Detail[] | undefined;
+  readonly retryAfterSeconds: number | undefined;
+  readonly phase: string | undefined;
+  readonly etaSeconds: number | undefined;
+  /** For the log. */
+  readonly cause: unknown;
+}
 
 /** native and management; OpenAI-compatible; ElevenLabs-compatible. */
 export type Dialect = "service" | "compat" | "voices";

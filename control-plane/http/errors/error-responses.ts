@@ -55,7 +55,7 @@ export const anyPathResponses: Readonly<Record<string, { readonly status: number
 };
 
 /** Of every inference POST, beside those of each operation; 409 is about its idempotency key. */
-export const inferenceRefusals = [400, 402, 403, 404, 409, 413, 429, 500, 502, 503, 504];
+export const inferenceRefusals = [400, 402, 403, 404, 409, 413, 429, 500, 502, 504];
 
 /** For the description only. Statuses are those of error-kinds.ts, which render-error.ts sends. */
 export function errorResponses(statuses: readonly number[], dialect: Dialect): Record<number, object> {

@@ -1,10 +1,10 @@
 // Turns an error into what a client sees, in the dialect of its surface. error-kinds.ts maps kinds to statuses.
 import { DatabaseUnavailable, ServiceError } from "../../service-error.ts";
 import { bodyLimitBytes } from "../body/json-body.ts";
+import type { Refusal } from "./error-body.ts";
 import { type Dialect, errorBody } from "./error-body.ts";
 import { errorKinds } from "./error-kinds.ts";
 import { bodyTooLarge, ProtocolError } from "./errors.ts";
-import type { Refusal } from "./refusal.ts";
 import { type Detail, detailOf, placeOf, type SchemaError, summaryOf } from "./validation-detail.ts";
 
 /** Characters of one part of a path. */

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { apiHeaders } from "../connections/secure-headers.ts";
 import type { RequestState } from "../core/request-state.ts";
-import type { Refusal } from "./refusal.ts";
+import type { Refusal } from "./error-body.ts";
 import { renderError } from "./render-error.ts";
 
 /** Answers a request that Fastify does not answer; nothing when its client has gone. */

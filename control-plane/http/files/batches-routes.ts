@@ -18,7 +18,7 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
     idempotent: true,
     isPaid: true,
     body: BatchRequest,
-    refusals: [400, 404, 409, 429, 503],
+    refusals: [400, 404, 409, 429],
     async handler({ caller, body }) {
       const expiry = body.output_expires_after;
       const batch = await batches.create(caller, {
@@ -37,7 +37,6 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
     summary: "Batches of the account, newest first",
     query: BatchQuery,
     answer: BatchList,
-    refusals: [503],
     async handler({ caller, query: { after, limit = 20 } }) {
       const page = await batches.list(caller, after, limit);
       return listOf(page.batches.map(renderBatch), page.hasMore);
@@ -49,7 +48,7 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
     path: "/v1/batches/:batch_id",
     summary: "How far a batch is",
     params,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params: { batch_id } }) => renderBatch(await batches.get(caller, batch_id)),
   });
   endpoints.add({
@@ -58,7 +57,7 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
     path: "/v1/batches/:batch_id/cancel",
     summary: "Begin no more lines of a batch; what was done is kept",
     params,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ caller, params: { batch_id } }) => renderBatch(await batches.cancel(caller, batch_id)),
   });
 }

@@ -31,7 +31,7 @@ export function addFileUpload(endpoints: Endpoints, app: FastifyInstance, { file
     idempotent: true,
     body: FileUpload,
     answer: FileRecord,
-    refusals: [400, 409, 413, 503],
+    refusals: [400, 409, 413],
     async handler({ body, reply }) {
       const upload = reply.request.upload as NonNullable<typeof reply.request.upload>;
       const seconds = body.expires_after && Number(body.expires_after.seconds);
@@ -51,7 +51,6 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
     summary: "Files of the account, newest first",
     query: FileQuery,
     answer: FileList,
-    refusals: [503],
     async handler({ caller, query }) {
       const { after, purpose, order = "desc", limit = 10_000 } = query;
       const page = await files.list(caller.account, purpose, { after, order, limit });
@@ -65,7 +64,7 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
     summary: "One file's record",
     params,
     answer: FileRecord,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params: { file_id } }) => renderFile(await files.get(caller.account, file_id)),
   });
   endpoints.add({
@@ -75,7 +74,7 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
     summary: "The bytes of a file",
     params,
     answer: Type.Unsafe<unknown>({ contentMediaType: "application/octet-stream" }),
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, params: { file_id }, reply }) {
       const { file, body } = await files.content(caller.account, file_id);
       reply.headers({
@@ -93,7 +92,7 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
     summary: "Delete a file",
     params,
     answer: DeletedFile,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ caller, params: { file_id } }) {
       await files.remove(caller.account, file_id);
       return { id: file_id, object: "file", deleted: true };

@@ -42,7 +42,6 @@ export function addVoiceRoutes(
     path: "/v1/voices",
     summary: "The account's voices, and those that the served models come with",
     answer: VoiceListBody,
-    refusals: [503],
     handler: async ({ caller }) => {
       const own = (await voices.list(caller.account)).map((voice) => rendered(caller, voice));
       return { voices: [...own, ...presets(models, caller).map(renderedPreset)] };
@@ -77,7 +76,7 @@ export function addVoiceRoutes(
     summary: "One voice",
     params,
     answer: VoiceBody,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params: { voice_id: id } }) => {
       const preset = presets(models, caller).find(({ name }) => name === id);
       return preset ? renderedPreset(preset) : rendered(caller, await voices.get(caller.account, id));
@@ -94,7 +93,7 @@ export function addVoiceRoutes(
     bodyLimitBytes: mediumBodyBytes,
     body: EditVoiceForm,
     answer: EditedVoiceBody,
-    refusals: [400, 404, 409, 413, 503],
+    refusals: [400, 404, 409, 413],
     async handler({ caller, params: { voice_id: id }, body: { name, description } }) {
       if (isPresetVoice(id)) throw presetVoiceFixed();
       const voice = await voices.edit(caller.account, id, name, description ?? undefined);
@@ -109,7 +108,7 @@ export function addVoiceRoutes(
     summary: "Delete a voice and its recordings",
     params,
     answer: Type.Object({ status: Type.Literal("ok") }),
-    refusals: [400, 404, 503],
+    refusals: [400, 404],
     async handler({ caller, params: { voice_id: id } }) {
       if (isPresetVoice(id)) throw presetVoiceFixed();
       await voices.remove(caller.account, id);

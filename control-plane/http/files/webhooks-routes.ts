@@ -56,11 +56,10 @@ const WebhookDeliveryQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
 });
 
-const tag = "inference";
-const access = "key";
+const common = { tag: "inference", access: "key" } as const;
 
 export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeatures): void {
-  const secret = { tag, access, holdsSecrets: true, answer: WebhookSecretBody, refusals: [404, 503] } as const;
+  const secret = { ...common, holdsSecrets: true, answer: WebhookSecretBody, refusals: [404] } as const;
   endpoints.add({
     ...secret,
     method: "GET",
@@ -76,22 +75,19 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(caller.account, reply.request.ip)),
   });
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/webhooks/deliveries",
     summary: "Calls of webhooks of the last 7 days, newest first",
-    tag,
-    access,
     query: WebhookDeliveryQuery,
     answer: WebhookDeliveryList,
-    refusals: [503],
     async handler({ caller, query }) {
       const page = await webhooks.deliveries(caller.account, query.cursor, query.limit ?? 20);
       return { deliveries: page.deliveries.map(renderDelivery), next_cursor: page.nextCursor };
     },
   });
   const one = {
-    tag,
-    access,
+    ...common,
     params: Type.Object({ webhook_id: Type.String({ description: "The header `webhook-id` of the call" }) }),
     answer: WebhookDeliveryDetail,
   } as const;
@@ -112,7 +108,7 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     method: "GET",
     path: "/v1/webhooks/deliveries/:webhook_id",
     summary: "One call with its attempts",
-    refusals: [404, 503],
+    refusals: [404],
     handler: ({ caller, params }) => shown(caller.account, params.webhook_id),
   });
   endpoints.add({
@@ -120,7 +116,7 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     method: "POST",
     path: "/v1/webhooks/deliveries/:webhook_id/replay",
     summary: "Make a call that has ended again, with the same id and body",
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ caller, params, reply }) {
       await webhooks.replay(caller.account, params.webhook_id, reply.request.ip);
       return shown(caller.account, params.webhook_id);
@@ -130,13 +126,13 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     method: "GET",
     path: "/v1/webhooks/results/:request_id",
     summary: "Results that are too large for a call, by the signed link in it",
-    tag,
+    tag: common.tag,
     access: "public",
     holdsSecrets: true,
     params: Type.Object({ request_id: Type.String() }),
     query: Type.Object({ expires: Type.String(), sig: Type.String() }),
     answer: Type.Object({}, { description: "What the model's task answers" }),
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, query, reply }) {
       const results = await webhooks.results(params.request_id, query.expires, query.sig);
       reply.header("content-type", "application/json").header("referrer-policy", "no-referrer");

@@ -5,8 +5,7 @@ import type { Logger } from "pino";
 import type { Caller } from "../../accounts/caller.ts";
 import type { Claim, Idempotency, KeptAnswer } from "../../accounts/idempotency.ts";
 import { badIdempotencyKey } from "../../accounts/token-errors.ts";
-import type { Dialect } from "../errors/error-body.ts";
-import type { Refusal } from "../errors/refusal.ts";
+import type { Dialect, Refusal } from "../errors/error-body.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
 
 const keyForm = /^[\x20-\x7e]{1,255}$/;

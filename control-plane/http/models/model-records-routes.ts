@@ -30,8 +30,10 @@ import { renderModelSummaries } from "./render-models.ts";
 import { renderModelRecord, renderSchema } from "./render-record.ts";
 import { variantAliases, variantKeys, variantOf, variantsOf } from "./variants.ts";
 
-const tag = "models";
+const common = { tag: "models", access: "inference" } as const;
 const named = Type.Object({ model_name: Type.String({ minLength: 1, description: "It may hold slashes" }) });
+const one = { ...common, params: named };
+const own = { tag: "models", access: "key", params: named } as const;
 
 export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures): void {
   const { modelRecords: records, publicUrl, spine } = deps;
@@ -45,8 +47,9 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
     method: "GET",
     path: "/models/featured",
     summary: "Models offered to every account that the operator recommends",
-    tag,
+    tag: "models",
     access: "public",
+    isFromMemory: true,
     answer: ModelSummaries,
     handler: ({ caller }) => {
       const offered = spine.models.list(caller.account);
@@ -58,37 +61,31 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/models/private/list",
     summary: "Models of your own that nobody else sees",
-    tag,
-    access: "inference",
     answer: ModelSummaries,
-    refusals: [503],
     handler: ({ caller }) =>
       listOf(caller, (model) => isOwn(caller, model) && !model.isPublic && !model.about?.isShown),
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/models/deployment/list",
     summary: "Models that deployments of your own serve",
-    tag,
-    access: "inference",
     answer: ModelSummaries,
-    refusals: [503],
     handler: ({ caller }) => listOf(caller, (model) => isOwn(caller, model)),
   });
 
   endpoints.add({
+    ...one,
     method: "GET",
     path: "/models/:model_name",
     summary: "The record of a model",
-    tag,
-    access: "inference",
-    params: named,
     answer: ModelRecord,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, caller, reply }) {
       const model = find(params.model_name, caller);
       const [papers, hourRates] = await Promise.all([records.papers(model), records.hourRates()]);
@@ -98,14 +95,12 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   endpoints.add({
+    ...one,
     method: "GET",
     path: "/models/:model_name/versions",
     summary: "The versions of a model, the newest first",
-    tag,
-    access: "inference",
-    params: named,
     answer: ModelVersions,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, caller }) {
       const model = find(params.model_name, caller);
       return (await records.versions(model)).map(({ version, uploadedAtMs }) => ({
@@ -117,11 +112,11 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/models/:model_name/schema/:variantKey",
     summary: "The fields and schemas of one way to ask a model",
-    tag,
-    access: "inference",
+    isFromMemory: true,
     params: Type.Object({
       ...named.properties,
       variantKey: Type.Unsafe<string>({ type: "string", enum: [...variantKeys, ...variantAliases] }),
@@ -139,15 +134,13 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   endpoints.add({
+    ...own,
     method: "DELETE",
     path: "/models/:model_name",
     summary: "End the deployments of a model of your own, of one version or of all",
-    tag,
-    access: "key",
-    params: named,
     query: RemovalQuery,
     answer: RemovalAnswer,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ params, query, caller, reply }) {
       const model = find(params.model_name, caller);
       await records.remove(editorOf(caller, reply.request.ip), model, query.version);
@@ -156,16 +149,14 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   endpoints.add({
+    ...own,
     method: "POST",
     path: "/models/:model_name/meta",
     summary: "Describe a model of your own",
-    tag,
-    access: "key",
-    params: named,
     bodyLimitBytes: largeBodyBytes,
     body: MetaRequest,
     answer: MetaAnswer,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, body, caller, reply }) {
       if (body.featured !== undefined && !caller.isAdmin) throw notAdmin();
       const model = find(params.model_name, caller);
@@ -175,15 +166,13 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
   });
 
   endpoints.add({
+    ...own,
     method: "POST",
     path: "/models/:model_name/publicity",
     summary: "Show the record of a model of your own to every account, or to nobody else",
-    tag,
-    access: "key",
-    params: named,
     body: PublicityRequest,
     answer: PublicityAnswer,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, body, caller, reply }) {
       const model = find(params.model_name, caller);
       await records.show(editorOf(caller, reply.request.ip), model, body.public);

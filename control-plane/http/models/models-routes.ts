@@ -14,6 +14,7 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
     method: "GET",
     path: "/v1/models",
     summary: "Models this key may use",
+    isFromMemory: true,
     tag: "models",
     access: "inference",
     dialect: "compat",
@@ -26,6 +27,7 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
     method: "GET",
     path: "/v1/models/:model_name",
     summary: "One model that this key may use",
+    isFromMemory: true,
     tag: "models",
     access: "inference",
     dialect: "compat",
@@ -43,6 +45,7 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
     method: "GET",
     path: "/models/list",
     summary: "Models offered to every account",
+    isFromMemory: true,
     tag: "models",
     access: "public",
     answer: ModelSummaries,
@@ -60,7 +63,7 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
     bodyLimitBytes: mediumBodyBytes,
     body: OfferRequest,
     answer: OfferAnswer,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, body }) {
       const { input, cached_input: cached = input, output, ...units } = body.pricing;
       const offered = await modelRecords.offer({

@@ -1,7 +1,6 @@
 import type { ModelPapers } from "../../catalog/model-meta.ts";
 import type { ServedModel } from "../../catalog/served-model.ts";
 import { isoTime } from "../deployments/render-deployment.ts";
-import { exactNumbers } from "./exact-numbers.ts";
 import { fieldsIn } from "./field-info.ts";
 import { commandOf, curlOf, inferencePath } from "./invocations.ts";
 import type { FieldInfo, ModelRecord } from "./model-record-schemas.ts";
@@ -113,3 +112,20 @@ function outputInWords({ out, stream }: Variant): string {
   const whole = `A JSON object with ${keys.join(", ")}.`;
   return stream ? `${whole} With \`stream\`, server-sent events, the last of them \`[DONE]\`.` : whole;
 }
+
+/**
+ * Returns the same value in a form of which JSON.stringify writes every whole number exactly: it rounds bounds beyond 2^53, and
+ * readers with larger integers would then use another bound.
+ */
+function exactNumbers<Value>(value: Value): Value {
+  if (typeof value === "number")
+    return Number.isInteger(value) && !Number.isSafeInteger(value)
+      ? (rawJson(BigInt(value).toString()) as Value)
+      : value;
+  if (Array.isArray(value)) return value.map(exactNumbers) as Value;
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, exactNumbers(one)])) as Value;
+}
+
+/** https://tc39.es/proposal-json-parse-with-source/ */
+const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };

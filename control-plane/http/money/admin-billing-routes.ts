@@ -18,7 +18,6 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
     path: "/v1/admin/topup-requests",
     summary: "Top-ups that wait for the operator, oldest first",
     answer: Type.Object({ requests: Type.Array(TopupRequestBody) }),
-    refusals: [503],
     handler: async () => ({ requests: (await charges.requests()).map(renderRequest) }),
   });
 
@@ -31,7 +30,7 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
       params: Type.Object({ request_id: Type.String() }),
       body: TopupDecision,
       answer: TopupRequestBody,
-      refusals: [404, 409, 503],
+      refusals: [404, 409],
       async handler({ caller, params, body, reply }) {
         const { by, ip, note } = actOf(caller, reply, body.note);
         return renderRequest(await charges[verb](params.request_id, { actor: by, ip, note }));
@@ -48,7 +47,7 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
     ...terms,
     method: "GET",
     summary: "How an account pays: what it may owe, and for how long",
-    refusals: [404, 503],
+    refusals: [404],
     handler: ({ params }) => read(params.uid as AccountId),
   });
   endpoints.add({
@@ -56,7 +55,7 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
     method: "POST",
     summary: "Change how an account pays",
     body: TermsChange,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, params, body, reply }) {
       const account = params.uid as AccountId;
       const before = await paying.terms(account);

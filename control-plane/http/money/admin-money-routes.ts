@@ -35,7 +35,6 @@ export function addAdminMoneyRoutes(endpoints: Endpoints, deps: MoneyFeatures): 
     tag: "operator",
     access: "admin",
     answer: MoneyOverviewBody,
-    refusals: [503],
     async handler() {
       const month = monthOf(Date.now());
       return rendered(monthName(month), await deps.moneyOverview.overview(month, maxSpenders));

@@ -25,7 +25,6 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
       subject: Type.Optional(Type.String({ maxLength: 256 })),
     }),
     answer: Type.Object({ prices: Type.Array(Price) }),
-    refusals: [503],
     handler: async ({ query }) => ({ prices: (await prices.list(query)).map(renderPrice) }),
   });
 
@@ -36,7 +35,6 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     summary: "Set a price from a date on; what was used before keeps its price",
     body: NewPrice,
     answer: Price,
-    refusals: [503],
     async handler({ caller, body, reply }) {
       const { kind, subject } = body;
       const from = body.effective_from ?? undefined;
@@ -60,7 +58,6 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     path: "/v1/admin/discounts",
     summary: "Discounts, ended ones included, newest first",
     answer: Type.Object({ discounts: Type.Array(DiscountBody) }),
-    refusals: [503],
     handler: async () => ({ discounts: (await discounts.list()).map(renderDiscount) }),
   });
 
@@ -71,7 +68,6 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     summary: "Give a discount to an account, a model, a surface, or all; of several a request gets the largest",
     body: NewDiscount,
     answer: DiscountBody,
-    refusals: [503],
     async handler({ caller, body, reply }) {
       const { effective_from: from, effective_to: to } = body;
       return renderDiscount(
@@ -98,12 +94,8 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     path: "/v1/admin/discounts/:id",
     summary: "End a discount now; what was billed with it stays",
     params: Type.Object({ id: Type.String() }),
-    answer: Type.Object({}),
-    refusals: [404, 503],
-    async handler({ caller, params, reply }) {
-      await discounts.end(params.id, setter(caller, reply));
-      return {};
-    },
+    refusals: [404],
+    handler: ({ caller, params, reply }) => discounts.end(params.id, setter(caller, reply)),
   });
 }
 

@@ -58,7 +58,6 @@ export function addUsageQuarantineRoutes(endpoints: Endpoints, { usageQuarantine
     summary: "Usage records that cannot be billed without you, oldest first, and their hosts",
     query: QuarantineQuery,
     answer: QuarantinePageBody,
-    refusals: [503],
     async handler({ query: { host_id, cursor, limit } }) {
       const page = await desk.list(host_id as HostId | undefined, BigInt(cursor ?? 0), limit ?? 50);
       return {
@@ -81,7 +80,7 @@ export function addUsageQuarantineRoutes(endpoints: Endpoints, { usageQuarantine
       params: QuarantinedId,
       body: QuarantineDecision,
       answer: QuarantinedBody,
-      refusals: verb === "release" ? [404, 409, 503] : [404, 503],
+      refusals: verb === "release" ? [404, 409] : [404],
       handler: async ({ caller, params, body, reply }) =>
         rendered(await desk[verb](BigInt(params.record_id), actOf(caller, reply, body.note))),
     });
@@ -94,7 +93,6 @@ export function addUsageQuarantineRoutes(endpoints: Endpoints, { usageQuarantine
     summary: "Discard all quarantined records of a host",
     body: QuarantineHostDecision,
     answer: DiscardedBody,
-    refusals: [503],
     handler: async ({ caller, body, reply }) => ({
       discarded: await desk.discardHost(body.host_id as HostId, actOf(caller, reply, body.note)),
     }),

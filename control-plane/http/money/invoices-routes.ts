@@ -15,7 +15,7 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     access: "key",
     query: InvoiceQuery,
     answer: InvoiceList,
-    refusals: [404, 503],
+    refusals: [404],
     // The links in it open without a key.
     holdsSecrets: true,
     async handler({ caller, query, reply }) {
@@ -40,7 +40,7 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     params: Type.Object({ invoice_id: Type.String() }),
     query: Type.Object({ sig: Type.String() }),
     answer: Type.String({ description: "HTML" }),
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, query, reply }) {
       const page = invoicePage(await deps.invoices.page(params.invoice_id, query.sig));
       reply.headers(invoicePageHeaders).serializer((text: string) => text);

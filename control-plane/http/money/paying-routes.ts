@@ -37,7 +37,6 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     path: "/payment/config",
     summary: "The account's monthly limit",
     answer: BillingConfig,
-    refusals: [503],
     handler: async ({ caller }) => ({ limit: usdOrNone(await limits.ofAccount(caller.account)) }),
   });
 
@@ -48,7 +47,6 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     summary: "Set what the account may spend per month; a negative limit is none, null leaves it",
     body: BillingConfigRequest,
     answer: BillingConfig,
-    refusals: [503],
     async handler({ caller, body, reply }) {
       if (typeof body.limit === "number")
         await limits.setAccount(caller.account, body.limit < 0 ? null : fromUsd(body.limit), doer(caller, reply));
@@ -62,7 +60,6 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     path: "/payment/key-limits",
     summary: "Monthly limit and spend of each API key",
     answer: KeyLimits,
-    refusals: [503],
     handler: async ({ caller }) => renderLimits(await limits.ofKeys(caller.account)),
   });
 
@@ -73,7 +70,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     summary: "Set what one key may spend per month; null or negative removes the limit, 0 blocks",
     body: KeyLimitRequest,
     answer: KeyLimits,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, body, reply }) {
       const limit = typeof body.limit !== "number" || body.limit < 0 ? null : fromUsd(body.limit);
       await limits.setKey(caller.account, body.token_id as KeyId, limit, doer(caller, reply));
@@ -89,7 +86,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     idempotent: true,
     body: FundsRequest,
     answer: CheckoutUrl,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     holdsSecrets: true,
     async handler({ caller, body, reply }) {
       const page = `${originOf(deps.publicUrl, reply.request)}/console/billing`;
@@ -103,13 +100,10 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     path: "/payment/topup",
     summary: "Charge an amount whenever the funds fall below a threshold",
     body: TopupRequest,
-    answer: Type.Object({}),
-    refusals: [503],
     async handler({ caller, body, reply }) {
       const amount = centsToNano(body.amount ?? 0);
       const topup = { amount, threshold: centsToNano(body.threshold ?? 0), isOn: body.enabled ?? true };
       await paying.setTopup(caller.account, topup, doer(caller, reply));
-      return {};
     },
   });
 
@@ -120,7 +114,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     summary: "Where card and address are changed",
     query: Type.Object({ return_url: Type.Optional(Type.String({ maxLength: 2048, pattern: "^https?://" })) }),
     answer: PortalUrl,
-    refusals: [404, 503],
+    refusals: [404],
     holdsSecrets: true,
     async handler({ caller, query, reply }) {
       const own = `${originOf(deps.publicUrl, reply.request)}/console/billing`;
@@ -138,7 +132,6 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     bodyLimitBytes: largeBodyBytes,
     body: RequestCostsQuestion,
     answer: RequestCosts,
-    refusals: [503],
     async handler({ caller, body }) {
       const costs = await paying.requestCosts(caller.account, body.requestIds);
       const found = [...new Set(body.requestIds)].flatMap((requestId) => {
@@ -157,7 +150,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     tag: "billing",
     access: "public",
     answer: Type.Object({ received: Type.Boolean() }),
-    refusals: [400, 404, 503],
+    refusals: [400, 404],
     async handler({ reply }) {
       const { readBody, headers } = reply.request;
       if (!readBody) throw badRequest("bad_request", "The event is empty.");

@@ -3,63 +3,55 @@ import type { Endpoints } from "../core/endpoint.ts";
 import { apiKeyNotFound } from "../errors/errors.ts";
 import type { MoneyFeatures } from "./features.ts";
 import { Checklist, Period, Rent, UsageBody, UsageByKeyBody } from "./payment-schemas.ts";
-import { readChecklist } from "./read-checklist.ts";
-import { renderUsage, renderUsageByKey } from "./render-payment.ts";
+import { readChecklist, renderUsage, renderUsageByKey } from "./render-payment.ts";
 
-const tag = "billing";
-const access = "key";
+const common = { tag: "billing", access: "key" } as const;
 
 export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
   const { accounts, usage } = deps;
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/payment/checklist",
     summary: "Funds, recent use and whether the account is suspended",
-    tag,
-    access,
     query: Type.Object({
       compute_owed: Type.Optional(
         Type.Boolean({ default: false, description: "Judge the account's standing anew before answering" }),
       ),
     }),
     answer: Checklist,
-    refusals: [404, 503],
+    refusals: [404],
     handler: ({ caller, query }) => readChecklist(deps.checklists, caller, query.compute_owed === true),
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/payment/usage",
     summary: "Use of the whole account, by month and model",
-    tag,
-    access,
     query: Period,
     answer: UsageBody,
-    refusals: [503],
     handler: async ({ caller, query }) =>
       renderUsage(await usage.usage({ account: caller.account }, query.from ?? "current", query.to)),
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/payment/usage/tokens",
     summary: "Use of each API key of the account",
-    tag,
-    access,
     query: Period,
     answer: UsageByKeyBody,
-    refusals: [503],
     handler: async ({ caller, query }) =>
       renderUsageByKey(await usage.byKey(caller.account, query.from ?? "current", query.to)),
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/payment/usage/rent",
     summary: "How long each dedicated deployment was billed for",
-    tag,
-    access,
     query: Type.Object({
       from: Type.Integer({ minimum: 0, maximum: 100_000_000_000, description: "Unix seconds" }),
       to: Type.Optional(
@@ -67,7 +59,6 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
       ),
     }),
     answer: Rent,
-    refusals: [503],
     async handler({ caller, query }) {
       return { id_to_duration: Object.fromEntries(await usage.rent(caller.account, query.from, query.to)) };
     },
@@ -75,15 +66,14 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
 
   for (const path of ["/payment/usage/:api_token", "/payment/usage/id/:api_token"]) {
     endpoints.add({
+      ...common,
       method: "GET",
       path,
       summary: "Use of one API key, named by the key or its token_id",
-      tag,
-      access,
       query: Period,
       params: Type.Object({ api_token: Type.String() }),
       answer: UsageBody,
-      refusals: [404, 503],
+      refusals: [404],
       async handler({ caller, query, params }) {
         const key = await accounts.findOwnKey(caller.account, params.api_token);
         if (key === undefined) throw apiKeyNotFound();

@@ -2,13 +2,22 @@
 
 import { type NanoUsd, nano, toUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
-import type { ChecklistReport } from "../../billing/checklist.ts";
+import type { Caller } from "../../accounts/caller.ts";
+import { accountGone } from "../../accounts/errors.ts";
+import type { ChecklistReport, Checklists } from "../../billing/checklist.ts";
 import type { InvoiceView } from "../../billing/invoice-queries.ts";
 import { monthName } from "../../billing/period.ts";
 import type { KeyUsage, UsageMonth, UsageReport } from "../../billing/usage-queries.ts";
 import type { Checklist, InvoiceList, UsageBody, UsageByKeyBody } from "./payment-schemas.ts";
 
-export function renderChecklist(report: ChecklistReport): Checklist {
+/** `isJudgedFirst`: the account's good standing is computed before. Throws accountGone. */
+export async function readChecklist(checklists: Checklists, caller: Caller, isJudgedFirst = false): Promise<Checklist> {
+  const report = await checklists.read(caller.account, isJudgedFirst);
+  if (!report) throw accountGone();
+  return renderChecklist(report);
+}
+
+function renderChecklist(report: ChecklistReport): Checklist {
   return {
     payments_balance: toUsd(report.paymentsBalance),
     recent: toUsd(report.recent),

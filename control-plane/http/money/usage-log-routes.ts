@@ -27,7 +27,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     summary: "Use of the account by day, and by model, key or scoped token",
     query: UsageDaysQuery,
     answer: UsageDaysBody,
-    refusals: [429, 503],
+    refusals: [429],
     async handler({ caller, query: { by = "model", from, to } }) {
       const { days, isTruncated } = await usageDays.read(caller.account, by, from, to);
       return { days: days.map((day) => renderUsageDay(day, by)), is_truncated: isTruncated };
@@ -46,7 +46,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     summary: "Requests of the account that have ended, newest first: figures, and nothing of what was asked",
     query: RequestsQuery,
     answer: RequestPage,
-    refusals: [404, 429, 503],
+    refusals: [404, 429],
     async handler({ caller, query }) {
       const { requests, hasMore } = await pageOf(caller.account, query);
       return { requests: requests.map(renderRequest), has_more: hasMore };
@@ -59,7 +59,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     summary: "Each attempt of one request, by its own id or the x-request-id that it was sent with",
     params,
     answer: Attempts,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params: { request_id: id } }) => ({
       attempts: (await requestLog.find(id, caller.account)).map(renderRequest),
     }),
@@ -71,7 +71,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     summary: "The same of any one account",
     query: AdminRequestsQuery,
     answer: AdminRequestPage,
-    refusals: [404, 429, 503],
+    refusals: [404, 429],
     async handler({ query: { account, ...query } }) {
       const { requests, hasMore } = await pageOf(account as AccountId, query);
       return { requests: requests.map(renderRequestForOperator), has_more: hasMore };
@@ -84,7 +84,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     summary: "Each attempt of one request, whoever's it is",
     params,
     answer: AdminAttempts,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ params: { request_id: id } }) => ({
       attempts: (await requestLog.find(id, undefined)).map(renderRequestForOperator),
     }),

@@ -14,7 +14,6 @@ export function addAdminAuditRoutes(endpoints: Endpoints, { audit }: OperatorFea
     access: "admin",
     query: AuditQuery,
     answer: AuditPage,
-    refusals: [503],
     async handler({ query: { account, action, from, to, cursor, limit } }) {
       const filter = {
         ...(account === undefined ? {} : { account: account as AccountId }),

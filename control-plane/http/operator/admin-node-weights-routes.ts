@@ -73,7 +73,7 @@ export function addAdminNodeWeightsRoutes(endpoints: Endpoints, { nodeWeights }:
     bodyLimitBytes: mediumBodyBytes,
     body: PrefetchBody,
     answer: PrefetchRecord,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params, body, reply }) => {
       const request = {
         repo: body.repo,
@@ -93,7 +93,7 @@ export function addAdminNodeWeightsRoutes(endpoints: Endpoints, { nodeWeights }:
     summary: "Weights a host was asked to fetch ahead, and how far each is",
     params: Node,
     answer: Type.Object({ weights: Type.Array(PrefetchRecord) }),
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ params }) => ({ weights: (await nodeWeights.list(params.node_id)).map(render) }),
   });
 
@@ -103,12 +103,8 @@ export function addAdminNodeWeightsRoutes(endpoints: Endpoints, { nodeWeights }:
     path: `${path}/:prefetch_id`,
     summary: "No longer fetch or pin these weights; what is there goes when its room is needed",
     params: Type.Object({ node_id: Type.String(), prefetch_id: Type.String() }),
-    answer: Type.Object({}),
-    refusals: [404, 503],
-    handler: async ({ caller, params, reply }) => {
-      await nodeWeights.drop(params.node_id, params.prefetch_id, actOf(caller, reply));
-      return {};
-    },
+    refusals: [404],
+    handler: ({ caller, params, reply }) => nodeWeights.drop(params.node_id, params.prefetch_id, actOf(caller, reply)),
   });
 }
 

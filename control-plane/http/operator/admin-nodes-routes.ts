@@ -6,54 +6,47 @@ import { NodeDetail, Nodes, Uncordon } from "./node-schemas.ts";
 import { NodeId } from "./nodes-schemas.ts";
 import { renderNode, renderNodeDetail } from "./render-nodes.ts";
 
-const tag = "operator";
-const access = "admin";
+const common = { tag: "operator", access: "admin" } as const;
 
 export function addAdminNodeRoutes(endpoints: Endpoints, { hosts }: OperatorFeatures): void {
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/admin/nodes",
     summary: "Hosts with their GPUs, instances and what they do now",
-    tag,
-    access,
     answer: Nodes,
-    refusals: [503],
     handler: async () => ({ nodes: (await hosts.list()).map(renderNode) }),
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/admin/hosts",
     summary: "The same hosts, under `hosts`",
-    tag,
-    access,
     answer: Type.Object({ hosts: Nodes.properties.nodes }),
-    refusals: [503],
     handler: async () => ({ hosts: (await hosts.list()).map(renderNode) }),
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/admin/nodes/:id",
     summary: "One host, with its disks and network interfaces",
-    tag,
-    access,
     params: NodeId,
     answer: NodeDetail,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ params: { id } }) => renderNodeDetail(await hosts.get(id)),
   });
 
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/admin/nodes/:id/uncordon",
     summary: "Put a host that was cordoned or drained, or GPUs at fault, back into use",
-    tag,
-    access,
     params: NodeId,
     body: Uncordon,
     answer: NodeDetail,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ params: { id }, body, caller, reply }) =>
       renderNodeDetail(await hosts.uncordon(id, body.gpu ?? undefined, actOf(caller, reply, body.note ?? ""))),
   });

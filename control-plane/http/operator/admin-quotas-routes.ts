@@ -19,7 +19,6 @@ export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFe
     summary: "Requests for another GPU pool, open ones first",
     query: Page,
     answer: Type.Object({ requests: Type.Array(ListedGpuRequest) }),
-    refusals: [503],
     handler: async ({ query }) => ({ requests: (await quotas.list("gpu", query.limit ?? 100)).map(renderListedGpu) }),
   });
 
@@ -30,7 +29,6 @@ export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFe
     summary: "Requests for higher rate limits, open ones first",
     query: Page,
     answer: Type.Object({ requests: Type.Array(ListedRateRequest) }),
-    refusals: [503],
     handler: async ({ query }) => ({ requests: (await quotas.list("rate", query.limit ?? 100)).map(renderListedRate) }),
   });
 
@@ -50,12 +48,10 @@ export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFe
         summary: verb === "approve" ? "Grant what the open request asks for" : "Turn the open request down",
         params: Type.Object({ request_id: Type.String() }),
         body: Decision,
-        answer: Type.Object({}),
-        refusals: [404, 409, 503],
+        refusals: [404, 409],
         async handler({ caller, params, body, reply }) {
           const act = actOf(caller, reply, body.note);
           await quotas.resolve(kind, params.request_id, decision, body.revision ?? undefined, act);
-          return {};
         },
       });
     }
@@ -68,7 +64,7 @@ export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFe
     summary: "Rate limits and GPU limits of an account",
     params: Uid,
     answer: LimitsBody,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ params }) => renderLimits(await quotas.limits(params.uid as AccountId)),
   });
 
@@ -80,7 +76,7 @@ export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFe
     params: Uid,
     body: LimitsUpdate,
     answer: LimitsBody,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, params, body, reply }) {
       const change = {
         ...(body.rate_limit === undefined ? {} : { concurrent: body.rate_limit }),

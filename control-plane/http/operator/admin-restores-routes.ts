@@ -45,7 +45,6 @@ export function addRestoreRoutes(endpoints: Endpoints, { restores }: OperatorFea
     tag: "operator",
     access: "admin",
     answer: RestoresBody,
-    refusals: [503],
     handler: async () => ({ restores: (await restores.list(maxRestores)).map(rendered) }),
   });
 }

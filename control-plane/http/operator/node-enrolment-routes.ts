@@ -4,22 +4,20 @@ import { isoTime } from "../deployments/render-deployment.ts";
 import type { OperatorFeatures } from "./features.ts";
 import { JoinTokenAnswer, JoinTokenRequest, NodeAct, NodeActed, NodeAdopted, NodeId } from "./nodes-schemas.ts";
 
-const tag = "operator";
-const access = "admin";
+const common = { tag: "operator", access: "admin" } as const;
 const defaultTtlSeconds = 900;
 
 export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: OperatorFeatures): void {
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/admin/nodes/tokens",
     summary: "Make a token that one host joins with",
     needsRecentSignIn: true,
-    tag,
-    access,
     holdsSecrets: true,
     body: JoinTokenRequest,
     answer: JoinTokenAnswer,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, body, reply }) {
       const made = await enrolment.createToken(
         {
@@ -34,15 +32,14 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Oper
   });
 
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/admin/nodes/:id/revoke",
     summary: "Take a host's certificate back: no session and no route from here on",
-    tag,
-    access,
     params: NodeId,
     body: NodeAct,
     answer: NodeActed,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ caller, params, body, reply }) {
       await enrolment.revoke(params.id, { ...actOf(caller, reply), note: body.note ?? "" });
       return { node_id: params.id };
@@ -50,15 +47,14 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Oper
   });
 
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/admin/nodes/:id/adopt",
     summary: "Take over a host that has obeyed a newer state than this database holds",
-    tag,
-    access,
     params: NodeId,
     body: NodeAct,
     answer: NodeAdopted,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ caller, params, body, reply }) {
       const adopted = await enrolment.adopt(params.id, { ...actOf(caller, reply), note: body.note ?? "" });
       return {

@@ -17,7 +17,6 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     path: "/v1/admin/nodes/rebalance",
     summary: "Which moves would open the largest hole; nothing is moved",
     answer: Rebalance,
-    refusals: [503],
     async handler() {
       const found = await hosts.rebalance();
       return {
@@ -50,7 +49,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     params: NodeId,
     body: Cordon,
     answer: NodeActed,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ params, body, caller, reply }) => ({
       node_id: await hosts.cordon(params.id, actOf(caller, reply, body.note ?? "")),
     }),
@@ -64,7 +63,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     params: NodeId,
     body: Drain,
     answer: DrainProgress,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, body, caller, reply }) {
       const deadlineMs = (body.deadline_seconds ?? defaultDeadlineSeconds) * 1000;
       const id = await hosts.drain(params.id, deadlineMs, actOf(caller, reply, body.note ?? ""));
@@ -79,7 +78,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     summary: "How far a drain is",
     params: NodeId,
     answer: DrainProgress,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ params }) => progressOf(await hosts.progress(params.id)),
   });
 
@@ -92,7 +91,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     bodyLimitBytes: mediumBodyBytes,
     body: EndUnknown,
     answer: UnknownEnded,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ params, body, caller, reply }) {
       const act = actOf(caller, reply, body.note ?? "");
       const { host, instances } = await hosts.endUnknown(params.id, body.instance_ids, act);
@@ -108,7 +107,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     params: NodeId,
     query: Type.Object({ note: Type.Optional(Type.String({ maxLength: 500 })) }),
     answer: NodeActed,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ params, query, caller, reply }) => ({
       node_id: await hosts.remove(params.id, actOf(caller, reply, query.note ?? "")),
     }),

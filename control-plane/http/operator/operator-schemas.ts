@@ -14,7 +14,7 @@ export const Page = {
   cursor: Type.Optional(Type.String({ maxLength: 64, description: "`next_cursor` of the page before" })),
 };
 
-const summary = {
+export const AccountListed = Type.Object({
   uid: Type.String(),
   email: Type.String(),
   display_name: Type.String(),
@@ -25,15 +25,15 @@ const summary = {
   funds_usd: nullable.number({ description: "Left to spend; null: no limit" }),
   spent_usd: Type.Number({ description: "All that was ever spent" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
-};
+});
 
 export const AccountList = Type.Object({
-  accounts: Type.Array(Type.Object(summary)),
+  accounts: Type.Array(AccountListed),
   next_cursor: nullable.string(),
 });
 
 export const AdminAccount = Type.Object({
-  ...summary,
+  ...AccountListed.properties,
   deleted_at: nullable.integer({
     description:
       "Unix seconds; null: it is not deleted. Of a deleted one uid and money stay, and the uid is its address and name",

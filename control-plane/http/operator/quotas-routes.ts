@@ -13,8 +13,6 @@ import {
 } from "./quotas-schemas.ts";
 import { renderGpuPool, renderPending } from "./render-quotas.ts";
 
-const FreeForm = Type.Object({});
-
 export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeatures): void {
   endpoints.add({
     method: "GET",
@@ -23,7 +21,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     tag: "account",
     access: "key",
     answer: RateLimitBody,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller }) {
       const { concurrent, tokensPerMinute } = await quotas.rateLimits(caller.account);
       return { rate_limit: concurrent, tpm_rate_limit: tokensPerMinute };
@@ -38,12 +36,10 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     tag: "account",
     access: "key",
     body: RateLimitRequest,
-    answer: FreeForm,
-    refusals: [400, 403, 404, 409, 429, 503],
+    refusals: [400, 403, 404, 409, 429],
     async handler({ caller, body }) {
       const { rate_limit: concurrent, tpm_rate_limit: tokens, reason } = body;
       await quotas.requestRates(caller.account, { concurrent, tokensPerMinute: tokens ?? null, reason });
-      return {};
     },
   });
 
@@ -54,6 +50,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     method: "GET",
     path: "/v1/gpu_pool/gpu_types",
     summary: "GPU types in display order: a guide, not a limit",
+    isFromMemory: true,
     answer: GpuTypes,
     handler: () => ({ gpu_types: [...sizedGpuTypes] }),
   });
@@ -64,7 +61,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     path: "/v1/me/gpu_pool",
     summary: "How many GPUs of each type this account may use, and what it has asked for",
     answer: GpuPoolBody,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller }) => renderGpuPool(await quotas.gpuPool(caller.account)),
   });
 
@@ -76,7 +73,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     idempotent: true,
     body: GpuPoolChange,
     answer: PendingGpuRequest,
-    refusals: [400, 404, 409, 503],
+    refusals: [400, 404, 409],
     handler: async ({ caller, body }) =>
       renderPending(
         await quotas.requestGpus(caller.account, {
@@ -94,12 +91,8 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     path: "/v1/me/gpu_pool/request/:request_id",
     summary: "Withdraw the open request",
     params: Type.Object({ request_id: Type.String() }),
-    answer: FreeForm,
-    refusals: [404, 409, 503],
-    async handler({ caller, params }) {
-      await quotas.withdrawGpus(caller.account, params.request_id);
-      return {};
-    },
+    refusals: [404, 409],
+    handler: ({ caller, params }) => quotas.withdrawGpus(caller.account, params.request_id),
   });
 
   endpoints.add({
@@ -108,7 +101,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     path: "/v1/me/gpu_limit",
     summary: "The GPU pool as plain maps",
     answer: GpuLimitBody,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller }) {
       const { max, pending } = await quotas.gpuPool(caller.account);
       return { limits: max, pending_requests: pending?.requested.max ?? {} };
@@ -126,11 +119,8 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
       requested_limit: Type.Integer({ minimum: 0, maximum: 1_000_000 }),
       reason: Type.String({ minLength: 1, maxLength: 2048 }),
     }),
-    answer: FreeForm,
-    refusals: [403, 404, 409, 503],
-    async handler({ caller, body }) {
-      await quotas.requestGpuLimit(caller.account, body.gpu_type, body.requested_limit, body.reason);
-      return {};
-    },
+    refusals: [403, 404, 409],
+    handler: ({ caller, body }) =>
+      quotas.requestGpuLimit(caller.account, body.gpu_type, body.requested_limit, body.reason),
   });
 }

@@ -8,7 +8,6 @@ import { secondFactorRequired } from "../../accounts/factor-errors.ts";
 import { checkRecentSignIn, type Session } from "../../accounts/sessions.ts";
 import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { giveCookies, visitorOf } from "../core/visitor-of.ts";
 import { csrfRefused } from "../errors/errors.ts";
 import { refusalOf } from "../errors/render-error.ts";
 import type { PeopleFeatures } from "./features.ts";
@@ -24,6 +23,7 @@ import {
   type Visit,
 } from "./login-pages.ts";
 import { checkOrigin, cookieOf, takeCookie } from "./session.ts";
+import { giveCookies, visitorOf } from "./visitor.ts";
 
 const formLimitBytes = 16 * 1024;
 /** Forms that judge a password or a code. */

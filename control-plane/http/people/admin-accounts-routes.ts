@@ -19,21 +19,19 @@ import { renderDetail, renderSummary } from "../operator/render-operator.ts";
 import { NewAccount } from "./account-schemas.ts";
 import type { PeopleFeatures } from "./features.ts";
 
-const tag = "operator";
-const access = "admin";
+const common = { tag: "operator", access: "admin" } as const;
 
 export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator }: PeopleFeatures): void {
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/admin/accounts",
     summary: "Make an account with credit and its first key",
     needsRecentSignIn: true,
-    tag,
-    access,
     holdsSecrets: true,
     body: NewAccount,
     answer: Type.Object({ uid: Type.String(), api_key: Type.String({ description: "Shown once" }) }),
-    refusals: [409, 503],
+    refusals: [409],
     async handler({ caller, body, reply }) {
       const { account, apiKey } = await accounts.createAccount({
         email: body.email,
@@ -47,11 +45,10 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/admin/accounts",
     summary: "Accounts with their funds and standing, newest first",
-    tag,
-    access,
     query: Type.Object({
       query: Type.Optional(
         Type.String({ maxLength: 320, description: "Part of an e-mail address, a display name or a uid" }),
@@ -59,20 +56,19 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
       ...Page,
     }),
     answer: AccountList,
-    refusals: [503],
     async handler({ query }) {
       const { accounts, nextCursor } = await operator.accounts(query.query ?? "", query.cursor, query.limit ?? 50);
       return { accounts: accounts.map(renderSummary), next_cursor: nextCursor };
     },
   });
 
-  const one = { tag, access, params: Uid, answer: AdminAccount } as const;
+  const one = { ...common, params: Uid, answer: AdminAccount } as const;
   endpoints.add({
     ...one,
     method: "GET",
     path: "/v1/admin/accounts/:uid",
     summary: "One account: funds, keys, deployments, why it is suspended; of a deleted one, what its records keep",
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ params }) => renderDetail(await operator.account(params.uid as AccountId)),
   });
 
@@ -83,7 +79,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     summary: "Make an account an operator's or a team's, or an ordinary one",
     needsRecentSignIn: true,
     body: AccountPatch,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ caller, params, body, reply }) {
       const change = {
         ...(typeof body.is_admin === "boolean" ? { isAdmin: body.is_admin } : {}),
@@ -100,7 +96,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     path: "/v1/admin/accounts/:uid/credit",
     summary: "Grant credit, or correct it; once per Idempotency-Key",
     body: CreditRequest,
-    refusals: [400, 404, 409, 503],
+    refusals: [400, 404, 409],
     async handler({ caller, params, body, reply }) {
       const account = params.uid as AccountId;
       const amount = fromUsd(body.amount_usd);
@@ -121,7 +117,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     path: "/v1/admin/accounts/:uid/suspend",
     summary: "Suspend an account for one more reason",
     body: SuspendRequest,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ caller, params, body, reply }) {
       const account = params.uid as AccountId;
       await operator.suspend(account, body.reason ?? "admin", actOf(caller, reply, body.note));
@@ -135,7 +131,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     path: "/v1/admin/accounts/:uid/lift",
     summary: "Lift one reason of a suspension, or all",
     body: LiftRequest,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ caller, params, body, reply }) {
       const account = params.uid as AccountId;
       await operator.lift(account, body.reason ?? undefined, actOf(caller, reply, body.note));

@@ -19,7 +19,7 @@ export function addCliLoginRoutes(endpoints: Endpoints, app: FastifyInstance, { 
     holdsSecrets: true,
     query: Type.Object({ login_id: Type.String({ pattern: loginIdForm, description: "32 random characters" }) }),
     answer: Type.Object({ access_token: Type.String() }),
-    refusals: [404, 408, 429, 503],
+    refusals: [404, 408, 429],
     async handler({ query, reply }) {
       const gone = new AbortController();
       reply.raw.once("close", () => gone.abort());

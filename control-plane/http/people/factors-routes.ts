@@ -9,7 +9,6 @@ import { actOf, actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { Uid } from "../operator/operator-schemas.ts";
 import type { PeopleFeatures } from "./features.ts";
-import { relyingPartyOf } from "./relying-party.ts";
 import {
   Factor,
   FactorAdded,
@@ -22,11 +21,10 @@ import {
   SignInPolicy,
   SignInPolicyChange,
 } from "./sign-in-schemas.ts";
-
-const tag = "account";
+import { relyingPartyOf } from "./visitor.ts";
 
 export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: PeopleFeatures): void {
-  const own = { tag, access: "key", holdsSecrets: true } as const;
+  const own = { tag: "account", access: "key", holdsSecrets: true } as const;
 
   endpoints.add({
     ...own,
@@ -35,7 +33,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     summary: "The account's second factors",
     isForEnrolling: true,
     answer: FactorList,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller }) {
       const { factors: list, recoveryCodeCount, hasPassword, isRequired } = await factors.overview(caller.account);
       return {
@@ -56,7 +54,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     needsRecentSignIn: true,
     body: FactorStart,
     answer: FactorStarted,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     async handler({ caller, body, reply }) {
       const session = browserSession(reply);
       const site = relyingPartyOf(publicUrl, reply.request);
@@ -84,7 +82,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     needsRecentSignIn: true,
     body: FactorProof,
     answer: FactorAdded,
-    refusals: [401, 404, 409, 503],
+    refusals: [401, 404, 409],
     async handler({ caller, body, reply }) {
       const session = browserSession(reply);
       const proof = {
@@ -107,7 +105,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     params: Type.Object({ id: Type.String() }),
     body: FactorName,
     answer: Factor,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params, body, reply }) =>
       rendered(await factors.rename(actorOf(caller, reply), params.id, body.name)),
   });
@@ -119,12 +117,10 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     summary: "Remove a second factor; not with an API key",
     needsRecentSignIn: true,
     params: Type.Object({ id: Type.String() }),
-    answer: Type.Object({}),
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, params, reply }) {
       browserSession(reply);
       await factors.remove(actorOf(caller, reply), params.id);
-      return {};
     },
   });
 
@@ -135,7 +131,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     summary: "Replace the recovery codes; not with an API key",
     needsRecentSignIn: true,
     answer: RecoveryCodeList,
-    refusals: [409, 503],
+    refusals: [409],
     async handler({ caller, reply }) {
       browserSession(reply);
       return { recovery_codes: [...(await factors.renewRecoveryCodes(actorOf(caller, reply)))] };
@@ -149,7 +145,6 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     path: "/v1/admin/sign-in-policy",
     summary: "Which accounts must have a second factor",
     answer: SignInPolicy,
-    refusals: [503],
     handler: async () => ({ second_factor: await factors.policy() }),
   });
 
@@ -161,7 +156,6 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     needsRecentSignIn: true,
     body: SignInPolicyChange,
     answer: SignInPolicy,
-    refusals: [503],
     async handler({ caller, body, reply }) {
       await factors.setPolicy(body.second_factor, actOf(caller, reply, body.note ?? ""));
       return { second_factor: body.second_factor };
@@ -176,7 +170,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     needsRecentSignIn: true,
     params: Uid,
     answer: Type.Object({ removed: Type.Integer() }),
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller, params, reply }) => ({
       removed: await factors.reset(params.uid as AccountId, actOf(caller, reply)),
     }),

@@ -1,10 +1,12 @@
 import { Type } from "typebox";
 import { fromUsd } from "../../../proto/money.ts";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import type { ApplicationRecord } from "../../accounts/applications.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
+import { wireRecord } from "../core/wire-record.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import { Note, Page } from "../operator/operator-schemas.ts";
-import { renderApplication } from "../operator/render-operator.ts";
 import type { PeopleFeatures } from "./features.ts";
 
 const words = (maxLength: number) => Type.String({ minLength: 1, maxLength });
@@ -59,7 +61,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
     access: "key",
     body: ApplicationRequest,
     answer: ApplicationBody,
-    refusals: [409, 503],
+    refusals: [409],
     async handler({ caller, body: { company, ceo, funding, founded_on: foundedOn, website, deal } }) {
       const request = { company, ceo, funding, foundedOn, website, deal: deal ?? "" };
       return renderApplication(await applications.apply(caller.account, request));
@@ -73,7 +75,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
     tag: "billing",
     access: "key",
     answer: ApplicationBody,
-    refusals: [404, 503],
+    refusals: [404],
     handler: async ({ caller }) => renderApplication(await applications.own(caller.account)),
   });
 
@@ -85,7 +87,6 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
     access: "admin",
     query: Type.Object({ status: Type.Optional(Status), ...Page }),
     answer: Type.Object({ applications: Type.Array(ApplicationBody), next_cursor: nullable.string() }),
-    refusals: [503],
     async handler({ query }) {
       const page = await applications.list(query.status, query.cursor, query.limit ?? 50);
       return { applications: page.applications.map(renderApplication), next_cursor: page.nextCursor };
@@ -98,7 +99,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
     access: "admin",
     params: ApplicationId,
     answer: ApplicationBody,
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
   } as const;
   endpoints.add({
     ...decision,
@@ -122,3 +123,11 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
     },
   });
 }
+
+const renderApplication = (one: ApplicationRecord) =>
+  wireRecord(ApplicationBody, one, {
+    uid: one.account,
+    created_at: unixSeconds(one.createdAtMs),
+    decided_at: one.decision && unixSeconds(one.decision.atMs),
+    decision_note: one.decision?.note ?? null,
+  });

@@ -18,7 +18,7 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: PeopleF
     needsRecentSignIn: true,
     body: NewScopedJwt,
     answer: Type.Object({ token: Type.String({ description: "jwt:<header>.<payload>.<signature>" }) }),
-    refusals: [404, 409, 503],
+    refusals: [404, 409],
     handler: async ({ caller, body, reply }) => ({
       token: await scopedJwts.mint(
         caller.account,
@@ -40,7 +40,7 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: PeopleF
     summary: "Get the restrictions and the spending of a scoped token of this account",
     query: Type.Object({ jwtoken: Type.String({ description: "The token" }) }),
     answer: ScopedJwtState,
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ caller, query }) {
       const { budget, expiresAtS, models, limit, spent } = await scopedJwts.inspect(caller.account, query.jwtoken);
       return {

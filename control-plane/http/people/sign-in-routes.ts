@@ -1,9 +1,7 @@
-import { Type } from "typebox";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { Session } from "../../accounts/sessions.ts";
 import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { giveCookies, visitorOf } from "../core/visitor-of.ts";
 import type { PeopleFeatures } from "./features.ts";
 import { checkOrigin, cookieOf, ownSession, takeCookie } from "./session.ts";
 import {
@@ -16,21 +14,19 @@ import {
   SignInAnswer,
   SignInRequest,
 } from "./sign-in-schemas.ts";
+import { giveCookies, visitorOf } from "./visitor.ts";
 
-const tag = "account";
+const own = { tag: "account", access: "key" } as const;
+const attempt = { method: "POST", tag: "account", access: "public", isAttempt: true, holdsSecrets: true } as const;
 
 export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, publicUrl }: PeopleFeatures): void {
   endpoints.add({
-    method: "POST",
+    ...attempt,
     path: "/v1/auth/sign-up",
     summary: "Make an account, where the operator lets anybody do so, and sign in to it",
-    tag,
-    access: "public",
-    isAttempt: true,
-    holdsSecrets: true,
     body: NewCredentials,
     answer: NewCustomer,
-    refusals: [403, 409, 429, 503],
+    refusals: [403, 409, 429],
     async handler({ body, reply }) {
       checkOrigin(reply.request);
       const { email, password, display_name: displayName } = body;
@@ -41,16 +37,12 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
   });
 
   endpoints.add({
-    method: "POST",
+    ...attempt,
     path: "/v1/auth/sign-in",
     summary: "Sign in by e-mail address and password; sets the cookie `session`, or asks for the second factor",
-    tag,
-    access: "public",
-    isAttempt: true,
-    holdsSecrets: true,
     body: SignInRequest,
     answer: SignInAnswer,
-    refusals: [401, 403, 429, 503],
+    refusals: [401, 403, 429],
     async handler({ body, reply }) {
       const { request } = reply;
       checkOrigin(request);
@@ -65,15 +57,11 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
   });
 
   endpoints.add({
-    method: "POST",
+    ...attempt,
     path: "/v1/auth/passkey",
     summary: "Start a sign-in by a passkey alone; POST /v1/auth/second-factor finishes it",
-    tag,
-    access: "public",
-    isAttempt: true,
-    holdsSecrets: true,
     answer: PasskeyStarted,
-    refusals: [403, 409, 429, 503],
+    refusals: [403, 409, 429],
     async handler({ reply }) {
       checkOrigin(reply.request);
       const { ticket, expiresAtMs, options } = await signIn.startPasskey(visitorOf(reply.request, publicUrl));
@@ -82,16 +70,12 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
   });
 
   endpoints.add({
-    method: "POST",
+    ...attempt,
     path: "/v1/auth/second-factor",
     summary: "Finish a sign-in by a code or a passkey; sets the cookie `session`",
-    tag,
-    access: "public",
-    isAttempt: true,
-    holdsSecrets: true,
     body: SecondFactorProof,
     answer: AuthSession,
-    refusals: [401, 403, 409, 429, 503],
+    refusals: [401, 403, 409, 429],
     async handler({ body, reply }) {
       const { request } = reply;
       checkOrigin(request);
@@ -103,49 +87,42 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
   });
 
   endpoints.add({
+    ...own,
     method: "GET",
     path: "/v1/auth/session",
     summary: "The session of this cookie, with the token its writes need",
-    tag,
-    access: "key",
     isForEnrolling: true,
     holdsSecrets: true,
     answer: AuthSession,
-    refusals: [404, 503],
+    refusals: [404],
     handler: ({ reply }) => rendered(ownSession(reply)),
   });
 
   endpoints.add({
+    ...own,
     method: "POST",
     path: "/v1/auth/sign-out",
     summary: "End the session of this cookie",
-    tag,
-    access: "key",
     isForEnrolling: true,
-    answer: Type.Object({}),
-    refusals: [404, 503],
+    refusals: [404],
     async handler({ reply }) {
       ownSession(reply);
       await sessions.end(cookieOf(reply.request) ?? "", reply.request.ip);
       takeCookie(reply);
-      return {};
     },
   });
 
   endpoints.add({
+    ...own,
     method: "POST",
     path: "/v1/me/password",
     summary: "Set the password; ends every other session. An API key may do so while the account has no second factor",
-    tag,
-    access: "key",
     needsRecentSignIn: true,
     body: PasswordChange,
-    answer: Type.Object({}),
-    refusals: [404, 429, 503],
+    refusals: [404, 429],
     async handler({ caller, body, reply }) {
       const request = { password: body.password, current: body.current_password ?? undefined };
       await signIn.setPassword(actorOf(caller, reply), request, reply.request.state?.session);
-      return {};
     },
   });
 }

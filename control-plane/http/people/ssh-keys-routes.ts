@@ -5,8 +5,7 @@ import { mediumBodyBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { PeopleFeatures } from "./features.ts";
 
-const tag = "account";
-const access = "key";
+const common = { tag: "account", access: "key" } as const;
 
 const SshKeyBody = Type.Object({
   id: Type.String(),
@@ -18,47 +17,39 @@ const SshKeyBody = Type.Object({
 
 export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: PeopleFeatures): void {
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/ssh_keys",
     summary: "The account's SSH public keys",
-    tag,
-    access,
     answer: Type.Array(SshKeyBody),
-    refusals: [503],
     handler: async ({ caller }) => (await sshKeys.list(caller.account)).map(rendered),
   });
 
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/ssh_keys",
     summary: "Add an SSH public key",
     needsRecentSignIn: true,
     idempotent: true,
-    tag,
-    access,
     bodyLimitBytes: mediumBodyBytes,
     body: Type.Object({
       name: Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000]*$" }),
       key: Type.String({ minLength: 1, maxLength: 32_000, description: "One line, as in a .pub file" }),
     }),
     answer: SshKeyBody,
-    refusals: [409, 503],
+    refusals: [409],
     handler: async ({ caller, body }) => rendered(await sshKeys.add(caller.account, body.name, body.key)),
   });
 
   endpoints.add({
+    ...common,
     method: "DELETE",
     path: "/v1/ssh_keys/:id",
     summary: "Delete an SSH public key",
-    tag,
-    access,
     params: Type.Object({ id: Type.String() }),
-    answer: Type.Object({}),
-    refusals: [404, 503],
-    async handler({ caller, params }) {
-      await sshKeys.remove(caller.account, params.id);
-      return {};
-    },
+    refusals: [404],
+    handler: ({ caller, params }) => sshKeys.remove(caller.account, params.id),
   });
 }
 

@@ -8,23 +8,21 @@ import { apiKeyNotFound } from "../errors/errors.ts";
 import type { PeopleFeatures } from "./features.ts";
 import { ApiTokenBody, ApiTokenChange, NewApiToken } from "./tokens-schemas.ts";
 
-const tag = "account";
-const access = "key";
+const common = { tag: "account", access: "key" } as const;
 
 export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures): void {
   endpoints.add({
+    ...common,
     method: "POST",
     path: "/v1/api-tokens",
     summary: "Make an API key",
     needsRecentSignIn: true,
-    tag,
-    access,
     holdsSecrets: true,
     idempotent: true,
     bodyLimitBytes: mediumBodyBytes,
     body: NewApiToken,
     answer: ApiTokenBody,
-    refusals: [409, 503],
+    refusals: [409],
     handler: async ({ caller, body, reply }) =>
       render(
         await tokens.create(
@@ -36,14 +34,12 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
   });
 
   endpoints.add({
+    ...common,
     method: "GET",
     path: "/v1/api-tokens",
     summary: "Live API keys of the account, masked",
-    tag,
-    access,
     holdsSecrets: true,
     answer: Type.Array(ApiTokenBody),
-    refusals: [503],
     handler: async ({ caller }) => (await tokens.list(caller.account)).map(render),
   });
 
@@ -51,25 +47,24 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
     { path: "/v1/api-tokens/id/:api_token", named: "its token_id", nameOf: idAlone },
     { path: "/v1/api-tokens/:api_token", named: "its token_id or the key itself", nameOf: asGiven },
   ]) {
-    const common = {
+    const one = {
+      ...common,
       path,
-      tag,
-      access,
       holdsSecrets: true,
       params: Type.Object({ api_token: Type.String() }),
       answer: ApiTokenBody,
-      refusals: [404, 503],
+      refusals: [404],
     } as const;
 
     endpoints.add({
-      ...common,
+      ...one,
       method: "GET",
       summary: `One API key, by ${named}`,
       handler: async ({ caller, params }) => found(await tokens.get(caller.account, nameOf(params.api_token))),
     });
 
     endpoints.add({
-      ...common,
+      ...one,
       method: "PATCH",
       needsRecentSignIn: true,
       summary: `Change where an API key may be used from, by ${named}`,
@@ -80,7 +75,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
     });
 
     endpoints.add({
-      ...common,
+      ...one,
       method: "DELETE",
       needsRecentSignIn: true,
       summary: `End an API key and the tokens signed with it, by ${named}`,

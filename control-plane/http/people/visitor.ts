@@ -1,7 +1,22 @@
 import { isIP } from "node:net";
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { RelyingParty } from "../../accounts/passkeys.ts";
+import type { SignedIn, Visitor } from "../../accounts/sign-in.ts";
 import { originOf } from "../core/origin.ts";
+import { cookieOf, deviceOf, giveCookie, giveDevice } from "./session.ts";
+
+/** The person who signs in by this request. */
+export const visitorOf = (request: FastifyRequest, publicUrl: string | undefined): Visitor => ({
+  ip: request.ip,
+  cookie: cookieOf(request),
+  device: deviceOf(request),
+  site: relyingPartyOf(publicUrl, request),
+});
+
+export function giveCookies(reply: FastifyReply, { session, device }: SignedIn): void {
+  giveCookie(reply, session);
+  giveDevice(reply, device);
+}
 
 /**
  * The site that passkeys belong to: STOKER_PUBLIC_URL. Without it `localhost` only, because a client chooses the Host header.
