@@ -13,7 +13,7 @@ type Backup = Responses["GET /v1/agent/{instance_id}/backups"][number];
 
 const catalogueUpdate = "update to the current catalogue version; restarts a running instance and keeps its volume";
 const noCatalogue =
-  "No agent types available. Operators configure them with STOKER_AGENT_CATALOG (docs/operations.md, Agent instances).";
+  "No agent types available. Operators configure them with STOKER_AGENT_CATALOG (docs/operations/agent-instances.md).";
 const pollIntervalMs = 1_000;
 const of = (id: string) => `/v1/agent/${encodeURIComponent(id)}`;
 

@@ -120,7 +120,7 @@ export function noAgentCapacity(
     mayComeFree
       ? `No host has capacity for this agent instance (${why || "no host is connected"}). Try again later.`
       : `No host is set up for this agent instance (${why}). It needs a host with the Docker driver whose operator allows its ` +
-          'image: "Agent instances and their backups" in docs/operations.md says how. Ask your operator.',
+          "image (docs/operations/agent-instances.md). Ask your operator.",
     { retryAfterSeconds: 60 },
   );
 }

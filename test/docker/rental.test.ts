@@ -1,5 +1,5 @@
 // A rental from the customer's request to the last bill: real control plane, real engine, and the agent of its own image, which
-// joins by a token and sets its rules with the one power that docs/operations.md gives it. Its GPUs are told of by a stand-in for
+// joins by a token and sets its rules with the one power that docs/operations/installation.md gives it. Its GPUs are told of by a stand-in for
 // nvidia-smi, so no GPU is handed into the container (STOKER_RENTAL_DEVICES=none).
 import { execFile } from "node:child_process";
 import { once } from "node:events";

@@ -1,6 +1,5 @@
-// The program of the example agent instance: answers on PORT, lists and shows the files of its volume; a browser sees them as
-// pages, which is its dashboard. What an image of the catalogue must do is this little: listen on PORT, keep under STOKER_VOLUME
-// what is to last, end on SIGTERM, with its open answers first.
+// Program of the example agent instance. Lists and serves the files of its volume on PORT, as HTML for browsers (the dashboard).
+// An image of the catalogue must listen on PORT, store persistent data under STOKER_VOLUME, and finish responses and exit on SIGTERM.
 import { createReadStream } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -13,7 +12,7 @@ const server = createServer(async (request, response) => {
   try {
     const path = normalize(decodeURIComponent(new URL(request.url ?? "/", "http://here").pathname));
     const found = await stat(join(volume, path));
-    // Closed also when its reader leaves, and no end of this program when it cannot be read.
+    // `pipeline` closes the file when the client disconnects, and a read error does not stop the process.
     if (!found.isDirectory()) return void pipeline(createReadStream(join(volume, path)), response, () => {});
     const names = await readdir(join(volume, path));
     const isBrowser = request.headers.accept?.includes("text/html");
@@ -33,8 +32,8 @@ function page(path, names) {
 const escaped = (text) => text.replace(/[&<>]/g, (one) => `&#${one.charCodeAt(0)};`);
 
 server.listen(Number(process.env.PORT ?? 8000), "0.0.0.0");
-// What still lies in the kernel's buffers when a container ends is lost with its network: a connection whose answer has ended is
-// closed, and the program ends when the other side has read all of it. Connections that are kept for later are no reason to wait.
+// Data in the kernel's buffers is lost when the container stops. So each connection is closed after its response, and the process
+// exits when all are closed. Idle connections are closed at once.
 const idle = new Set();
 let isEnding = false;
 server.on("connection", (socket) => {
@@ -49,11 +48,11 @@ server.on("request", ({ socket }, response) => {
   });
 });
 
-/** Less than the ten seconds after which it would be killed. */
+/** Shorter than the ten seconds after which the container is killed. */
 const endMs = 8_000;
 for (const signal of ["SIGTERM", "SIGINT"])
   process.once(signal, () => {
-    console.log("ends: nothing new is taken, open answers are finished");
+    console.log("stopping: no new requests, open responses finish");
     isEnding = true;
     server.close(() => process.exit(0));
     for (const socket of idle) socket.destroy();
