@@ -223,9 +223,8 @@ export interface UsageRecord extends HostFields {
 }
 
 type Measured = Exclude<HostName, UsageNames<{ readonly in: "tokens" | "units" }>>;
-/** What an agent reports of a request: `usage` and the other fields of the host. */
-export type UsageReport = Pick<UsageValues, Measured & RequiredHostName> &
-  Partial<Pick<UsageValues, Exclude<Measured, RequiredHostName>>> & { readonly usage: ReportedUsage };
+/** Report of an agent about a request: `usage`, and every other field of the host, also those that readers take as optional. */
+export type UsageReport = Pick<UsageValues, Measured> & { readonly usage: ReportedUsage };
 
 type Values = Readonly<Record<string, string | number | bigint | undefined>>;
 
