@@ -1,5 +1,6 @@
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
+import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act, Actor } from "./act.ts";
 import type { SessionFactor } from "./factor-store.ts";
 
@@ -7,18 +8,18 @@ export type { Act, Actor } from "./act.ts";
 export type { ApplicationRecord, ApplicationStatus, ApplicationStore } from "./applications.ts";
 export type { AuditFilter, AuditRecord, AuditStore } from "./audit.ts";
 export type {
+  ChallengePurpose,
   ChallengeStore,
   CodeUse,
-  FactorRecord,
+  FactorKind,
   FactorStore,
   NewFactor,
+  RequiredFor,
   SessionFactor,
-  StoredPasskey,
 } from "./factor-store.ts";
 export type {
   AccountChange,
   AccountDetail,
-  AccountSummary,
   AdminAccountStore,
   SuspendOutcome,
   SuspensionRecord,
@@ -53,7 +54,7 @@ export interface AccountRow {
   readonly email: string;
   readonly displayName: string;
   readonly isAdmin: boolean;
-  readonly suspendReason: string | null;
+  readonly suspendReason: SuspendReason | null;
   readonly createdAtMs: number;
 }
 

@@ -43,8 +43,8 @@ export interface VoiceStore {
   voices(account: AccountId): Promise<readonly Voice[]>;
   /** Sealed; empty where there is no such voice. */
   samples(account: AccountId, id: VoiceId): Promise<readonly VoiceSample[]>;
-  /** `full`: the account has `most` voices. `gone`: the account was deleted meanwhile. */
-  add(account: AccountId, voice: NewVoice, most: number): Promise<Voice | "name_taken" | "full" | "gone">;
+  /** `full`: the account has `maxVoices` voices. `gone`: the account was deleted. */
+  add(account: AccountId, voice: NewVoice, maxVoices: number): Promise<Voice | "name_taken" | "full" | "gone">;
   /** No effect when the voice is gone. */
   addBlend(account: AccountId, id: VoiceId, blend: VoiceBlend): Promise<void>;
   edit(

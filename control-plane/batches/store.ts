@@ -5,6 +5,7 @@ import type { Batch, BatchEndpoint, BatchError, BatchId, BatchStatus, BatchToken
 import type { DueBatch } from "./queue.ts";
 
 export type { Batch, BatchError, BatchId, BatchTokens } from "./batch.ts";
+export type { DueBatch } from "./queue.ts";
 
 export interface NewBatch {
   readonly id: BatchId;

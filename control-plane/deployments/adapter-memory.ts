@@ -11,7 +11,7 @@ interface LoraMemory {
 }
 
 /** Maximum rank vLLM is started with (agent/engines/engine-traits.ts): every slot has this size. */
-const rankOfPlaces = 64;
+const vllmRank = 64;
 /** Few adapters have a higher rank. */
 const usualRank = 64;
 const bytesPerValue = 2;
@@ -22,15 +22,15 @@ export function loraMemory(
   shape: ModelShape,
   use: Pick<Deployment, "contextLength" | "engine" | "task" | "extraArgs">,
 ): LoraMemory {
-  const takesThem = adaptedTasks.has(use.task) && !use.extraArgs.includes(noAdapters);
-  const held = takesThem ? maxHeld(use.engine, use.task) : 0;
+  const isSupported = adaptedTasks.has(use.task) && !use.extraArgs.includes(noAdapters);
+  const held = isSupported ? maxHeld(use.engine, use.task) : 0;
   // Each adapter of a picture model is a modified copy of the parts it changes.
   if (shape.adaptedBytes !== undefined) return { ...none, loraBytes: held * shape.adaptedBytes };
   if (shape.loraWidth === undefined || held === 0) return none;
   const { loraWidth, layers } = shape;
   const bytesAt = (rank: number) => rank * loraWidth * layers * bytesPerValue;
   if (use.engine === "vllm") {
-    const loraBytes = held * bytesAt(rankOfPlaces);
+    const loraBytes = held * bytesAt(vllmRank);
     return { loraBytes, loraBytesAtStart: loraBytes };
   }
   // In our runtime each adapter has its own KV cache; count the minimum, one sequence.

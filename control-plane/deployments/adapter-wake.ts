@@ -3,12 +3,12 @@ import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { ServedAdapter } from "../catalog/served-model.ts";
 import { maxHeld } from "./adapter.ts";
 import type { AdapterStore } from "./store.ts";
-import type { AskForInstance, StartState } from "./wake.ts";
+import type { RequestInstance, StartState } from "./wake.ts";
 
 /** Throws when the database is unavailable. Called repeatedly while a request waits. */
 export function createAdapterWaker(deps: {
   readonly store: Pick<AdapterStore, "want">;
-  readonly askForInstance: AskForInstance;
+  readonly requestInstance: RequestInstance;
   /** True when an instance of the base is serving. */
   readonly isBaseReady: (id: DeploymentId) => boolean;
 }) {
@@ -18,10 +18,9 @@ export function createAdapterWaker(deps: {
     adapter: { readonly id: AdapterId; readonly account: AccountId } | undefined,
   ): Promise<StartState> => {
     // Also for a running base: a waiting caller counts as use.
-    const ofBase = await deps.askForInstance(id, owner);
+    const ofBase = await deps.requestInstance(id, owner);
     if (!adapter) return ofBase;
-    const standing = await deps.store.want(adapter.id, adapter.account, maxHeld);
-    switch (standing) {
+    switch (await deps.store.want(adapter.id, adapter.account, maxHeld)) {
       case "gone":
         return { kind: "ended", phase: "deleted" };
       case "failed":

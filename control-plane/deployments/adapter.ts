@@ -19,7 +19,7 @@ export type AdapterOrigin =
 export interface Adapter {
   readonly id: AdapterId;
   readonly account: AccountId;
-  /** `owner/name`, as requests name it. */
+  /** `owner/name`, as in requests. */
   readonly name: string;
   readonly baseDeployId: DeploymentId;
   /** Base model's name at creation. */
@@ -32,7 +32,7 @@ export interface Adapter {
   /** Loaded version: the repository's commit, or the file's sha256; empty while unknown. */
   readonly commit: string;
   readonly hasToken: boolean;
-  /** Visible to its owner alone: adapters serve only their own account. */
+  /** Visible to its owner only: adapters serve only their own account. */
   readonly isPrivate: boolean;
   readonly description: string;
   /** deployed: an instance has loaded it. */

@@ -12,7 +12,7 @@ export interface AdapterRequest {
   readonly name: string;
   readonly origin: AdapterOrigin;
   readonly token: string | undefined;
-  /** Undefined: as the hub's record says. */
+  /** Undefined: from the hub's record. */
   readonly baseModel: string | undefined;
   readonly isPrivate: boolean;
   readonly description: string;
@@ -56,7 +56,7 @@ export function createAdapters(deps: {
       return deps.lookAtRepo(origin.repo, revision, token);
     }
     const why = await deps.whyUrlRefused(origin.url);
-    if (why !== undefined) throw adapterRefused(fields.repo, `the adapter is not fetched from there: ${why}.`);
+    if (why !== undefined) throw adapterRefused(fields.repo, `this URL cannot be used: ${why}.`);
     return undefined;
   }
 
@@ -64,7 +64,7 @@ export function createAdapters(deps: {
     const { base: field } = request.fields;
     const name = request.baseModel ?? (look?.kind === "found" ? look.baseModel : undefined);
     if (name === undefined)
-      throw adapterRefused(field, "the repository names no base model, or the hub does not answer; name it.");
+      throw adapterRefused(field, "the repository names no base model, or the hub is unreachable; set it.");
     let base = deps.resolve(name, account);
     // It may have been deployed a moment ago.
     if (!base) {
@@ -74,14 +74,14 @@ export function createAdapters(deps: {
     if (!base || base.status === "failed")
       throw adapterRefused(
         field,
-        `no model ${name.slice(0, 200)} is served here; \`GET /models/lora/list\` lists those that take adapters, or deploy one of your own first.`,
+        `model ${name.slice(0, 200)} not found. \`GET /models/lora/list\` lists models that support adapters.`,
       );
     if (!base.takesAdapters) throw adapterRefused(field, whyNone(base));
     const { kind } = request.origin;
     if (base.task !== imageTask && (kind !== "huggingface" || request.origin.file !== undefined))
       throw adapterRefused(
         request.fields.repo,
-        `${base.name} writes text: its adapters are repositories of the hub, in PEFT format with safetensors; give type huggingface and \`repo\` alone.`,
+        `${base.name} is a text model: its adapters are hub repositories in PEFT format with safetensors; use type huggingface with \`repo\` only.`,
       );
     return base;
   }
@@ -135,16 +135,13 @@ export function createAdapters(deps: {
       if (created === "account_gone") throw accountEnded();
       if (created === "name_taken") throw deploymentNameTaken(name);
       if (created === "too_many")
-        throw adapterRefused(
-          fields.name,
-          `an account has at most ${maxPerAccount} adapters; delete one that is not used any more.`,
-        );
+        throw adapterRefused(fields.name, `an account may have at most ${maxPerAccount} adapters; delete one first.`);
       if (created === "base_takes_none")
         throw adapterRefused(
           fields.base,
-          `${base.name} is to run with ${noAdapters}; update it without that, or name another base.`,
+          `${base.name} runs with ${noAdapters}; update it without this argument, or choose another base.`,
         );
-      // The next request to this replica finds it.
+      // So that the next request to this replica finds it.
       await deps.refresh();
       return created;
     },
@@ -165,7 +162,7 @@ export function createAdapters(deps: {
 }
 
 function whyNone({ name, adapter, task }: ServedModel): string {
-  if (adapter) return `${name} is an adapter itself; name its base, ${adapter.baseName}.`;
-  if (!adaptedTasks.has(task)) return `${name} does ${task}; adapters are taken by models that write text or paint.`;
-  return `${name} is served by an engine that takes no adapters while it runs; deploy it on our own runtime (GGUF) or vLLM.`;
+  if (adapter) return `${name} is an adapter; use its base, ${adapter.baseName}.`;
+  if (!adaptedTasks.has(task)) return `${name} has the task ${task}; only text and image models support adapters.`;
+  return `the engine of ${name} cannot load adapters at run time; deploy it on our own runtime (GGUF) or vLLM.`;
 }

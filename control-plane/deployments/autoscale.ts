@@ -45,8 +45,8 @@ export function scaleTo({ min, max, target, maxBatchSize, samples, windows, idle
 
   const recent = lastOf(samples, now.atMs - windows.upMs);
   if (recent) {
-    const least = Math.min(...recent.map(wanted));
-    if (least > target) return least;
+    const minWanted = Math.min(...recent.map(wanted));
+    if (minWanted > target) return minWanted;
   }
   // Keep an instance that is starting until it could serve.
   if (min === 0 && idleForMs >= windows.idleMs && !now.isStarting) return 0;

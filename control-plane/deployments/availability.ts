@@ -54,9 +54,9 @@ export function gpuOffers(
       ...{ engine: "stoker", host: undefined },
     }) !== undefined;
   const sizes = gpuTypes.flatMap((gpu) => {
-    const most = (count: number) =>
+    const maxOnHost = (count: number) =>
       Math.max(0, ...hosts.map(({ inventory }) => inventory.gpus.filter((one) => couldBe(gpu, count, one)).length));
-    return counts.filter((count) => count <= most(count)).map((count) => ({ gpu, count }));
+    return counts.filter((count) => count <= maxOnHost(count)).map((count) => ({ gpu, count }));
   });
   const offers = sizes.map(({ gpu, count }) => ({
     gpu,

@@ -63,7 +63,7 @@ export async function updateDeployment(
     const minInstances = update.minInstances ?? now.minInstances;
     const maxInstances = update.maxInstances ?? now.maxInstances;
     if (minInstances > maxInstances)
-      throw deploymentRefused("settings: min_instances is above max_instances; raise the one or lower the other.", {
+      throw deploymentRefused("settings: min_instances must be at most max_instances.", {
         param: "settings",
       });
     const { standardArgs = {}, extraArgs } = argsAfter(now, update);
@@ -77,12 +77,12 @@ export async function updateDeployment(
     const isOtherArgs = isOtherRun || givesBack(claim, now);
     const isOtherScale = minInstances !== now.minInstances || maxInstances !== now.maxInstances;
     // Ignored for a deployment that never sleeps.
-    const asked = update.inactiveShutdown === undefined ? now.inactiveShutdown : update.inactiveShutdown;
+    const requested = update.inactiveShutdown === undefined ? now.inactiveShutdown : update.inactiveShutdown;
     if (update.inactiveShutdown && minInstances > 0)
-      throw deploymentRefused("settings: inactive_shutdown lets a deployment sleep, which wants min_instances 0.", {
+      throw deploymentRefused("settings: inactive_shutdown requires min_instances 0.", {
         param: "settings",
       });
-    const inactiveShutdown = minInstances > 0 ? null : asked;
+    const inactiveShutdown = minInstances > 0 ? null : requested;
     if (!isOtherArgs && !isFewer && !isOtherScale && inactiveShutdown === now.inactiveShutdown) return undefined;
     return {
       minInstances,
@@ -142,7 +142,7 @@ export function deleteDeployment(
     id,
     undefined,
     (now) => {
-      if (now.status === "deleted") throw new DeploymentConflict("The deployment is deleted already.");
+      if (now.status === "deleted") throw new DeploymentConflict("The deployment is already deleted.");
       return { status: "deleted", ip };
     },
     kind,
@@ -184,13 +184,13 @@ function wrongState(status: DeploymentStatus, act: "changed" | "stopped" | "star
         `A deployment that has failed cannot be ${act}. Read its fail_reason, then start it again or delete it.`,
       );
     case "deleted":
-      return wrongDeploymentState(`A deployment that was deleted cannot be ${act}. Deploy it anew.`);
+      return wrongDeploymentState(`A deployment that was deleted cannot be ${act}. Create a new one.`);
     case "stopping":
       return wrongDeploymentState(
         `A deployment that is stopping cannot be ${act}. Wait until it is stopped, then start it.`,
       );
     case "stopped":
-      return wrongDeploymentState(`This deployment is stopped already. Start it when it is to serve again.`);
+      return wrongDeploymentState("This deployment is already stopped.");
     default:
       return wrongDeploymentState(
         `Only a stopped or failed deployment can be started; this one is ${status}. To restart its instances, stop it first.`,
@@ -217,8 +217,8 @@ const givesBack = (claim: MemoryClaim | undefined, now: Deployment) =>
 
 /** From the arguments; without one in old and new arguments, unchanged. */
 function contextLengthAfter(now: Deployment, extraArgs: readonly string[]): number {
-  const wasAsked = contextLengthOf(now.extraArgs) > 0;
-  return contextLengthOf(extraArgs) || (wasAsked ? 0 : now.contextLength);
+  const wasSet = contextLengthOf(now.extraArgs) > 0;
+  return contextLengthOf(extraArgs) || (wasSet ? 0 : now.contextLength);
 }
 
 /** Reads, decides and writes if the row is unchanged; retries a few times if it changed. */
@@ -239,7 +239,7 @@ async function changeFrom(
     const done = await store.change(id, account, now.revision, change, check);
     if (done === "has_adapters")
       throw deploymentRefused(
-        `extra_args: ${noAdapters} would leave the LoRA adapters of this model without one that serves them. Delete them first, or make a deployment of its own without adapters.`,
+        `extra_args: ${noAdapters} cannot be set while this model has LoRA adapters. Delete them first, or create another deployment.`,
         { param: "extra_args" },
       );
     if (done === "name_taken")

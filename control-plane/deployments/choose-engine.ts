@@ -13,11 +13,11 @@ export interface EngineChoice {
 
 /** For a language model: an engine, or why none fits: what happened, why, what would work. */
 export function chooseEngine(
-  asked: ModelEngine | undefined,
+  requested: ModelEngine | undefined,
   gpu: GpuType,
   look: RepoLook | undefined,
 ): EngineChoice | { readonly why: string } {
-  if (asked !== undefined) return { engine: asked, format: asked === "stoker" ? undefined : "safetensors" };
+  if (requested !== undefined) return { engine: requested, format: requested === "stoker" ? undefined : "safetensors" };
   // The host may reach what is unreachable from here, and reports what it finds.
   if (look?.kind !== "found") return { engine: "stoker", format: undefined };
   const { formats } = look;
@@ -27,13 +27,13 @@ export function chooseEngine(
   if (formats.has("onnx") && look.task === "image-text-to-text") return { engine: "stoker", format: "onnx" };
   if (formats.has("safetensors"))
     return {
-      why: "the repository holds its weights as safetensors, which vLLM serves on a GPU of a named type; choose one, or a repository with GGUF weights.",
+      why: "the repository has safetensors weights, which require vLLM and a GPU of a named type; choose one, or a repository with GGUF weights.",
     };
   if (formats.has("onnx"))
     return {
-      why: "the repository holds ONNX weights, which are no language model here; deploy it with POST /deploy/hf/, or a repository with GGUF or safetensors weights.",
+      why: "ONNX weights are not supported for language models; deploy it with POST /deploy/hf/, or use a repository with GGUF or safetensors weights.",
     };
   return {
-    why: "the repository holds no weights in a format that can be served (safetensors or GGUF); pickled files are refused because they run code.",
+    why: "the repository has no weights in a supported format (safetensors or GGUF); pickled files are not loaded because they can run code.",
   };
 }

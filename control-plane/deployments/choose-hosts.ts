@@ -5,7 +5,7 @@ import type { HostState, HostView } from "../fleet/host.ts";
 import { weightsKey } from "../fleet/host.ts";
 import type { Deployment, Instance, PendingReason } from "./deployment.ts";
 import { summarize } from "./pending-reasons.ts";
-import { isAskedFor } from "./place-filter.ts";
+import { mayUseHost } from "./place-filter.ts";
 import { mayShare } from "./place-fit.ts";
 import { createPlacementIndex, withPlaced } from "./place-index.ts";
 import { rejections } from "./place-reasons.ts";
@@ -47,21 +47,21 @@ export function createHostChooser(deps: {
   readonly resyncMs: number;
 }): HostChooser {
   let index = createPlacementIndex();
-  let wholeAtMs = Number.NEGATIVE_INFINITY;
+  let reloadedAtMs = Number.NEGATIVE_INFINITY;
   const moved = new Set<HostId>();
   /** A refusal by the same fleet is explained only once. */
   let version = 0;
   const explained = new Map<
     DeploymentId,
-    { readonly version: number; readonly asked: string; readonly reasons: readonly PendingReason[] }
+    { readonly version: number; readonly request: string; readonly reasons: readonly PendingReason[] }
   >();
 
-  async function look(isWhole: boolean): Promise<void> {
+  async function refresh(isComplete: boolean): Promise<void> {
     const nowMs = deps.monotonicMs();
-    if (isWhole || index.size <= smallFleet || nowMs - wholeAtMs >= deps.resyncMs) {
+    if (isComplete || index.size <= smallFleet || nowMs - reloadedAtMs >= deps.resyncMs) {
       moved.clear();
       index = createPlacementIndex(await deps.snapshot());
-      wholeAtMs = nowMs;
+      reloadedAtMs = nowMs;
       version += 1;
       return;
     }
@@ -87,14 +87,14 @@ export function createHostChooser(deps: {
   function explain(deployment: Deployment, want: Want): readonly PendingReason[] {
     const known = explained.get(deployment.id);
     // Placement of siblings decides the order of hosts, never a refusal.
-    const asked = JSON.stringify({ ...want, spread: undefined });
-    if (known?.version === version && known.asked === asked) return known.reasons;
+    const request = JSON.stringify({ ...want, spread: undefined });
+    if (known?.version === version && known.request === request) return known.reasons;
     const all = [...index.hosts()];
     // When only one host qualifies, the others' reasons are irrelevant.
-    const named = all.filter((host) => isAskedFor(want, host));
+    const named = all.filter((host) => mayUseHost(want, host));
     const reasons = summarize(rejections(want, named.length > 0 ? named : all));
     if (explained.size > 10_000) explained.clear();
-    explained.set(deployment.id, { version, asked, reasons });
+    explained.set(deployment.id, { version, request, reasons });
     return reasons;
   }
 
@@ -111,15 +111,15 @@ export function createHostChooser(deps: {
       const shared = mayShare(wantOf(deployment)) ? await deps.reserves.sharing(account, gpu) : undefined;
       let sharing: GpuSharing | undefined;
       // Read after the revisions, so that every earlier claim is seen.
-      await look(reserve !== undefined);
+      await refresh(reserve !== undefined);
       const spread = new Map<HostId, number>();
       for (const one of instances) if (!one.isTombstoned) spread.set(one.hostId, (spread.get(one.hostId) ?? 0) + 1);
       const placements: NewInstance[] = [];
       const before = new Map<HostId, HostView>();
       try {
         for (let n = 0; n < count; n++) {
-          const most = reserve && maxNewGpus(reserve.minimums, index.hosts(), deployment.account, reserve.gpu);
-          const want = { ...wantOf(deployment, spread), maxNewGpus: most };
+          const maxNew = reserve && maxNewGpus(reserve.minimums, index.hosts(), deployment.account, reserve.gpu);
+          const want = { ...wantOf(deployment, spread), maxNewGpus: maxNew };
           const found = index.place(want);
           if (!found) {
             const none = [{ host: "", why: "no host is connected; start an agent" }];
@@ -155,14 +155,14 @@ export function createHostChooser(deps: {
     },
 
     placed(deployment, placements) {
-      for (const [id, there] of Map.groupBy(placements, (one) => one.hostId)) {
+      for (const [id, own] of Map.groupBy(placements, (one) => one.hostId)) {
         let host = index.get(id);
         // A concurrent claim: the guard failed, or the record shows it.
-        if (host?.revision !== there[0]?.hostRevision) {
+        if (host?.revision !== own[0]?.hostRevision) {
           moved.add(id);
           continue;
         }
-        for (const one of there) {
+        for (const one of own) {
           const gpus = (host as HostView).inventory.gpus.filter((gpu) =>
             one.gpus.some(({ uuid }) => uuid === gpu.uuid),
           );
@@ -180,7 +180,7 @@ export function createHostChooser(deps: {
     },
 
     changed(host) {
-      if (host === undefined) wholeAtMs = Number.NEGATIVE_INFINITY;
+      if (host === undefined) reloadedAtMs = Number.NEGATIVE_INFINITY;
       else moved.add(host);
     },
   };

@@ -6,10 +6,10 @@ import type { Logger } from "pino";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import type { HostState } from "../fleet/host.ts";
+import { type Checked, createCheckAll, RacesLost } from "./check-all.ts";
 import type { HostChooser } from "./choose-hosts.ts";
 import type { Deployment, Instance, Leaving, PlacedInstance } from "./deployment.ts";
 import { type Outcome, statusAfter, targetOf } from "./lifecycle.ts";
-import { createLookAtAll, type Looked, RacesLost } from "./look-at-all.ts";
 import { type Plan, planInstances, replacementsAt } from "./plan.ts";
 import type { Active, Claimed, DeploymentStore, Verdict } from "./store.ts";
 import { type HostTimes, nextDueMs, type Timer, type Timers } from "./timers.ts";
@@ -21,7 +21,7 @@ export interface Controller {
   /** One pass over all deployments; returns how many it changed. */
   pass(): Promise<number>;
   /** The same for one deployment. Throws when a step failed and should be retried. */
-  look(id: DeploymentId): Promise<void>;
+  check(id: DeploymentId): Promise<void>;
 }
 
 export interface Transition {
@@ -35,7 +35,7 @@ const resyncMs = 5_000;
 /** A lost race is retried at once, up to this often. */
 const maxTries = 4;
 /** Timers are set for events due within this many polls; later ones may change before. */
-const looksAhead = 3;
+const pollsAhead = 3;
 /** Maximum timers set per poll, the soonest first. */
 const maxTimers = 500;
 
@@ -69,7 +69,7 @@ export function createController(deps: {
   const decide = (
     deployment: Deployment,
     instances: readonly Instance[],
-    leaving: WhatLeaves,
+    leaving: Departures,
     loads: Loads = noLoads,
   ): Decision => {
     // Data on one host's disk cannot move: wait for the host.
@@ -87,7 +87,7 @@ export function createController(deps: {
     return { placed, outcome, plan, replacements: plan.replaced > 0 ? count + plan.replaced : undefined };
   };
 
-  async function work(id: DeploymentId, leaving: WhatLeaves): Promise<boolean | "held"> {
+  async function work(id: DeploymentId, leaving: Departures): Promise<boolean | "held"> {
     for (let attempt = 1; attempt <= maxTries; attempt++) {
       const claimed = await store.claim(id, deps.owner, claimTtlMs);
       if (!claimed) return "held";
@@ -98,7 +98,7 @@ export function createController(deps: {
   }
 
   /** Read only when one of several serving instances must stop. */
-  async function loadsFor({ deployment, instances }: Claimed, leaving: WhatLeaves): Promise<Loads> {
+  async function loadsFor({ deployment, instances }: Claimed, leaving: Departures): Promise<Loads> {
     const serving = instances.filter(({ phase, isTombstoned }) => phase === "ready" && !isTombstoned);
     const { plan } = decide(deployment, instances, leaving);
     const isChoice = serving.length > 1 && (plan.tombstone.length > 0 || plan.inPlace !== undefined);
@@ -106,7 +106,7 @@ export function createController(deps: {
     return deps.loads([...new Set(serving.map(({ hostId }) => hostId))]);
   }
 
-  async function settle(claimed: Claimed, leaving: WhatLeaves): Promise<boolean | "lost-race"> {
+  async function settle(claimed: Claimed, leaving: Departures): Promise<boolean | "lost-race"> {
     const { deployment } = claimed;
     try {
       const loads = await loadsFor(claimed, leaving);
@@ -141,7 +141,7 @@ export function createController(deps: {
         return "lost-race";
       }
       deps.hosts.placed(deployment, chosen.placements);
-      tell(deployment, verdict, isInPlace);
+      report(deployment, verdict, isInPlace);
       return true;
     } catch (error) {
       await store.release(claimed).catch(() => {});
@@ -149,12 +149,16 @@ export function createController(deps: {
     }
   }
 
-  function tell(deployment: Deployment, verdict: Verdict, isInPlace: boolean): void {
+  function report(deployment: Deployment, verdict: Verdict, isInPlace: boolean): void {
     const { status, failReason, updateError, placements, tombstones, revised } = verdict;
     const hosts = placements.map((placement) => placement.hostId);
     const facts = { deployment: deployment.id, from: deployment.status, to: status, hosts, tombstones, revised };
     log.info(failReason ? { ...facts, failReason } : facts, "deployment moved");
-    if (isInPlace) log.info({ deployment: deployment.id, revised }, "no room beside it: updated in place, with a gap");
+    if (isInPlace)
+      log.info(
+        { deployment: deployment.id, revised },
+        "no capacity for a second instance: updated in place, with a gap",
+      );
     if (verdict.spec !== deployment.spec)
       log.warn(
         { deployment: deployment.id, updateError },
@@ -165,7 +169,7 @@ export function createController(deps: {
     deps.onTransition?.({ from: deployment.status, to: status, seconds });
   }
 
-  async function step({ deployment, instances, claimedUntilMs }: Active, leaving: WhatLeaves): Promise<Looked> {
+  async function step({ deployment, instances, claimedUntilMs }: Active, leaving: Departures): Promise<Checked> {
     const { placed, outcome, plan } = decide(deployment, instances, leaving);
     const nowMs = unixMs();
     const untilDueMs = (host: HostId) => {
@@ -181,12 +185,12 @@ export function createController(deps: {
     // The holder may have died: its work is done when the claim expires.
     const heldUntilMs = moved === "held" && claimedUntilMs > nowMs ? [claimedUntilMs] : [];
     const atMs = Math.min(...heldUntilMs, dueMs ?? Number.POSITIVE_INFINITY);
-    const isSoon = atMs - nowMs <= looksAhead * everyMs;
+    const isSoon = atMs - nowMs <= pollsAhead * everyMs;
     const timer: Timer | undefined = isSoon ? { id: deployment.id, kind: "due", atMs } : undefined;
     return { isMoved: moved === true, isIdle, timer };
   }
 
-  async function whatLeaves(): Promise<WhatLeaves> {
+  async function departures(): Promise<Departures> {
     const dueInMs = (await deps.leaving?.()) ?? new Map<HostId, number>();
     // Converted to absolute times where they are read: a pass may take seconds.
     const nowMs = unixMs();
@@ -199,19 +203,19 @@ export function createController(deps: {
     if (first.length > 0) deps.timers?.add(first.slice(0, maxTimers));
   }
 
-  const lookAtAll = createLookAtAll<WhatLeaves>({
+  const checkAll = createCheckAll<Departures>({
     active: () => store.active(undefined),
     step,
     setTimers,
     log,
     unixMs,
   });
-  const pass = async () => lookAtAll(await whatLeaves());
+  const pass = async () => checkAll(await departures());
 
-  async function look(id: DeploymentId): Promise<void> {
+  async function check(id: DeploymentId): Promise<void> {
     const [one] = await store.active([id]);
     if (!one) return;
-    const { timer } = await step(one, await whatLeaves());
+    const { timer } = await step(one, await departures());
     if (timer) setTimers([timer]);
   }
 
@@ -225,7 +229,7 @@ export function createController(deps: {
 
   return {
     pass: () => inTurn(pass),
-    look: (id) => inTurn(() => look(id)),
+    check: (id) => inTurn(() => check(id)),
     wake() {
       isWanted = true;
       wakeUp();
@@ -252,7 +256,8 @@ export function createController(deps: {
   };
 }
 
-interface WhatLeaves {
+/** Hosts and GPUs that instances must leave. */
+interface Departures {
   /** Unix ms from which an instance stops, replaced or not. */
   readonly dueAtMs: ReadonlyMap<HostId, number>;
   readonly gpus: FaultyGpus;
@@ -262,7 +267,7 @@ type FaultyGpus = ReadonlyMap<HostId, ReadonlySet<string>>;
 
 const never = () => undefined;
 
-function leavingOf({ hostId, gpuUuids }: Instance, { dueAtMs, gpus }: WhatLeaves, nowMs: number): Leaving | undefined {
+function leavingOf({ hostId, gpuUuids }: Instance, { dueAtMs, gpus }: Departures, nowMs: number): Leaving | undefined {
   const atMs = dueAtMs.get(hostId);
   if (atMs !== undefined) return atMs > nowMs ? "moving" : "due";
   return gpuUuids.some((uuid) => gpus.get(hostId)?.has(uuid)) ? "moving" : undefined;

@@ -60,7 +60,7 @@ export async function createExternal(
     contextLength: request.contextLength ?? 0,
     memoryBytes: 0,
   };
-  // It uses none of our GPUs.
+  // No GPU check: it uses none of our GPUs.
   const created = await deps.store.insert(next, () => {});
   if (created === "account_gone") throw accountEnded();
   if (created !== "name_taken") return created;
@@ -75,7 +75,7 @@ export async function createExternal(
 function parse(text: string): string {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
-    throw deploymentRefused("url: the server's address is written http://host:port, without user, query or fragment.", {
+    throw deploymentRefused("url must have the form http://host:port, without user, query or fragment.", {
       param: "url",
     });
   }

@@ -41,10 +41,10 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
     );
   const found = look?.kind === "found" ? look : undefined;
   const task = taskOf(request.task ?? known?.task, found?.task);
-  const by = engineOfTask(task);
-  if (by === "onnx" && found && !found.formats.has("onnx"))
+  const taskEngine = engineOfTask(task);
+  if (taskEngine === "onnx" && found && !found.formats.has("onnx"))
     throw deploymentRefused(
-      `model_name: the repository holds no ONNX weights, and ${task} is served from nothing else; deploy one that has them (an onnx/ folder, as onnx-community repositories do).`,
+      `model_name: ${task} requires ONNX weights, which the repository does not have; use one with an onnx/ folder, such as those of onnx-community.`,
       { param: "model_name" },
     );
   return createDeployment(deps, owner, {
@@ -62,6 +62,6 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
     minInstances: request.minInstances,
     maxInstances: request.maxInstances,
     extraArgs: [],
-    ...(by === "onnx" ? { choice: { engine: "stoker", format: "onnx" } } : {}),
+    ...(taskEngine === "onnx" ? { choice: { engine: "stoker", format: "onnx" } } : {}),
   });
 }

@@ -27,11 +27,11 @@ export async function createFromImage(deps: CreateDeps, owner: Owner, request: I
   refuseSuspended(owner);
   const { image, version, gpu, numGpus, maxBatchSize } = request;
   if (!imageForm.test(image) || image.includes(".."))
-    throw deploymentRefused("model_name: an image is written registry.example/owner/name, in lower case.", {
+    throw deploymentRefused("model_name: an image must have the form registry.example/owner/name, in lower case.", {
       param: "model_name",
     });
   if (version !== undefined && !versionForm.test(version))
-    throw deploymentRefused("version: a tag, or sha256: with the 64 digits of a digest.", { param: "version" });
+    throw deploymentRefused("version must be a tag, or sha256: with the 64 digits of a digest.", { param: "version" });
   const scale = { gpu, numGpus, minInstances: 1, maxInstances: 1 };
   const modelName = fullName(image.split("/").slice(-2).join("/").replaceAll(":", "-"), owner.displayName);
   await requireFunds(deps, owner.account, { ...scale, modelName });

@@ -111,11 +111,14 @@ async function plannedDeployment(
   refuseSuspended(owner);
   const modelName = fullName(request.modelName, owner.displayName);
   if (request.minInstances > request.maxInstances)
-    throw refusedField("settings", "min_instances is above max_instances; raise the one or lower the other.");
+    throw refusedField("settings", "min_instances must be at most max_instances.");
   if (request.image !== undefined && !imageForm.test(request.image))
-    throw refusedField("container_image", "an image is written registry/name:tag, or registry/name@sha256:digest.");
+    throw refusedField(
+      "container_image",
+      "an image must have the form registry/name:tag or registry/name@sha256:digest.",
+    );
   if (request.inactiveShutdown !== undefined && request.minInstances > 0)
-    throw refusedField("settings", "inactive_shutdown lets a deployment sleep, which wants min_instances 0.");
+    throw refusedField("settings", "inactive_shutdown requires min_instances 0.");
   const model = await modelFor(deps, request, modelName);
   const { engine, format } = await engineFor(deps, request, model);
   const { standardArgs = {} } = request;
@@ -155,7 +158,7 @@ async function plannedDeployment(
   return { ...run, ...claim, memoryBytes: claim.memoryBytes || (model.otherwiseBytes ?? 0) };
 }
 
-/** A model with known files uses our runtime; otherwise the hub is asked when the answer matters. */
+/** A model with known files uses our runtime; otherwise the hub's record may decide. */
 async function engineFor(
   deps: Pick<CreateDeps, "lookAtRepo">,
   request: DeployRequest,
@@ -183,7 +186,7 @@ async function modelFor(
     if (request.hf === undefined && base.weights.repo === "")
       throw refusedField(
         "base_model",
-        "it is served by a server or an image of its own, so there are no weights here to copy. Name a repository of the hub in hf.repo.",
+        "this model has no weights to copy, because it runs on its own server or image. Set hf.repo to a hub repository.",
       );
     if (request.hf === undefined) return base;
   }
@@ -193,10 +196,10 @@ async function modelFor(
   checkRepo(repo, revision, { repo: "hf.repo", revision: "hf.revision" });
   const known = deps.demoModel(repo);
   // Known files apply to a model's name, never to an explicit repository or revision.
-  const isMeant =
+  const isKnown =
     request.hf === undefined ||
     (known?.weights.repo.toLowerCase() === repo.toLowerCase() && known.weights.revision === revision);
-  return known && isMeant ? known : { weights: { repo, revision }, memoryBytes: () => 0, contextLength: 0 };
+  return known && isKnown ? known : { weights: { repo, revision }, memoryBytes: () => 0, contextLength: 0 };
 }
 
 /** True when it may be part of a hub URL. */
@@ -211,12 +214,12 @@ export function checkRepo(
   if (!isRepo(repo))
     throw refusedField(
       fields.repo,
-      "the repository is written owner/name, in letters, digits, dots, dashes and underscores.",
+      "the repository must have the form owner/name, with letters, digits, dots, dashes and underscores.",
     );
   if (!revisionForm.test(revision) || revision.includes(".."))
     throw refusedField(
       fields.revision,
-      "the revision is a branch, tag or commit, of letters, digits, dots, dashes and slashes.",
+      "the revision must be a branch, tag or commit, with letters, digits, dots, dashes and slashes.",
     );
 }
 
@@ -226,8 +229,8 @@ export function fullName(given: string, displayName: string, field = "model_name
   if (!nameForm.test(name) || name.includes("..")) {
     throw refusedField(
       field,
-      "the model name is written owner/name, in letters, digits, dots, dashes and underscores; " +
-        "a name without owner gets your display name before it.",
+      "the model name must have the form owner/name, with letters, digits, dots, dashes and underscores; " +
+        "without an owner, your display name is used.",
     );
   }
   return name;

@@ -16,15 +16,15 @@ const byPrice: readonly GpuType[] = [
 
 /** Default GPU type: the smallest with a free GPU, else the smallest that exists, else `other`. */
 export function defaultGpu(hosts: readonly HostView[]): GpuType {
-  const there = new Set<GpuType>();
+  const existing = new Set<GpuType>();
   const free = new Set<GpuType>();
   for (const host of hosts) {
     if (host.state !== "live" || !host.schedulable) continue;
     const claimed = new Set(host.claims.map(({ gpuUuid }) => gpuUuid));
     for (const gpu of host.inventory.gpus) {
-      there.add(gpu.type);
+      existing.add(gpu.type);
       if (gpu.isHealthy && !claimed.has(gpu.uuid)) free.add(gpu.type);
     }
   }
-  return byPrice.find((type) => free.has(type)) ?? byPrice.find((type) => there.has(type)) ?? "other";
+  return byPrice.find((type) => free.has(type)) ?? byPrice.find((type) => existing.has(type)) ?? "other";
 }

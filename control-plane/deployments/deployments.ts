@@ -15,7 +15,7 @@ import { createHf, type HfDeps, type HfRequest } from "./create-hf.ts";
 import type { Deployment, DeploymentStatus } from "./deployment.ts";
 import { DeploymentNotFound, deploymentGone, refuseSuspended } from "./errors.ts";
 import { changedMemory, type Run } from "./expected-memory.ts";
-import { type AskForLogs, type LogQuery, mergeLogs, readLogs } from "./logs.ts";
+import { type FetchLogs, type LogQuery, mergeLogs, readLogs } from "./logs.ts";
 import type { DeploymentStatsStore, DeploymentStore, PrefixCacheChange, PrefixCacheStore } from "./store.ts";
 
 export interface DeploymentsDeps extends HfDeps {
@@ -23,7 +23,7 @@ export interface DeploymentsDeps extends HfDeps {
   readonly stats: DeploymentStatsStore;
   readonly prefixCaches: PrefixCacheStore;
   readonly openToken: (account: AccountId, sealed: Buffer) => Promise<string>;
-  readonly askForLogs: AskForLogs;
+  readonly fetchLogs: FetchLogs;
 }
 
 type Account = Pick<Owner, "account">;
@@ -51,7 +51,7 @@ export function createDeployments(deps: DeploymentsDeps) {
   async function instanceLogs({ account }: Account, id: DeploymentId, query: LogQuery, signal: AbortSignal) {
     const deployment = await store.get(id, account);
     if (!deployment) throw new DeploymentNotFound();
-    return readLogs({ store, ask: deps.askForLogs }, deployment, query, signal);
+    return readLogs(deps, deployment, query, signal);
   }
 
   const hasHost = async (idOrName: string) =>

@@ -70,7 +70,7 @@ export const noFunds = (needed = 0n) =>
   );
 
 export const accountSuspended = (reason: string) =>
-  suspended("account_suspended", `${suspendedSentence(reason)} Nothing can be deployed until then.`);
+  suspended("account_suspended", `${suspendedSentence(reason)} New deployments are disabled until then.`);
 
 /**
  * Refuses what costs money to a suspended account; reading, stopping and deleting stay possible. Throws accountSuspended.

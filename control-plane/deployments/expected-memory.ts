@@ -35,7 +35,7 @@ export type MemoryRun = Pick<
 /** Measured GPU memory of earlier instances, by run. */
 export interface MeasuredMemoryStore {
   /** Stores the current memory of serving instances; returns the number of distinct runs. */
-  look(): Promise<number>;
+  measure(): Promise<number>;
   /** Maximum ever measured for such a run, over all its GPUs; undefined: never measured. */
   find(run: MemoryRun): Promise<number | undefined>;
 }
@@ -63,8 +63,8 @@ export async function expectedMemory(
   knownBytes: number,
   token: () => Promise<string | undefined>,
 ): Promise<MemoryClaim> {
-  const most = await maxMemory(sources, run);
-  if (most !== undefined) return { memoryBytes: most, isMemoryBound: run.numGpus === 1 };
+  const bound = await maxMemory(sources, run);
+  if (bound !== undefined) return { memoryBytes: bound, isMemoryBound: run.numGpus === 1 };
   return { memoryBytes: knownBytes || (await estimate(sources, run, token)), isMemoryBound: false };
 }
 

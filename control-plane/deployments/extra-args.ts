@@ -38,11 +38,11 @@ export function checkKeptArgs(args: readonly string[], { engine }: ArgsReader): 
 const contradictions = [
   {
     these: [/^--flash-attn=off$/, /^--kv-cache-dtype=q\d/],
-    why: "a quantised --kv-cache-dtype needs flash attention on the engine stoker. Leave out --flash-attn=off, or the other.",
+    why: "a quantised --kv-cache-dtype requires flash attention on the engine stoker. Remove one of the two arguments.",
   },
   {
     these: [/^--draft-model=/, /^--speculative=prompt-lookup$/],
-    why: "guesses come from --draft-model or from --speculative=prompt-lookup on the engine stoker, not from both. Leave one out.",
+    why: "--draft-model and --speculative=prompt-lookup cannot be combined on the engine stoker. Remove one of them.",
   },
 ];
 

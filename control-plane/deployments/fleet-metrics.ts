@@ -1,4 +1,4 @@
-// Hosts, GPUs, deployments and sessions as metrics. A scrape reads what the last looks left in memory and waits for nothing.
+// Hosts, GPUs, deployments and sessions as metrics. A scrape reads the last sample from memory and never waits.
 import { setTimeout as wait } from "node:timers/promises";
 import { Gauge, Histogram, type Registry } from "prom-client";
 import type { HostView } from "../fleet/host.ts";
@@ -15,9 +15,9 @@ export interface ScrapeTargets {
 export interface FleetMetrics {
   onTransition(transition: Transition): void;
   watch(sources: FleetSources): void;
-  /** Where the agents' metrics pages are, as of the last look: their own, and that of their engines. */
+  /** Metrics pages of the agents and of their engines, as of the last sample. */
   targets(): readonly ScrapeTargets[];
-  /** Looks at the hosts now and then until aborted. */
+  /** Samples the hosts periodically until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
   });
   new Gauge({
     name: "stoker_deployments",
-    help: "Deployments by status, deleted ones left out",
+    help: "Deployments by status, without deleted ones",
     labelNames: ["status"] as const,
     registers,
     collect() {
@@ -60,7 +60,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
   });
   new Gauge({
     name: "stoker_agent_sessions",
-    help: "Agent sessions this replica holds",
+    help: "Agent sessions of this replica",
     registers,
     collect() {
       this.set(sources?.sessions() ?? 0);
@@ -69,7 +69,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
 
   new Gauge({
     name: "stoker_database_needs_reconcile",
-    help: "1: the database was restored, and hosts are still sending their kept usage records again",
+    help: "1: the database was restored, and hosts are still sending their stored usage records again",
     registers,
     collect() {
       this.set(sources?.needsReconcile() ? 1 : 0);
@@ -78,7 +78,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
 
   const alerts = new Gauge({
     name: "stoker_node_alerts",
-    help: "Hosts whose identity lives twice, that have obeyed a newer control plane, were revoked, run what nobody knows, or have an unencrypted data path",
+    help: "Hosts with a cloned identity, state from a newer control plane, a revoked certificate, unknown instances, or an unencrypted data path",
     labelNames: ["alert"] as const,
     registers,
   });
@@ -109,7 +109,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
     },
     async run(signal) {
       while (!signal.aborted) {
-        // The last sample stays on the page while the database is away.
+        // The last sample stays while the database is unavailable.
         if (sources) await sources.snapshot().then(show, () => {});
         await wait(everyMs, undefined, { signal }).catch(() => {});
       }
@@ -117,7 +117,7 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
   };
 }
 
-/** Also hosts that are silent: that their page does not answer is what an operator wants to see. */
+/** Includes unreachable hosts, so that a failed scrape shows them. */
 export function scrapeTargets(
   hosts: readonly Pick<HostView, "id" | "hostname" | "pool" | "inventory">[],
 ): ScrapeTargets[] {
@@ -130,9 +130,10 @@ export function scrapeTargets(
       })),
     );
 }
+
 const isOf = (alert: string) => (condition: string) => condition.startsWith(`${alert}: `);
 
-/** One word for a host: may it be given work, and if not, why. */
+/** `ready`, or why the host accepts no instances. */
 export function nodeState(host: Pick<HostView, "state" | "schedulable">): string {
   if (host.state !== "live") return host.state;
   return host.schedulable ? "ready" : "not_schedulable";

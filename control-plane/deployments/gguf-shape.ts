@@ -43,14 +43,14 @@ function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
   const text = (): string => {
     const length = Number(head.readBigUInt64LE(at));
     const from = at + 8;
-    if (from + length > head.length) throw new RangeError("the header goes on");
+    if (from + length > head.length) throw new RangeError("the header is longer");
     at = from + length;
     return head.toString("utf8", from, at);
   };
   // Counts come from an untrusted file: loops need their own bounds.
   const pass = (type: number, count: number): void => {
     const bytes = (scalarBytes[type] || Number.NaN) * count;
-    if (!(at + bytes <= head.length)) throw new RangeError("the header goes on, or says what is not known");
+    if (!(at + bytes <= head.length)) throw new RangeError("the header is longer, or has an unknown type");
     at += bytes;
   };
   const value = (type: number): number | string | undefined => {
@@ -61,9 +61,9 @@ function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
       at += 12;
       // Some models have one value per layer: use the largest.
       if (of === 4 || of === 5) {
-        let most = 0;
-        for (let n = 0; n < count; n++, at += 4) most = Math.max(most, head.readUInt32LE(at));
-        return most;
+        let largest = 0;
+        for (let n = 0; n < count; n++, at += 4) largest = Math.max(largest, head.readUInt32LE(at));
+        return largest;
       }
       if (of === 8) for (let n = 0; n < count; n++) text();
       else pass(of, count);

@@ -22,7 +22,7 @@ export function createHubShape(endpoint: string | undefined): ShapeOfRepo {
     const get = async (url: string, maxBytes: number, headers: Readonly<Record<string, string>> = {}) => {
       const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
       const answer = await hubFetch(url, { ...headers, ...authorization });
-      if (!answer.ok) throw new Error(`the hub answered ${answer.status}`);
+      if (!answer.ok) throw new Error(`the hub responded with ${answer.status}`);
       return firstBytes(answer, maxBytes);
     };
     const at = encodeURIComponent(revision);
@@ -77,13 +77,13 @@ function filesOf(about: unknown): readonly HubFile[] {
 }
 
 /** Stops after `headBytes`: a hub may ignore the range and send everything. */
-async function firstBytes(answer: Response, most: number): Promise<Buffer> {
+async function firstBytes(answer: Response, maxBytes: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;
   for await (const part of answer.body ?? []) {
     parts.push(Buffer.from(part));
     bytes += part.length;
-    if (bytes >= most) break;
+    if (bytes >= maxBytes) break;
   }
-  return Buffer.concat(parts).subarray(0, most);
+  return Buffer.concat(parts).subarray(0, maxBytes);
 }

@@ -12,7 +12,7 @@ export interface Outcome {
   readonly updateError: string;
 }
 
-export interface Standing extends Outcome {
+export interface DeploymentState extends Outcome {
   /** Desired number of instances. */
   readonly target: number;
 }
@@ -20,12 +20,12 @@ export interface Standing extends Outcome {
 const progress = ["initializing", "downloading", "deploying"] as const;
 
 /** Returns the status after a report of its instances; unchanged when nothing requires a change. */
-export function statusAfter(standing: Standing, instances: readonly PlacedInstance[]): Outcome {
-  const { status, failReason, spec, servingSpec, updateError } = standing;
+export function statusAfter(now: DeploymentState, instances: readonly PlacedInstance[]): Outcome {
+  const { status, failReason, spec, servingSpec, updateError } = now;
   const same: Outcome = { status, failReason, spec, servingSpec, updateError };
   const live = instances.filter((instance) => !instance.isTombstoned);
   if (isWanted(status)) {
-    const broken = brokenUpdate(standing, live);
+    const broken = brokenUpdate(now, live);
     if (broken) return { ...same, spec: servingSpec, updateError: reasonOf(broken) };
   }
   // An instance on a lost host is ignored, except one that served and may return.
@@ -33,7 +33,7 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
   const judged = live.filter((one) => !one.isHostLost || hasFailed(one) || (hasServed && one.phase === "ready"));
   const failed = (): Outcome => ({ ...same, status: "failed", failReason: reasonOf(judged[0] as PlacedInstance) });
   const upToDate = live.filter((one) => one.spec === spec && isUpToDate(one));
-  const deployed = (): Outcome => ({ ...same, status: "deployed", failReason: "", ...servedBy(standing, upToDate) });
+  const deployed = (): Outcome => ({ ...same, status: "deployed", failReason: "", ...servedBy(now, upToDate) });
   switch (status) {
     case "initializing":
     case "downloading":
@@ -42,10 +42,10 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
       if (upToDate.length > 0) return deployed();
       return { ...same, status: furthest(status, live), failReason: "" };
     case "deployed":
-      return allFailed(judged) ? failed() : { ...same, ...servedBy(standing, upToDate) };
+      return allFailed(judged) ? failed() : { ...same, ...servedBy(now, upToDate) };
     case "updating": {
       if (allFailed(judged)) return failed();
-      const isDone = upToDate.length >= standing.target && upToDate.length === live.length;
+      const isDone = upToDate.length >= now.target && upToDate.length === live.length;
       return isDone ? deployed() : same;
     }
     case "stopping":
@@ -62,7 +62,10 @@ export function statusAfter(standing: Standing, instances: readonly PlacedInstan
 }
 
 /** Returns a failed instance of an update that never served, when no other instance of it serves. */
-function brokenUpdate({ spec, servingSpec }: Standing, live: readonly PlacedInstance[]): PlacedInstance | undefined {
+function brokenUpdate(
+  { spec, servingSpec }: DeploymentState,
+  live: readonly PlacedInstance[],
+): PlacedInstance | undefined {
   if (spec === servingSpec || servingSpec === 0) return undefined;
   const own = live.filter((one) => one.spec === spec);
   return own.some(isUpToDate) ? undefined : own.find(hasFailed);
@@ -70,7 +73,7 @@ function brokenUpdate({ spec, servingSpec }: Standing, live: readonly PlacedInst
 
 /** A deployment that woke up or finished its update has proven its desired specification. */
 function servedBy(
-  { spec, servingSpec, updateError }: Standing,
+  { spec, servingSpec, updateError }: DeploymentState,
   upToDate: readonly PlacedInstance[],
 ): Pick<Outcome, "servingSpec" | "updateError"> {
   return upToDate.length > 0 && spec !== servingSpec
@@ -79,8 +82,8 @@ function servedBy(
 }
 
 /** Desired instances that do not serve yet. */
-export function pendingOf(standing: Pick<Standing, "status" | "target">, running: number): number {
-  return isWanted(standing.status) ? Math.max(0, standing.target - running) : 0;
+export function pendingOf(now: Pick<DeploymentState, "status" | "target">, running: number): number {
+  return isWanted(now.status) ? Math.max(0, now.target - running) : 0;
 }
 
 /** True while instances of the deployment should exist. */
@@ -123,7 +126,7 @@ const allFailed = (live: readonly PlacedInstance[]) => live.length > 0 && live.e
 
 function reasonOf({ failCode, failMessage }: PlacedInstance): string {
   const reason = [failCode, failMessage].filter((part) => part !== "").join(": ");
-  return reason || "instance_failed: the instance ended without saying why; see its log";
+  return reason || "instance_failed: the instance stopped without a reason; see its log";
 }
 
 /** Never backwards: a restart of one instance does not reset the deployment's progress. */

@@ -19,7 +19,7 @@ export interface LogQuery {
 }
 
 /** Fetches logs from one host. Throws when it does not respond. */
-export type AskForLogs = (
+export type FetchLogs = (
   host: HostId,
   instance: InstanceId,
   query: LogQuery,
@@ -28,7 +28,7 @@ export type AskForLogs = (
 
 /** Lines per instance, ascending. Instances of unresponsive hosts are omitted; if none responds: ServiceError. */
 export async function readLogs(
-  deps: { readonly store: Pick<DeploymentStore, "instances">; readonly ask: AskForLogs },
+  deps: { readonly store: Pick<DeploymentStore, "instances">; readonly fetchLogs: FetchLogs },
   deployment: Pick<Deployment, "id">,
   query: LogQuery,
   signal: AbortSignal,
@@ -37,7 +37,7 @@ export async function readLogs(
   const answers = await Promise.allSettled(
     instances.map(async (instance) => ({
       id: instance.id,
-      lines: await deps.ask(instance.hostId, instance.id, query, signal),
+      lines: await deps.fetchLogs(instance.hostId, instance.id, query, signal),
     })),
   );
   const lines = new Map<InstanceId, readonly LogLine[]>();

@@ -1,10 +1,10 @@
-// A host's report of its instances becomes rows; what a deployment is then called is the controller's pure decision.
+// Stores a host's report of its instances; the controller derives the deployment's status.
 import type { Logger } from "pino";
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import type { DeploymentStore, Observation } from "./store.ts";
 
 export interface Observer {
-  /** False when a newer session of the host exists. Throws when the database is away: the next report says it again. */
+  /** Returns false when a newer session of the host exists. Throws when the database is unavailable: the next report retries. */
   observe(report: HostObservations): Promise<boolean>;
   /** The session ended. */
   forget(host: HostId, nodeEpoch: bigint): void;
@@ -46,7 +46,7 @@ export function createObserver(deps: {
       if (unknown.length > 0)
         deps.log.error(
           { alert: "unknown_instances", host: hostId, instances: unknown },
-          "the host runs what no row knows",
+          "the host runs unknown instances",
         );
       written.set(hostId, {
         nodeEpoch,

@@ -5,9 +5,9 @@ import type { Want } from "./want.ts";
 
 /** Returns why the host is excluded, or undefined. */
 export function refuse(want: Want, host: HostView): string | undefined {
-  if (!isAskedFor(want, host)) return `not the host that was asked for (${want.host})`;
+  if (!mayUseHost(want, host)) return `not the required host (${want.host})`;
   if (host.state !== "live") return `${host.state}: silent for ${Math.round(host.silentMs / 1000)} s`;
-  if (!host.schedulable) return host.condition || "its data path is not proven yet";
+  if (!host.schedulable) return host.condition || "its data path is not verified yet";
   if (want.gpusPerInstance > 0 && !canUseGpus(want.engine, host.inventory))
     return "its container engine has no nvidia runtime; install the NVIDIA container toolkit";
   const { drivers, rentalImages, rentalsUnavailable } = host.inventory;
@@ -25,7 +25,7 @@ export function refuse(want: Want, host: HostView): string | undefined {
     case "sglang":
       // A host lists them as drivers once its operator has allowed an image for them.
       if (drivers.includes(want.engine)) return undefined;
-      return `its operator named no image of ${want.engine} (STOKER_${want.engine.toUpperCase()}_IMAGE)`;
+      return `its operator set no image for ${want.engine} (STOKER_${want.engine.toUpperCase()}_IMAGE)`;
     default:
       if (drivers.includes("docker") || drivers.includes("process")) return undefined;
       return "it has no driver that starts model servers";
@@ -33,8 +33,8 @@ export function refuse(want: Want, host: HostView): string | undefined {
 }
 
 /** True when no host is required, or it is this one. */
-export const isAskedFor = ({ host: asked }: Want, host: HostView): boolean =>
-  asked === undefined || asked === host.id || asked === host.hostname;
+export const mayUseHost = ({ host: required }: Want, host: HostView): boolean =>
+  required === undefined || required === host.id || required === host.hostname;
 
 /**
  * Reports whether instances of the engine can use the host's GPUs: containers need the nvidia runtime. For rentals the agent
@@ -57,7 +57,7 @@ function whyNoContainer({ image }: Want, { inventory }: HostView): string | unde
     case "unlisted":
       return `its operator does not allow the image ${image} (STOKER_ALLOWED_IMAGES)`;
     case "no_digest":
-      return `its operator allows the image ${image} by digest alone (name@sha256:...)`;
+      return `its operator allows the image ${image} only by digest (name@sha256:...)`;
     default:
       return undefined;
   }

@@ -17,7 +17,7 @@ export function fitOn(want: Want, host: HostView): Fit | undefined {
   if (want.gpusPerInstance === 0) return withoutGpus(want, host);
   const joined = mayShare(want) ? smallest(sharedGpus(host, want), want.memoryBytes) : undefined;
   if (joined) return granted(want, host, [joined], joined.freeBytes - want.memoryBytes);
-  if (isKept(want)) return undefined;
+  if (isReserved(want)) return undefined;
   const free = freeGpus(host, want.gpu);
   const taken = choose(want, host, free);
   return taken && granted(want, host, taken, free.length - taken.length);
@@ -31,7 +31,7 @@ export const mayShare = (want: Want) =>
   (want.engine === "stoker" || want.engine === "vllm" || want.engine === "sglang");
 
 /** Free GPUs are reserved for other accounts. */
-export const isKept = (want: Want) => want.maxNewGpus !== undefined && want.gpusPerInstance > want.maxNewGpus;
+export const isReserved = (want: Want) => want.maxNewGpus !== undefined && want.gpusPerInstance > want.maxNewGpus;
 
 function withoutGpus(want: Want, host: HostView): Fit | undefined {
   const grantBytes = want.engine === "agent_instance" ? want.memoryBytes : 0;

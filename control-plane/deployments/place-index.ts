@@ -4,7 +4,7 @@ import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import type { GpuClaim, HostView } from "../fleet/host.ts";
 import { refuse } from "./place-filter.ts";
-import { type Fit, fitOn, isKept, mayShare } from "./place-fit.ts";
+import { type Fit, fitOn, isReserved, mayShare } from "./place-fit.ts";
 import { freeGpus } from "./place-gpus.ts";
 import { compare, type Scored, score } from "./place-score.ts";
 import { SortedIds } from "./sorted-ids.ts";
@@ -67,7 +67,7 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
     entries.set(host.id, { host, sets });
   }
 
-  function look(want: Want, id: HostId): Scored | undefined {
+  function evaluate(want: Want, id: HostId): Scored | undefined {
     const host = entries.get(id)?.host;
     if (!host || refuse(want, host) !== undefined) return undefined;
     const found = fitOn(want, host);
@@ -77,7 +77,7 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
   function best(want: Want, ids: Iterable<HostId>): Fit | undefined {
     let first: Scored | undefined;
     for (const id of ids) {
-      const found = look(want, id);
+      const found = evaluate(want, id);
       if (found && (!first || compare(found, first) < 0)) first = found;
     }
     return first?.fit;
@@ -85,7 +85,7 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
 
   /** Returns the tightest fit among `only`, in its order; checks each host once. */
   function tightest(want: Want, only: Ids | undefined): Fit | undefined {
-    if (isKept(want)) return undefined;
+    if (isReserved(want)) return undefined;
     const buckets = byFree.get(want.gpu) ?? [];
     for (let free = want.gpusPerInstance; free < buckets.length; free++) {
       const bucket = buckets[free] as Ids;
@@ -93,7 +93,7 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
       for (const id of few) {
         if (many && !many.has(id)) continue;
         if (want.spread?.has(id)) continue;
-        const found = look(want, id);
+        const found = evaluate(want, id);
         if (found) return found.fit;
       }
     }
@@ -108,12 +108,12 @@ export function createPlacementIndex(hosts: Iterable<HostView> = []): PlacementI
     if (want.gpusPerInstance === 0) return best(want, entries.keys());
     const { spread } = want;
     if (mayShare(want)) {
-      const room = byCapacity.get(capacityKey(want.sharesWith as AccountId, want.gpu)) ?? [];
-      const joined = best(want, spread ? [...room].filter((id) => !spread.has(id)) : room);
+      const shared = byCapacity.get(capacityKey(want.sharesWith as AccountId, want.gpu)) ?? [];
+      const joined = best(want, spread ? [...shared].filter((id) => !spread.has(id)) : shared);
       if (joined?.isJoining) return joined;
     }
-    const kept = want.weights === undefined ? undefined : byWeights.get(want.weights);
-    const apart = (kept && tightest(want, kept)) ?? tightest(want, undefined);
+    const local = want.weights === undefined ? undefined : byWeights.get(want.weights);
+    const apart = (local && tightest(want, local)) ?? tightest(want, undefined);
     // Prefer a host with sibling instances to none.
     return apart ?? (spread ? best(want, spread.keys()) : undefined);
   }

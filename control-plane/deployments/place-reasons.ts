@@ -1,7 +1,7 @@
 // Explains in a sentence why each host was refused. Computed on request only: placement itself does not check most hosts.
 import type { HostView } from "../fleet/host.ts";
 import { refuse } from "./place-filter.ts";
-import { fitOn, isKept, mayShare } from "./place-fit.ts";
+import { fitOn, isReserved, mayShare } from "./place-fit.ts";
 import { type FreeGpu, freeGpus, isSlice, isUsable } from "./place-gpus.ts";
 import { isVirtual } from "./resources.ts";
 import type { Want } from "./want.ts";
@@ -37,22 +37,22 @@ export function whyNot(want: Want, host: HostView): string | undefined {
   if (ofType.length === 0) return named.length > 0 ? whyNoSlice(want, named.length) : `it has no ${type} GPU`;
   const free = freeGpus(host, type).filter(({ gpu }) => isUsable(want, gpu));
   if (free.length < count) return `${tooFew(host, want, free.length, ofType)}; ${count} needed`;
-  if (isKept(want)) return `its free ${type} GPUs are kept for accounts that were promised a number of them`;
+  if (isReserved(want)) return `its free ${type} GPUs are reserved for accounts with a guaranteed minimum`;
   if (tooSmall(want, host, free)) {
-    const most = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, count);
-    const bytes = most.reduce((sum, one) => sum + one.freeBytes, 0);
-    const [largest] = most;
+    const largestFree = [...free].sort((a, b) => b.freeBytes - a.freeBytes).slice(0, count);
+    const bytes = largestFree.reduce((sum, one) => sum + one.freeBytes, 0);
+    const [largest] = largestFree;
     if (count === 1 && largest && isSlice(largest.gpu))
       return `the largest of its free GPUs is a slice (${largest.gpu.migProfile}) of ${mib(bytes)} MiB; about ${mib(want.memoryBytes)} MiB needed`;
     const largestOnes = count === 1 ? "largest free GPU has" : `${count} largest free GPUs have`;
     return `its ${largestOnes} ${mib(bytes)} MiB; about ${mib(want.memoryBytes)} MiB needed`;
   }
-  return `${mib(freeMemory)} of its ${mib(inventory.memoryBytes)} MiB of memory are free, which is less than goes with ${count} of its GPUs`;
+  return `${mib(freeMemory)} of its ${mib(inventory.memoryBytes)} MiB of memory are free, which is less than the share of ${count} of its GPUs`;
 }
 
 function whyNoSlice({ gpu: type, engine }: Want, slices: number): string {
   const have = `its ${slices} ${type} ${slices === 1 ? "GPU is a slice" : "GPUs are slices"} of a GPU (MIG)`;
-  return engine === "container" ? `${have}, and slices are not rented out` : `${have}, and slices do not work as one`;
+  return engine === "container" ? `${have}, and slices cannot be rented` : `${have}, and slices cannot be combined`;
 }
 
 function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostView["inventory"]["gpus"][number][]) {
@@ -66,9 +66,9 @@ function tooFew(host: HostView, want: Want, free: number, ofType: readonly HostV
   const notes = [
     ...(sick > 0 ? [`, ${sick} unhealthy`] : []),
     ...(taken > 0 ? [`, ${taken} with memory still in use`] : []),
-    ...(mayShare(want) ? [", and no room beside your other models"] : []),
+    ...(mayShare(want) ? [", and no capacity beside your other models"] : []),
     ...(own > 0
-      ? [`, ${own} held by what you run already (\`stoker deploy stop\` or \`delete\` frees a model's)`]
+      ? [`, ${own} used by your own deployments (\`stoker deploy stop\` or \`delete\` frees a model's)`]
       : []),
   ];
   return `${free} of ${ofType.length} ${want.gpu} GPUs are free${notes.join("")}`;

@@ -40,11 +40,11 @@ export async function maxNewByType(
   reserve: (gpu: GpuType) => Promise<{ readonly minimums: GpuMinimums }>,
 ): Promise<ReadonlyMap<GpuType, number | undefined>> {
   const types = new Set(hosts.flatMap((host) => host.inventory.gpus.map((gpu) => gpu.type)));
-  const most = new Map<GpuType, number | undefined>();
-  for (const gpu of types) most.set(gpu, maxNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
-  return most;
+  const maxByType = new Map<GpuType, number | undefined>();
+  for (const gpu of types) maxByType.set(gpu, maxNewGpus((await reserve(gpu)).minimums, hosts, account, gpu));
+  return maxByType;
 }
 
-/** True when GPUs that the account takes of the type may be another's. */
+/** True when another account has a minimum of the type. */
 export const concernsOthers = (minimums: GpuMinimums, account: AccountId, gpu: GpuType): boolean =>
   [...minimums].some(([owner, counts]) => owner !== account && (counts[gpu] ?? 0) > 0);

@@ -62,8 +62,8 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
   return {
     async gpus({ account }, { source, baseModel }) {
       const [need, views, rates] = await Promise.all([needOf(source, baseModel), hosts(), hourRates()]);
-      const most = await maxNewByType(views, account, reserve);
-      return gpuOffers(views, need, rates, (gpu) => most.get(gpu));
+      const maxNew = await maxNewByType(views, account, reserve);
+      return gpuOffers(views, need, rates, (gpu) => maxNew.get(gpu));
     },
     async dryRunNew(caller, request) {
       const next = await wouldCreate({ ...deps, shapeOf }, caller, request);
@@ -80,8 +80,8 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
       for (const { hostId } of await store.instances(id)) spread.set(hostId, (spread.get(hostId) ?? 0) + 1);
       const views = await hosts();
       const { minimums } = await reserve(deployment.gpu);
-      const mostNew = maxNewGpus(minimums, views, account, deployment.gpu);
-      return dryRun({ ...wantOf(deployment, spread), maxNewGpus: mostNew }, views);
+      const maxNew = maxNewGpus(minimums, views, account, deployment.gpu);
+      return dryRun({ ...wantOf(deployment, spread), maxNewGpus: maxNew }, views);
     },
   };
 }

@@ -54,7 +54,7 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
     .slice(0, Math.max(0, target - staying));
 
   const missing = target - staying - revise.length;
-  const room = target + (oldKept.length > 0 ? 1 : 0) - staying - revise.length - oldKept.length;
+  const capacity = target + (oldKept.length > 0 ? 1 : 0) - staying - revise.length - oldKept.length;
   const isBusy = kept.some((one) => !isUpToDate(one)) || revise.length > 0;
   const changeable = oldKept.findLast((one) => one.leaving === undefined && !sharesGpu(one));
 
@@ -63,7 +63,7 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
   const stale = isReplaced ? live.filter((one) => one.isHostLost) : [];
   const gone = old.filter((one) => !oldKept.includes(one) && !revise.includes(one));
   return {
-    place: Math.max(0, Math.min(missing, room)),
+    place: Math.max(0, Math.min(missing, capacity)),
     tombstone: idsOf([...surplus, ...broken, ...gone, ...stale]),
     revise: idsOf(revise),
     inPlace: missing > 0 && !isBusy ? changeable?.id : undefined,
@@ -72,7 +72,7 @@ export function planInstances(want: WantedInstances, instances: readonly PlacedI
 }
 
 const firstDelayMs = 10_000;
-const longestDelayMs = 300_000;
+const maxDelayMs = 300_000;
 /** After this time without a failure, earlier replacements are forgotten. */
 const calmMs = 30 * 60_000;
 
@@ -83,7 +83,7 @@ export function replacementsAt(
 ): { readonly count: number; readonly isDue: boolean; readonly dueAtMs: number } {
   const sinceMs = nowMs - replacedAtMs;
   const count = sinceMs < calmMs ? replacements : 0;
-  const delayMs = count === 0 ? 0 : Math.min(longestDelayMs, firstDelayMs * 2 ** (count - 1));
+  const delayMs = count === 0 ? 0 : Math.min(maxDelayMs, firstDelayMs * 2 ** (count - 1));
   return { count, isDue: sinceMs >= delayMs, dueAtMs: replacedAtMs + delayMs };
 }
 

@@ -18,37 +18,37 @@ interface Remembered {
 }
 
 /** Beyond the bounds the shape is unknown, as for an unreachable hub. Results of a token are not cached. */
-export function rememberShapes(look: ShapeOfRepo, nowMs: () => number = () => performance.now()): ShapeOfRepo {
+export function rememberShapes(fetchShape: ShapeOfRepo, nowMs: () => number = () => performance.now()): ShapeOfRepo {
   const remembered = new Map<string, Remembered>();
   const running = new Map<string, Promise<ModelShape | undefined>>();
-  let atOnce = 0;
+  let concurrent = 0;
   let started = 0;
   let minuteFrom = Number.NEGATIVE_INFINITY;
 
-  function hasTurn(): boolean {
+  function mayStart(): boolean {
     if (nowMs() - minuteFrom >= minuteMs) {
       minuteFrom = nowMs();
       started = 0;
     }
-    return atOnce < maxConcurrent && started < maxPerMinute;
+    return concurrent < maxConcurrent && started < maxPerMinute;
   }
 
-  async function lookNow(...asked: Parameters<ShapeOfRepo>): Promise<ModelShape | undefined> {
-    atOnce += 1;
+  async function fetchNow(...request: Parameters<ShapeOfRepo>): Promise<ModelShape | undefined> {
+    concurrent += 1;
     started += 1;
     try {
-      return await look(...asked);
+      return await fetchShape(...request);
     } finally {
-      atOnce -= 1;
+      concurrent -= 1;
     }
   }
 
-  async function lookAndRemember(
+  async function fetchAndCache(
     key: string,
     ...[repo, revision, , format]: Parameters<ShapeOfRepo>
   ): Promise<ModelShape | undefined> {
     try {
-      const shape = await lookNow(repo, revision, undefined, format);
+      const shape = await fetchNow(repo, revision, undefined, format);
       remembered.delete(key);
       remembered.set(key, { shape, untilMs: nowMs() + (shape ? foundMs : unknownMs) });
       const [oldest] = remembered.keys();
@@ -60,14 +60,14 @@ export function rememberShapes(look: ShapeOfRepo, nowMs: () => number = () => pe
   }
 
   return async (repo, revision, token, format) => {
-    if (token !== undefined) return hasTurn() ? lookNow(repo, revision, token, format) : undefined;
+    if (token !== undefined) return mayStart() ? fetchNow(repo, revision, token, format) : undefined;
     const key = `${repo}@${revision} ${format ?? ""}`;
     const known = remembered.get(key);
     if (known && nowMs() < known.untilMs) return known.shape;
     const current = running.get(key);
     if (current) return current;
-    if (!hasTurn()) return undefined;
-    const next = lookAndRemember(key, repo, revision, undefined, format);
+    if (!mayStart()) return undefined;
+    const next = fetchAndCache(key, repo, revision, undefined, format);
     running.set(key, next);
     return next;
   };

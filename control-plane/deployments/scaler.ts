@@ -2,7 +2,7 @@
 // target is written, guarded by the revision it was decided on. Samples are in memory: a restart, or a second replica, has
 // fewer samples and therefore changes less. The time of last use is in the deployment's row.
 import type { Logger } from "pino";
-import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
+import type { DeploymentId, HostId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { type AgedLive, freshMs, type InstanceLive } from "../fleet/live.ts";
 import { fullShare, type Sample, type ScaleWindows, scaleTo, scaleWindows } from "./autoscale.ts";
@@ -28,7 +28,7 @@ interface Known {
   readonly isUsed: boolean;
   /** At least one instance has no recent report; treat the deployment as possibly in use. */
   readonly isUnheard: boolean;
-  /** Since when nobody used it. */
+  /** Start of the current period without use. */
   readonly idleSinceMs: number;
   /** Time of each instance's first report to this control plane; undefined: none yet. */
   readonly heardSinceMs: number | undefined;
@@ -72,16 +72,16 @@ export function createScaler(deps: {
       if (phase !== "ready") continue;
       const seen = figuresOf(live.get(hostId), id);
       // An instance without reports has unknown load: count it as fully used.
-      const told = before?.counts.get(id);
+      const last = before?.counts.get(id);
       if (!seen) {
         load += batchSizeOf(deployment) * fullShare;
         isUnheard = true;
-        if (told) counts.set(id, told);
+        if (last) counts.set(id, last);
         continue;
       }
       const now: Counts = { finished: seen.finished ?? 0, turnedAway: seen.turnedAway ?? 0 };
       // The first report has totals only; rates need a second one.
-      const since = told ?? now;
+      const since = last ?? now;
       counts.set(id, now);
       const here = seen.inFlight + seen.waiting;
       load += here + unmet(here, since, now);
@@ -96,7 +96,7 @@ export function createScaler(deps: {
     const first = samples.findLastIndex((one) => one.atMs <= keepFromMs);
     const kept = merged(first > 0 ? samples.slice(first) : samples);
     const heardSinceMs = before?.heardSinceMs ?? (isUnheard ? undefined : atMs);
-    const idleSinceMs = before?.heardSinceMs === undefined ? idleByItsRow(deployment, atMs) : before.idleSinceMs;
+    const idleSinceMs = before?.heardSinceMs === undefined ? idleSinceOf(deployment, atMs) : before.idleSinceMs;
     const isNoted = isUsed && atMs - (before?.notedMs ?? Number.NEGATIVE_INFINITY) >= noteEveryMs * scale;
     const now: Known = {
       ...{ samples: kept, counts, isUsed, isUnheard, heardSinceMs },
@@ -109,20 +109,17 @@ export function createScaler(deps: {
   }
 
   /**
-   * Since when nobody used it, for the first look that hears of it. One whose time to sleep has passed while it is awake was
-   * watched by nobody meanwhile: its time begins anew.
+   * Start of the period without use, at the first pass with reports. If it should have been asleep by now, no scaler was
+   * running: the period starts now.
    */
-  function idleByItsRow(deployment: Deployment, atMs: number): number {
-    const idleMs = Math.max(0, unixMs() - lastTold(deployment));
+  function idleSinceOf(deployment: Deployment, atMs: number): number {
+    const idleMs = Math.max(0, unixMs() - lastUseMs(deployment));
     return atMs - (idleMs < windowsOf(deployment).idleMs ? idleMs : 0);
   }
 
   async function move(deployment: Deployment, from: number, to: number): Promise<boolean> {
     if (to > from && !(await isPaid(deployment, to - from))) {
-      log.info(
-        { deployment: deployment.id, from, to },
-        "more instances are not paid for; it goes on with those it has",
-      );
+      log.info({ deployment: deployment.id, from, to }, "funds do not cover more instances; not scaled up");
       return false;
     }
     // The row changed: the next pass retries.
@@ -133,7 +130,7 @@ export function createScaler(deps: {
 
   async function isPaid(deployment: Deployment, more: number): Promise<boolean> {
     const { account, modelName: model, gpu, numGpus, priceSubject } = deployment;
-    const left = await deps.funds(account as AccountId);
+    const left = await deps.funds(account);
     if (left === null) return true;
     const needed = await deps.firstMinutes(priceSubject ?? gpu, numGpus, more, { account, model });
     return needed === 0n || left >= needed;
@@ -173,7 +170,7 @@ export function createScaler(deps: {
 }
 
 /** Unix ms of the last known use or change of state before this control plane started. */
-const lastTold = ({ usedAtMs, awaitedAtMs, updatedAtMs }: Deployment) => Math.max(usedAtMs, awaitedAtMs, updatedAtMs);
+const lastUseMs = ({ usedAtMs, awaitedAtMs, updatedAtMs }: Deployment) => Math.max(usedAtMs, awaitedAtMs, updatedAtMs);
 
 const mayScale = ({ kind, status, minInstances, maxInstances }: Deployment) =>
   kind === "model" && (status === "deployed" || status === "updating") && minInstances < maxInstances;

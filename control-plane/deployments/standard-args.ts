@@ -52,10 +52,10 @@ export function batchSizeOf(one: { readonly maxBatchSize: number; readonly stand
   return one.standardArgs?.maxConcurrentRequests ?? one.maxBatchSize;
 }
 
-/** Throws deploymentRefused where the engine takes fewer. */
+/** Throws deploymentRefused when the engine supports fewer. */
 export function checkBatchSize(batchSize: number, engine: Engine): void {
   if (engine === "stoker" && batchSize > maxBatchSize)
-    throw refused(`max_concurrent_requests is at most ${maxBatchSize} on the engine stoker.`);
+    throw refused(`max_concurrent_requests must be at most ${maxBatchSize} on the engine stoker.`);
 }
 
 /** Converts to the engine's arguments. Throws deploymentRefused for an unsupported setting. */
@@ -65,19 +65,19 @@ export function standardAsArgs(standard: StandardArgs, engine: Engine): readonly
     const value = standard[key];
     // It has its own column: the data path uses it too.
     if (value === undefined || key === "maxConcurrentRequests") return [];
-    const say = words[key] as ((value: unknown) => string[]) | undefined;
-    return say ? say(value) : refuse(wireNames[key], engine);
+    const convert = words[key] as ((value: unknown) => string[]) | undefined;
+    return convert ? convert(value) : refuse(wireNames[key], engine);
   });
 }
 
 /** Checks changes by the caller. Throws deploymentRefused for settings without effect. */
-export function checkStandardArgs(asked: StandardArgs, reader: ArgsReader, already: StandardArgs = {}): void {
+export function checkStandardArgs(next: StandardArgs, reader: ArgsReader, already: StandardArgs = {}): void {
   if (!isGraph(reader)) return;
-  const keys = (Object.keys(asked) as (keyof StandardArgs)[]).filter((key) => asked[key] !== already[key]);
-  const idle = keys.find((key) => standardAsArgs({ [key]: asked[key] }, reader.engine).length > 0);
+  const keys = (Object.keys(next) as (keyof StandardArgs)[]).filter((key) => next[key] !== already[key]);
+  const idle = keys.find((key) => standardAsArgs({ [key]: next[key] }, reader.engine).length > 0);
   if (idle !== undefined)
     throw refused(
-      `${wireNames[idle]} has no effect on the engine stoker with ONNX weights, whose lengths and types are fixed in their files; leave it out.`,
+      `${wireNames[idle]} has no effect on the engine stoker with ONNX weights, because their files fix lengths and types; remove it.`,
     );
 }
 
@@ -86,8 +86,7 @@ export function withStandardArgs(own: readonly string[], standard: StandardArgs,
   const said = standardAsArgs(standard, engine);
   const names = new Set(own.map(nameOf));
   const twice = said.find((arg) => names.has(nameOf(arg)));
-  if (twice !== undefined)
-    throw refused(`${nameOf(twice)} stands in extra_args already; say it in one of the two places.`);
+  if (twice !== undefined) throw refused(`${nameOf(twice)} is also set in extra_args; set it only once.`);
   return [...own, ...said];
 }
 
@@ -117,5 +116,5 @@ const nameOf = (arg: string) => arg.split("=", 1)[0] as string;
 const refused = (why: string) => deploymentRefused(`standard_args: ${why}`, { param: "standard_args" });
 
 function refuse(name: string, engine: string): never {
-  throw refused(`${name} cannot be set so on the engine ${engine}; leave it out.`);
+  throw refused(`${name} is not supported on the engine ${engine}; remove it.`);
 }

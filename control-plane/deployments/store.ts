@@ -368,15 +368,15 @@ export type NewAdapter = Pick<
   | "description"
 > & { readonly isBasePublic: boolean; readonly url: Buffer | null; readonly token: Buffer | null };
 
-/** `name_taken`: a live deployment or adapter of the account has it; `too_many`: above `most` per account. */
+/** `name_taken`: a live deployment or adapter of the account has it; `too_many`: the account has `maxAdapters`. */
 export type AdapterRefusal = "name_taken" | "account_gone" | "too_many" | "base_takes_none";
 
 /** State of an adapter for waiting callers. `full`: all slots hold adapters that were used just now. */
 export type AdapterStanding = "wanted" | "trouble" | "full" | "failed" | "gone";
 
 export interface AdapterStore {
-  /** Loaded at once while the base has fewer than `room`. */
-  insert(next: NewAdapter, most: number, room: number): Promise<Adapter | AdapterRefusal>;
+  /** Loaded at once while the base has fewer than `capacity`. */
+  insert(next: NewAdapter, maxAdapters: number, capacity: number): Promise<Adapter | AdapterRefusal>;
   /** Finds the live one by name, otherwise the last failed one. */
   find(name: string, account: AccountId): Promise<Adapter | undefined>;
   get(id: AdapterId, account: AccountId): Promise<Adapter | undefined>;
@@ -394,5 +394,5 @@ export interface AdapterStore {
   /** Requests it for a waiting caller; it replaces the least recently used adapter when the base is full. */
   want(id: AdapterId, account: AccountId, maxHeld: (engine: string, task: string) => number): Promise<AdapterStanding>;
   /** Unloads adapters unused for `idleMs`, moves them with their bases, ends those without a base. Returns the count. */
-  tend(idleMs: number): Promise<number>;
+  maintain(idleMs: number): Promise<number>;
 }

@@ -55,10 +55,9 @@ const ofHub: Readonly<Record<string, Task>> = {
 export type TaskEngine = "onnx" | "llm";
 
 /** Returns the requested task, otherwise the hub's. Throws deploymentRefused. */
-export function taskOf(asked: string | undefined, ofRepo: string | undefined): Task {
-  const task = asked ?? (ofRepo === undefined ? undefined : (ofHub[ofRepo] ?? ofRepo));
-  if (task === undefined)
-    throw refused("the repository says no task, or the hub does not answer at the moment; name it in `task`.");
+export function taskOf(requested: string | undefined, ofRepo: string | undefined): Task {
+  const task = requested ?? (ofRepo === undefined ? undefined : (ofHub[ofRepo] ?? ofRepo));
+  if (task === undefined) throw refused("the repository has no task, or the hub is unreachable; set it in `task`.");
   return task as Task;
 }
 
@@ -66,9 +65,9 @@ export function taskOf(asked: string | undefined, ofRepo: string | undefined): T
 export function engineOfTask(task: Task): TaskEngine {
   if (task === "text-generation") return "llm";
   if (byOnnx.has(task)) return "onnx";
-  if (task === "rent-container") throw refused("machines are rented with POST /v1/containers.");
-  if (task === "custom") throw refused("a container image of your own is deployed with POST /v1/deploy.");
-  throw refused(`no runtime here serves ${task.slice(0, 60)}; served are text-generation, ${[...byOnnx].join(", ")}.`);
+  if (task === "rent-container") throw refused("to rent a container, use POST /v1/containers.");
+  if (task === "custom") throw refused("to deploy your own image, use POST /v1/deploy.");
+  throw refused(`${task.slice(0, 60)} is not supported. Supported: text-generation, ${[...byOnnx].join(", ")}.`);
 }
 
 /** The record's `type`. */

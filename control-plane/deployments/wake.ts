@@ -14,12 +14,12 @@ export type StartState =
   /** No instance will start without an action. `phase`: its status. */
   | { readonly kind: "ended"; readonly phase: string };
 
-export type AskForInstance = (id: DeploymentId, account: AccountId) => Promise<StartState>;
+export type RequestInstance = (id: DeploymentId, account: AccountId) => Promise<StartState>;
 
 /** Throws when the database is unavailable. Called repeatedly while a request waits. */
 export function createWaker(
   deps: FundsDeps & { readonly store: Pick<DeploymentStore, "coldStart" | "wake"> },
-): AskForInstance {
+): RequestInstance {
   return async (id, account) => {
     const start = await deps.store.coldStart(id, account);
     if (!start) return { kind: "ended", phase: "deleted" };
@@ -42,7 +42,7 @@ async function isPaid(
 }
 
 /** Estimate for a start without earlier measurements. */
-const guessedMs = 30_000;
+const defaultStartMs = 30_000;
 /** Capacity may become free at any time. */
 const noCapacitySeconds = 60;
 
@@ -50,7 +50,7 @@ export function stateOf({ deployment, phases, elapsedMs, startMs }: ColdStart): 
   const { progress, pendingReasons } = deployment;
   const isAny = (...wanted: readonly string[]) => phases.some((phase) => wanted.includes(phase));
   // When a start takes longer than before, assume it is nearly done.
-  const etaSeconds = Math.max(2, Math.ceil(((startMs || guessedMs) - elapsedMs) / 1000));
+  const etaSeconds = Math.max(2, Math.ceil(((startMs || defaultStartMs) - elapsedMs) / 1000));
   // An external server is not started here: it returns on its own.
   if (deployment.externalUrl !== null && isAny("loading"))
     return { kind: "stuck", phase: "unreachable", etaSeconds: 10 };

@@ -1,6 +1,6 @@
 import type { ImageRules } from "../../proto/allowed-image.ts";
 import type { GpuType } from "../../proto/gpu.ts";
-import type { AccountId, HostId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 
 export interface Gpu {
   readonly uuid: string;
@@ -85,8 +85,8 @@ export interface GpuClaim {
 
 /** A process on a host that belongs to no known deployment: after a database restore, or two agents on one data folder. */
 export interface UnknownInstance {
-  readonly instanceId: string;
-  readonly deployId: string;
+  readonly instanceId: InstanceId;
+  readonly deployId: DeploymentId;
   readonly gpuUuids: readonly string[];
   /** Generation of its deployment; undefined in rows of older versions. */
   readonly generation?: number;

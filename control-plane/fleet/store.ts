@@ -149,9 +149,9 @@ export interface AdoptedHost {
   /** Adopted instances. */
   readonly instances: readonly InstanceId[];
   /** Their deployments. */
-  readonly deployIds: readonly string[];
+  readonly deployIds: readonly DeploymentId[];
   /** Instances that stay unknown, and why. */
-  readonly left: readonly { readonly instanceId: string; readonly deployId: string; readonly why: string }[];
+  readonly left: readonly { readonly instanceId: InstanceId; readonly deployId: DeploymentId; readonly why: string }[];
 }
 
 /** Seals ticket keys with the operator's key. The host's id is bound to the ciphertext. */
@@ -275,15 +275,15 @@ export type NodeWeightsNews = Pick<NodeWeights, "id" | "commit" | "bytes" | "byt
 export interface NodeWeightsStore {
   /** Wakes the host. Undefined when the host does not exist. */
   ask(
-    host: string,
+    host: HostId,
     id: string,
     request: AskedWeights,
     who: { readonly by: string; readonly ip: string },
   ): Promise<NodeWeights | undefined>;
   /** Oldest first; undefined when the host does not exist. */
-  list(host: string): Promise<readonly NodeWeights[] | undefined>;
+  list(host: HostId): Promise<readonly NodeWeights[] | undefined>;
   /** Returns false when there is none. */
-  drop(host: string, id: string, who: { readonly by: string; readonly ip: string }): Promise<boolean>;
+  drop(host: HostId, id: string, who: { readonly by: string; readonly ip: string }): Promise<boolean>;
   /** A report of an older session has no effect. */
   observe(session: HostSession, news: readonly NodeWeightsNews[]): Promise<void>;
 }

@@ -43,7 +43,7 @@ export class HostCalls {
       .map(({ account, host, running, closedUntilMs }) => {
         // One call probes whether the host responds again.
         const most = nowMs < closedUntilMs ? 0 : 1;
-        return { account, host, room: Math.max(0, most - running) };
+        return { account, host, capacity: Math.max(0, most - running) };
       });
   }
 

@@ -36,10 +36,10 @@ export interface JobsLimit {
 
 export interface WebhookJobStore {
   /**
-   * "full": the account's unfinished requests have reached `most`; the last one added may exceed it in bytes. "unheard":
+   * "full": the account's unfinished requests have reached `limit`; the last one added may exceed it in bytes. "unheard":
    * undelivered calls use all the space of the account's results.
    */
-  addJob(job: NewJob, lifeMs: number, most: JobsLimit): Promise<"added" | "gone" | "full" | "unheard">;
+  addJob(job: NewJob, lifeMs: number, limit: JobsLimit): Promise<"added" | "gone" | "full" | "unheard">;
   /** Claims due requests and those whose run died, oldest first. A run that died counts as a fault. */
   claimJobs(request: ClaimParams): Promise<readonly ClaimedJob[]>;
   /** Renews these claims; returns those that are still valid. */
@@ -67,7 +67,7 @@ export interface ClaimedDelivery {
 export interface SilentHost {
   readonly account: string;
   readonly host: string;
-  readonly room: number;
+  readonly capacity: number;
 }
 
 export interface DeliveryClaimParams extends ClaimParams {
@@ -99,15 +99,15 @@ export interface DeliveryRecord {
   readonly requestId: RequestId;
   readonly url: string;
   readonly state: DeliveryState;
-  /** Error of the request; undefined: it succeeded. */
-  readonly error: { readonly code: string; readonly message: string } | undefined;
+  /** Error of the request; null: it succeeded. */
+  readonly error: { readonly code: string; readonly message: string } | null;
   readonly attempts: number;
-  readonly lastStatus: number | undefined;
-  readonly lastOutcome: string | undefined;
+  readonly lastStatus: number | null;
+  readonly lastOutcome: string | null;
   readonly createdAtMs: number;
   /** Set while the delivery is pending. */
-  readonly nextAttemptAtMs: number | undefined;
-  readonly finishedAtMs: number | undefined;
+  readonly nextAttemptAtMs: number | null;
+  readonly finishedAtMs: number | null;
 }
 
 export interface AttemptView {
@@ -115,7 +115,7 @@ export interface AttemptView {
   readonly atMs: number;
   readonly ms: number;
   readonly outcome: string;
-  readonly status: number | undefined;
+  readonly status: number | null;
   readonly answer: string;
 }
 

@@ -92,7 +92,7 @@ export function createDeploymentFeatures(
   });
   const unloading = refreshOn(deps.feed, [], {
     what: "LoRA adapters",
-    refresh: async () => void (await adapterStore.tend(deps.adapterIdleMs)),
+    refresh: async () => void (await adapterStore.maintain(deps.adapterIdleMs)),
     everyMs: Math.min(unloadEveryMs, deps.adapterIdleMs),
     log,
   });
@@ -102,7 +102,7 @@ export function createDeploymentFeatures(
       stats: deps.stats,
       prefixCaches: createPrefixCacheStore(db),
       openToken: tokens.open,
-      askForLogs: (...query) => instanceLogs({ store: fleet.fleetStore, dial: fleet.dial }, ...query),
+      fetchLogs: (...query) => instanceLogs({ store: fleet.fleetStore, dial: fleet.dial }, ...query),
     }),
     placement: createPlacementPreview({
       ...creation,
@@ -138,7 +138,7 @@ export function createDeploymentFeatures(
     /** For requests that wait for an instance or an adapter. */
     wake: createAdapterWaker({
       store: adapterStore,
-      askForInstance: createWaker({ ...deps, store }),
+      requestInstance: createWaker({ ...deps, store }),
       isBaseReady: (id) => fleet.routing.ready(id).length > 0,
     }),
     noteAdapterUse: createNoteUse(adapterStore),

@@ -184,7 +184,7 @@ export function createFleet(parts: FleetParts) {
 
   const measureLoop = refreshOn(feed, [], {
     what: "memory of GPUs",
-    refresh: async () => void (await measuredMemory.look()),
+    refresh: async () => void (await measuredMemory.measure()),
     everyMs: measureEveryMs,
     log,
   });
@@ -223,7 +223,7 @@ export function createFleet(parts: FleetParts) {
     },
     /** Ends when all loops have. Load before. */
     run: async (signal: AbortSignal): Promise<void> => {
-      timers?.start(controller.look);
+      timers?.start(controller.check);
       await Promise.all([
         membership.run(signal),
         reconcile.run(signal),

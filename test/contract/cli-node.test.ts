@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { HostId, InstanceId } from "../../proto/ids.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { adminKey, apiKey } from "../fakes/ports.ts";
 
@@ -36,17 +36,23 @@ it("lists only the hosts of a pool", async () => {
 
 it("lists adopted and unknown instances of an adopted host", async () => {
   const { adopt } = edge.deps.enrolment;
-  const left = [{ instanceId: "i2", deployId: "d2", why: "this database knows no such deployment" }];
+  const left = [
+    {
+      instanceId: "i2" as InstanceId,
+      deployId: "d2" as DeploymentId,
+      why: "its deployment does not exist in this database",
+    },
+  ];
   edge.deps.enrolment.adopt = async () => ({
     hostId: "node-1" as HostId,
     instances: ["i1" as InstanceId],
-    deployIds: ["d1"],
+    deployIds: ["d1" as DeploymentId],
     left,
   });
   const { out } = await stoker(adminKey, "node", "adopt", "node-1");
   edge.deps.enrolment.adopt = adopt;
   expect(out).toBe(
-    "Host node-1 adopted.\n  adopted: i1\n  unknown: i2 of d2: this database knows no such deployment\n" +
+    "Host node-1 adopted.\n  adopted: i1\n  unknown: i2 of d2: its deployment does not exist in this database\n" +
       "Unknown instances occupy GPUs until stopped: stoker node end-unknown node-1\n",
   );
 });

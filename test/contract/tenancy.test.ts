@@ -1,8 +1,12 @@
 // Tenancy, generated from the OpenAPI document of a running control plane: whatever names a thing of one account answers
 // another account as it answers a thing that does not exist, and lists hold nothing of others.
+
 import { pino } from "pino";
 import { beforeAll, describe, expect, it } from "vitest";
+import type { VoiceId } from "../../control-plane/assets/store.ts";
+import type { BatchId } from "../../control-plane/batches/store.ts";
 import { openDatabase } from "../../control-plane/store/core/database.ts";
+import type { AccountId, DeploymentId, KeyId, RequestId } from "../../proto/ids.ts";
 import { makeAgentInstance } from "../fakes/agent-instance-rows.ts";
 import { makeRequest } from "../fakes/request-rows.ts";
 import { type Customer, createCustomer, installation } from "./status-table.ts";
@@ -56,12 +60,12 @@ async function made(who: Customer, method: string, path: string, body: unknown):
 /** Written as the server would: no host offers containers here, so none can be asked for. */
 async function rentedBy({ uid }: Customer): Promise<string> {
   const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const deployId = "container-AbCd1234";
+  const deployId = "container-AbCd1234" as DeploymentId;
   await db
     .insertInto("deployment")
     .values({
       deployId,
-      accountId: uid,
+      accountId: uid as AccountId,
       kind: "container",
       modelName: "ada's machine",
       version: "",
@@ -91,8 +95,11 @@ async function rentedBy({ uid }: Customer): Promise<string> {
 /** Written as the server would: no model that measures recordings is served here. */
 async function voiceOf({ uid }: Customer): Promise<string> {
   const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const voiceId = "AdasVoice00000000000";
-  await db.insertInto("voice").values({ voiceId, accountId: uid, name: "ada's voice", description: "" }).execute();
+  const voiceId = "AdasVoice00000000000" as VoiceId;
+  await db
+    .insertInto("voice")
+    .values({ voiceId, accountId: uid as AccountId, name: "ada's voice", description: "" })
+    .execute();
   await close();
   return voiceId;
 }
@@ -102,8 +109,8 @@ async function callOf({ uid }: Customer): Promise<string> {
   const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
   const webhookId = "msg_01KAJ000000000000000000000";
   const common = {
-    requestId: "AdasRequest",
-    accountId: uid,
+    requestId: "AdasRequest" as RequestId,
+    accountId: uid as AccountId,
     url: "https://ada.example.com/hook",
     host: "ada.example.com",
   };
@@ -113,7 +120,7 @@ async function callOf({ uid }: Customer): Promise<string> {
     .values({
       ...common,
       ...ended,
-      keyId: "",
+      keyId: "" as KeyId,
       label: null,
       source: null,
       model: "m",
@@ -156,13 +163,13 @@ async function fileOf({ key }: Customer): Promise<string> {
 /** Written as the server would: it has ended, so that nothing changes it meanwhile. */
 async function batchOf({ uid }: Customer, inputFileId: string): Promise<string> {
   const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const batchId = "batch_OfAda000000000000000";
+  const batchId = "batch_OfAda000000000000000" as BatchId;
   await db
     .insertInto("batch")
     .values({
       batchId,
-      accountId: uid,
-      keyId: "",
+      accountId: uid as AccountId,
+      keyId: "" as KeyId,
       endpoint: "/v1/completions",
       inputFileId,
       outputExpiresAfterMs: 1n,

@@ -39,7 +39,7 @@ export async function makeAgentInstance(databaseUrl: string, account: string) {
       .values({
         backupId: backup,
         deployId: id,
-        accountId: account,
+        accountId: deployment.account,
         isScheduled: false,
         state: "ready",
         blobKey: `backups/${id}/${backup}.tar.zst`,

@@ -11,12 +11,12 @@ export const deliveryOfAda: DeliveryRecord = {
   requestId: "RequestOfAda000000000000" as RequestId,
   url: "https://example.com/hook",
   state: "delivered",
-  error: undefined,
+  error: null,
   attempts: 1,
   lastStatus: 204,
   lastOutcome: "ok",
   createdAtMs: 1_786_000_000_000,
-  nextAttemptAtMs: undefined,
+  nextAttemptAtMs: null,
   finishedAtMs: 1_786_000_001_000,
 };
 

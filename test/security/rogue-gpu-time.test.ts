@@ -12,7 +12,7 @@ import { createQuarantineStore } from "../../control-plane/store/money/quarantin
 import { createSettlementStore } from "../../control-plane/store/money/settlement-store.ts";
 import { createGpuBilling } from "../../control-plane/wiring/money.ts";
 import { gpuMinuteId, minuteOf } from "../../proto/gpu-minute.ts";
-import { type AccountId, type InstanceId, randomId } from "../../proto/ids.ts";
+import { type AccountId, type HostId, type InstanceId, randomId } from "../../proto/ids.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { type FakeAgent, startFakeAgent } from "../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
@@ -173,7 +173,7 @@ describe("GPU time that a host invents", () => {
     const endedAt = new Date(nowMs - 5 * minute);
     await replica.db
       .insertInto("endedInstance")
-      .values({ instanceId: of.instance, hostId: "rogue", seenAgainAt: null, endedAt: endedAt })
+      .values({ instanceId: of.instance, hostId: "rogue" as HostId, seenAgainAt: null, endedAt: endedAt })
       .execute();
     await send([-3, -2, -1, 0].map((minutes) => minuteAt(nowMs + minutes * minute)));
     expect(await usageRows()).toEqual([]);

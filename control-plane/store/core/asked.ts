@@ -2,7 +2,7 @@ import { asking } from "./outage.ts";
 
 type Methods<T> = { readonly [K in keyof T]: T[K] extends (...args: never[]) => Promise<unknown> ? T[K] : never };
 
-/** The same store, whose every method throws DatabaseUnavailable when PostgreSQL could not be asked. */
+/** Returns the same store; its methods throw DatabaseUnavailable during an outage of PostgreSQL. */
 export function asked<T extends Methods<T>>(store: T): T {
   const methods = Object.entries(store) as [string, (...args: unknown[]) => Promise<unknown>][];
   return Object.fromEntries(

@@ -1,5 +1,5 @@
-// Pushed facts as rows with a sequence. NOTIFY only wakes: every replica also reads past its last sequence each second and
-// after each reconnect, so a lost message costs one second and a restart of PostgreSQL nothing.
+// Announced changes as rows with a sequence. NOTIFY only wakes readers: every replica also reads new rows each second and after
+// each reconnect, so a lost message delays a change by one second.
 import { setTimeout as wait } from "node:timers/promises";
 import { sql, type Transaction } from "kysely";
 import type pg from "pg";
@@ -13,9 +13,9 @@ const pollMs = 1_000;
 const pageSize = 1_000;
 
 /**
- * Tells every replica, this one included, that `subject` changed, when and only when the writer's transaction commits.
- * Call it last: from here to the commit announcements are serial, so that sequence order is commit order and a reader past
- * N never misses an N-1 that commits later.
+ * Notifies every replica, including this one, that `subject` changed, when the writer's transaction commits. Call it last:
+ * announcements are serialised until the commit, so that sequence order is commit order and a reader past N never misses an
+ * N-1 that commits later.
  */
 export async function announce(trx: Transaction<Database>, topic: string, subject: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(${sql.lit(commitOrderLock)})`.execute(trx);
@@ -26,12 +26,12 @@ export async function announce(trx: Transaction<Database>, topic: string, subjec
 export interface ChangeFeed {
   /** Handlers run in sequence order and must be cheap; one that throws is logged and does not stop the others. */
   on(topic: string, handler: (subject: string) => void): void;
-  /** Takes the present end of the feed as its beginning: load what you cache after this. Throws when the database is away. */
+  /** Starts at the current end of the feed: load caches after this. Throws when the database is unavailable. */
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Where NOTIFY does not reach (a pooler between), the first replica that reads a row tells the others. Lossy. */
+/** Replaces NOTIFY behind a connection pooler: the first replica that reads a row wakes the others. Lossy. */
 export interface FeedWake {
   publish(message: string): void;
   on(handler: (message: string) => void): void;
@@ -48,7 +48,7 @@ export function createChangeFeed(deps: {
   let client: pg.PoolClient | undefined;
   let running: Promise<void> | undefined;
   let wake: () => void = () => {};
-  /** The furthest that any replica is known to have read: it is said once. */
+  /** Highest sequence that any replica has read; published once. */
   let known = 0n;
   deps.wake?.on((message) => {
     if (!/^\d{1,18}$/.test(message)) return;
@@ -112,7 +112,7 @@ export function createChangeFeed(deps: {
   async function loop(): Promise<void> {
     let isUnavailable = false;
     while (!stopping.signal.aborted) {
-      // The promise is made before reading: a message that arrives meanwhile must not be slept over.
+      // Created before reading, so that a message that arrives during the read wakes the loop.
       const woken = new Promise<void>((resolve) => {
         wake = resolve;
       });
@@ -121,14 +121,14 @@ export function createChangeFeed(deps: {
         if (isUnavailable) deps.log.info("change feed reads again");
         isUnavailable = false;
       } catch (error) {
-        if (!isUnavailable) deps.log.warn({ err: error }, "change feed cannot read; it tries again every second");
+        if (!isUnavailable) deps.log.warn({ err: error }, "could not read the change feed; retrying every second");
         isUnavailable = true;
         drop(error);
       }
       const timer = new AbortController();
       await Promise.race([woken, wait(pollMs, undefined, { signal: timer.signal }).catch(() => {})]);
       timer.abort();
-      // A broken connection wakes at once: a database that is away must not be asked in a busy loop.
+      // A broken connection wakes the loop at once, which must not become a busy loop during an outage.
       if (isUnavailable && !stopping.signal.aborted)
         await wait(250, undefined, { signal: stopping.signal }).catch(() => {});
     }

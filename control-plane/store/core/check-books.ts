@@ -1,23 +1,23 @@
 import { type Kysely, sql } from "kysely";
 import type { Database } from "./schema.ts";
 
-/** What is wrong with the money; every list empty and the sum 0 when nothing is. */
+/** Violated invariants of the books; empty lists and sum 0 if there are none. */
 export interface BookCheck {
   /** Sum of the whole ledger. */
   readonly imbalance: bigint;
   readonly unbalancedTransactions: readonly string[];
-  /** Budgets of accounts whose `spent` is not what the ledger captured; of months and tokens, what the records were charged. */
+  /** Budgets whose `spent` differs from the ledger's captures (accounts) or the charges of usage (months, keys, tokens). */
   readonly wrongSpent: readonly string[];
-  /** Budgets whose `leased` is not the sum of their open leases. */
+  /** Budgets whose `leased` differs from the sum of their open leases. */
   readonly wrongLeased: readonly string[];
   readonly aboveLimit: readonly string[];
-  /** Months of accounts whose kept sums are not what ledger and usage say. */
+  /** Account months whose stored sums differ from ledger and usage. */
   readonly wrongMonths: readonly string[];
-  /** Requests with more than one attempt that bills. */
+  /** Requests with more than one charged attempt. */
   readonly doubleCaptures: readonly string[];
 }
 
-/** The invariants I1 to I3 and the months' sums, read in one snapshot. For tests, drills and support; it reads every row. */
+/** Checks the invariants I1 to I3 and the monthly sums in one snapshot, reading every row. For tests and support. */
 export function checkBooks(db: Kysely<Database>): Promise<BookCheck> {
   return db
     .transaction()

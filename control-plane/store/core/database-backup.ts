@@ -1,5 +1,4 @@
-// What a backup of the whole database needs of the database itself: a snapshot to dump, facts to compare a restore with, and
-// the marker that a restore leaves.
+// Database side of a backup: a snapshot to dump, facts to compare a restore with, and the marker of a restore.
 import { type Kysely, sql } from "kysely";
 import { openReconcile } from "../fleet/reconcile-store.ts";
 import type { Database } from "./schema.ts";
@@ -9,7 +8,7 @@ export interface DatabaseFacts {
   readonly takenAtMs: number;
   /** Rows of each table of schema public. */
   readonly rows: Readonly<Record<string, number>>;
-  /** Sum of all ledger entries; 0 in whole books. */
+  /** Sum of all ledger entries; 0 in consistent books. */
   readonly ledgerSum: string;
   readonly ledgerEntries: number;
 }
@@ -20,7 +19,7 @@ export async function readFacts(db: Kysely<Database>): Promise<DatabaseFacts> {
     db,
   );
   const counts: Record<string, number> = {};
-  // The queue's tables are not named by this schema.
+  // Tables of the job queue are not part of this schema.
   const plain = db.withoutPlugins();
   for (const { name } of tables) {
     const { rows } = await sql<{ n: bigint }>`select count(*) as n from ${sql.id(name)}`.execute(plain);
@@ -38,7 +37,7 @@ export async function readFacts(db: Kysely<Database>): Promise<DatabaseFacts> {
   };
 }
 
-/** Runs `work` while a snapshot is held that pg_dump can use by its name; `facts` are of the same snapshot. */
+/** Runs `work` with a snapshot that pg_dump can use by its name; `facts` are from the same snapshot. */
 export function withSnapshot<T>(
   db: Kysely<Database>,
   work: (snapshot: string, facts: DatabaseFacts) => Promise<T>,
@@ -47,7 +46,7 @@ export function withSnapshot<T>(
     .transaction()
     .setIsolationLevel("repeatable read")
     .execute(async (trx) => {
-      // It is idle while pg_dump runs.
+      // The transaction is idle while pg_dump runs.
       await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx);
       const { rows } = await sql<{ name: string }>`select pg_export_snapshot() as name`.execute(trx);
       return work(rows[0]?.name ?? "", await readFacts(trx));
@@ -62,7 +61,7 @@ export async function isEmptyDatabase(db: Kysely<Database>): Promise<boolean> {
   return rows[0]?.n === 0n;
 }
 
-/** True if a control plane wrote its sign of life in the last 30 s. */
+/** True if a control plane wrote a heartbeat in the last 30 s. */
 export async function isInUse(db: Kysely<Database>): Promise<boolean> {
   const { rows: found } = await sql<{ isThere: boolean }>`
     select to_regclass('public.replica') is not null as "isThere"`.execute(db);
@@ -72,15 +71,15 @@ export async function isInUse(db: Kysely<Database>): Promise<boolean> {
   return rows[0]?.n !== 0n;
 }
 
-/** Above what any host can have seen since the backup: an epoch is used for each connection of an agent. */
-const epochLift = 1_000_000_000;
+/** More epochs than any host can have received since the backup: each connection of an agent uses one. */
+const epochMargin = 1_000_000_000;
 
-/** Lifts the epoch above every host's, and opens the state in which agents send their kept usage again. */
+/** Raises the epoch above every host's, and opens a reconcile, in which agents send their stored usage again. */
 export async function markRestored(db: Kysely<Database>, backupAtMs: number, lastsMs: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    await sql`select setval('node_epoch', (select last_value from node_epoch) + ${epochLift}::bigint)`.execute(trx);
-    // A host's own row counts, or its agent would be ahead of this database.
-    await sql`update host set node_epoch = nextval('node_epoch'), generation = generation + ${epochLift}::bigint`.execute(
+    await sql`select setval('node_epoch', (select last_value from node_epoch) + ${epochMargin}::bigint)`.execute(trx);
+    // Each host's row too, or its agent would be ahead of this database.
+    await sql`update host set node_epoch = nextval('node_epoch'), generation = generation + ${epochMargin}::bigint`.execute(
       trx,
     );
     await sql`update reconcile set ended_at = now() where ended_at is null`.execute(trx);

@@ -1,5 +1,5 @@
-// Databases beside the one of an installation, on the same server: a backup is loaded and checked there, and takes the place of
-// the old database by a rename. Whatever is killed before the rename leaves the old database as it was.
+// Temporary databases on the installation's server: a backup is loaded and checked in one, which then replaces the old database
+// by a rename. A restore that is killed before the rename leaves the old database unchanged.
 import { createHash } from "node:crypto";
 import { type Kysely, sql } from "kysely";
 import type { Logger } from "pino";
@@ -15,20 +15,20 @@ export class SwapRefused extends Error {
 
 export interface DatabaseServer {
   readonly major: number;
-  /** Throws SwapRefused if the role may not replace the database, or another restore of it runs. */
+  /** Throws SwapRefused if the role may not replace the database, or another restore is running. */
   demandRestore(): Promise<void>;
-  /** Runs `work` with a new empty database, and drops it afterwards unless it is the installation's by then. */
+  /** Runs `work` with a new empty database; drops it afterwards unless it has replaced the installation's. */
   withNewDatabase<T>(work: (fresh: NewDatabase) => Promise<T>): Promise<T>;
 }
 
 export interface NewDatabase {
   readonly url: string;
   /**
-   * Gives it the name, the settings and the grants of the installation's database, which gets another name. Connections to both
-   * are ended. Returns the statements for settings that the role may not repeat.
+   * Gives it the name, settings and grants of the installation's database, which is renamed. Closes connections to both.
+   * Returns the statements for settings that the role may not set.
    */
   takePlace(): Promise<readonly string[]>;
-  /** After takePlace: drops the databases that were replaced. */
+  /** Call after takePlace: drops the replaced databases. */
   dropReplaced(): Promise<void>;
 }
 
@@ -57,15 +57,15 @@ export async function withDatabaseServer<T>(
   if (maintenance === null)
     throw new SwapRefused(`Role ${role} may connect to neither postgres nor template1. Grant it CONNECT on postgres.`);
   const server = openDatabase(urlOf(databaseUrl, maintenance), { maxConnections: 1, statementTimeoutMs: 0, log });
-  // Of this installation on a server that may have several.
+  // Identifies this installation on a server that may have several.
   const mark = createHash("sha256").update(name).digest("hex").slice(0, 8);
   const [loading, replaced] = [`stoker_restoring_${mark}_`, `stoker_replaced_${mark}_`];
   const drop = (session: Kysely<Database>, database: string) =>
     sql`drop database if exists ${sql.id(database)} with (force)`.execute(session);
 
   try {
-    // One session throughout: its locks say that a database beside the target is in use.
-    // Names of databases are the operator's: CamelCasePlugin would rename them.
+    // One session throughout, because its locks mark a temporary database as in use. Without plugins, because CamelCasePlugin
+    // would change the operator's database names.
     return await server.db
       .withoutPlugins()
       .connection()
@@ -99,7 +99,7 @@ export async function withDatabaseServer<T>(
             try {
               result = await use({ url, takePlace, dropReplaced });
             } catch (error) {
-              // Where the server does not answer, the next command drops it.
+              // If the server is unreachable, the next restore drops it.
               await drop(session, fresh).catch(() => {});
               throw error;
             }
@@ -156,7 +156,7 @@ function urlOf(databaseUrl: string, name: string): string {
   return url.href;
 }
 
-/** False: another session holds it. */
+/** Returns false if another session holds the lock. */
 async function tryLock(session: Kysely<Database>, name: string): Promise<boolean> {
   const { rows } = await sql<{ isLocked: boolean }>`
     select pg_try_advisory_lock(hashtextextended(${`stoker ${name}`}, 0)) as "isLocked"`.execute(session);
@@ -169,7 +169,7 @@ async function databasesOf(session: Kysely<Database>, prefix: string): Promise<r
   return rows.map(({ name }) => name);
 }
 
-/** Their processes ended without dropping them: whoever uses one holds its lock. */
+/** Drops databases of processes that ended without doing so: a database in use is locked. */
 async function dropAbandoned(
   session: Kysely<Database>,
   prefix: string,
@@ -179,7 +179,7 @@ async function dropAbandoned(
     if (await tryLock(session, database)) await drop(session, database);
 }
 
-/** Encoding, locale, tablespace, owner and connection limit are those of the target. */
+/** Returns the statement that creates a database with the target's encoding, locale, tablespace, owner and connection limit. */
 async function creationOf(session: Kysely<Database>, target: Target, fresh: string): Promise<string> {
   const { rows } = await sql<{ text: string }>`
     select format('create database %I template template0 encoding %L lc_collate %L lc_ctype %L connection limit %s',
@@ -200,16 +200,16 @@ async function creationOf(session: Kysely<Database>, target: Target, fresh: stri
   return creation.text;
 }
 
-/** A statement about a database: what stands before its name, and after it. */
+/** Parts of a statement before and after the database's name. */
 type Setting = readonly [before: string, after: string];
 
-/** Statements that repeat the settings and grants of a database. */
+/** Returns statements that reproduce the settings and grants of a database. */
 async function settingsOf(session: Kysely<Database>, database: string): Promise<readonly Setting[]> {
   const { rows } = await sql<{ before: string; after: string }>`
     select 1 as step, case s.setrole when 0 then 'alter database '
         else format('alter role %I in database ', pg_get_userbyid(s.setrole)) end as before,
       format(' set %I to %s', split_part(c, '=', 1),
-        -- Lists are kept quoted.
+        -- Lists are stored quoted.
         case when split_part(c, '=', 1) in ('search_path', 'temp_tablespaces', 'local_preload_libraries',
             'session_preload_libraries') then substr(c, strpos(c, '=') + 1)
           else quote_literal(substr(c, strpos(c, '=') + 1)) end) as after
@@ -226,7 +226,7 @@ async function settingsOf(session: Kysely<Database>, database: string): Promise<
   return rows.map(({ before, after }) => [before, after]);
 }
 
-/** Returns the statements that the role may not execute, for the database that was replaced. */
+/** Copies settings; returns the statements that the role may not execute. */
 async function copySettings(session: Kysely<Database>, from: string, to: string): Promise<readonly string[]> {
   const refused: string[] = [];
   for (const [before, after] of await settingsOf(session, from)) {
@@ -246,7 +246,7 @@ async function swap(session: Kysely<Database>, target: string, fresh: string, re
       await sql`
         select pg_terminate_backend(pid) from pg_stat_activity
         where datname in (${target}, ${fresh}) and backend_type = 'client backend'`.execute(session);
-      // Both names change in one step. PostgreSQL itself waits up to 5 s for connections to end.
+      // Both names change in one transaction. PostgreSQL waits up to 5 s for connections to end.
       await session.transaction().execute(async (trx) => {
         await sql`set local lock_timeout = '60s'`.execute(trx);
         await sql`alter database ${sql.id(target)} rename to ${sql.id(replaced)}`.execute(trx);

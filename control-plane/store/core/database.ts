@@ -1,4 +1,4 @@
-// The connection to PostgreSQL: pool, types, time limits, and transactions that are retried when two of them met.
+// Connections to PostgreSQL: pool, types, time limits, and transactions with retries.
 
 import { CamelCasePlugin, Kysely, PostgresDialect, type Transaction } from "kysely";
 import pg from "pg";
@@ -10,7 +10,7 @@ import { watchPool } from "./watched-pool.ts";
 export interface DatabaseOptions {
   readonly maxConnections: number;
   readonly log: Logger;
-  /** For a connection from the pool: also bounds how long a refusal takes while PostgreSQL is away. */
+  /** Limit for a connection from the pool, which also bounds a refusal while PostgreSQL is unavailable. */
   readonly connectTimeoutMs?: number;
   /** One statement on the server; the client gives up a second later. 0: no limit. */
   readonly statementTimeoutMs?: number;
@@ -25,7 +25,7 @@ export interface OpenDatabase {
 const int8 = 20;
 const text = (oid: number, format?: "text" | "binary") => pg.types.getTypeParser(oid, format as "text");
 
-/** Opens no connection yet: the first query does. */
+/** The first query opens the first connection. */
 export function openDatabase(url: string, options: DatabaseOptions): OpenDatabase {
   const statementTimeoutMs = options.statementTimeoutMs ?? 5_000;
   const pool = new pg.Pool({
@@ -37,23 +37,23 @@ export function openDatabase(url: string, options: DatabaseOptions): OpenDatabas
     keepAlive: true,
     application_name: "stoker",
     statement_timeout: statementTimeoutMs || false,
-    // A peer that vanished without a word would otherwise hold its caller until TCP gives up.
+    // Without it, a peer that vanished would block its caller until TCP times out.
     ...(statementTimeoutMs ? { query_timeout: statementTimeoutMs + 1_000 } : {}),
-    // A replica that was cut off in the middle of a transaction holds its rows until then: less than a host's lease.
+    // A replica that was cut off during a transaction holds its locks until then, which is less than a host's lease.
     idle_in_transaction_session_timeout: 5_000,
     types: {
       getTypeParser: ((oid: number, format?: "text" | "binary") =>
         oid === int8 && format !== "binary" ? BigInt : text(oid, format)) as typeof pg.types.getTypeParser,
     },
   });
-  // An idle connection that breaks is replaced at its next use; without a listener it would end the process.
+  // The pool replaces a broken idle connection; without a listener the error would end the process.
   pool.on("error", ({ message, code }: Error & { code?: string }) =>
-    // Without the client that pg hangs on it: the whole object in the log would bury the sentence.
+    // Without the client object that pg attaches to the error.
     options.log.warn({ err: { message, code } }, "an idle database connection broke"),
   );
-  // The same between two statements of a transaction: the next statement then fails and the transaction with it.
+  // Between two statements of a transaction: the next statement fails, and the transaction with it.
   pool.on("connect", (client) => client.on("error", () => {}));
-  // Without a limit the caller wants to wait, however long it takes.
+  // Without a limit the caller accepts any wait.
   const watched = statementTimeoutMs ? watchPool(pool, { connectionString: url, log: options.log }) : pool;
   // Names are camelCase in queries and results; raw SQL and the keys of stored JSON stay as written.
   const db = new Kysely<Database>({
@@ -66,8 +66,8 @@ export function openDatabase(url: string, options: DatabaseOptions): OpenDatabas
 const preparedName = /^\s*\/\* prepared: (\w+) \*\//;
 
 /**
- * Statements that begin with the comment `prepared: NAME` are parsed and planned once per connection and kept there. For the
- * few that run with every group of records: a name stands for one text for ever.
+ * Statements that begin with the comment `prepared: NAME` are parsed and planned once per connection. For the few that run with
+ * every group of records: one name must always have the same text.
  */
 class PreparingClient extends pg.Client {
   // biome-ignore lint/suspicious/noExplicitAny: the overloads of pg's own method.
@@ -80,14 +80,14 @@ class PreparingClient extends pg.Client {
 
 const retryable = new Set(["40001", "40P01"]);
 
-/** Runs `work` in one transaction, again from the start when PostgreSQL broke a deadlock or a serialisation conflict. */
+/** Runs `work` in one transaction; retries from the start after a deadlock or serialisation conflict. */
 export const inTransaction = <T>(
   db: Kysely<Database>,
   work: (trx: Transaction<Database>) => Promise<T>,
   attempts?: number,
 ): Promise<T> => retrying(() => db.transaction().execute(work), attempts);
 
-/** The same for a single statement, which is a transaction by itself. */
+/** The same for a single statement. */
 export async function retrying<T>(work: () => Promise<T>, attempts = 5): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -99,7 +99,7 @@ export async function retrying<T>(work: () => Promise<T>, attempts = 5): Promise
   }
 }
 
-/** The name of the unique constraint an insert ran into, or undefined. */
+/** Returns the name of the violated unique constraint, or undefined. */
 export function uniqueViolation(error: unknown): string | undefined {
   if (codeOf(error) !== "23505") return undefined;
   return (error as { constraint?: string }).constraint ?? "";

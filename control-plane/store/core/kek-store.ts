@@ -1,12 +1,12 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { KekStore } from "../../accounts/store.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditAct } from "../people/audit-rows.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import type { Database } from "./schema.ts";
 
-/** Shared by those who make an account; exclusive where a version comes into use, which so waits for the former. */
+/** Shared while an account is created; exclusive when a version comes into use. */
 const kekLock = 7_205_004;
 
 /** Sealed ticket keys begin with their version (wiring/seals.ts). */
@@ -16,8 +16,8 @@ const versionPrefix = (version: number): Buffer => {
   return prefix;
 };
 
-/** Where the sealed bytes are, and which rows an older version sealed. */
-const places = {
+/** Columns of the sealed bytes, and the rows that an older version sealed. */
+const sealedColumns = {
   "data keys": {
     table: sql`account`,
     id: sql.ref("accountId"),
@@ -43,32 +43,30 @@ const places = {
 
 export function createKekStore(db: Kysely<Database>): KekStore {
   return asked<KekStore>({
-    async last() {
-      const row = await db
+    last: () =>
+      db
         .selectFrom("kek")
-        .select(["version", "finishedAt"])
+        .select(["version", sql<boolean>`finished_at is not null`.as("isFinished")])
         .orderBy("version", "desc")
         .limit(1)
-        .executeTakeFirst();
-      return row && { version: row.version, isFinished: row.finishedAt !== null };
-    },
+        .executeTakeFirst(),
 
     begin: (version, fingerprint, act) =>
       inTransaction(db, async (trx) => {
-        const { numInsertedOrUpdatedRows: made } = await trx
+        const { numInsertedOrUpdatedRows: inserted } = await trx
           .insertInto("kek")
           .values({ version, fingerprint, inUseAt: null, finishedAt: null })
           .onConflict((at) => at.column("version").doNothing())
           .executeTakeFirst();
-        if (!made) {
-          const there = await trx
+        if (!inserted) {
+          const stored = await trx
             .selectFrom("kek")
             .select("fingerprint")
             .where("version", "=", version)
             .executeTakeFirstOrThrow();
-          if (!there.fingerprint.equals(fingerprint)) return false;
+          if (!stored.fingerprint.equals(fingerprint)) return false;
         } else {
-          await writeAudit(trx, auditOf("kek.rotate", version, act));
+          await auditAct(trx, act, { action: "kek.rotate", subject: `kek/${version}`, account: null });
         }
         await announce(trx, "kek", String(version));
         return true;
@@ -92,7 +90,7 @@ export function createKekStore(db: Kysely<Database>): KekStore {
       }),
 
     async sealedBelow(kind, version, after, limit) {
-      const { table, id, sealed, below } = places[kind];
+      const { table, id, sealed, below } = sealedColumns[kind];
       const { rows } = await sql<{ id: string; sealed: Buffer }>`
         select ${id} as id, ${sealed} as sealed from ${table}
         where ${below(version)} and ${id} > ${after} order by ${id} limit ${limit}`.execute(db);
@@ -100,7 +98,7 @@ export function createKekStore(db: Kysely<Database>): KekStore {
     },
 
     async reseal(kind, version, rows) {
-      const { table, id, sealed, below, set } = places[kind];
+      const { table, id, sealed, below, set } = sealedColumns[kind];
       const { numAffectedRows } = await sql`
         update ${table} set ${set(version)}
         from unnest(
@@ -112,7 +110,7 @@ export function createKekStore(db: Kysely<Database>): KekStore {
     },
 
     async countBelow(kind, version) {
-      const { table, below } = places[kind];
+      const { table, below } = sealedColumns[kind];
       const { rows } = await sql<{ count: bigint }>`
         select count(*) as count from ${table} where ${below(version)}`.execute(db);
       return Number(rows[0]?.count ?? 0n);
@@ -121,7 +119,7 @@ export function createKekStore(db: Kysely<Database>): KekStore {
     finish: (version, resealed, act) =>
       inTransaction(db, async (trx) => {
         await trx.updateTable("kek").set({ finishedAt: sql`now()` }).where("version", "=", version).execute();
-        await writeAudit(trx, { ...auditOf("kek.rewrap", version, act), after: resealed });
+        await auditAct(trx, act, { action: "kek.rewrap", subject: `kek/${version}`, account: null, after: resealed });
       }),
 
     async hold(replica, version) {
@@ -133,16 +131,7 @@ export function createKekStore(db: Kysely<Database>): KekStore {
   });
 }
 
-const auditOf = (action: string, version: number, act: { by: string; ip: string; note: string }) => ({
-  actor: act.by,
-  action,
-  subject: `kek/${version}`,
-  account: null,
-  ip: act.ip,
-  note: act.note,
-});
-
-/** Whether a rotation is past `version`; holds off the next one until the transaction ends. */
+/** Returns true when a rotation has replaced `version`; blocks the next rotation until the transaction ends. */
 export async function isRetired(trx: Transaction<Database>, version: number): Promise<boolean> {
   await sql`select pg_advisory_xact_lock_shared(${sql.lit(kekLock)})`.execute(trx);
   const newer = await trx

@@ -1,4 +1,4 @@
-// Brings a database to this version's schema. How a migration is written: docs/checklists/migration.md.
+// Migrates a database to this version's schema. To write a migration, see docs/checklists/migration.md.
 import { type Kysely, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import type { Logger } from "pino";
@@ -20,12 +20,12 @@ const migrations: Record<string, Migration> = {
 export { MigrationRefused };
 
 /**
- * Brings the database at `url` to this version's schema. When several control planes start at once, one migrates and the others
- * wait for its advisory lock. A newer schema that still supports this version is left as it is. Throws MigrationRefused when the
- * schema supports this version no more, or is older than the baseline.
+ * Migrates the database at `url` to this version's schema. When several control planes start at once, one migrates and the others
+ * wait for its advisory lock. A newer schema that still supports this version is unchanged. Throws MigrationRefused when the
+ * schema no longer supports this version, or is older than the baseline.
  */
 export async function migrateDatabase(url: string, options: { readonly log: Logger }): Promise<void> {
-  // Migrating a large table, and waiting for another control plane that does, take longer than any request may.
+  // Migrating a large table, or waiting for another control plane to do so, exceeds the time limits of requests.
   const { db, close } = openDatabase(url, {
     maxConnections: 1,
     log: options.log,
@@ -33,7 +33,7 @@ export async function migrateDatabase(url: string, options: { readonly log: Logg
     connectTimeoutMs: 10_000,
   });
   try {
-    // Migrations are history: they name tables and columns as PostgreSQL does.
+    // Migrations use PostgreSQL's names of tables and columns.
     await db
       .withoutPlugins()
       .connection()
@@ -65,23 +65,23 @@ async function migrateLocked(db: Kysely<Database>, log: Logger): Promise<void> {
   const { error, results } = await migrator.migrateToLatest();
   for (const result of results ?? []) log.info({ migration: result.migrationName, status: result.status }, "migration");
   if (error !== undefined) throw error;
-  // Before the first account's credit is posted: a month that has a row in the default partition stays there whole.
+  // Before the first ledger entry: a month with a row in the default partition gets no partition of its own.
   if (results?.length) await ensureMoneyMonths(db, new Date());
 }
 
 async function readState(db: Kysely<Database>): Promise<SchemaState> {
-  const isThere = async (table: string) =>
+  const exists = async (table: string) =>
     (await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)).rows[0]?.found;
-  const applied = (await isThere("kysely_migration"))
+  const applied = (await exists("kysely_migration"))
     ? (await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db)).rows
     : [];
-  const required = (await isThere("schema_requirement"))
+  const required = (await exists("schema_requirement"))
     ? (await sql<{ migration: string }>`select migration from schema_requirement`.execute(db)).rows[0]?.migration
     : undefined;
   return { applied: applied.map(({ name }) => name), required };
 }
 
-/** The schema is the baseline's already: only the history changes. */
+/** Rewrites the history only: the schema already equals the baseline. */
 async function adoptBaseline(db: Kysely<Database>, name: string, log: Logger): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await sql`delete from kysely_migration`.execute(trx);

@@ -1,7 +1,7 @@
+// Compares a database's applied migrations with those of this version. Pure.
 import { OperatorError } from "../../service-error.ts";
-// What a database's list of applied migrations means for this version. Pure.
 
-/** What happened, why, and what to do. */
+/** The message says what happened, why, and what to do. */
 export class MigrationRefused extends OperatorError {
   override readonly name = "MigrationRefused";
 }
@@ -9,15 +9,15 @@ export class MigrationRefused extends OperatorError {
 export interface SchemaState {
   /** Names, sorted. */
   readonly applied: readonly string[];
-  /** The oldest migration that a control plane must know to work on this schema; set by migrations that remove something. */
+  /** Oldest migration that a control plane must know to use this schema; set by migrations that remove something. */
   readonly required: string | undefined;
 }
 
 export type SchemaSteps =
   | { readonly kind: "migrate" }
-  /** The schema is that of the baseline, made by the migrations before it. */
+  /** The migrations before the baseline produced the same schema. */
   | { readonly kind: "adopt-baseline"; readonly baseline: string }
-  /** A newer version migrated the database, and this one can still work on it. */
+  /** A newer version migrated the database, and this version still supports the schema. */
   | { readonly kind: "supported"; readonly unknown: readonly string[] };
 
 /** Migrations whose result is the baseline. None of them was released. */
@@ -34,7 +34,7 @@ const beforeBaseline = `
 /** Newest commit whose migrations are those before the baseline. */
 const lastBeforeBaseline = "66ab528";
 
-/** What to do with a database in `state`, by a version whose migrations are `known`, in order. Throws MigrationRefused. */
+/** Returns the steps for a database in this state, by a version with the migrations `known`, in order. Throws MigrationRefused. */
 export function schemaSteps(known: readonly string[], { applied, required }: SchemaState): SchemaSteps {
   const [baseline, newest] = [known[0] ?? "", known.at(-1) ?? ""];
   const early = applied.filter((name) => beforeBaseline.includes(name));

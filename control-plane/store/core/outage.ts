@@ -1,4 +1,4 @@
-// Tells an outage of PostgreSQL (full disk, restart, no connection) from an error that a statement or its values caused.
+// Distinguishes an outage of PostgreSQL (full disk, restart, no connection) from an error caused by a statement or its values.
 import { DatabaseUnavailable, type OutageReason, reportTooLong } from "../../service-error.ts";
 
 const networkCodes = new Set([

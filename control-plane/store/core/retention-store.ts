@@ -3,9 +3,9 @@ import type { Kept, RetentionStore } from "../../retention/store.ts";
 import { asked } from "./asked.ts";
 import type { Database } from "./schema.ts";
 
-/** The rows of each kind that may go: oldest first where an index gives them so. */
+/** Deletes expired rows of each kind, oldest first where an index gives that order. */
 const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unknown>>> = {
-  // In order of their sequence: a reader never finds a hole behind which older rows still stand.
+  // In order of sequence, so that a reader never finds a gap before older rows.
   changes: (before, limit) => sql`
     delete from change where seq in (
       select seq from (select seq, at from change order by seq limit ${limit}) oldest where at < ${before})`,
@@ -19,7 +19,7 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
           or exists (select 1 from usage u where u.request_id = d.request_id and u.attempt = d.attempt)) limit ${limit})`,
   leases: (before, limit) => sql`
     delete from lease where lease_id in (select lease_id from lease where closed_at < ${before} limit ${limit})`,
-  // What something still waits for stays.
+  // Except commands that an operation still waits for.
   commands: (before, limit) => sql`
     delete from host_command where command_id in (
       select command_id from host_command c where coalesce(finished_at, deadline_at) < ${before}
@@ -29,13 +29,13 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
     delete from ended_instance where instance_id in (
       select instance_id from ended_instance where ended_at < ${before} and seen_again_at is null
         order by ended_at limit ${limit})`,
-  // The calls and their attempts go with them; what is still tried stays.
+  // Deletes calls and attempts with them; except those with attempts left.
   webhooks: (before, limit) => sql`
     delete from webhook_job where request_id in (
       select j.request_id from webhook_job j left join webhook_delivery d using (request_id)
       where j.finished_at < ${before} and (d.webhook_id is null or d.finished_at < ${before})
       order by j.finished_at limit ${limit})`,
-  // Asked for again outside: an operator may set one going anew.
+  // The status is checked again in the outer statement, because an operator may restart a batch.
   batches: (before, limit) => sql`
     delete from batch where status in ('completed', 'failed', 'expired', 'cancelled') and batch_id in (
       select batch_id from batch b where status in ('completed', 'failed', 'expired', 'cancelled')

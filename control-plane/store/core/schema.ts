@@ -1,5 +1,5 @@
-// Every table, for Kysely. Names are camelCase here and snake_case in PostgreSQL (store/core/database.ts). bigint columns arrive as
-// bigint; times are timestamptz. Money is nano-USD. Every table that a customer can see carries account_id.
+// Every table, for Kysely. Names are camelCase here and snake_case in PostgreSQL (store/core/database.ts). bigint columns are read as
+// bigint; times are timestamptz. Money is nano-USD. Every table that a customer can see has account_id.
 
 import type { DeploymentsTables } from "../deployments/tables.ts";
 import type { FleetTables } from "../fleet/tables.ts";

@@ -4,19 +4,19 @@ import type { Generated } from "kysely";
 import type { DefaultTime, Time } from "./columns.ts";
 
 export interface CoreTables {
-  /** One row per rotation: the keys themselves are never here. Version 1 has none. */
+  /** One row per rotation, without the key itself. Version 1 has none. */
   kek: {
     version: number;
-    /** Tells whether the file of a machine is the one that the rotation made. */
+    /** Verifies that a machine's file is the one of this rotation. */
     fingerprint: Buffer;
     begunAt: DefaultTime;
-    /** When every control plane held it: from then on no data key is wrapped by an older one. */
+    /** When every control plane had it: from then on no data key is wrapped by an older one. */
     inUseAt: Time | null;
-    /** When all that older ones sealed had been tried. */
+    /** When everything sealed by older ones had been processed. */
     finishedAt: Time | null;
   };
-  /** The newest key-encryption key that a control plane holds. */
+  /** Newest key-encryption key that a control plane has. */
   replicaKek: { replicaId: string; version: number };
-  /** Pushed facts: every replica reads past its last sequence each second; NOTIFY only wakes. */
+  /** Announced changes: every replica reads new rows each second; NOTIFY only wakes it. */
   change: { seq: Generated<bigint>; topic: string; subject: string; at: DefaultTime };
 }

@@ -117,7 +117,7 @@ export function watchPool(pool: pg.Pool, options: WatchOptions): PostgresPool {
   function open(): void {
     if (isOpen || isEnded) return;
     isOpen = true;
-    log.error({ waiting: waiting.size, replyMs }, "the database does not answer: work that needs it is refused");
+    log.error({ waiting: waiting.size, replyMs }, "database not responding; refusing work that needs it");
     const failed = [...waiting];
     waiting.clear();
     for (const fail of failed) fail(failure());
@@ -126,7 +126,7 @@ export function watchPool(pool: pg.Pool, options: WatchOptions): PostgresPool {
   function close(): void {
     if (!isOpen) return;
     isOpen = false;
-    log.info("the database answers again");
+    log.info("database responding again");
   }
 
   /** `late` disposes of a result that came after the operation had failed. */

@@ -1,45 +1,44 @@
-// LoRA adapters inside the transactions of others: what hosts are told of them, and what hosts say.
+// LoRA adapters within other transactions: what is sent to hosts, and what hosts report.
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
+import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { AdapterNews, DesiredAdapter } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import type { Database } from "../core/schema.ts";
 import { bumpHost } from "./deployment-changes.ts";
 
-/** Served, or on its way. */
 export const ended = ["deleted", "failed"] as const;
 const coming = ["initializing", "downloading", "deploying"] as const;
 
-/** What the instances of each of these deployments are to hold. */
+/** Adapters that the instances of each of these deployments must hold. */
 export async function adaptersOf(
   db: Kysely<Database>,
-  deployIds: readonly DeploymentId[] | readonly string[],
-): Promise<ReadonlyMap<string, readonly DesiredAdapter[]>> {
+  deployIds: readonly DeploymentId[],
+): Promise<ReadonlyMap<DeploymentId, readonly DesiredAdapter[]>> {
   if (deployIds.length === 0) return new Map();
   const rows = await db
     .selectFrom("adapter")
-    .select(["adapterId", "accountId", "baseDeployId", "source", "repo", "revision", "file", "url", "token", "commit"])
+    .select([
+      "adapterId as id",
+      "accountId as account",
+      "baseDeployId",
+      "source",
+      "repo",
+      "revision",
+      "file",
+      "url",
+      "token",
+      "commit",
+    ])
     .where("baseDeployId", "in", [...deployIds])
     .where("status", "not in", [...ended])
     .where("isWanted", "=", true)
     .orderBy("adapterId")
     .execute();
   const byBase = Map.groupBy(rows, (row) => row.baseDeployId);
-  return new Map([...byBase].map(([base, all]) => [base, all.map(asDesired)]));
+  return new Map([...byBase].map(([base, all]) => [base, all.map(({ baseDeployId: _, ...adapter }) => adapter)]));
 }
 
-type DesiredRow = Pick<
-  Selectable<Database["adapter"]>,
-  "adapterId" | "accountId" | "source" | "repo" | "revision" | "file" | "url" | "token" | "commit"
->;
-
-const asDesired = ({ adapterId, accountId, ...rest }: DesiredRow): DesiredAdapter => ({
-  ...rest,
-  id: adapterId as AdapterId,
-  account: accountId as AccountId,
-});
-
-/** What a host says of the adapters at one of its instances. True when callers may be served differently now. */
+/** Stores a host's report of the adapters at one of its instances. Returns true when routes change. */
 export async function observeAdapters(
   trx: Transaction<Database>,
   { instanceId, deployId, adapters }: Pick<Selectable<Database["instance"]>, "instanceId" | "deployId" | "adapters">,
@@ -52,13 +51,13 @@ export async function observeAdapters(
   return isOther;
 }
 
-/** One that was ever served is not failed by the trouble of one host. */
-async function observeOne(trx: Transaction<Database>, baseDeployId: string, one: AdapterNews): Promise<boolean> {
+/** An error of one host does not fail an adapter that was served before. */
+async function observeOne(trx: Transaction<Database>, baseDeployId: DeploymentId, one: AdapterNews): Promise<boolean> {
   const { numUpdatedRows } = await trx
     .updateTable("adapter")
     .set({ ...changeBy(one), updatedAt: sql<Date>`now()` })
     .where("adapterId", "=", one.id)
-    // A host speaks of adapters of what it runs.
+    // A host may only report adapters of deployments that it runs.
     .where("baseDeployId", "=", baseDeployId)
     .where("status", "not in", [...ended])
     .where(isNewBy(one))
@@ -69,7 +68,7 @@ async function observeOne(trx: Transaction<Database>, baseDeployId: string, one:
 function changeBy({ phase, failCode, failMessage, isFinal, commit }: AdapterNews) {
   switch (phase) {
     case "ready":
-      // The first that is held anywhere is what all are to hold.
+      // The first commit that any instance holds is the one that all must hold.
       return {
         status: "deployed" as const,
         failReason: "",
@@ -98,11 +97,11 @@ function isNewBy({ phase, failCode, failMessage, commit }: AdapterNews) {
   }
 }
 
-/** Before any adapter's row: the order of everybody who writes both. Returns the hosts. */
+/** Locks the hosts and returns them. Every writer of hosts and adapters locks hosts first. */
 export async function lockHostsOf(
   trx: Transaction<Database>,
-  deployIds: readonly string[],
-): Promise<readonly string[]> {
+  deployIds: readonly DeploymentId[],
+): Promise<readonly HostId[]> {
   const rows = await trx
     .selectFrom("host")
     .select("hostId")
@@ -118,11 +117,11 @@ export async function lockHostsOf(
   return rows.map((row) => row.hostId);
 }
 
-/** The last act of a transaction that changed which adapters are wanted of a deployment. */
-export async function tellAdapters(
+/** Notifies the hosts; the last step of a transaction that changed the desired adapters of a deployment. */
+export async function announceAdapters(
   trx: Transaction<Database>,
-  deployIds: readonly string[],
-  hosts: readonly string[],
+  deployIds: readonly DeploymentId[],
+  hosts: readonly HostId[],
 ): Promise<void> {
   for (const host of hosts) await bumpHost(trx, host);
   for (const id of deployIds) await announce(trx, "deployment", id);

@@ -1,57 +1,46 @@
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import { noAdapters } from "../../../proto/engine-args.ts";
-import { isGpuType } from "../../../proto/gpu.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
-import type { Adapter, AdapterStanding, AdapterStore, Deployment } from "../../deployments/store.ts";
+import type { Adapter, AdapterStanding, AdapterStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { lockAccount } from "../people/limit-rows.ts";
-import { ended, lockHostsOf, tellAdapters } from "./adapter-rows.ts";
+import { announceAdapters, ended, lockHostsOf } from "./adapter-rows.ts";
 
-/** Many callers at once write it down once. */
+/** Interval of recording use. */
 const usedEverySeconds = 30;
-/** One that was used so lately does not give its place to another. */
+/** An adapter used within this is not evicted. */
 const settledSeconds = 20;
-/** An instance unloads one and tries the other again within this. */
-const roomSeconds = 30;
+/** Time in which an instance unloads one adapter and loads another. */
+const evictionSeconds = 30;
 
 export function createAdapterStore(db: Kysely<Database>): AdapterStore {
   const own = (account: AccountId) => selectAdapters(db).where("a.accountId", "=", account);
 
   const store: AdapterStore = {
-    async insert(next, most, room) {
+    async insert(next, maxAdapters, capacity) {
       try {
         const refusal = await inTransaction(db, async (trx) => {
-          if (!(await lockAccount(trx, next.account))) return "account_gone";
-          if (await isDeploymentName(trx, next.account, next.name)) return "name_taken";
-          if ((await countLive(trx, next.account)) >= most) return "too_many";
-          if (await takesNone(trx, next.baseDeployId)) return "base_takes_none";
+          const { id, account, ...rest } = next;
+          if (!(await lockAccount(trx, account))) return "account_gone";
+          if (await isDeploymentName(trx, account, next.name)) return "name_taken";
+          if ((await countLive(trx, account)) >= maxAdapters) return "too_many";
+          if (await supportsNone(trx, next.baseDeployId)) return "base_takes_none";
           const hosts = await lockHostsOf(trx, [next.baseDeployId]);
           await trx
             .insertInto("adapter")
             .values({
-              adapterId: next.id,
-              accountId: next.account,
-              name: next.name,
-              baseDeployId: next.baseDeployId,
-              baseModel: next.baseModel,
-              isBasePublic: next.isBasePublic,
-              source: next.source,
-              repo: next.repo,
-              revision: next.revision,
-              file: next.file,
-              url: next.url,
-              token: next.token,
-              commit: next.commit,
-              isPrivate: next.isPrivate,
-              description: next.description,
-              // The first caller is not to wait for it, if there is room.
-              isWanted: sql<boolean>`(select count(*) < ${room} from adapter o
+              adapterId: id,
+              accountId: account,
+              ...rest,
+              // Loaded at once while there is capacity, so that the first caller does not wait for it.
+              isWanted: sql<boolean>`(select count(*) < ${capacity} from adapter o
                 where o.base_deploy_id = ${next.baseDeployId} and o.is_wanted and o.status not in ('deleted', 'failed'))`,
             })
             .execute();
-          await tellAdapters(trx, [next.baseDeployId], hosts);
+          await announceAdapters(trx, [next.baseDeployId], hosts);
           return undefined;
         });
         if (refusal) return refusal;
@@ -62,39 +51,28 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
       return (await store.get(next.id, next.account)) ?? "account_gone";
     },
 
-    async find(name, account) {
-      const row = await own(account)
+    find: (name, account) =>
+      own(account)
         .where("a.name", "=", name)
         .where("a.status", "!=", "deleted")
-        // A live one before those that failed.
+        // A live one before failed ones.
         .orderBy(sql`a.status = 'failed'`)
         .orderBy("a.createdAt", "desc")
-        .executeTakeFirst();
-      return row && asAdapter(row);
-    },
+        .executeTakeFirst(),
 
-    async get(id, account) {
-      const row = await own(account).where("a.adapterId", "=", id).executeTakeFirst();
-      return row && asAdapter(row);
-    },
+    get: (id, account) => own(account).where("a.adapterId", "=", id).executeTakeFirst(),
 
-    async list(account, baseModel) {
-      const rows = await own(account)
+    list: (account, baseModel) =>
+      own(account)
         .where(sql<boolean>`a.status <> 'deleted'`)
         .$if(baseModel !== undefined, (query) => query.where("a.baseModel", "=", baseModel as string))
         .orderBy("a.createdAt", "desc")
-        .execute();
-      return rows.map(asAdapter);
-    },
+        .execute(),
 
-    async change(id, account, { isPrivate, description }) {
+    async change(id, account, change) {
       const { numUpdatedRows } = await db
         .updateTable("adapter")
-        .set({
-          ...(isPrivate === undefined ? {} : { isPrivate: isPrivate }),
-          ...(description === undefined ? {} : { description }),
-          updatedAt: sql<Date>`now()`,
-        })
+        .set({ ...change, updatedAt: sql<Date>`now()` })
         .where("adapterId", "=", id)
         .where("accountId", "=", account)
         .where("status", "!=", "deleted")
@@ -110,7 +88,7 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
           .where("adapterId", "=", id)
           .where("status", "!=", "deleted")
           .executeTakeFirst();
-        return { isTold: true, result: numUpdatedRows > 0n };
+        return { isNews: true, result: numUpdatedRows > 0n };
       }).then((isRemoved) => isRemoved ?? false),
 
     async used(id, account) {
@@ -125,23 +103,21 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
 
     want: (id, account, maxHeld) => want(db, id, account, maxHeld),
 
-    async tend(idleMs) {
+    async maintain(idleMs) {
       const rows = await dueOnes(db, idleMs).execute();
-      for (const row of rows) await tendOne(db, row);
+      for (const row of rows) await maintainOne(db, row);
       return rows.length;
     },
   };
   return asked(store);
 }
 
-/**
- * A write that hosts are to be told of. Hosts first, then the adapter's row; undefined when the account has no such adapter.
- */
+/** Runs a write that hosts must learn of. Locks hosts before the adapter's row; undefined when the adapter does not exist. */
 async function changing<T>(
   db: Kysely<Database>,
   id: AdapterId,
   account: AccountId,
-  write: (trx: Transaction<Database>, base: string) => Promise<{ readonly isTold: boolean; readonly result: T }>,
+  write: (trx: Transaction<Database>, base: DeploymentId) => Promise<{ readonly isNews: boolean; readonly result: T }>,
 ): Promise<T | undefined> {
   const row = await db
     .selectFrom("adapter")
@@ -152,8 +128,8 @@ async function changing<T>(
   if (!row) return undefined;
   return inTransaction(db, async (trx) => {
     const hosts = await lockHostsOf(trx, [row.baseDeployId]);
-    const { isTold, result } = await write(trx, row.baseDeployId);
-    if (isTold) await tellAdapters(trx, [row.baseDeployId], hosts);
+    const { isNews, result } = await write(trx, row.baseDeployId);
+    if (isNews) await announceAdapters(trx, [row.baseDeployId], hosts);
     return result;
   });
 }
@@ -165,12 +141,12 @@ async function want(
   maxHeld: (engine: string, task: string) => number,
 ): Promise<AdapterStanding> {
   const standing = await changing<AdapterStanding>(db, id, account, async (trx, base) => {
-    // One at a time per base, also while nothing of it runs.
+    // Serialised per base, also while no instance of it runs.
     const others = await trx
       .selectFrom("adapter")
       .select(["adapterId", "isWanted", "status", "failReason"])
       .select(
-        sql<boolean>`coalesce(room_made_at > now() - make_interval(secs => ${roomSeconds}), false)`.as("hasAsked"),
+        sql<boolean>`coalesce(room_made_at > now() - make_interval(secs => ${evictionSeconds}), false)`.as("hasAsked"),
       )
       .select(sql<boolean>`used_at > now() - make_interval(secs => ${settledSeconds})`.as("isSettled"))
       .where("baseDeployId", "=", base)
@@ -179,14 +155,14 @@ async function want(
       .orderBy("adapterId")
       .forUpdate()
       .execute();
-    const quiet = (result: AdapterStanding) => ({ isTold: false, result });
+    const quiet = (result: AdapterStanding) => ({ isNews: false, result });
     const mine = others.find((row) => row.adapterId === id);
     if (!mine || mine.status === "deleted") return quiet("gone");
     if (mine.status === "failed") return quiet("failed");
     const standing = mine.failReason === "" ? "wanted" : "trouble";
     const held = others.filter((row) => row.isWanted && row.status !== "failed" && row.status !== "deleted");
     if (mine.isWanted && mine.failReason.startsWith("adapter_no_room:") && !mine.hasAsked) {
-      // A host has no memory for one more: the place of one is given away, and whether that was enough is waited for.
+      // The host is out of memory: evict one idle adapter and wait for the next report.
       const [idle] = held.filter((row) => row.adapterId !== id && !row.isSettled);
       if (idle) {
         await setWanted(trx, [idle.adapterId], false);
@@ -196,7 +172,7 @@ async function want(
           .set({ roomMadeAt: now, usedAt: now, failReason: "" })
           .where("adapterId", "=", id)
           .execute();
-        return { isTold: true, result: "wanted" };
+        return { isNews: true, result: "wanted" };
       }
     }
     if (mine.isWanted) {
@@ -221,33 +197,33 @@ async function want(
       .set({ isWanted: true, usedAt: sql<Date>`now()` })
       .where("adapterId", "=", id)
       .execute();
-    return { isTold: true, result: standing };
+    return { isNews: true, result: standing };
   });
   return standing ?? "gone";
 }
 
-async function setWanted(trx: Transaction<Database>, ids: readonly string[], isWanted: boolean): Promise<void> {
+async function setWanted(trx: Transaction<Database>, ids: readonly AdapterId[], isWanted: boolean): Promise<void> {
   if (ids.length === 0) return;
   await trx
     .updateTable("adapter")
-    .set({ isWanted: isWanted })
+    .set({ isWanted })
     .where("adapterId", "in", [...ids])
     .execute();
 }
 
 interface DueRow {
-  readonly adapterId: string;
-  readonly baseDeployId: string;
+  readonly adapterId: AdapterId;
+  readonly baseDeployId: DeploymentId;
   readonly why: "idle" | "moved" | "gone" | "failed";
-  readonly nextBase: string | null;
+  readonly nextBase: DeploymentId | null;
 }
 
-/** What a look at the clock or at the base asks for. */
+/** Adapters that need a change because of the time or of their base. */
 function dueOnes(db: Kysely<Database>, idleMs: number) {
   const isIdle = sql<boolean>`a.is_wanted and a.used_at < now() - make_interval(secs => ${idleMs / 1000})`;
   const isMoved = sql<boolean>`coalesce(p.deploy_id <> a.base_deploy_id, false)`;
   const isGone = sql<boolean>`d.status = 'deleted'`;
-  // A host said so; the others are not to try it any more.
+  // Reported by one host; the others must not retry it.
   const hasFailed = sql<boolean>`(a.status = 'failed' and a.is_wanted)`;
   return (
     db
@@ -264,7 +240,7 @@ function dueOnes(db: Kysely<Database>, idleMs: number) {
           "why",
         ),
       )
-      // Those that were deleted are many: their rows are not read.
+      // Deleted ones are many and must not be read.
       .where(sql<boolean>`a.status <> 'deleted'`)
       .where(
         sql<boolean>`(${hasFailed} or (a.status not in ('failed', 'deleted') and (${isIdle} or ${isMoved} or ${isGone})))`,
@@ -274,29 +250,29 @@ function dueOnes(db: Kysely<Database>, idleMs: number) {
   );
 }
 
-/** Guarded by what was seen: another replica may have done it. */
-async function tendOne(db: Kysely<Database>, row: DueRow): Promise<void> {
+/** Guarded by the values read, because another replica may have done it. */
+async function maintainOne(db: Kysely<Database>, row: DueRow): Promise<void> {
   const bases = row.why === "moved" && row.nextBase ? [row.baseDeployId, row.nextBase] : [row.baseDeployId];
   await inTransaction(db, async (trx) => {
     const hosts = await lockHostsOf(trx, bases);
     const { numUpdatedRows } = await trx
       .updateTable("adapter")
-      .set({ ...tended(row), updatedAt: sql<Date>`now()` })
+      .set({ ...changeFor(row), updatedAt: sql<Date>`now()` })
       .where("adapterId", "=", row.adapterId)
       .where("baseDeployId", "=", row.baseDeployId)
       .where("status", "!=", "deleted")
       .executeTakeFirst();
-    if (numUpdatedRows > 0n) await tellAdapters(trx, bases, hosts);
+    if (numUpdatedRows > 0n) await announceAdapters(trx, bases, hosts);
   });
 }
 
-function tended({ why, nextBase }: DueRow) {
+function changeFor({ why, nextBase }: DueRow) {
   switch (why) {
     case "idle":
     case "failed":
       return { isWanted: false };
     case "moved":
-      return { baseDeployId: nextBase as string };
+      return { baseDeployId: nextBase as DeploymentId };
     case "gone":
       return {
         status: "failed" as const,
@@ -306,11 +282,8 @@ function tended({ why, nextBase }: DueRow) {
   }
 }
 
-/**
- * Its owner may have said so a moment ago, or be saying so: the row is held until the adapter is there. Before hosts: the order of
- * everybody who writes both.
- */
-async function takesNone(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
+/** Locks the deployment's row until the adapter is stored, because its owner may be changing it. Call before locking hosts. */
+async function supportsNone(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
   const row = await trx
     .selectFrom("deployment")
     .select("extraArgs")
@@ -346,42 +319,13 @@ const selectAdapters = (db: Kysely<Database>) =>
   db
     .selectFrom("adapter as a")
     .innerJoin("deployment as d", "d.deployId", "a.baseDeployId")
-    .selectAll("a")
-    .select(["d.task", "d.engine", "d.gpu", "d.numGpus", "d.maxBatchSize"])
-    .select(
-      sql<bigint>`(select count(*) from instance i where i.deploy_id = a.base_deploy_id and i.tombstoned_at is null
+    .select(["a.adapterId as id", "a.accountId as account", "a.name", "a.baseDeployId", "a.baseModel", "a.source"])
+    .select(["a.repo", "a.revision", "a.file", "a.commit", "a.isPrivate", "a.description", "a.status", "a.failReason"])
+    .select([epochMs("a.createdAt").as("createdAtMs"), epochMs("a.updatedAt").as("updatedAtMs")])
+    .select([
+      sql<boolean>`a.token is not null`.as("hasToken"),
+      sql<number>`(select count(*)::int from instance i where i.deploy_id = a.base_deploy_id and i.tombstoned_at is null
         and i.phase = 'ready' and a.adapter_id = any(i.adapters))`.as("held"),
-    );
-
-type AdapterRow = Selectable<Database["adapter"]> &
-  Pick<Selectable<Database["deployment"]>, "task" | "engine" | "gpu" | "numGpus" | "maxBatchSize"> & {
-    readonly held: bigint;
-  };
-
-const asAdapter = (row: AdapterRow): Adapter => ({
-  id: row.adapterId as AdapterId,
-  account: row.accountId as AccountId,
-  name: row.name,
-  baseDeployId: row.baseDeployId as DeploymentId,
-  baseModel: row.baseModel,
-  source: row.source,
-  repo: row.repo,
-  revision: row.revision,
-  file: row.file,
-  commit: row.commit,
-  hasToken: row.token !== null,
-  isPrivate: row.isPrivate,
-  description: row.description,
-  status: row.status,
-  failReason: row.failReason,
-  held: Number(row.held),
-  base: {
-    task: row.task,
-    engine: row.engine as Deployment["engine"],
-    gpu: isGpuType(row.gpu) ? row.gpu : "other",
-    numGpus: row.numGpus,
-    maxBatchSize: row.maxBatchSize,
-  },
-  createdAtMs: row.createdAt.getTime(),
-  updatedAtMs: row.updatedAt.getTime(),
-});
+      sql<Adapter["base"]>`json_build_object('task', d.task, 'engine', d.engine, 'gpu', d.gpu, 'numGpus', d.num_gpus,
+        'maxBatchSize', d.max_batch_size)`.as("base"),
+    ]);

@@ -108,7 +108,7 @@ export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceSto
   });
 }
 
-/** Locks the instance's row; no operation begins on it meanwhile, and none runs. */
+/** Changes the instance's row unless an operation runs, and locks it, so that none starts before the commit. */
 async function ifIdle(trx: Transaction<Database>, id: DeploymentId, account: AccountId, values: object): Promise<void> {
   const { numUpdatedRows } = await trx
     .updateTable("agentInstance")
@@ -120,7 +120,7 @@ async function ifIdle(trx: Transaction<Database>, id: DeploymentId, account: Acc
   if (numUpdatedRows === 0n) throw new Moved();
 }
 
-/** Everything or nothing; false when something moved. */
+/** Commits everything or nothing; returns false when a row changed in the meantime. */
 async function guarded(db: Kysely<Database>, work: (trx: Transaction<Database>) => Promise<void>): Promise<boolean> {
   try {
     await inTransaction(db, work);

@@ -1,13 +1,13 @@
-// Rows of agent instances to the records of the feature.
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+// Rows of agent instances as the features read them.
+import { type Kysely, sql, type Transaction } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import type { AgentInstance, Operation } from "../../agent-instances/store.ts";
+import type { AgentInstance } from "../../agent-instances/store.ts";
 import type { DesiredAgentInstance } from "../../deployments/store.ts";
 import type { Database } from "../core/schema.ts";
 import { asDeployment, selectDeployments } from "./deployment-rows.ts";
 
-/** With their deployments, and the address of the host that has their volume. */
+/** Selects agent instances with their deployments and the address of the host of their volume. */
 export function selectAgents(db: Kysely<Database>) {
   return (
     selectDeployments(db)
@@ -23,7 +23,7 @@ export function selectAgents(db: Kysely<Database>) {
         "a.lastBackupAt",
         "a.lastFault",
       ])
-      // What is billed now: the catalogue may have changed since it was made.
+      // The current price: the catalogue may have changed since the instance was created.
       .select(
         sql<bigint>`coalesce((select p.hour_rate from price p where p.kind = 'container' and p.subject = d.price_subject
         and p.effective_from <= now() order by p.effective_from desc, p.price_version desc limit 1), a.hour_rate)`.as(
@@ -49,7 +49,7 @@ export function asAgentInstance(row: AgentRow): AgentInstance {
     hourRate: nano(row.hourRate),
     startedAtMs: row.startedAt.getTime(),
     wasStopped: row.wasStopped,
-    operation: row.operation as Operation | null,
+    operation: row.operation,
     lastBackupAtMs: row.lastBackupAt?.getTime() ?? null,
     lastFault: row.lastFault,
     host: (deployment.weights.host ?? null) as HostId | null,
@@ -57,25 +57,20 @@ export function asAgentInstance(row: AgentRow): AgentInstance {
   };
 }
 
-/** What their hosts must know of those among the deployments. */
+/** Parts of the agent instances among these deployments that their hosts need. */
 export async function agentRows(
   trx: Transaction<Database>,
-  ids: readonly string[],
+  ids: readonly DeploymentId[],
 ): Promise<ReadonlyMap<DeploymentId, DesiredAgentInstance>> {
   if (ids.length === 0) return new Map();
   const rows = await trx
     .selectFrom("agentInstance")
-    .selectAll()
+    .select(["deployId", "image", "port", "volumePath", "vcpu as cpus"])
+    .select([
+      sql<number>`coalesce(dashboard_port, 0)`.as("dashboardPort"),
+      sql<number>`ram_bytes::float8`.as("memoryBytes"),
+    ])
     .where("deployId", "in", [...ids])
     .execute();
-  return new Map(rows.map((row) => [row.deployId as DeploymentId, asDesired(row)]));
+  return new Map(rows.map(({ deployId, ...parts }) => [deployId, parts]));
 }
-
-const asDesired = (row: Selectable<Database["agentInstance"]>): DesiredAgentInstance => ({
-  image: row.image,
-  port: row.port,
-  dashboardPort: row.dashboardPort ?? 0,
-  volumePath: row.volumePath,
-  cpus: row.vcpu,
-  memoryBytes: Number(row.ramBytes),
-});

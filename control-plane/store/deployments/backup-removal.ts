@@ -1,6 +1,7 @@
-// What is kept no longer: scheduled backups beyond their number, failed ones, and everything of an instance that was
-// deleted. Rows say what is to go; the host that can reach it is asked, again and again, until it has done so.
+// Removes excess scheduled backups, failed backups, and all data of deleted instances. Rows record what must be removed; the
+// host that has the data receives commands until it confirms.
 import { type Kysely, sql, type Transaction } from "kysely";
+import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { AgentType } from "../../agent-instances/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
@@ -12,7 +13,7 @@ type Trx = Transaction<Database>;
 export async function retireBackups(db: Kysely<Database>, types: ReadonlyMap<string, AgentType>): Promise<number> {
   await markSurplus(db, types);
   return inTransaction(db, async (trx) => {
-    const hosts = new Set<string>();
+    const hosts = new Set<HostId>();
     const count = (await removeBackups(trx, hosts)) + (await removeVolumes(trx, hosts));
     for (const host of [...hosts].sort()) await announce(trx, "host", host);
     return count;
@@ -30,10 +31,10 @@ export async function hasLeftOvers(db: Kysely<Database>): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** For its owner to see why, and for a host that was silent to say that it succeeded after all. */
+/** Keeps failed backups for their owner, and for a host that reports a success late. */
 const keepFailed = "7 days";
 
-/** Those made by hand stay until they or their instance are deleted. */
+/** Manual backups stay until they or their instance are deleted. */
 async function markSurplus(db: Kysely<Database>, types: ReadonlyMap<string, AgentType>): Promise<void> {
   for (const { id, keepBackups } of types.values())
     await sql`
@@ -53,8 +54,8 @@ async function markSurplus(db: Kysely<Database>, types: ReadonlyMap<string, Agen
     where d.deploy_id = b.deploy_id and d.status = 'deleted' and b.state in ('ready', 'failed')`.execute(db);
 }
 
-async function removeBackups(trx: Trx, hosts: Set<string>): Promise<number> {
-  const { rows } = await sql<{ backupId: string; deployId: string; blobKey: string; host: string | null }>`
+async function removeBackups(trx: Trx, hosts: Set<HostId>): Promise<number> {
+  const { rows } = await sql<{ backupId: string; deployId: DeploymentId; blobKey: string; host: HostId | null }>`
     select b.backup_id, b.deploy_id, b.blob_key, d.weights ->> 'host' as host
     from instance_backup b join deployment d on d.deploy_id = b.deploy_id
     where b.state = 'deleting' and b.removal_command is null
@@ -68,9 +69,9 @@ async function removeBackups(trx: Trx, hosts: Set<string>): Promise<number> {
   return rows.length;
 }
 
-/** Once the host has confirmed that nothing of the instance is left there. */
-async function removeVolumes(trx: Trx, hosts: Set<string>): Promise<number> {
-  const { rows } = await sql<{ deployId: string; host: string }>`
+/** Removes the volume once the host has confirmed that the instance is removed. */
+async function removeVolumes(trx: Trx, hosts: Set<HostId>): Promise<number> {
+  const { rows } = await sql<{ deployId: DeploymentId; host: HostId }>`
     select a.deploy_id, d.weights ->> 'host' as host
     from agent_instance a join deployment d on d.deploy_id = a.deploy_id
     where d.status = 'deleted' and d.weights ->> 'host' is not null

@@ -1,14 +1,16 @@
-// What hosts told of operations on volumes becomes the state of backups and instances. Guarded by the command each operation
-// waits for: whoever comes second finds nothing.
+// Applies hosts' reports of operations on volumes to backups and instances. Guarded by the command that each operation waits
+// for, so that a second replica finds nothing to do.
 import { type Kysely, sql, type Transaction } from "kysely";
+import type { DeploymentId } from "../../../proto/ids.ts";
+import type { Operation } from "../../agent-instances/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 
 interface Ended {
-  readonly deployId: string;
-  readonly operation: string;
+  readonly deployId: DeploymentId;
+  readonly operation: Operation;
   readonly operationBackup: string;
   readonly operationCommand: string;
   readonly outcome: string | null;
@@ -17,8 +19,8 @@ interface Ended {
   readonly result: unknown;
 }
 
-/** Whose sentences are written for customers; anything else that a host says is for its operator. */
-const told = new Set([
+/** Error codes whose messages are written for customers; other messages are for the operator. */
+const publicCodes = new Set([
   "busy",
   "volume_missing",
   "backup_missing",
@@ -28,19 +30,19 @@ const told = new Set([
   "interrupted",
 ]);
 
-/** A host that says nothing for so long is taken as gone: the instance is free for another try. */
-const silence = "2 hours";
+/** Without a report for this long the operation counts as failed, and another one may start. */
+const reportTimeout = "2 hours";
 
 export async function settleOperations(db: Kysely<Database>): Promise<number> {
   const { rows } = await sql<Ended>`
     select a.deploy_id, a.operation, a.operation_backup, a.operation_command, c.outcome, c.error_code, c.error_message, c.result
     from agent_instance a left join host_command c on c.command_id = a.operation_command
     where a.operation_command is not null
-      and (c.command_id is null or c.outcome is not null or a.operation_at < now() - ${sql.lit(silence)}::interval)
+      and (c.command_id is null or c.outcome is not null or a.operation_at < now() - ${sql.lit(reportTimeout)}::interval)
     order by a.deploy_id limit 100`.execute(db);
   let count = 0;
   for (const one of rows) if (await inTransaction(db, (trx) => settle(trx, one))) count += 1;
-  await takeLateOnes(db);
+  await acceptLateBackups(db);
   await settleRemovals(db);
   return count;
 }
@@ -97,7 +99,7 @@ function faultOf({ operation, outcome, errorCode: code, errorMessage: said }: En
     case "expired":
       return `${what}: the host was not reached in time, so it was not begun. Try again.`;
     case "failed":
-      return `${what}: ${told.has(code) ? said : "it failed on the host; your data is as it was. Try again, and tell your operator if it stays so."}`;
+      return `${what}: ${publicCodes.has(code) ? said : "it failed on the host; your data is as it was. Try again, and tell your operator if it stays so."}`;
     case null:
       return `${what}: the host does not answer. Try again when it is back.`;
     default:
@@ -105,8 +107,8 @@ function faultOf({ operation, outcome, errorCode: code, errorMessage: said }: En
   }
 }
 
-/** Backups that were given up for their host's silence and had succeeded. */
-async function takeLateOnes(db: Kysely<Database>): Promise<void> {
+/** Marks backups as ready that had timed out and were reported later as successful. */
+async function acceptLateBackups(db: Kysely<Database>): Promise<void> {
   await sql`
     with late as (
       update instance_backup b set state = 'ready', fault = '', finished_at = c.finished_at,
@@ -119,7 +121,7 @@ async function takeLateOnes(db: Kysely<Database>): Promise<void> {
 }
 
 async function settleRemovals(db: Kysely<Database>): Promise<void> {
-  // A removal that failed or was never begun is asked for again.
+  // A removal that failed or never started is commanded again.
   await sql`
     with ended as (
       select b.backup_id, c.outcome from instance_backup b left join host_command c on c.command_id = b.removal_command

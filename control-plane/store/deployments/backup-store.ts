@@ -1,10 +1,11 @@
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
-import type { Backup, BackupState, BackupStore, Begun, Operation } from "../../agent-instances/store.ts";
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { DeploymentId, HostId } from "../../../proto/ids.ts";
+import type { BackupStore, Begun, Operation } from "../../agent-instances/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { putCommand } from "../fleet/host-command-rows.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { hasLeftOvers, retireBackups } from "./backup-removal.ts";
@@ -17,24 +18,23 @@ const kinds: Readonly<Record<Operation, string>> = {
   restore: "volume.restore",
   try_restore: "volume.try_restore",
 };
-/** Nothing is moved under a container that is being made or sent away. */
-const quiet = new Set(["deployed", "stopped", "failed"]);
+/** Statuses in which an operation may start: the container is not being created or removed. */
+const settled: ReadonlySet<string> = new Set(["deployed", "stopped", "failed"]);
 
-/** They go when their owner says so, or with their instance, and a disk is finite. */
-const keptByHand = 10n;
+/** Maximum manual backups of an instance: nothing removes them before their owner or their instance's deletion. */
+const maxManual = 10n;
 
 export function createBackupStore(db: Kysely<Database>): BackupStore {
   return asked<BackupStore>({
-    async list(id, account) {
-      const rows = await db
+    list: (id, account) =>
+      db
         .selectFrom("instanceBackup")
-        .selectAll()
+        .select(["backupId as id", "deployId as instance", "state", sql<number>`size_bytes::float8`.as("sizeBytes")])
+        .select([epochMs("createdAt").as("createdAtMs"), "fault"])
         .where("deployId", "=", id)
         .where("accountId", "=", account)
         .orderBy("createdAt", "desc")
-        .execute();
-      return rows.map(asBackup);
-    },
+        .execute(),
 
     begin: (operation, of, by) =>
       inTransaction(db, async (trx): Promise<Begun> => {
@@ -47,7 +47,7 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
           .executeTakeFirst();
         const deployment = await trx
           .selectFrom("deployment")
-          .select(["status", sql<string | null>`weights ->> 'host'`.as("host")])
+          .select(["status", sql<HostId | null>`weights ->> 'host'`.as("host")])
           .where("deployId", "=", of.id)
           .where("accountId", "=", of.account)
           .forUpdate()
@@ -56,11 +56,11 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
         const known = operation === "backup" ? undefined : await readyBackup(trx, of);
         if (operation !== "backup" && !known) return { kind: "no_backup" };
         if (agent.operation !== null) return { kind: "busy" };
-        if (!quiet.has(deployment.status)) return { kind: "wrong_state", status: deployment.status };
+        if (!settled.has(deployment.status)) return { kind: "wrong_state", status: deployment.status };
         if (deployment.host === null) return { kind: "no_volume" };
         const key = known?.blobKey ?? `backups/${of.id}/${of.backup}.tar.zst`;
-        if (operation === "backup" && !of.isScheduled && (await madeByHand(trx, of.id)) >= keptByHand)
-          return { kind: "too_many", limit: keptByHand };
+        if (operation === "backup" && !of.isScheduled && (await countManual(trx, of.id)) >= maxManual)
+          return { kind: "too_many", limit: maxManual };
         const command = await putCommand(trx, deployment.host, kinds[operation], {
           volume: of.id,
           key,
@@ -78,7 +78,7 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
           })
           .where("deployId", "=", of.id)
           .execute();
-        // Whoever decided on what it was before must look again.
+        // Invalidates concurrent decisions that read the earlier state.
         await trx
           .updateTable("deployment")
           .set((eb) => ({ revision: eb("revision", "+", 1n) }))
@@ -134,20 +134,19 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
       const rows = await db
         .selectFrom("agentInstance as a")
         .innerJoin("deployment as d", "d.deployId", "a.deployId")
-        .select(["a.deployId", "a.accountId", "a.agentType", "d.createdAt"])
+        .select(["a.deployId as id", "a.accountId as account", "a.agentType", "d.createdAt"])
         .select(
           sql<Date | null>`(select max(b.created_at) from instance_backup b where b.deploy_id = a.deploy_id)`.as(
-            "tried",
+            "attemptedAt",
           ),
         )
         .where("d.status", "=", "deployed")
         .where("a.operation", "is", null)
         .execute();
-      const wanted = rows.filter((row) => {
+      return rows.filter((row) => {
         const everyMs = types.get(row.agentType)?.backupEveryMs ?? 0;
-        return everyMs > 0 && nowMs - (row.tried ?? row.createdAt).getTime() >= everyMs;
+        return everyMs > 0 && nowMs - (row.attemptedAt ?? row.createdAt).getTime() >= everyMs;
       });
-      return wanted.map((row) => ({ id: row.deployId as DeploymentId, account: row.accountId as AccountId }));
     },
 
     hasLeftOvers: () => hasLeftOvers(db),
@@ -155,7 +154,7 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
   });
 }
 
-function readyBackup(trx: Trx, of: { readonly id: string; readonly backup: string }) {
+function readyBackup(trx: Trx, of: { readonly id: DeploymentId; readonly backup: string }) {
   return trx
     .selectFrom("instanceBackup")
     .selectAll()
@@ -165,8 +164,8 @@ function readyBackup(trx: Trx, of: { readonly id: string; readonly backup: strin
     .executeTakeFirst();
 }
 
-/** Alone where the instance's row is locked. */
-async function madeByHand(trx: Trx, id: string): Promise<bigint> {
+/** Call it while the instance's row is locked. */
+async function countManual(trx: Trx, id: DeploymentId): Promise<bigint> {
   const { count } = await trx
     .selectFrom("instanceBackup")
     .select(sql<bigint>`count(*)`.as("count"))
@@ -179,7 +178,7 @@ async function madeByHand(trx: Trx, id: string): Promise<bigint> {
 
 async function addBackup(
   trx: Trx,
-  of: { readonly id: string; readonly account: string; readonly backup: string; readonly isScheduled: boolean },
+  of: Parameters<BackupStore["begin"]>[1],
   key: string,
   command: string,
 ): Promise<void> {
@@ -195,15 +194,4 @@ async function addBackup(
       madeByCommand: command,
     })
     .execute();
-}
-
-function asBackup(row: Selectable<Database["instanceBackup"]>): Backup {
-  return {
-    id: row.backupId,
-    instance: row.deployId as DeploymentId,
-    state: row.state as BackupState,
-    sizeBytes: Number(row.sizeBytes),
-    createdAtMs: row.createdAt.getTime(),
-    fault: row.fault,
-  };
 }

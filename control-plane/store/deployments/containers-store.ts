@@ -1,39 +1,24 @@
 import { type Kysely, sql } from "kysely";
-import { isGpuType } from "../../../proto/gpu.ts";
-import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { AccountId } from "../../../proto/ids.ts";
 import type { Container, ContainerStore } from "../../containers/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { isListed } from "./deployment-rows.ts";
-
-interface ContainerRow {
-  readonly deployId: string;
-  readonly modelName: string;
-  readonly status: string;
-  readonly failReason: string;
-  readonly image: string;
-  readonly gpu: string;
-  readonly numGpus: number;
-  readonly hourRate: bigint | null;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
-  readonly deletedAt: Date | null;
-  readonly sshAddress: string | null;
-  readonly sshPort: number | null;
-  readonly onHost: boolean;
-}
 
 const rateNow = sql`(select hour_rate from price where kind = 'gpu' and subject = d.gpu and effective_from <= now()
   order by effective_from desc, price_version desc limit 1)`;
 
 export function createContainerStore(db: Kysely<Database>): ContainerStore {
   const rows = (account: AccountId, id: string | undefined) =>
-    sql<ContainerRow>`
-      select d.deploy_id, d.model_name, d.status, d.fail_reason, d.container->>'image' as image, d.gpu, d.num_gpus,
-        d.created_at, d.updated_at, d.deleted_at, ${rateNow} * d.num_gpus as hour_rate, i.ssh_address, i.ssh_port,
-        exists (select from instance x where x.deploy_id = d.deploy_id) as on_host
+    sql<Container>`
+      select d.deploy_id as id, d.model_name as name, d.status, d.fail_reason, d.container->>'image' as image, d.gpu,
+        d.num_gpus as gpus, ${epochMs("d.createdAt")} as created_at_ms, ${epochMs("d.updatedAt")} as changed_at_ms,
+        ${epochMs("d.deletedAt")} as deleted_at_ms, coalesce(${rateNow} * d.num_gpus, 0) as hour_rate,
+        coalesce(i.ssh_address, '') as ssh_address, coalesce(i.ssh_port, 0) as ssh_port,
+        exists (select from instance x where x.deploy_id = d.deploy_id) as is_on_host
       from deployment d
       left join lateral (select ssh_address, ssh_port from instance
         where deploy_id = d.deploy_id and tombstoned_at is null order by created_at desc limit 1) i on true
@@ -43,11 +28,10 @@ export function createContainerStore(db: Kysely<Database>): ContainerStore {
 
   return asked<ContainerStore>({
     async get(id, account) {
-      const [row] = (await rows(account, id)).rows;
-      return row && asContainer(row);
+      return (await rows(account, id)).rows[0];
     },
 
-    list: async (account) => (await rows(account, undefined)).rows.map(asContainer),
+    list: async (account) => (await rows(account, undefined)).rows,
 
     async rename(id, account, name) {
       try {
@@ -77,23 +61,4 @@ export function createContainerStore(db: Kysely<Database>): ContainerStore {
       return new Map(found.map((row) => [row.subject, row.hourRate]));
     },
   });
-}
-
-function asContainer(row: ContainerRow): Container {
-  return {
-    id: row.deployId as DeploymentId,
-    name: row.modelName,
-    status: row.status as Container["status"],
-    failReason: row.failReason,
-    image: row.image,
-    gpu: isGpuType(row.gpu) ? row.gpu : "other",
-    gpus: row.numGpus,
-    hourRate: row.hourRate ?? 0n,
-    createdAtMs: row.createdAt.getTime(),
-    changedAtMs: row.updatedAt.getTime(),
-    deletedAtMs: row.deletedAt?.getTime() ?? null,
-    sshAddress: row.sshAddress ?? "",
-    sshPort: row.sshPort ?? 0,
-    isOnHost: row.onHost,
-  };
 }

@@ -4,52 +4,51 @@ import type { DashboardRow, DashboardStore } from "../../agent-instances/store.t
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { interval } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 
 const sweptAtOnce = 1_000;
 
-/** Of instances `d` that run, for accounts `c` in good standing. */
+/** True for running instances `d` of accounts `c` in good standing. */
 const mayOpen = sql<boolean>`d.kind = 'agent_instance' and d.status in ('deployed', 'updating')
   and c.account_id = d.account_id and c.deleted_at is null and c.suspend_reason is null`;
 
-const inMs = (ms: number) => sql`now() + ${ms} * interval '1 millisecond'`;
-
 export function createDashboardStore(db: Kysely<Database>): DashboardStore {
   return asked<DashboardStore>({
-    launch: ({ hash, id, account, forMs }, most, { ip, key, login }) =>
+    launch: ({ hash, id, account, forMs }, maxVisits, { ip, key, login }) =>
       inTransaction(db, async (trx) => {
         const { numAffectedRows } = await sql`
           insert into dashboard_visit (visit_hash, deploy_id, account_id, key_id, login, expires_at)
-          select ${hash}, d.deploy_id, d.account_id, ${key ?? null}::text, ${login ?? null}::bytea, ${inMs(forMs)}
+          select ${hash}, d.deploy_id, d.account_id, ${key ?? null}::text, ${login ?? null}::bytea, now() + ${interval(forMs)}
           from deployment d, account c
           where d.deploy_id = ${id} and d.account_id = ${account} and ${mayOpen}`.execute(trx);
         if (numAffectedRows !== 1n) return false;
         await sql`
           delete from dashboard_visit where visit_hash in (
             select visit_hash from dashboard_visit where deploy_id = ${id}
-            order by created_at desc, visit_hash offset ${most})`.execute(trx);
+            order by created_at desc, visit_hash offset ${maxVisits})`.execute(trx);
         await writeAudit(trx, { actor: account, action: "agent_instance.launch", subject: id, account, ip });
         return true;
       }),
 
     async enter(token, cookie, forMs) {
-      const { rows } = await sql<{ deployId: string }>`
-        update dashboard_visit v set visit_hash = ${cookie}, is_open = true, expires_at = ${inMs(forMs)}
+      const { rows } = await sql<{ deployId: DeploymentId }>`
+        update dashboard_visit v set visit_hash = ${cookie}, is_open = true, expires_at = now() + ${interval(forMs)}
         from deployment d, account c
         where v.visit_hash = ${token} and not v.is_open and v.expires_at > now()
           and d.deploy_id = v.deploy_id and d.account_id = v.account_id and ${mayOpen}
         returning v.deploy_id`.execute(db);
-      return rows[0]?.deployId as DeploymentId | undefined;
+      return rows[0]?.deployId;
     },
 
     async visit(cookie): Promise<DashboardRow | undefined> {
       const { rows } = await sql<{
-        deployId: string;
+        id: DeploymentId;
         status: DashboardRow["status"];
-        instanceId: string | null;
-        hostId: string | null;
+        instance: InstanceId | null;
+        host: HostId | null;
       }>`
-        select v.deploy_id, d.status, i.instance_id, i.host_id
+        select v.deploy_id as id, d.status, i.instance_id as instance, i.host_id as host
         from dashboard_visit v
           join deployment d on d.deploy_id = v.deploy_id and d.account_id = v.account_id
           join account c on c.account_id = v.account_id
@@ -64,9 +63,8 @@ export function createDashboardStore(db: Kysely<Database>): DashboardStore {
         order by i.created_at desc nulls last limit 1`.execute(db);
       const [row] = rows;
       if (!row) return undefined;
-      const { instanceId: instance, hostId: host } = row;
-      const at = instance !== null && host !== null && { instance: instance as InstanceId, host: host as HostId };
-      return { id: row.deployId as DeploymentId, status: row.status, at: at || undefined };
+      const { id, status, instance, host } = row;
+      return { id, status, at: instance === null || host === null ? undefined : { instance, host } };
     },
 
     async sweep() {

@@ -1,13 +1,14 @@
-// Guarded changes of one deployment: by its owner (revision) and the controllers' claims (lock token).
+// Guarded changes of one deployment: by its owner (revision), and the controllers' claims (lock token).
 import { type Kysely, sql, type Transaction } from "kysely";
-import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { Change, Claimed, GpuCheck } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { interval } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { lockAccount, readGpuUse } from "../people/limit-rows.ts";
-import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { asDeployment, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { addSpec, columnsOf, memoryColumnsOf, servingAs } from "./deployment-specs.ts";
 
 export async function changeDeployment(
@@ -21,7 +22,7 @@ export async function changeDeployment(
   try {
     return await inTransaction(db, (trx) => changeIn(trx, id, account, ifRevision, change, check));
   } catch (error) {
-    // Somebody else's change of what is to run took the next number meanwhile.
+    // A concurrent change of the specification took the next number.
     const met = uniqueViolation(error);
     if (met === "deployment_name") return "name_taken";
     if (met === "deployment_spec_pkey") return false;
@@ -29,7 +30,7 @@ export async function changeDeployment(
   }
 }
 
-/** The same inside a larger write. */
+/** The same within a caller's transaction. */
 export async function changeIn(
   trx: Transaction<Database>,
   id: DeploymentId,
@@ -38,11 +39,11 @@ export async function changeIn(
   change: Change,
   check: GpuCheck | undefined,
 ): Promise<boolean | "has_adapters" | "name_taken"> {
-  // Before the deployment's row: the order of everybody who counts GPUs.
+  // Before the deployment's row, as in every transaction that counts GPUs.
   if (check) await lockAccount(trx, account);
   if (change.endsAdapters && (await hasAdapters(trx, id))) return "has_adapters";
   if (change.status === "initializing" && (await isNameOfAdapter(trx, id, account))) return "name_taken";
-  // An update that its owner takes back leaves what serves as it is.
+  // An update that restores the serving specification reuses its number.
   const serving = change.spec && (await servingAs(trx, id, ifRevision, change.spec));
   const nextSpec = serving ?? (change.spec ? await addSpec(trx, id, change.spec) : 0);
   const moved = await trx
@@ -68,7 +69,7 @@ export async function changeIn(
     .where("revision", "=", ifRevision)
     .returning(["generation", "gpu", "kind", "modelName"])
     .executeTakeFirst();
-  // A number that nothing points at would be harmless, but the write is to leave nothing behind.
+  // Nothing refers to the new specification: delete it.
   if (!moved) {
     if (change.spec && serving === undefined)
       await trx.deleteFrom("deploymentSpec").where("deployId", "=", id).where("spec", "=", nextSpec).execute();
@@ -76,8 +77,8 @@ export async function changeIn(
   }
   if (check) check(await readGpuUse(trx, account, moved.gpu, id));
   if (change.isNewGeneration) await regenerate(trx, id, moved.generation);
-  if (change.standardArgs) await retell(trx, id);
-  // Its data goes with it: who ended it must be known afterwards.
+  if (change.standardArgs) await announceSettings(trx, id);
+  // Its data is deleted with it, so the audit log must record who did it.
   if (change.status === "deleted" && moved.kind !== "model") {
     const before = { name: moved.modelName };
     const { ip = "" } = change;
@@ -87,7 +88,7 @@ export async function changeIn(
   return true;
 }
 
-/** Holds off adapters that are made meanwhile: whoever makes one reads the base's row once this write is through. */
+/** Locks the base's row, so that a concurrent adapter waits for this write and sees its result. */
 async function hasAdapters(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
   await trx.selectFrom("deployment").select("deployId").where("deployId", "=", base).forNoKeyUpdate().execute();
   const found = await trx
@@ -100,7 +101,7 @@ async function hasAdapters(trx: Transaction<Database>, base: DeploymentId): Prom
   return found !== undefined;
 }
 
-/** Call under the account's lock: its deployments and adapters have their names from one set. */
+/** Call under the account's lock: its deployments and adapters share one namespace. */
 export async function isAdapterName(trx: Transaction<Database>, account: AccountId, name: string): Promise<boolean> {
   const found = await trx
     .selectFrom("adapter")
@@ -112,7 +113,7 @@ export async function isAdapterName(trx: Transaction<Database>, account: Account
   return found !== undefined;
 }
 
-/** A failed deployment gives up its name. */
+/** A failed deployment releases its name, so an adapter may have taken it. */
 async function isNameOfAdapter(trx: Transaction<Database>, id: DeploymentId, account: AccountId): Promise<boolean> {
   const found = await trx
     .selectFrom("deployment")
@@ -122,7 +123,7 @@ async function isNameOfAdapter(trx: Transaction<Database>, id: DeploymentId, acc
   return found?.kind === "model" && (await isAdapterName(trx, account, found.modelName));
 }
 
-/** Every instance that stays is to run the new generation. Hosts are locked first, in the order all writers use. */
+/** Moves every live instance to the new generation. Locks hosts first, as all writers do. */
 async function regenerate(trx: Transaction<Database>, id: DeploymentId, generation: number): Promise<void> {
   const hosts = await bumpHostsOf(trx, id);
   await trx
@@ -134,21 +135,21 @@ async function regenerate(trx: Transaction<Database>, id: DeploymentId, generati
   for (const host of hosts) await announce(trx, "host", host);
 }
 
-/** The gates of what runs follow; the engines behind them stay as they are. */
-export async function retell(trx: Transaction<Database>, id: DeploymentId): Promise<void> {
+/** Sends changed settings to the gates of running instances, without restarting engines. */
+export async function announceSettings(trx: Transaction<Database>, id: DeploymentId): Promise<void> {
   for (const host of await bumpHostsOf(trx, id)) await announce(trx, "host", host);
 }
 
-/** Those with live instances of the deployment. */
-async function bumpHostsOf(trx: Transaction<Database>, id: DeploymentId): Promise<readonly string[]> {
+/** Increments the generations of the hosts with live instances of the deployment, and returns them. */
+async function bumpHostsOf(trx: Transaction<Database>, id: DeploymentId): Promise<readonly HostId[]> {
   const live = trx.selectFrom("instance").where("deployId", "=", id).where("tombstonedAt", "is", null);
   const hosts = await live.select("hostId").distinct().orderBy("hostId").execute();
   for (const { hostId } of hosts) await bumpHost(trx, hostId);
   return hosts.map(({ hostId }) => hostId);
 }
 
-/** Its desired set changed. */
-export async function bumpHost(trx: Transaction<Database>, hostId: string): Promise<void> {
+/** Call it when the host's desired set changed. */
+export async function bumpHost(trx: Transaction<Database>, hostId: HostId): Promise<void> {
   await trx
     .updateTable("host")
     .set((eb) => ({ generation: eb("generation", "+", 1n) }))
@@ -167,7 +168,7 @@ export async function claimDeployment(
     .set((eb) => ({
       lockOwner: owner,
       lockToken: eb("lockToken", "+", 1n),
-      lockExpiresAt: sql<Date>`now() + make_interval(secs => ${ttlMs / 1000})`,
+      lockExpiresAt: sql<Date>`now() + ${interval(ttlMs)}`,
     }))
     .where("deployId", "=", (eb) =>
       eb
@@ -182,8 +183,8 @@ export async function claimDeployment(
     .executeTakeFirst();
   if (!claimed) return undefined;
   const row = await selectDeployments(db).where("d.deployId", "=", id).executeTakeFirstOrThrow();
-  const instances = await db.selectFrom("instance").selectAll().where("deployId", "=", id).execute();
-  return { deployment: asDeployment(row), instances: instances.map(asInstance), lockToken: claimed.lockToken };
+  const instances = await selectInstances(db).where("deployId", "=", id).execute();
+  return { deployment: asDeployment(row), instances, lockToken: claimed.lockToken };
 }
 
 export async function releaseClaim(db: Kysely<Database>, claimed: Claimed): Promise<void> {

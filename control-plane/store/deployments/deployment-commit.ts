@@ -1,7 +1,7 @@
-// What a controller decided, in one transaction that writes everything or nothing: guarded by its lock token, the
-// deployment's revision and the revision of every host it placed on.
+// Writes a controller's verdict in one transaction, guarded by its lock token, the deployment's revision and the revision of
+// every host of a placement.
 import { type Kysely, sql, type Transaction, type UpdateObject } from "kysely";
-import type { InstanceId } from "../../../proto/ids.ts";
+import type { AccountId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { Claimed, NewInstance, StandardArgs, Verdict } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
@@ -25,10 +25,10 @@ export async function commitVerdict(db: Kysely<Database>, claimed: Claimed, verd
 async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verdict): Promise<void> {
   const { deployment, lockToken } = claimed;
   const isNewStatus = verdict.status !== deployment.status;
-  // What ran before is wanted again: under a number of its own, since agents never go back to an older one.
+  // A return to an earlier specification gets a new generation, because agents never go back to an older one.
   const isReturn = verdict.spec !== deployment.spec;
-  const wantedAgain = isReturn ? [{ deployId: deployment.id, spec: verdict.spec }] : [];
-  const [before] = (await readSpecs(trx, wantedAgain)).values();
+  const restored = isReturn ? [{ deployId: deployment.id, spec: verdict.spec }] : [];
+  const [before] = (await readSpecs(trx, restored)).values();
   const generation = deployment.generation + (isReturn ? 1 : 0);
   const moved = await trx
     .updateTable("deployment")
@@ -63,9 +63,9 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
     .selectFrom("instance")
     .select(["instanceId", "hostId"])
     .where("deployId", "=", deployment.id)
-    .where("instanceId", "in", [...verdict.tombstones, ...verdict.revised, ""])
+    .where(sql<boolean>`instance_id = any(${[...verdict.tombstones, ...verdict.revised]}::text[])`)
     .execute();
-  const placedOn = Map.groupBy(verdict.placements, (placement) => placement.hostId as string);
+  const placedOn = Map.groupBy(verdict.placements, (placement) => placement.hostId);
   const hosts = [...new Set([...placedOn.keys(), ...touched.map((row) => row.hostId)])].sort();
   for (const host of hosts) await moveHost(trx, host, placedOn.get(host));
   const wanted = { generation, spec: verdict.spec };
@@ -77,18 +77,18 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
   for (const host of hosts) await announce(trx, "host", host);
 }
 
-/** What ran before, but no more requests at once than the owner wants by now: a lowered number has no spec of its own. */
+/** The earlier settings, with at most the currently desired concurrency: lowering it makes no new specification. */
 function keptArgs(now: Claimed["deployment"], before: Spec): StandardArgs {
   const { standardArgs = {} } = before;
-  const wanted = now.standardArgs?.maxConcurrentRequests ?? now.maxBatchSize;
-  const isFewer = wanted < (standardArgs.maxConcurrentRequests ?? now.maxBatchSize);
-  return isFewer ? { ...standardArgs, maxConcurrentRequests: wanted } : standardArgs;
+  const desired = now.standardArgs?.maxConcurrentRequests ?? now.maxBatchSize;
+  const isFewer = desired < (standardArgs.maxConcurrentRequests ?? now.maxBatchSize);
+  return isFewer ? { ...standardArgs, maxConcurrentRequests: desired } : standardArgs;
 }
 
-/** Claims move the revision that the placement saw; somebody else's claim since then undoes everything. */
+/** Moves the host's revision; throws LostRace when another claim moved it since the placement read it. */
 async function moveHost(
   trx: Transaction<Database>,
-  hostId: string,
+  hostId: HostId,
   placements: readonly NewInstance[] | undefined,
 ): Promise<void> {
   const seen = placements?.[0]?.hostRevision;
@@ -140,7 +140,7 @@ async function insertInstance(
     })
     .execute();
   if (deployment.kind === "agent_instance") {
-    // Its volume is where it runs first: it runs nowhere else from then on.
+    // Its volume stays on the first host, so the instance runs nowhere else.
     await trx
       .updateTable("deployment")
       .set({ weights: sql`weights || jsonb_build_object('host', ${placement.hostId}::text)` })
@@ -150,13 +150,13 @@ async function insertInstance(
   if (placement.gpus.length > 0) await claimGpus(trx, deployment.account, placement);
 }
 
-/** GPUs that are the account's already are shared; those of another end the transaction. */
-async function claimGpus(trx: Transaction<Database>, account: string, placement: NewInstance): Promise<void> {
+/** Shares GPUs that the account uses already; a GPU of another account aborts the transaction. */
+async function claimGpus(trx: Transaction<Database>, account: AccountId, placement: NewInstance): Promise<void> {
   const shares = placement.gpus.map((gpu) => ({
     hostId: placement.hostId,
     gpuUuid: gpu.uuid,
     accountId: account,
-    // Also of a GPU whose size nobody could read: all of it is taken once.
+    // A GPU of unknown size is claimed once, as a whole.
     memoryBytes: BigInt(placement.gpuMemoryBytes || Math.max(1, gpu.memoryBytes)),
   }));
   const sizes = new Map(placement.gpus.map((gpu) => [gpu.uuid, BigInt(Math.max(1, gpu.memoryBytes))]));
@@ -185,7 +185,7 @@ async function claimGpus(trx: Transaction<Database>, account: string, placement:
     .execute();
 }
 
-/** Somebody else's, or not enough of it. */
+/** True when the GPU belongs to another account, or has not enough free memory. */
 function isClaimRefused(error: unknown): boolean {
   const constraint = (error as { constraint?: unknown }).constraint;
   return uniqueViolation(error) === "gpu_claim_exclusive" || constraint === "gpu_claim_room";

@@ -8,10 +8,10 @@ import { lockAccount, readGpuUse } from "../people/limit-rows.ts";
 import { isAdapterName } from "./deployment-changes.ts";
 import { columnsOf, insertSpec, memoryColumnsOf } from "./deployment-specs.ts";
 
-/** Ends the transaction of a dry run. */
-class OnlyLooked extends Error {}
+/** Rolls back the transaction of a dry run. */
+class DryRun extends Error {}
 
-/** Undefined: it is written, or would have been. */
+/** Undefined: it was written, or would be without `isDryRun`. */
 export async function insertUnderLimits(
   db: Kysely<Database>,
   next: NewDeployment,
@@ -24,12 +24,12 @@ export async function insertUnderLimits(
       if (next.kind === "model" && (await isAdapterName(trx, next.account, next.modelName))) return "name_taken";
       check(await readGpuUse(trx, next.account, next.gpu, undefined));
       await insertDeployment(trx, next);
-      if (isDryRun) throw new OnlyLooked();
+      if (isDryRun) throw new DryRun();
       await announce(trx, "deployment", next.id);
       return undefined;
     });
   } catch (error) {
-    if (error instanceof OnlyLooked) return undefined;
+    if (error instanceof DryRun) return undefined;
     if (uniqueViolation(error) === "deployment_name") return "name_taken";
     throw error;
   }
@@ -69,7 +69,7 @@ export async function insertDeployment(trx: Transaction<Database>, next: NewDepl
     })
     .execute();
   await insertSpec(trx, next.id, 1, { ...next, memory });
-  // Machines of their own, which cost as long as they are there: who took one must be known afterwards.
+  // Rented machines cost money as long as they exist, so the audit log records who created one.
   if (next.kind === "model") return;
   const { account, ip = "" } = next;
   const after = { name: next.modelName, gpu: next.gpu, num_gpus: next.numGpus, image: next.container?.image ?? null };

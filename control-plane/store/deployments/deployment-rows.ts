@@ -1,10 +1,10 @@
-// Rows of the deployment and instance tables to the records of the feature, and back nowhere: writes name their columns.
+// Deployments and instances as the features read them.
 import { type Kysely, type Selectable, sql } from "kysely";
-import { type GpuType, isGpuType } from "../../../proto/gpu.ts";
-import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import type { AccountId } from "../../../proto/ids.ts";
 import type { InstancePhase } from "../../../proto/instance-phase.ts";
-import type { Deployment, DeploymentKind, DeploymentStatus, Instance, WeightsSource } from "../../deployments/store.ts";
+import type { Deployment, DeploymentKind } from "../../deployments/store.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 
 interface FirstInstance {
   readonly phase: InstancePhase;
@@ -27,21 +27,21 @@ type DeploymentRow = Selectable<Database["deployment"]> & {
   readonly first: FirstInstance | null;
 };
 
-/** Requests that an instance lets in at once. The deployment's table is `d`. */
+/** Maximum concurrent requests of an instance. The deployment's table is `d`. */
 export const batchSize = sql<number>`coalesce((d.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size)`;
 
 /**
- * The same of one instance, whose table is `i`: no more than it was started for, and fewer where its owner said so since. One that
- * runs beside its successor during a raise still takes what it took.
+ * The same for one instance, whose table is `i`: at most what it was started for, and less if its owner lowered it since. During
+ * a raise, an old instance keeps its limit.
  */
 export const instanceBatchSize = sql<number>`least(${batchSize}, (
   select coalesce((s.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size) from deployment_spec s
   where s.deploy_id = i.deploy_id and s.spec = i.spec))`;
 
-/** Of an account's deployments, those that are still listed after they were deleted. */
+/** Maximum deleted deployments in a list. */
 const maxDeleted = 1_000;
 
-/** What a list of an account's deployments holds, whose table is `d`. Found by indexes, whatever was deleted before. */
+/** Deployments `d` in an account's list. Uses indexes, so that many deleted ones do not slow it down. */
 export function isListed(account: AccountId, kind: DeploymentKind | undefined) {
   const own = sql`account_id = ${account} and ${kind === undefined ? sql`true` : sql`kind = ${kind}`}`;
   return sql<boolean>`d.deploy_id in (
@@ -50,7 +50,7 @@ export function isListed(account: AccountId, kind: DeploymentKind | undefined) {
       order by deleted_at desc limit ${maxDeleted}))`;
 }
 
-/** Every column, the number of serving instances, and how far the first one is. */
+/** Selects every column, counts of instances, and the progress of the first one. */
 export function selectDeployments(db: Kysely<Database>) {
   return db
     .selectFrom("deployment as d")
@@ -78,24 +78,24 @@ export function selectDeployments(db: Kysely<Database>) {
 
 export function asDeployment(row: DeploymentRow): Deployment {
   return {
-    id: row.deployId as DeploymentId,
-    account: row.accountId as AccountId,
+    id: row.deployId,
+    account: row.accountId,
     kind: row.kind,
     modelName: row.modelName,
     version: row.version,
     task: row.task,
     type: row.type,
     engine: row.engine,
-    status: row.status as DeploymentStatus,
+    status: row.status,
     failReason: row.failReason,
-    gpu: gpuType(row.gpu),
+    gpu: row.gpu,
     numGpus: row.numGpus,
     maxBatchSize: row.maxBatchSize,
     minInstances: row.minInstances,
     maxInstances: row.maxInstances,
     target: row.target,
     inactiveShutdown: row.inactiveShutdown,
-    weights: row.weights as unknown as WeightsSource,
+    weights: row.weights,
     hasWeightsToken: row.weightsToken !== null,
     ...(row.container === null ? {} : { container: row.container }),
     extraArgs: row.extraArgs,
@@ -105,7 +105,7 @@ export function asDeployment(row: DeploymentRow): Deployment {
     contextLength: row.contextLength,
     ...(row.sharePrefixCache ? { sharesPrefixCache: true } : {}),
     memoryBytes: Number(row.memoryBytes),
-    // What bounded an earlier run says nothing of what runs now.
+    // The bound of another specification does not apply.
     isMemoryBound: row.memoryBound && row.memorySpec === row.spec,
     ...(row.priceSubject === null ? {} : { priceSubject: row.priceSubject }),
     pendingReasons: row.pendingReasons,
@@ -132,26 +132,16 @@ function progressOf({ phase, done, total, code, message }: FirstInstance): NonNu
   return { phase, doneBytes: done, totalBytes: total, trouble: isComing ? trouble : "" };
 }
 
-export function asInstance(row: Selectable<Database["instance"]>): Instance {
-  return {
-    id: row.instanceId as InstanceId,
-    deployId: row.deployId as DeploymentId,
-    hostId: row.hostId as HostId,
-    generation: row.generation,
-    spec: row.spec,
-    observedGeneration: row.observedGeneration,
-    phase: row.phase as InstancePhase,
-    failCode: row.failCode,
-    failMessage: row.failMessage,
-    gpuUuids: row.gpuUuids,
-    gpuShare: row.gpuShare,
-    gpuMemoryBytes: Number(row.gpuMemoryBytes),
-    isTombstoned: row.tombstonedAt !== null,
-    createdAtMs: row.createdAt.getTime(),
-  };
-}
-
-const gpuType = (text: string): GpuType => (isGpuType(text) ? text : "other");
+export const selectInstances = (db: Kysely<Database>) =>
+  db
+    .selectFrom("instance")
+    .select(["instanceId as id", "deployId", "hostId", "generation", "spec", "observedGeneration", "phase"])
+    .select(["failCode", "failMessage", "gpuUuids", "gpuShare"])
+    .select([
+      sql<number>`gpu_memory_bytes::float8`.as("gpuMemoryBytes"),
+      sql<boolean>`tombstoned_at is not null`.as("isTombstoned"),
+      epochMs("createdAt").as("createdAtMs"),
+    ]);
 
 const imageOf = ({ image, agentImage }: DeploymentRow) => {
   const own = agentImage ?? image;

@@ -1,4 +1,4 @@
-// What a deployment is to run, by number. Rows are never changed: instances of an older one keep what they were started with.
+// Numbered specifications of deployments. Rows are immutable: instances of an older one keep what they were started with.
 import { isDeepStrictEqual } from "node:util";
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { DeploymentId } from "../../../proto/ids.ts";
@@ -9,7 +9,7 @@ export interface Spec {
   readonly extraArgs: readonly string[];
   readonly standardArgs?: StandardArgs;
   readonly contextLength: number;
-  /** Absent: nobody knew. */
+  /** Undefined: unknown. */
   readonly memory?: MemoryClaim;
 }
 
@@ -22,7 +22,9 @@ export async function insertSpec(
   await trx
     .insertInto("deploymentSpec")
     .values({
-      ...{ deployId: id, spec, ...columnsOf(next) },
+      deployId: id,
+      spec,
+      ...columnsOf(next),
       memoryBytes: next.memory === undefined ? null : BigInt(next.memory.memoryBytes),
       memoryBound: next.memory?.isMemoryBound ?? null,
     })
@@ -32,17 +34,17 @@ export async function insertSpec(
 export const columnsOf = ({ extraArgs, standardArgs, contextLength }: Spec) => ({
   extraArgs: [...extraArgs],
   standardArgs: JSON.stringify(standardArgs ?? {}),
-  contextLength: contextLength,
+  contextLength,
 });
 
-/** Of the deployment's row. `spec`: which the claim is of. */
+/** Columns of the deployment's row. `spec`: specification that the claim belongs to. */
 export const memoryColumnsOf = <Spec>({ memoryBytes, isMemoryBound }: MemoryClaim, spec: Spec) => ({
   memoryBytes: BigInt(memoryBytes),
   memoryBound: isMemoryBound,
   memorySpec: spec,
 });
 
-/** The next number, for what replaces it. */
+/** Stores a new specification and returns its number. */
 export async function addSpec(trx: Transaction<Database>, id: DeploymentId, next: Spec): Promise<number> {
   const { last } = await trx
     .selectFrom("deploymentSpec")
@@ -53,7 +55,7 @@ export async function addSpec(trx: Transaction<Database>, id: DeploymentId, next
   return last + 1;
 }
 
-/** The number of what serves, where an update is under way and `next` is what served before it; undefined: it is something else. */
+/** Returns the serving specification's number if an update is running and `next` would revert it. */
 export async function servingAs(
   trx: Transaction<Database>,
   id: DeploymentId,
@@ -73,20 +75,19 @@ export async function servingAs(
 
 const runOf = ({ extraArgs, standardArgs = {}, contextLength }: Spec) => ({ extraArgs, standardArgs, contextLength });
 
-/** Names a spec. */
-export interface SpecOf {
-  readonly deployId: string;
+interface SpecKey {
+  readonly deployId: DeploymentId;
   readonly spec: number;
 }
 
-/** These, by `deploy_id/spec`. Earlier ones stay, as many as there were updates: they are not read. */
+/** Reads the given specifications, by `deploy_id/spec`. */
 export async function readSpecs(
   db: Kysely<Database> | Transaction<Database>,
-  wanted: readonly SpecOf[],
+  keys: readonly SpecKey[],
 ): Promise<ReadonlyMap<string, Spec>> {
-  if (wanted.length === 0) return new Map();
-  const ids = wanted.map((one) => one.deployId);
-  const specs = wanted.map((one) => one.spec);
+  if (keys.length === 0) return new Map();
+  const ids = keys.map((one) => one.deployId);
+  const specs = keys.map((one) => one.spec);
   const rows = await db
     .selectFrom("deploymentSpec")
     .selectAll()

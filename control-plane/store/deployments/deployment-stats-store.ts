@@ -1,5 +1,5 @@
-// Statistics of deployments, counted from the records of usage. A dedicated deployment is asked by its owner alone, so the
-// account's own index bounds what is read; one that is offered to everybody is read by the partitions of the period.
+// Statistics of deployments, from usage records. A dedicated deployment is used by its owner only, so the account's index limits
+// what is read; an offered one is read by the partitions of the period.
 import { type Kysely, sql } from "kysely";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { endedAsAsked } from "../../../proto/usage.ts";
@@ -23,7 +23,7 @@ interface UseRow {
   readonly charge: string | null;
 }
 
-/** Of one part of the period, or of one reason. */
+/** Statistics of one interval of the period, or of one end reason. */
 interface PartRow {
   readonly part: number | null;
   readonly endReason: string | null;
@@ -40,8 +40,8 @@ const isFailed = sql<boolean>`end_reason not in (${sql.join(endedAsAsked)})`;
 const tooLongToCount = tooLong("Counting these requests");
 
 export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStatsStore {
-  /** Which rows of usage, as `u`, are of the deployment in [fromMs, toMs): nobody's where it is not the account's. */
-  async function askedOf(id: DeploymentId, account: AccountId, fromMs: number, toMs: number) {
+  /** Rows of usage, as `u`, of the account's deployment in [fromMs, toMs). */
+  async function usageOf(id: DeploymentId, account: AccountId, fromMs: number, toMs: number) {
     const offered = await db
       .selectFrom("publicModel")
       .select("modelName")
@@ -78,7 +78,7 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
         from (
           select u.*, least(${steps - 1}::int,
             floor((extract(epoch from u.admitted_at) * 1000 - ${fromMs}::float8) / ${stepMs}::float8)::int) as part
-          from usage u where ${await askedOf(id, account, fromMs, toMs)} and u.gpu_ms = 0
+          from usage u where ${await usageOf(id, account, fromMs, toMs)} and u.gpu_ms = 0
         ) u group by grouping sets (part, end_reason)`
         .execute(db)
         .catch(tooLongToCount);
@@ -110,7 +110,7 @@ export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStat
           select u.*, u.gpu_ms = 0 as is_request, u.gpu_ms = 0 and u.first_byte_ms > 0 as has_first,
             case when u.output_tokens > 1 and u.first_byte_ms > 0
               then (u.total_ms - u.first_byte_ms)::float8 / (u.output_tokens - 1) end as per_token
-          from usage u where ${await askedOf(id, account, fromMs, toMs)}
+          from usage u where ${await usageOf(id, account, fromMs, toMs)}
         ) u`
         .execute(db)
         .catch(tooLongToCount);

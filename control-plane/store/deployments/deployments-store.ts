@@ -1,11 +1,12 @@
 import { type Kysely, sql } from "kysely";
+import type { DeploymentId } from "../../../proto/ids.ts";
 import type { DeploymentStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import type { Database } from "../core/schema.ts";
 import { changeDeployment, claimDeployment, releaseClaim } from "./deployment-changes.ts";
 import { commitVerdict } from "./deployment-commit.ts";
 import { insertUnderLimits } from "./deployment-insert.ts";
-import { asDeployment, asInstance, isListed, selectDeployments } from "./deployment-rows.ts";
+import { asDeployment, isListed, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { desiredRows } from "./desired-rows.ts";
 import { writeObservations } from "./observations.ts";
 import { coldStart, noteUse, wakeDeployment } from "./wake-deployment.ts";
@@ -47,30 +48,24 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
       return row?.weightsToken ?? null;
     },
 
-    async instances(id) {
-      const rows = await db
-        .selectFrom("instance")
-        .selectAll()
-        .$if(id !== undefined, (query) => query.where("deployId", "=", id as string))
+    instances: (id) =>
+      selectInstances(db)
+        .$if(id !== undefined, (query) => query.where("deployId", "=", id as DeploymentId))
         .where("tombstonedAt", "is", null)
         .orderBy("createdAt")
-        .execute();
-      return rows.map(asInstance);
-    },
+        .execute(),
 
     async active(ids) {
       const rows = await selectDeployments(db)
         .$if(ids !== undefined, (query) => query.where("d.deployId", "in", [...(ids ?? [])]))
-        // Found by their indexes: those that ended long ago are many, and every look would read all of them.
+        // Uses indexes: there are many ended deployments, which must not be read every time.
         .where(sql<boolean>`d.deploy_id in (
           select deploy_id from deployment where status not in ('stopped', 'failed', 'deleted')
           union select deploy_id from instance where tombstoned_at is null)`)
         .orderBy("d.createdAt")
         .execute();
       if (rows.length === 0) return [];
-      const instances = await db
-        .selectFrom("instance")
-        .selectAll()
+      const instances = await selectInstances(db)
         .where(
           "deployId",
           "in",
@@ -81,7 +76,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
       const byDeployment = Map.groupBy(instances, (instance) => instance.deployId);
       return rows.map((row) => ({
         deployment: asDeployment(row),
-        instances: (byDeployment.get(row.deployId) ?? []).map(asInstance),
+        instances: byDeployment.get(row.deployId) ?? [],
         claimedUntilMs: row.lockExpiresAt?.getTime() ?? 0,
       }));
     },

@@ -1,15 +1,15 @@
 import type { Kysely } from "kysely";
-import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { DesiredRows } from "../../deployments/store.ts";
 import type { Database } from "../core/schema.ts";
 import { nodeWeightsOf } from "../fleet/node-weights-store.ts";
 import { endedOnes } from "../fleet/unknown-instances.ts";
 import { adaptersOf } from "./adapter-rows.ts";
 import { agentRows } from "./agent-rows.ts";
-import { asDeployment, asInstance, selectDeployments } from "./deployment-rows.ts";
+import { asDeployment, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { readSpecs } from "./deployment-specs.ts";
 
-/** The whole set of one host, read in one snapshot: its generation and its rows belong together. */
+/** Reads the desired set of one host in one snapshot, so that its generation matches its rows. */
 export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<DesiredRows | undefined> {
   return db
     .transaction()
@@ -22,44 +22,38 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
         .where("hostId", "=", hostId)
         .executeTakeFirst();
       if (!host) return undefined;
-      const rows = await trx
-        .selectFrom("instance")
-        .selectAll()
-        .where("hostId", "=", hostId)
-        .orderBy("instanceId")
-        .execute();
-      const emptying = await trx
+      const rows = await selectInstances(trx).where("hostId", "=", hostId).orderBy("instanceId").execute();
+      const drain = await trx
         .selectFrom("hostOperation")
         .select("deadlineAt")
         .where("hostId", "=", hostId)
         .where("kind", "=", "drain")
         .executeTakeFirst();
-      const dead = rows.filter((row) => row.tombstonedAt !== null);
-      const goesOn = new Set(emptying ? await servingOf(trx, dead) : []);
-      const again = await endedOnes(trx, hostId).orderBy("instanceId").execute();
-      const live = rows.filter((row) => row.tombstonedAt === null);
+      const [live, dead] = [rows.filter((row) => !row.isTombstoned), rows.filter((row) => row.isTombstoned)];
+      const continuing = new Set(drain ? await continuingOf(trx, dead) : []);
+      const seenAgain = await endedOnes(trx, hostId).orderBy("instanceId").execute();
       const ids = [...new Set(live.map((row) => row.deployId))];
       const deployments = ids.length > 0 ? await selectDeployments(trx).where("d.deployId", "in", ids).execute() : [];
       const specs = await readSpecs(trx, live);
       const agents = await agentRows(trx, ids);
       const adapters = await adaptersOf(trx, ids);
-      const byId = new Map(deployments.map((row) => [row.deployId as DeploymentId, row]));
+      const byId = new Map(deployments.map((row) => [row.deployId, row]));
       return {
         nodeEpoch: host.nodeEpoch,
         prefetch: await nodeWeightsOf(trx, hostId),
         generation: host.generation,
-        emptiedByMs: emptying?.deadlineAt?.getTime() ?? 0,
-        tombstones: [...dead, ...again].map((row) => row.instanceId as InstanceId),
-        moved: dead.filter((row) => goesOn.has(row.deployId)).map((row) => row.instanceId as InstanceId),
-        instances: live.flatMap((row) => {
-          const deployment = byId.get(row.deployId as DeploymentId);
+        emptiedByMs: drain?.deadlineAt?.getTime() ?? 0,
+        tombstones: [...dead.map((row) => row.id), ...seenAgain.map((row) => row.instanceId)],
+        moved: dead.filter((row) => continuing.has(row.deployId)).map((row) => row.id),
+        instances: live.flatMap((instance) => {
+          const deployment = byId.get(instance.deployId);
           if (!deployment) return [];
           const known = asDeployment(deployment);
-          // During a rollout the instances of one deployment run different things.
-          const record = { ...known, ...specs.get(`${row.deployId}/${row.spec}`) };
+          // During a rollout the instances of one deployment run different specifications.
+          const record = { ...known, ...specs.get(`${instance.deployId}/${instance.spec}`) };
           return [
             {
-              instance: asInstance(row),
+              instance,
               deployment: record,
               standardArgs: known.standardArgs ?? {},
               weights: record.weights,
@@ -73,19 +67,19 @@ export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<Desir
     });
 }
 
-const goingOn = ["initializing", "downloading", "deploying", "deployed", "updating"] as const;
+const continuingStatuses = ["initializing", "downloading", "deploying", "deployed", "updating"] as const;
 
-/** The deployments of these instances that go on elsewhere. */
-async function servingOf(
+/** Deployments of these instances that continue elsewhere. */
+async function continuingOf(
   trx: Kysely<Database>,
-  instances: readonly { readonly deployId: string }[],
-): Promise<string[]> {
+  instances: readonly { readonly deployId: DeploymentId }[],
+): Promise<DeploymentId[]> {
   if (instances.length === 0) return [];
   const rows = await trx
     .selectFrom("deployment")
     .select("deployId")
     .where("deployId", "in", [...new Set(instances.map((row) => row.deployId))])
-    .where("status", "in", goingOn)
+    .where("status", "in", continuingStatuses)
     .execute();
   return rows.map((row) => row.deployId);
 }

@@ -1,5 +1,4 @@
 import { type Kysely, sql, type Transaction } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
 import type { GpuMinimums, GpuReserve, GpuSharing, ReserveStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import type { Database } from "../core/schema.ts";
@@ -17,7 +16,7 @@ export function createReserveStore(db: Kysely<Database>): ReserveStore {
         .execute();
       if (minimums.length === 0) return { gpu, minimums: new Map(), revision: 0n };
       const row = await db.selectFrom("gpuReserve").select("revision").where("gpu", "=", gpu).executeTakeFirst();
-      const of: GpuMinimums = new Map(minimums.map((one) => [one.accountId as AccountId, one.gpuMin]));
+      const of: GpuMinimums = new Map(minimums.map((one) => [one.accountId, one.gpuMin]));
       return { gpu, minimums: of, revision: row?.revision ?? 0n };
     },
 
@@ -33,7 +32,7 @@ export function createReserveStore(db: Kysely<Database>): ReserveStore {
   });
 }
 
-/** False when somebody else claimed GPUs of the type since `reserve` was read. Held until the transaction ends. */
+/** Returns false when GPUs of the type were claimed since `reserve` was read. Locks the row until the commit. */
 export async function moveReserve(
   trx: Transaction<Database>,
   { gpu, revision }: Pick<GpuReserve, "gpu" | "revision">,
@@ -51,7 +50,7 @@ export async function moveReserve(
   return (numInsertedOrUpdatedRows ?? 0n) > 0n;
 }
 
-/** False when the account began to share another one of the type since `sharing` was read. Held until the transaction ends. */
+/** Returns false when the account started to share another GPU since `sharing` was read. Locks the row until the commit. */
 export async function moveSharing(
   trx: Transaction<Database>,
   { account, gpu, revision }: GpuSharing,

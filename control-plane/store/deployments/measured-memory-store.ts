@@ -5,9 +5,9 @@ import type { Database } from "../core/schema.ts";
 
 export function createMeasuredMemoryStore(db: Kysely<Database>): MeasuredMemoryStore {
   return asked<MeasuredMemoryStore>({
-    async look() {
-      // The hosts' last figures name the processes on each GPU and the instance that each belongs to. Only what serves has
-      // taken all it takes.
+    async measure() {
+      // The hosts' last figures list the processes on each GPU with their instances. Only serving instances have reached their
+      // full memory.
       const { numAffectedRows } = await sql`
         with held as (
           select process->>'instanceId' as instance_id, sum((process->>'memoryBytes')::numeric)::bigint as bytes
@@ -45,14 +45,11 @@ export function createMeasuredMemoryStore(db: Kysely<Database>): MeasuredMemoryS
   });
 }
 
-/** An instance that started after its owner lowered the batch takes less than its settings say. */
+/** An instance that started after its owner lowered the batch uses less than its settings suggest. */
 const isLowered = sql<boolean>`coalesce((d.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size)
   < coalesce((s.standard_args->>'maxConcurrentRequests')::int, d.max_batch_size)`;
 
-/**
- * The same text from a deployment's row and from what is to be deployed. The batch is what the engine was started for:
- * nothing is written down while fewer requests are let in.
- */
+/** The same text as `settingsText`, from a deployment's row. The batch is the one that the engine was started with. */
 const settingsOf = sql`concat_ws(' ', d.num_gpus,
   coalesce(s.standard_args->>'maxConcurrentRequests', d.max_batch_size::text), d.context_length, array_to_string(d.extra_args, ' '))`;
 const settingsText = (run: Parameters<MeasuredMemoryStore["find"]>[0]) =>

@@ -1,4 +1,4 @@
-// A host's report becomes rows. The host's row is locked first, which also fences an older session.
+// Stores a host's report. Locks the host's row first, which also fences an older session.
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { HostId, InstanceId } from "../../../proto/ids.ts";
 import type { Observation, Present } from "../../deployments/store.ts";
@@ -51,7 +51,7 @@ export async function writeObservations(
     if (isForgotten || isNews) await announce(trx, "host", host);
     return { isFenced: false, unknown: strangers.map((one) => one.instanceId) };
   });
-  // Apart: controllers lock deployments before hosts, and this is told to callers that wait, nothing more.
+  // Not in the transaction: controllers lock deployments before hosts, and this is only a hint for waiting callers.
   if (firstReady.length > 0) await noteStarts(db, firstReady);
   return written;
 }
@@ -79,8 +79,8 @@ async function write(trx: Transaction<Database>, seen: Observation): Promise<voi
 }
 
 /**
- * How long a start took is what the next caller who waits for one is told. One row at a time, so that it waits for nobody who
- * waits for it; what cannot be written is left out: the report itself is.
+ * Records how long a start took, for the next caller that waits for one. One row at a time, which excludes deadlocks; a write
+ * that fails is ignored, because the report itself was stored.
  */
 async function noteStarts(db: Kysely<Database>, ids: readonly InstanceId[]): Promise<void> {
   for (const id of ids)
@@ -91,7 +91,7 @@ async function noteStarts(db: Kysely<Database>, ids: readonly InstanceId[]): Pro
       .catch(() => {});
 }
 
-/** Only what we asked to be removed is forgotten; with its row go its GPU claims, and the tombstone from the desired set. */
+/** Deletes removed instances that have a tombstone, and with them their GPU claims. */
 async function forget(
   trx: Transaction<Database>,
   host: HostId,

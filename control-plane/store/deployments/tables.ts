@@ -1,74 +1,83 @@
 // Tables of deployments, instances, adapters and agent instances.
 
 import type { ColumnType, Generated } from "kysely";
-import type { Adapter, StandardArgs } from "../../deployments/store.ts";
+import type { GpuType } from "../../../proto/gpu.ts";
+import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId, KeyId } from "../../../proto/ids.ts";
+import type { InstancePhase } from "../../../proto/instance-phase.ts";
+import type { BackupState, Operation } from "../../agent-instances/store.ts";
+import type {
+  Adapter,
+  Deployment,
+  DeploymentKind,
+  DeploymentStatus,
+  StandardArgs,
+  WeightsSource,
+} from "../../deployments/store.ts";
 import type { DefaultTime, Json, Time } from "../core/columns.ts";
 
 export interface DeploymentsTables {
   deployment: {
-    deployId: string;
-    accountId: string;
-    /** What runs: a model, a rented container or an agent instance. */
-    kind: Generated<"model" | "container" | "agent_instance">;
-    /** Of a container or agent instance: the name its owner gave it. */
+    deployId: DeploymentId;
+    accountId: AccountId;
+    kind: Generated<DeploymentKind>;
+    /** For a container or agent instance: the name given by its owner. */
     modelName: string;
     version: string;
     task: string;
-    type: "legacy" | "llm" | "lora" | "tts";
-    engine: "stoker" | "vllm" | "sglang" | "custom" | "external" | "container" | "agent_instance";
-    status: string;
+    type: Deployment["type"];
+    engine: Deployment["engine"];
+    status: DeploymentStatus;
     failReason: Generated<string>;
-    gpu: string;
+    gpu: GpuType;
     numGpus: number;
     maxBatchSize: number;
     minInstances: number;
     maxInstances: number;
-    /** The wire's Weights without the token. */
-    weights: Json<Record<string, unknown>>;
-    /** Under the account's data key: hub token, or what a container does at its first start; null without one. */
+    weights: Json<WeightsSource>;
+    /** Sealed with the account's data key: hub token, or a container's first-start script; null: none. */
     weightsToken: Buffer | null;
-    /** Of kind container: its image and whom it lets in. */
-    container: Json<{ image: string; sshKeys: readonly string[] }> | null;
-    /** What standard_args come to included. */
+    /** Set for kind container. */
+    container: Json<NonNullable<Deployment["container"]>> | null;
+    /** Including the standard arguments. */
     extraArgs: string[];
-    /** As the owner gave them, by the names of StandardArgs. */
+    /** As set by the owner. */
     standardArgs: ColumnType<StandardArgs, string | undefined, string>;
-    /** The image a customer brought; empty: the host's for the engine. */
+    /** The customer's own image; empty: the host's image for the engine. */
     image: Generated<string>;
     externalUrl: string | null;
     contextLength: number;
-    /** What an instance placed now claims. */
+    /** GPU memory that a new instance claims. */
     memoryBytes: bigint;
-    /** It never takes more than memory_bytes. */
+    /** Its memory never exceeds memory_bytes. */
     memoryBound: Generated<boolean>;
-    /** Of deployment_spec: what memory_bytes was found out of. */
+    /** Number in deployment_spec that memory_bytes was determined from. */
     memorySpec: Generated<number>;
-    /** Of the price book's container prices; null: a minute costs what its GPUs cost. */
+    /** Subject of its container price; null: priced by its GPUs. */
     priceSubject: string | null;
-    /** Why it waits: rejections per host. */
-    pendingReasons: Json<readonly { host: string; why: string }[]>;
-    /** Rises with every change of what runs, a return to what ran before included. */
+    /** Rejections per host while it waits. */
+    pendingReasons: Json<Deployment["pendingReasons"]>;
+    /** Incremented by every change of what runs, also by a return to an earlier specification. */
     generation: Generated<number>;
-    /** Of deployment_spec: what is to run. */
+    /** Number of the desired specification in deployment_spec. */
     spec: Generated<number>;
-    /** The last one that served; 0: none has yet. What a failed update returns to. */
+    /** Number of the last one that served; 0: none. A failed update returns to it. */
     servingSpec: Generated<number>;
-    /** Why the last update was taken back; empty otherwise. */
+    /** Why the last update was reverted; empty otherwise. */
     updateError: Generated<string>;
-    /** Instances wanted by load, between min_instances and max_instances; 0: asleep. */
+    /** Desired instances by load, between min_instances and max_instances; 0: asleep. */
     target: Generated<number>;
     /** Seconds without a request until it sleeps; null: the default. Only with min_instances 0. */
     inactiveShutdown: number | null;
-    /** When somebody last waited for an instance. */
+    /** When a caller last waited for an instance. */
     awaitedAt: Time | null;
     /** Accounts may reuse each other's evaluated prompts. Set by operators only. */
     sharePrefixCache: Generated<boolean>;
-    /** When it was last seen in use, a few seconds more or less; null: never. */
+    /** Last observed use, to within seconds; null: never. */
     usedAt: Time | null;
-    /** Instances that failed while others served, replaced one after the other; back to 0 after a calm time. */
+    /** Failed instances replaced beside serving ones since the last stable period. */
     replacements: Generated<number>;
     replacedAt: Time | null;
-    /** How long an instance takes from its placement until it serves, of late; 0 unknown. */
+    /** Duration of a recent start, from placement until it served; 0: unknown. */
     startMs: Generated<number>;
     revision: Generated<bigint>;
     lockOwner: string | null;
@@ -78,37 +87,36 @@ export interface DeploymentsTables {
     updatedAt: DefaultTime;
     deletedAt: Time | null;
   };
-  /** What a deployment ran, runs or is to run: never changed, so that old instances keep theirs during a rollout. */
+  /** Specifications of a deployment. Immutable, so that old instances keep theirs during a rollout. */
   deploymentSpec: {
-    deployId: string;
+    deployId: DeploymentId;
     spec: number;
     extraArgs: string[];
     standardArgs: ColumnType<StandardArgs, string | undefined, string>;
     contextLength: number;
-    /** What its instances claim, which a return to it claims again; null: nobody knew. */
+    /** GPU memory that its instances claim, also after a return to it; null: unknown. */
     memoryBytes: bigint | null;
     memoryBound: boolean | null;
     createdAt: DefaultTime;
   };
   instance: {
-    instanceId: string;
-    deployId: string;
-    accountId: string;
-    hostId: string;
+    instanceId: InstanceId;
+    deployId: DeploymentId;
+    accountId: AccountId;
+    hostId: HostId;
     generation: number;
-    /** Of deployment_spec: what it is to run. */
+    /** Number of its desired specification in deployment_spec. */
     spec: Generated<number>;
-    /** Of the generation it last reported to run; 0 before its first report. */
+    /** Generation of its last report; 0 before the first. */
     observedGeneration: Generated<number>;
     gpuUuids: string[];
-    /** Of each of its GPUs; 1 all of it. */
+    /** Share of each of its GPUs; 1: all. */
     gpuShare: Generated<number>;
-    /** Of the one GPU it shares; 0: its GPUs are its own. */
+    /** Its memory on a shared GPU; 0: exclusive GPUs. */
     gpuMemoryBytes: Generated<bigint>;
-    /** Of its host's memory, promised to it. */
+    /** Granted host memory. */
     grantedBytes: Generated<bigint>;
-    /** pending, downloading, creating, loading, ready, draining, stopped, failed */
-    phase: string;
+    phase: InstancePhase;
     failCode: Generated<string>;
     failMessage: Generated<string>;
     bytesDone: Generated<bigint>;
@@ -116,151 +124,150 @@ export interface DeploymentsTables {
     restarts: Generated<number>;
     contextLength: Generated<number>;
     identity: Generated<string>;
-    /** Where SSH of a container is published; 0 and empty where it is not. */
+    /** Published SSH address of a container; 0 and empty: none. */
     sshPort: Generated<number>;
     sshAddress: Generated<string>;
-    /** When it first served. */
+    /** First time it served. */
     readyAt: Time | null;
-    /** LoRA adapters that requests at it may name, by id. */
-    adapters: Generated<string[]>;
-    /** Set when it must go; the host removes it and confirms, then the row goes. */
+    /** LoRA adapters that it holds. */
+    adapters: Generated<AdapterId[]>;
+    /** Set when it must be removed; the row is deleted once the host confirms the removal. */
     tombstonedAt: Time | null;
     createdAt: DefaultTime;
     updatedAt: DefaultTime;
   };
-  /** Instances that their host confirmed to be gone. One that is seen there again gets its tombstone again. */
-  endedInstance: { instanceId: string; hostId: string; endedAt: DefaultTime; seenAgainAt: Time | null };
-  /** One row per GPU in use, of one account: the last wall against a double allocation. Goes with the last share. */
+  /** Instances whose removal their host confirmed. One that is observed again gets its tombstone again. */
+  endedInstance: { instanceId: InstanceId; hostId: HostId; endedAt: DefaultTime; seenAgainAt: Time | null };
+  /** One row per GPU in use, owned by one account: prevents a double allocation. Deleted with its last share. */
   gpuClaim: {
-    hostId: string;
+    hostId: HostId;
     gpuUuid: string;
-    accountId: string;
-    /** What the GPU has. */
+    accountId: AccountId;
+    /** Memory of the GPU. */
     memoryBytes: bigint;
-    /** Sum of the shares; never above memory_bytes. */
+    /** Sum of the shares; at most memory_bytes. */
     claimedBytes: bigint;
   };
   /** By account and GPU type, moved when small models of the account begin to share one more: two never begin at the same time. */
-  gpuSharing: { accountId: string; gpu: string; revision: bigint };
-  /** What an instance has of a GPU; all of it where it is alone there. */
-  gpuShare: { hostId: string; gpuUuid: string; instanceId: string; accountId: string; memoryBytes: bigint };
-  /** LoRA adapters: what the instances of a deployment serve beside their own model. */
+  gpuSharing: { accountId: AccountId; gpu: string; revision: bigint };
+  /** Memory that an instance has of a GPU; all of it on an exclusive GPU. */
+  gpuShare: { hostId: HostId; gpuUuid: string; instanceId: InstanceId; accountId: AccountId; memoryBytes: bigint };
+  /** LoRA adapters that the instances of a deployment serve beside their model. */
   adapter: {
-    adapterId: string;
-    accountId: string;
-    /** `owner/name`, as requests name it. */
+    adapterId: AdapterId;
+    accountId: AccountId;
+    /** `owner/name`, as in requests. */
     name: string;
-    /** Whose instances hold it. */
-    baseDeployId: string;
-    /** The base's name when the adapter was made. */
+    /** Deployment whose instances hold it. */
+    baseDeployId: DeploymentId;
+    /** Name of the base at creation. */
     baseModel: string;
-    /** The base is a model offered to every account: the adapter follows it to another deployment. */
+    /** The base is offered to every account: the adapter moves with it to another deployment. */
     isBasePublic: boolean;
     source: Generated<Adapter["source"]>;
-    /** Of the hub; of another source its URL as it is shown: what follows the path may be a secret. */
+    /** Repository on the hub, or the URL of another source without its query, which may be a secret. */
     repo: string;
     revision: string;
-    /** The one of the repository that is meant; empty: by the usual names. */
+    /** File of the repository; empty: found by the usual names. */
     file: Generated<string>;
-    /** The whole of it where the source is no repository, under the account's data key. */
+    /** Complete URL of a source that is no repository, sealed with the account's data key. */
     url: Buffer | null;
-    /** Of the hub, or of the URL's host, under the account's data key. */
+    /** Token of the hub or of the URL's host, sealed with the account's data key. */
     token: Buffer | null;
-    /** What every instance is to hold: the repository's commit, or the sha256 of the one file. Empty until it is known. */
+    /** Commit of the repository, or sha256 of the file, that every instance must hold. Empty until known. */
     commit: Generated<string>;
     isPrivate: Generated<boolean>;
     description: Generated<string>;
-    /** deployed: some instance has held it. */
-    status: Generated<"initializing" | "downloading" | "deploying" | "deployed" | "failed" | "deleted">;
+    /** deployed: an instance has held it. */
+    status: Generated<Adapter["status"]>;
     failReason: Generated<string>;
-    /** The instances of the base are to hold it: it was used of late, and there is room. */
+    /** The instances of the base must hold it: it was used recently, and there is capacity. */
     isWanted: Generated<boolean>;
     usedAt: DefaultTime;
-    /** When another one lost its place because an instance had no room for this one. */
-    roomMadeAt: Date | null;
+    /** When another one was evicted because an instance had no memory for this one. */
+    roomMadeAt: Time | null;
     createdAt: DefaultTime;
     updatedAt: DefaultTime;
   };
-  /** What a deployment of kind agent_instance is beside a deployment. */
+  /** Properties of deployments of kind agent_instance. */
   agentInstance: {
-    deployId: string;
-    accountId: string;
+    deployId: DeploymentId;
+    accountId: AccountId;
     agentType: string;
     planId: string;
     version: string;
     image: string;
     port: number;
     volumePath: string;
-    /** Where its dashboard listens; null: it has none. */
+    /** Port of its dashboard; null: it has none. */
     dashboardPort: number | null;
     vcpu: number;
     ramBytes: bigint;
-    /** Nano-USD per hour when it was created; what is charged stands in the price book. */
+    /** Nano-USD per hour at its creation; charges use the price book. */
     hourRate: bigint;
-    /** Created, or started the last time. */
+    /** Created, or last started. */
     startedAt: DefaultTime;
     wasStopped: Generated<boolean>;
-    /** backup, restore or try_restore while it runs; then its backup, its command and since when. */
-    operation: string | null;
+    /** Operation that runs on its volume, with its backup, command and start. */
+    operation: Operation | null;
     operationBackup: string | null;
     operationCommand: string | null;
     operationAt: Time | null;
     lastBackupAt: Time | null;
-    /** Why the last operation failed; empty: it did not. */
+    /** Error of the last operation; empty: it succeeded. */
     lastFault: Generated<string>;
-    /** Of a deleted one: the command that removes its volume, and when the host had done so. */
+    /** After deletion: command that removes its volume, and when the host confirmed it. */
     removalCommand: string | null;
     volumeRemovedAt: Time | null;
   };
-  /** A dashboard that is to be opened, or is open in one browser. */
+  /** A launch token of a dashboard, or a browser that has it open. */
   dashboardVisit: {
-    /** SHA-256 of the launch token, then of the cookie that it was given for. */
+    /** SHA-256 of the launch token, then of the cookie it was exchanged for. */
     visitHash: Buffer;
-    deployId: string;
-    accountId: string;
-    /** The key it was asked for with, or the sign-in: it ends with that. */
-    keyId: string | null;
+    deployId: DeploymentId;
+    accountId: AccountId;
+    /** Key or session that created it: the visit ends with it. */
+    keyId: KeyId | null;
     login: Buffer | null;
-    /** The launch token was given for a cookie: it is of no use any more. */
+    /** The launch token was exchanged for a cookie. */
     isOpen: Generated<boolean>;
     createdAt: DefaultTime;
     expiresAt: Time;
   };
   instanceBackup: {
     backupId: string;
-    deployId: string;
-    accountId: string;
+    deployId: DeploymentId;
+    accountId: AccountId;
     isScheduled: boolean;
-    /** creating, ready, failed, deleting */
-    state: string;
-    /** In the blob store of the hosts. */
+    state: BackupState;
+    /** Key in the blob store of the hosts. */
     blobKey: string;
-    /** The command that makes it. */
+    /** Command that creates it. */
     madeByCommand: string | null;
     sha256: Generated<string>;
     sizeBytes: Generated<bigint>;
     fault: Generated<string>;
     createdAt: DefaultTime;
     finishedAt: Time | null;
-    /** The command that removes it from the store. */
+    /** Command that removes it from the blob store. */
     removalCommand: string | null;
   };
-  /** Most GPU memory that an instance was seen to hold, over all its GPUs. */
+  /** Peak GPU memory of an instance, over all its GPUs. */
   measuredMemory: {
-    /** Of the weights. */
+    /** Version of the weights. */
     version: string;
     engine: string;
     gpu: string;
-    /** Everything else that changes what it takes, in one text. */
+    /** All other settings that affect its memory, as one text. */
     settings: string;
     peakBytes: bigint;
-    /** What its deployment had expected; 0 nothing. */
+    /** Expectation of its deployment; 0: none. */
     expectedBytes: bigint;
-    /** How often it was looked at while it served. */
+    /** Number of measurements while it served. */
     looks: Generated<number>;
     measuredAt: DefaultTime;
   };
-  /** By GPU type, moved by every claim that a minimum of another account bears on: two of them never look at the same time. */
+  /** Incremented by every claim of the type while another account has a minimum, so that two claims do not race. */
   gpuReserve: {
     gpu: string;
     revision: bigint;

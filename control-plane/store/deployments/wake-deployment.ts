@@ -1,15 +1,14 @@
-// Somebody waits for an instance. Two small guarded writes, neither of which the second of many callers repeats: one asks
-// for an instance where none is wanted, one says that somebody still waits.
+// Records callers that wait for an instance. Two guarded writes, which concurrent callers do not repeat: one requests an instance
+// if none is desired, the other records that a caller is still waiting.
 import { type Kysely, sql } from "kysely";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
-import type { InstancePhase } from "../../../proto/instance-phase.ts";
 import type { ColdStart } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
 import { asDeployment, selectDeployments } from "./deployment-rows.ts";
 
-/** So often it is written down that somebody waits; what looks at it allows for more. */
+/** Interval of recording a waiting caller; readers allow for more. */
 const awaitedEverySeconds = 5;
 
 export async function wakeDeployment(db: Kysely<Database>, id: DeploymentId, account: AccountId): Promise<void> {
@@ -31,7 +30,7 @@ export async function wakeDeployment(db: Kysely<Database>, id: DeploymentId, acc
     .execute();
 }
 
-/** In one order: two replicas that write the same ones must not wait for each other. Rows that are being changed are left out. */
+/** Locks rows in one order, so that replicas do not deadlock, and skips locked ones. */
 export async function noteUse(db: Kysely<Database>, ids: readonly DeploymentId[]): Promise<void> {
   await db
     .updateTable("deployment")
@@ -40,7 +39,7 @@ export async function noteUse(db: Kysely<Database>, ids: readonly DeploymentId[]
       rows
         .selectFrom("deployment")
         .select("deployId")
-        .where("deployId", "in", [...ids, ""])
+        .where(sql<boolean>`deploy_id = any(${[...ids]}::text[])`)
         .orderBy("deployId")
         .forUpdate()
         .skipLocked(),
@@ -86,7 +85,7 @@ export async function coldStart(
     .execute();
   return {
     deployment: asDeployment(row),
-    phases: phases.map(({ phase }) => phase as InstancePhase),
+    phases: phases.map(({ phase }) => phase),
     elapsedMs: Math.max(0, row.elapsedMs),
     startMs: row.startMs,
   };

@@ -1,28 +1,28 @@
-// What runs on a host that its operator takes over, and this database does not know: it was placed after the backup that was
-// restored. Where its deployment is known and is to run just that, it is known again, with its GPUs; the rest is told.
+// Adopts instances that run on a host but are missing from this database, because they were placed after the restored backup.
+// An instance is adopted with its GPUs when its deployment exists and still desires it; otherwise the reason is returned.
 import { sql, type Transaction } from "kysely";
-import type { InstanceId } from "../../../proto/ids.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { AdoptedHost, GrantOf, Inventory, UnknownInstance } from "../../fleet/store.ts";
 import type { Database } from "../core/schema.ts";
 
 interface Host {
-  readonly hostId: string;
+  readonly hostId: HostId;
   readonly inventory: Inventory;
   readonly unknownInstances: readonly UnknownInstance[];
 }
 
-/** The host's row is locked: whoever places there moves its revision, so that no claim comes in between. */
+/** Call it with the host's row locked, so that no placement claims GPUs there. */
 export async function adoptInstances(trx: Transaction<Database>, host: Host, grantOf: GrantOf): Promise<AdoptedHost> {
   const instances: InstanceId[] = [];
   const left: AdoptedHost["left"][number][] = [];
-  const deployIds = new Set<string>();
-  // What ended once is told to go again by itself.
-  const there = host.unknownInstances.filter(({ isEnding }) => !isEnding);
-  // One order of locks for all who lock deployments.
-  for (const one of there.toSorted((a, b) => (a.deployId < b.deployId ? -1 : 1))) {
+  const deployIds = new Set<DeploymentId>();
+  // Ended instances get a tombstone again.
+  const running = host.unknownInstances.filter(({ isEnding }) => !isEnding);
+  // Every transaction locks deployments in this order.
+  for (const one of running.toSorted((a, b) => (a.deployId < b.deployId ? -1 : 1))) {
     const why = await adopt(trx, host, one, grantOf);
     if (why === undefined) {
-      instances.push(one.instanceId as InstanceId);
+      instances.push(one.instanceId);
       deployIds.add(one.deployId);
     } else left.push({ instanceId: one.instanceId, deployId: one.deployId, why });
   }
@@ -31,7 +31,7 @@ export async function adoptInstances(trx: Transaction<Database>, host: Host, gra
 
 const over = new Set(["stopped", "failed", "deleted"]);
 
-/** Why it is not known again; undefined: it is. */
+/** Returns why the instance was not adopted; undefined: it was. */
 async function adopt(
   trx: Transaction<Database>,
   { hostId: host, inventory }: Host,
@@ -45,14 +45,15 @@ async function adopt(
     .where("deletedAt", "is", null)
     .forUpdate()
     .executeTakeFirst();
-  if (!deployment) return "this database knows no such deployment";
-  if (deployment.kind !== "model") return "it is no model server, and its disk or its money may be of another time";
+  if (!deployment) return "its deployment does not exist in this database";
+  if (deployment.kind !== "model")
+    return "it is not a model server, and its disk or charges may not match this database";
   if (over.has(deployment.status)) return `its deployment is ${deployment.status}`;
   if (one.generation !== deployment.generation)
     return `it runs generation ${one.generation ?? "unknown"} of its deployment, which is at ${deployment.generation} here`;
   const gpus = inventory.gpus.filter((gpu) => one.gpuUuids.includes(gpu.uuid));
   if (gpus.length < one.gpuUuids.length) return "it runs on a GPU that its host does not list";
-  // A slice and the GPU it is cut from exclude each other.
+  // A MIG slice and its GPU exclude each other.
   const parts = inventory.gpus.filter(
     ({ parentUuid }) => parentUuid !== undefined && one.gpuUuids.includes(parentUuid),
   );
@@ -63,7 +64,7 @@ async function adopt(
     .where("hostId", "=", host)
     .where("gpuUuid", "in", [...one.gpuUuids, ...parts.map(({ uuid }) => uuid), ...wholes, ""])
     .executeTakeFirst();
-  if (taken) return `its GPU ${taken.gpuUuid} is another instance's here`;
+  if (taken) return `its GPU ${taken.gpuUuid} is used by another instance here`;
   const { numInsertedOrUpdatedRows: made } = await trx
     .insertInto("instance")
     .values({
@@ -79,15 +80,15 @@ async function adopt(
     })
     .onConflict((at) => at.column("instanceId").doNothing())
     .executeTakeFirst();
-  if (!made) return "this database knows it at another host";
-  // A controller that counts instances just now must look again.
+  if (!made) return "this database has it on another host";
+  // Invalidates a concurrent verdict, which counted instances.
   await trx
     .updateTable("deployment")
     .set({ revision: sql<bigint>`revision + 1` })
     .where("deployId", "=", one.deployId)
     .execute();
   const accountId = deployment.accountId;
-  // Also one that shared its GPU: how much of it was its own is not known any more.
+  // Claims all of a shared GPU, because the instance's share is unknown.
   const shares = gpus.map((gpu) => ({
     hostId: host,
     gpuUuid: gpu.uuid,

@@ -4,38 +4,31 @@ import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 
 export function createCommandStore(db: Kysely<Database>): CommandStore {
   return asked<CommandStore>({
-    async pending(host) {
-      const open = db.selectFrom("hostCommand").selectAll().where("hostId", "=", host).where("outcome", "is", null);
-      const rows = await open.orderBy("createdAt").limit(100).execute();
-      return rows.map((row) => ({
-        id: row.commandId,
-        instanceId: row.instanceId,
-        generation: row.generation,
-        kind: row.kind,
-        arguments: row.arguments,
-        deadlineMs: row.deadlineAt.getTime(),
-      }));
-    },
+    pending: (host) =>
+      db
+        .selectFrom("hostCommand")
+        .select(["commandId as id", "instanceId", "generation", "kind", "arguments"])
+        .select(epochMs("deadlineAt").as("deadlineMs"))
+        .where("hostId", "=", host)
+        .where("outcome", "is", null)
+        .orderBy("createdAt")
+        .limit(100)
+        .execute(),
 
-    finish: (host, done) =>
+    finish: (host, { id, result, ...outcome }) =>
       inTransaction(db, async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("hostCommand")
-          .set({
-            outcome: done.outcome,
-            errorCode: done.errorCode,
-            errorMessage: done.errorMessage,
-            result: JSON.stringify(done.result ?? null),
-            finishedAt: sql`now()`,
-          })
-          .where("commandId", "=", done.id)
+          .set({ ...outcome, result: JSON.stringify(result ?? null), finishedAt: sql`now()` })
+          .where("commandId", "=", id)
           .where("hostId", "=", host)
           .where("outcome", "is", null)
           .executeTakeFirst();
-        if (numUpdatedRows > 0n) await announce(trx, "command", done.id);
+        if (numUpdatedRows > 0n) await announce(trx, "command", id);
       }),
   });
 }

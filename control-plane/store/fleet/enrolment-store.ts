@@ -5,30 +5,28 @@ import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditAct, writeAudit } from "../people/audit-rows.ts";
 
 const authorityName = "nodes";
 
 export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
-  const readAuthority = async () => {
-    const row = await db
+  const readAuthority = () =>
+    db
       .selectFrom("nodeAuthority")
       .select(["certificate", "sealedKey"])
       .where("name", "=", authorityName)
       .executeTakeFirst();
-    return row && { certificate: row.certificate, sealedKey: row.sealedKey };
-  };
   return asked<EnrolmentStore>({
     async authority(make) {
-      const there = await readAuthority();
-      if (there) return there;
+      const stored = await readAuthority();
+      if (stored) return stored;
       const made = await make();
       await db
         .insertInto("nodeAuthority")
         .values({ name: authorityName, certificate: made.certificate, sealedKey: made.sealedKey })
         .onConflict((at) => at.doNothing())
         .execute();
-      // Of two replicas that start together the first one's stays.
+      // When replicas start concurrently, the first one's is used.
       return (await readAuthority()) ?? made;
     },
 
@@ -47,27 +45,22 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
             usedBy: null,
           })
           .execute();
-        await writeAudit(trx, {
-          actor: act.by,
+        await auditAct(trx, act, {
           action: "node_token.create",
           subject: token.id,
           account: null,
-          ip: act.ip,
           after: { pool: token.pool, for_host: token.forHost ?? null, expires_at: token.expiresAt.toISOString() },
-          note: act.note,
         });
       }),
 
     enroll: (claim) => inTransaction(db, (trx) => enroll(trx, claim)),
 
-    async identity(host) {
-      const row = await db
+    identity: (host) =>
+      db
         .selectFrom("nodeIdentity")
-        .select(["keyHash", "revokedAt"])
+        .select(["keyHash", sql<boolean>`revoked_at is not null`.as("isRevoked")])
         .where("hostId", "=", host)
-        .executeTakeFirst();
-      return row && { keyHash: row.keyHash, isRevoked: row.revokedAt !== null };
-    },
+        .executeTakeFirst(),
 
     async renewed(host, { keyHash, serial, notAfter }) {
       const { rows } = await sql`
@@ -81,7 +74,7 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
 
     revoke: (host, act) =>
       inTransaction(db, async (trx) => {
-        // Tokens before the identity, as in enrolling: two that wait for each other would both lose.
+        // Locks tokens before the identity, as enroll does, which excludes deadlocks.
         const tokens = await trx
           .selectFrom("nodeJoinToken")
           .select("tokenId")
@@ -96,7 +89,7 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
           .where("revokedAt", "is", null)
           .executeTakeFirst();
         if (numUpdatedRows === 0n) return false;
-        // What was made before the revocation brings the host back no more: a token for it, or one it came in with.
+        // Tokens for the host, and the one it enrolled with, no longer admit it.
         if (tokens.length > 0)
           await trx
             .updateTable("nodeJoinToken")
@@ -110,7 +103,7 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
         await trx
           .updateTable("host")
           .set({
-            // Whatever session there is, it is of an older epoch now.
+            // Fences the current session.
             nodeEpoch: sql<bigint>`nextval('node_epoch')`,
             schedulable: false,
             identityAlert: "",
@@ -119,15 +112,8 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
           })
           .where("hostId", "=", host)
           .execute();
-        await writeAudit(trx, {
-          actor: act.by,
-          action: "node.revoke",
-          subject: host,
-          account: null,
-          ip: act.ip,
-          note: act.note,
-        });
-        // Routes are read again where deployments or hosts changed.
+        await auditAct(trx, act, { action: "node.revoke", subject: host, account: null });
+        // Replicas reload routes when a host changes.
         await announce(trx, "host", host);
         return true;
       }),
@@ -144,7 +130,7 @@ async function enroll(trx: Transaction<Database>, claim: EnrolmentClaim): Promis
     .forUpdate()
     .executeTakeFirst();
   const mayReplace = token?.forHost === claim.hostId;
-  // A token that was used is good for its host and key again, and not against a revocation that came later.
+  // A used token admits its host and key again, but not after a revocation.
   if (known?.revokedAt && (!mayReplace || token.usedAt !== null)) return "revoked";
   if (known && !mayReplace && !known.keyHash.equals(claim.keyHash)) return "host_taken";
   const values = {
@@ -181,7 +167,7 @@ async function enroll(trx: Transaction<Database>, claim: EnrolmentClaim): Promis
 
 const userOf = (claim: EnrolmentClaim): string => `${claim.hostId} ${claim.keyHash.toString("hex")}`;
 
-/** The token, locked, or why it does not let this host in. */
+/** Returns the locked token, or why it does not admit this host. */
 async function readToken(
   trx: Transaction<Database>,
   claim: EnrolmentClaim,
@@ -196,7 +182,7 @@ async function readToken(
     .executeTakeFirst();
   if (!row || row.secretHash.length !== given.secretHash.length || !timingSafeEqual(row.secretHash, given.secretHash))
     return "unknown_token";
-  // An answer that was lost is asked for again; the key decides that it is the same host.
+  // The response may have been lost: the same host and key may retry.
   if (row.usedBy !== null && row.usedBy !== userOf(claim)) return "used_token";
   if (row.isExpired) return "expired_token";
   if (row.forHost !== null && row.forHost !== claim.hostId) return "other_host";

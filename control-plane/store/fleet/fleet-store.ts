@@ -1,8 +1,9 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import { type GpuType, isGpuType } from "../../../proto/gpu.ts";
-import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import { isGpuType } from "../../../proto/gpu.ts";
+import type { AccountId, HostId } from "../../../proto/ids.ts";
 import type {
   FleetStore,
+  Gpu,
   GpuClaim,
   HostLive,
   HostRecord,
@@ -14,6 +15,7 @@ import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { instanceBatchSize } from "../deployments/deployment-rows.ts";
 import { cordonedGpus, cordonFaulty, liftCordons, withCordons } from "./gpu-cordons.ts";
 import { hostOperations, withOperation } from "./host-operation-store.ts";
@@ -54,7 +56,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
 
     async revoked() {
       const rows = await db.selectFrom("nodeIdentity").select("hostId").where("revokedAt", "is not", null).execute();
-      return new Set(rows.map((row) => row.hostId as HostId));
+      return new Set(rows.map((row) => row.hostId));
     },
 
     async barred() {
@@ -62,10 +64,10 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         .selectFrom("nodeIdentity")
         .select("hostId")
         .where("revokedAt", "is not", null)
-        // Clocks of hosts are not ours: a day more.
+        // One day more, because the clocks of hosts may differ.
         .where("notAfter", ">", sql<Date>`now() - interval '1 day'`)
         .execute();
-      return rows.map((row) => row.hostId as HostId);
+      return rows.map((row) => row.hostId);
     },
 
     async runOf(host) {
@@ -74,8 +76,11 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
     },
 
     async seenAt() {
-      const rows = await db.selectFrom("host").select(["hostId", "seenAt"]).execute();
-      return new Map(rows.map((row) => [row.hostId as HostId, row.seenAt.getTime()]));
+      const rows = await db
+        .selectFrom("host")
+        .select(["hostId", epochMs("seenAt").as("seenAtMs")])
+        .execute();
+      return new Map(rows.map((row) => [row.hostId, row.seenAtMs]));
     },
 
     setCondition: (session, to) =>
@@ -104,27 +109,23 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         .where("live", "is not", null)
         .$if(only !== undefined, (query) => query.where("hostId", "in", [...(only ?? [])]))
         .execute();
-      return new Map(rows.map((row) => [row.hostId as HostId, { live: row.live as HostLive, ageMs: row.ageMs }]));
+      return new Map(rows.map((row) => [row.hostId, { live: row.live as HostLive, ageMs: row.ageMs }]));
     },
 
     uncordon: (request) => liftCordons(db, request),
     cordonedGpus: () => cordonedGpus(db),
 
-    async openLeases() {
-      const rows = await db
+    openLeases: () =>
+      db
         .selectFrom("host")
-        .select(["hostId", "openLeaseIds"])
-        .select(sql<number>`(extract(epoch from now() - coalesce(reported_at, created_at)) * 1000)::float8`.as("ageMs"))
-        .execute();
-      return rows.map((row) => ({
-        hostId: row.hostId as HostId,
-        leaseIds: row.openLeaseIds,
-        reportAgeMs: row.ageMs,
-      }));
-    },
+        .select(["hostId", "openLeaseIds as leaseIds"])
+        .select(
+          sql<number>`(extract(epoch from now() - coalesce(reported_at, created_at)) * 1000)::float8`.as("reportAgeMs"),
+        )
+        .execute(),
 
     async hosts(only) {
-      const among = <Query extends { where(column: "hostId", how: "in", ids: string[]): Query }>(query: Query) =>
+      const among = <Query extends { where(column: "hostId", how: "in", ids: HostId[]): Query }>(query: Query) =>
         only ? query.where("hostId", "in", [...only]) : query;
       if (only?.length === 0) return [];
       const rows = await among(
@@ -144,11 +145,11 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
           await among(
             db
               .selectFrom("instance")
-              .select(["hostId", sql<bigint>`sum(granted_bytes)::bigint`.as("bytes")])
+              .select(["hostId", sql<number>`sum(granted_bytes)::float8`.as("bytes")])
               .where("grantedBytes", ">", 0n)
               .groupBy("hostId"),
           ).execute()
-        ).map((row) => [row.hostId, Number(row.bytes)]),
+        ).map((row) => [row.hostId, row.bytes]),
       );
       const operations = await hostOperations(db);
       return rows.map((row) => ({
@@ -194,9 +195,9 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         .limit(limit)
         .execute();
       return rows.map((row) => ({
-        hostId: row.hostId as HostId,
+        hostId: row.hostId,
         origin: row.advertise,
-        ticketKey: seal.open(row.ticketKey, row.hostId as HostId),
+        ticketKey: seal.open(row.ticketKey, row.hostId),
       }));
     },
 
@@ -205,44 +206,31 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         .selectFrom("instance as i")
         .innerJoin("host as h", "h.hostId", "i.hostId")
         .innerJoin("deployment as d", "d.deployId", "i.deployId")
-        .select(["i.instanceId", "i.deployId", "i.hostId", "h.advertise", "h.ticketKey", "h.nodeEpoch"])
-        .select(["i.adapters", instanceBatchSize.as("batchSize")])
+        .select(["i.instanceId", "i.deployId", "i.hostId", "h.advertise as origin", "h.ticketKey", "h.nodeEpoch"])
+        .select(["i.adapters", instanceBatchSize.as("maxBatchSize")])
         .where("d.kind", "=", "model")
         .where("i.phase", "=", "ready")
         .where("i.tombstonedAt", "is", null)
-        .where((eb) =>
-          eb.not(
-            eb.exists(
-              eb
-                .selectFrom("nodeIdentity as n")
-                .select("n.hostId")
-                .whereRef("n.hostId", "=", "h.hostId")
-                .where("n.revokedAt", "is not", null),
-            ),
-          ),
+        .where(
+          sql<boolean>`not exists (select from node_identity n where n.host_id = h.host_id and n.revoked_at is not null)`,
         )
         .execute();
       return rows.map((row) => ({
-        instanceId: row.instanceId as InstanceId,
-        deployId: row.deployId as DeploymentId,
-        hostId: row.hostId as HostId,
-        origin: row.advertise,
-        ticketKey: seal.open(row.ticketKey, row.hostId as HostId),
-        maxBatchSize: row.batchSize,
-        adapters: new Set(row.adapters as AdapterId[]),
-        nodeEpoch: row.nodeEpoch,
+        ...row,
+        ticketKey: seal.open(row.ticketKey, row.hostId),
+        adapters: new Set(row.adapters),
       }));
     },
   });
 }
 
-/** All but the figures of the last report, which most readers have no use for. */
+/** Excludes the figures of the last report, which most readers do not need. */
 const recordColumns = [
   ...(["hostId", "hostname", "advertise", "inventory", "nodeEpoch", "generation", "revision"] as const),
   ...(["schedulable", "condition", "agentVersion", "createdAt", "identityAlert", "unknownInstances"] as const),
 ] as const;
 
-/** What a report older than this says of memory is not believed any more. */
+/** GPU memory in use, from a report of the last 30 s. */
 const gpuMemoryUsed = sql<Record<
   string,
   number
@@ -254,12 +242,12 @@ const poolOf = sql<string | null>`(select pool from node_identity n where n.host
 
 const claimOf = (row: Selectable<Database["gpuClaim"]>): GpuClaim => ({
   gpuUuid: row.gpuUuid,
-  account: row.accountId as AccountId,
-  // All of it is nobody's to add to.
+  account: row.accountId,
+  // Undefined: all of it is claimed.
   ...(row.claimedBytes < row.memoryBytes ? { memoryBytes: Number(row.claimedBytes) } : {}),
 });
 
-/** An older session's write changes nothing. */
+/** A write of an older session has no effect. */
 const ofSession = (db: Kysely<Database> | Transaction<Database>, session: HostSession) =>
   db.updateTable("host").where("hostId", "=", session.hostId).where("nodeEpoch", "=", session.nodeEpoch);
 
@@ -268,22 +256,22 @@ function hostRecord(
   claims: readonly GpuClaim[],
   cordons: Parameters<typeof withCordons>[1],
 ): Omit<HostRecord, "grantedMemoryBytes" | "keptWeights" | "gpuMemoryUsed" | "pool"> {
-  const inventory = withCordons(row.inventory as Inventory, cordons);
+  const inventory = withCordons(row.inventory, cordons);
   return {
-    id: row.hostId as HostId,
+    id: row.hostId,
     hostname: row.hostname,
     advertise: row.advertise,
-    inventory: { ...inventory, gpus: inventory.gpus.map((gpu) => ({ ...gpu, type: gpuType(gpu.type) })) },
+    inventory: { ...inventory, gpus: inventory.gpus.map(withKnownType) },
     nodeEpoch: row.nodeEpoch,
     generation: row.generation,
     revision: row.revision,
     schedulable: row.schedulable && !inventory.recordsUnavailable,
-    // Two agents of one identity are told of wherever the host is shown, also while one of them serves.
+    // Two agents with one identity are always shown, also while one of them serves.
     condition: [row.identityAlert, row.condition, recordsCondition(inventory), unknownCondition(row.unknownInstances)]
       .filter((text) => text !== "")
       .join("; "),
     agentVersion: row.agentVersion,
-    claims: [...claims, ...row.unknownInstances.flatMap((one) => one.gpuUuids.map(claimOfNobody))],
+    claims: [...claims, ...row.unknownInstances.flatMap((one) => one.gpuUuids.map(claimWithoutAccount))],
     createdAtMs: row.createdAt.getTime(),
   };
 }
@@ -291,6 +279,7 @@ function hostRecord(
 const recordsCondition = ({ recordsUnavailable }: Inventory): string =>
   recordsUnavailable ? `records_unwritable: ${recordsUnavailable}` : "";
 
-const claimOfNobody = (gpuUuid: string): GpuClaim => ({ gpuUuid, account: "" as AccountId });
+const claimWithoutAccount = (gpuUuid: string): GpuClaim => ({ gpuUuid, account: "" as AccountId });
 
-const gpuType = (text: string): GpuType => (isGpuType(text) ? text : "other");
+/** A newer agent may report a type that this version does not know. */
+const withKnownType = (gpu: Gpu): Gpu => ({ ...gpu, type: isGpuType(gpu.type) ? gpu.type : "other" });

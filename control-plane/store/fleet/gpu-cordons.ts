@@ -1,4 +1,4 @@
-// GPUs out of use until an operator says otherwise: written when an agent tells of a fault, read over every inventory.
+// Cordons of GPUs: created when an agent reports a fault, applied to every inventory until an operator lifts them.
 import type { Kysely, Selectable, Transaction } from "kysely";
 import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
@@ -6,11 +6,11 @@ import type { Gpu, GpuUncordon, Inventory } from "../../fleet/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditAct, writeAudit } from "../people/audit-rows.ts";
 
 type Cordon = Pick<Selectable<Database["gpuCordon"]>, "gpuUuid" | "faultId" | "reason" | "liftedAt" | "cordonedAt">;
 
-/** A fault that is known already changes nothing. */
+/** Cordons GPUs with a new fault; a known fault has no effect. */
 export async function cordonFaulty(trx: Transaction<Database>, host: HostId, inventory: Inventory): Promise<void> {
   const faulty = inventory.gpus.filter((gpu) => gpu.faultId !== "");
   if (faulty.length === 0) return;
@@ -40,7 +40,7 @@ export async function cordonFaulty(trx: Transaction<Database>, host: HostId, inv
     });
 }
 
-/** False when no GPU there is cordoned. */
+/** Returns false when no GPU there is cordoned. */
 export function liftCordons(db: Kysely<Database>, { host, gpu, act }: GpuUncordon): Promise<boolean> {
   return inTransaction(db, async (trx) => {
     let lifting = trx
@@ -52,14 +52,11 @@ export function liftCordons(db: Kysely<Database>, { host, gpu, act }: GpuUncordo
     const lifted = await lifting.returning(["gpuUuid", "faultId"]).execute();
     if (lifted.length === 0) return false;
     for (const { gpuUuid, faultId } of lifted)
-      await writeAudit(trx, {
-        actor: act.by,
+      await auditAct(trx, act, {
         action: "gpu.uncordon",
         subject: `${host}/${gpuUuid}`,
         account: null,
-        ip: act.ip,
         before: { fault: faultId },
-        note: act.note,
       });
     await trx
       .updateTable("host")
@@ -73,11 +70,11 @@ export function liftCordons(db: Kysely<Database>, { host, gpu, act }: GpuUncordo
 
 export async function cordonedGpus(db: Kysely<Database>): Promise<ReadonlyMap<HostId, ReadonlySet<string>>> {
   const rows = await db.selectFrom("gpuCordon").select(["hostId", "gpuUuid"]).where("liftedAt", "is", null).execute();
-  const byHost = Map.groupBy(rows, (row) => row.hostId as HostId);
+  const byHost = Map.groupBy(rows, (row) => row.hostId);
   return new Map([...byHost].map(([host, own]) => [host, new Set(own.map((row) => row.gpuUuid))]));
 }
 
-/** The inventory as placement may believe it. */
+/** Returns the inventory with cordons applied to the health of its GPUs. */
 export function withCordons(inventory: Inventory, cordons: readonly Cordon[]): Inventory {
   if (cordons.length === 0) return inventory;
   return { ...inventory, gpus: inventory.gpus.map((gpu) => judged(gpu, cordons)) };
@@ -93,7 +90,7 @@ function judged(gpu: Gpu, cordons: readonly Cordon[]): Gpu {
       unhealthyReason: `cordoned: ${open.reason}`,
       cordonedAtMs: open.cordonedAt.getTime(),
     };
-  // The operator has seen this fault and says that the GPU is sound. One that is away is away all the same.
-  const isForgiven = own.some(({ faultId }) => faultId === gpu.faultId) && !gpu.faultId.startsWith("gone:");
-  return isForgiven ? { ...gpu, isHealthy: true, unhealthyReason: "" } : gpu;
+  // The operator confirmed that the GPU works despite this fault. A missing GPU stays unhealthy.
+  const isConfirmed = own.some(({ faultId }) => faultId === gpu.faultId) && !gpu.faultId.startsWith("gone:");
+  return isConfirmed ? { ...gpu, isHealthy: true, unhealthyReason: "" } : gpu;
 }

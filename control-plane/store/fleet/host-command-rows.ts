@@ -1,15 +1,15 @@
 import type { Transaction } from "kysely";
-import { randomId } from "../../../proto/ids.ts";
+import { type HostId, randomId } from "../../../proto/ids.ts";
 import { steadyTime } from "../../../proto/steady-time.ts";
 import type { Database } from "../core/schema.ts";
 
-/** A host begins nothing after it, and ends what takes longer. */
+/** A host starts no command after this, and aborts one that takes longer. */
 const deadlineMs = 3_600_000;
 
-/** For the host to do once; its id. Announce the host last. */
+/** Stores a command that the host runs once; returns its id. Announce the host last. */
 export async function putCommand(
   trx: Transaction<Database>,
-  host: string,
+  host: HostId,
   kind: string,
   given: object,
 ): Promise<string> {

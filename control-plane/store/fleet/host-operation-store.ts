@@ -1,17 +1,16 @@
-// Hosts that an operator takes out of use: written here, read over every host's record.
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import type { AccountId, DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+// Cordons and drains of hosts, and their effect on every host's record.
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { HostId } from "../../../proto/ids.ts";
 import type { FleetAct, HostOperation, HostOperationStore, HostRecord } from "../../fleet/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { epochMs } from "../core/time.ts";
+import { auditAct } from "../people/audit-rows.ts";
 
-/** Before the deadline of a drain: what still serves takes nothing new, so that what runs there can end in time. */
+/** Last part of a drain: instances accept no new requests, so that running ones can finish in time. */
 const lastPart = sql`least(interval '30 seconds', (deadline_at - began_at) / 2)`;
-
-type Row = Selectable<Database["hostOperation"]>;
 
 export function createHostOperationStore(db: Kysely<Database>): HostOperationStore {
   return asked<HostOperationStore>({
@@ -52,7 +51,7 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
         .select(sql<number>`(extract(epoch from deadline_at - ${lastPart} - now()) * 1000)::float8`.as("dueInMs"))
         .where("kind", "=", "drain")
         .execute();
-      return new Map(rows.map((row) => [row.hostId as HostId, row.dueInMs] as const));
+      return new Map(rows.map((row) => [row.hostId, row.dueInMs]));
     },
 
     async left(host) {
@@ -65,44 +64,28 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
       return { all: rows.length, fixed: rows.filter(({ kind }) => kind !== "model").length };
     },
 
-    async placed() {
-      const rows = await db
+    placed: () =>
+      db
         .selectFrom("instance as i")
         .innerJoin("deployment as d", "d.deployId", "i.deployId")
-        .select(["i.instanceId", "i.deployId", "i.hostId", "i.gpuUuids", "i.accountId", "d.kind", "d.modelName"])
+        .select(["i.instanceId as id", "i.deployId", "i.hostId", "i.gpuUuids", "i.accountId as account", "d.modelName"])
+        .select(sql<boolean>`d.kind = 'model'`.as("isMovable"))
         .where("i.tombstonedAt", "is", null)
         .orderBy("i.instanceId")
-        .execute();
-      return rows.map((row) => ({
-        id: row.instanceId as InstanceId,
-        deployId: row.deployId as DeploymentId,
-        modelName: row.modelName,
-        account: row.accountId as AccountId,
-        hostId: row.hostId as HostId,
-        gpuUuids: row.gpuUuids,
-        isMovable: row.kind === "model",
-      }));
-    },
+        .execute(),
 
     remove: (host, act) =>
       inTransaction(db, async (trx) => {
         if (!(await lockHost(trx, host))) return "unknown";
         if ((await instancesOn(trx, host)) > 0) return "has_instances";
-        // Its certificate brings it back no more; a token for it does.
+        // Its certificate is no longer accepted; a token for it admits it again.
         await trx
           .updateTable("nodeIdentity")
           .set({ revokedAt: sql<Date>`coalesce(revoked_at, now())` })
           .where("hostId", "=", host)
           .execute();
         await trx.deleteFrom("host").where("hostId", "=", host).execute();
-        await writeAudit(trx, {
-          actor: act.by,
-          action: "node.remove",
-          subject: host,
-          account: null,
-          ip: act.ip,
-          note: act.note,
-        });
+        await auditAct(trx, act, { action: "node.remove", subject: host, account: null });
         await announce(trx, "host", host);
         return "removed";
       }),
@@ -115,11 +98,11 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
           .where("hostId", "=", host)
           .forUpdate()
           .executeTakeFirst();
-        const unknown = (row?.unknownInstances ?? []).map((one) => one.instanceId as InstanceId);
+        const unknown = (row?.unknownInstances ?? []).map((one) => one.instanceId);
         const chosen = unknown.filter((id) => only === undefined || only.includes(id));
         if (chosen.length === 0) return [];
         const ended = chosen.map((id) => ({ instanceId: id, hostId: host, seenAgainAt: sql<Date>`now()` }));
-        // As what had ended before and runs all the same: a tombstone that stands until the host says that it is gone.
+        // Like ended instances that are observed again: a tombstone until the host confirms the removal.
         await trx
           .insertInto("endedInstance")
           .values(ended)
@@ -131,13 +114,16 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
   });
 }
 
-/** By host, for whoever reads hosts. */
-export async function hostOperations(db: Kysely<Database>): Promise<ReadonlyMap<string, HostOperation>> {
-  const rows = await db.selectFrom("hostOperation").selectAll().execute();
-  return new Map(rows.map((row) => [row.hostId, asOperation(row)]));
+export async function hostOperations(db: Kysely<Database>): Promise<ReadonlyMap<HostId, HostOperation>> {
+  const rows = await db
+    .selectFrom("hostOperation")
+    .select(["hostId", "kind", "note", "instances"])
+    .select([epochMs("beganAt").as("beganAtMs"), epochMs<null>("deadlineAt").as("deadlineAtMs")])
+    .execute();
+  return new Map(rows.map(({ hostId, ...operation }) => [hostId, operation]));
 }
 
-/** The record as placement may believe it: nothing new goes onto a host that is taken out of use. */
+/** Returns the record with the operation applied: nothing new is placed on a cordoned or draining host. */
 export function withOperation<Host extends Pick<HostRecord, "condition" | "schedulable">>(
   host: Host,
   operation: HostOperation | undefined,
@@ -149,14 +135,6 @@ export function withOperation<Host extends Pick<HostRecord, "condition" | "sched
   const condition = [host.condition, said].filter((text) => text !== "").join("; ");
   return { ...host, schedulable: false, condition, operation };
 }
-
-const asOperation = (row: Row): HostOperation => ({
-  kind: row.kind,
-  note: row.note,
-  instances: row.instances,
-  beganAtMs: row.beganAt.getTime(),
-  deadlineAtMs: row.deadlineAt?.getTime() ?? null,
-});
 
 async function lockHost(trx: Transaction<Database>, host: HostId): Promise<boolean> {
   const row = await trx.selectFrom("host").select("hostId").where("hostId", "=", host).forUpdate().executeTakeFirst();
@@ -177,7 +155,7 @@ async function instancesOn(trx: Transaction<Database>, host: HostId): Promise<nu
   return Number(row.count);
 }
 
-/** A placement that saw the host before loses its race; the host hears by when it is to be empty. */
+/** Invalidates placements that read the host before, notifies the host, and audits the act. */
 async function moved(
   trx: Transaction<Database>,
   host: HostId,
@@ -190,6 +168,6 @@ async function moved(
     .set((eb) => ({ revision: eb("revision", "+", 1n), generation: eb("generation", "+", 1n) }))
     .where("hostId", "=", host)
     .execute();
-  await writeAudit(trx, { actor: act.by, action, subject: host, account: null, ip: act.ip, after, note: act.note });
+  await auditAct(trx, act, { action, subject: host, account: null, after });
   await announce(trx, "host", host);
 }

@@ -1,28 +1,46 @@
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import type { AskedWeights, NodeWeights, NodeWeightsStore } from "../../fleet/store.ts";
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { HostId } from "../../../proto/ids.ts";
+import type { NodeWeights, NodeWeightsStore } from "../../fleet/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { epochMs } from "../core/time.ts";
+import { auditAct } from "../people/audit-rows.ts";
+
+/** Columns of NodeWeights. */
+const weightsColumns = [
+  "prefetchId as id",
+  "repo",
+  "revision",
+  "file",
+  "format",
+  "pinned as isPinned",
+  "commit",
+  "bytes",
+  "bytesTotal",
+  "failCode",
+  "failMessage",
+  epochMs("createdAt").as("createdAtMs"),
+] as const;
 
 export function createNodeWeightsStore(db: Kysely<Database>): NodeWeightsStore {
   return asked<NodeWeightsStore>({
-    ask: (host, id, request, who) =>
+    ask: (host, id, { isPinned, ...weights }, act) =>
       inTransaction(db, async (trx) => {
-        if (!(await changed(trx, host))) return undefined;
+        if (!(await bumpGeneration(trx, host))) return undefined;
         const row = await trx
           .insertInto("nodeWeights")
-          .values({ prefetchId: id, hostId: host, ...columnsOf(request) })
+          .values({ prefetchId: id, hostId: host, pinned: isPinned, ...weights })
           .onConflict((at) =>
-            at.columns(["hostId", "repo", "revision", "file", "format"]).doUpdateSet({ pinned: request.isPinned }),
+            at.columns(["hostId", "repo", "revision", "file", "format"]).doUpdateSet({ pinned: isPinned }),
           )
-          .returningAll()
+          .returning(weightsColumns)
           .executeTakeFirstOrThrow();
-        const act = { actor: who.by, ip: who.ip, subject: host, account: null };
-        await writeAudit(trx, { ...act, action: "node.prefetch", after: { ...request } });
+        const after = { ...weights, isPinned };
+        await auditAct(trx, act, { action: "node.prefetch", subject: host, account: null, after });
         await announce(trx, "host", host);
-        return nodeWeights(row);
+        return row;
       }),
 
     async list(host) {
@@ -30,10 +48,10 @@ export function createNodeWeightsStore(db: Kysely<Database>): NodeWeightsStore {
       return known && (await nodeWeightsOf(db, host));
     },
 
-    drop: (host, id, who) =>
+    drop: (host, id, act) =>
       inTransaction(db, async (trx) => {
-        // Hosts first, in the order all writers use.
-        if (!(await changed(trx, host))) return false;
+        // Locks the host first, as all writers do.
+        if (!(await bumpGeneration(trx, host))) return false;
         const row = await trx
           .deleteFrom("nodeWeights")
           .where("hostId", "=", host)
@@ -41,14 +59,7 @@ export function createNodeWeightsStore(db: Kysely<Database>): NodeWeightsStore {
           .returning(["repo", "revision", "file", "format", "pinned"])
           .executeTakeFirst();
         if (!row) return false;
-        await writeAudit(trx, {
-          actor: who.by,
-          ip: who.ip,
-          subject: host,
-          account: null,
-          action: "node.prefetch_drop",
-          before: row,
-        });
+        await auditAct(trx, act, { action: "node.prefetch_drop", subject: host, account: null, before: row });
         await announce(trx, "host", host);
         return true;
       }),
@@ -75,45 +86,21 @@ export function createNodeWeightsStore(db: Kysely<Database>): NodeWeightsStore {
 }
 
 /** Oldest first. */
-export async function nodeWeightsOf(
-  db: Kysely<Database> | Transaction<Database>,
-  host: string,
-): Promise<readonly NodeWeights[]> {
-  const rows = await db
+export const nodeWeightsOf = (db: Kysely<Database>, host: HostId): Promise<readonly NodeWeights[]> =>
+  db
     .selectFrom("nodeWeights")
-    .selectAll()
+    .select(weightsColumns)
     .where("hostId", "=", host)
     .orderBy("createdAt")
     .orderBy("prefetchId")
     .execute();
-  return rows.map(nodeWeights);
-}
 
-/** The host's desired set has another generation. False when there is no such host. */
-async function changed(trx: Transaction<Database>, host: string): Promise<boolean> {
+/** Increments the generation of the host's desired set. Returns false when there is no such host. */
+async function bumpGeneration(trx: Transaction<Database>, host: HostId): Promise<boolean> {
   const moved = await trx
     .updateTable("host")
     .set((eb) => ({ generation: eb("generation", "+", 1n) }))
     .where("hostId", "=", host)
     .executeTakeFirst();
   return moved.numUpdatedRows > 0n;
-}
-
-const columnsOf = ({ isPinned, ...request }: AskedWeights) => ({ ...request, pinned: isPinned });
-
-function nodeWeights(row: Selectable<Database["nodeWeights"]>): NodeWeights {
-  return {
-    id: row.prefetchId,
-    repo: row.repo,
-    revision: row.revision,
-    file: row.file,
-    format: row.format,
-    isPinned: row.pinned,
-    commit: row.commit,
-    bytes: row.bytes,
-    bytesTotal: row.bytesTotal,
-    failCode: row.failCode,
-    failMessage: row.failMessage,
-    createdAtMs: row.createdAt.getTime(),
-  };
 }

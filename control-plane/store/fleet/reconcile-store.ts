@@ -10,8 +10,8 @@ import type { Database } from "../core/schema.ts";
 const maxCount = 1_000_000_000n;
 const plausible = (count: bigint): bigint => (count > maxCount ? maxCount : count < 0n ? 0n : count);
 
-/** Marks older than this are forgotten; an agent that was away for longer is not judged by its mark. */
-const marksKept = sql`interval '7 days'`;
+/** Marks older than this are deleted; the mark of an agent that was offline for longer is ignored. */
+const markRetention = sql`interval '7 days'`;
 
 export function createReconcileStore(db: Kysely<Database>): ReconcileStore {
   return {
@@ -42,7 +42,7 @@ export function createReconcileStore(db: Kysely<Database>): ReconcileStore {
     mark: (everyMs, isForced) =>
       asking(() =>
         inTransaction(db, async (trx) => {
-          // One at a time: control planes share the sequence.
+          // Serialised, because control planes share the sequence.
           await sql`select pg_advisory_xact_lock(hashtext('restore_mark'))`.execute(trx);
           const { rows } = await sql<{ seq: bigint; mark: string; isOld: boolean }>`
             select seq, mark, made_at < now() - ${everyMs} * interval '1 millisecond' as is_old
@@ -51,7 +51,7 @@ export function createReconcileStore(db: Kysely<Database>): ReconcileStore {
           if (last && !last.isOld && !isForced) return `${last.seq}:${last.mark}`;
           const next = { seq: (last?.seq ?? 0n) + 1n, mark: randomId<"mark">(16) };
           await trx.insertInto("restoreMark").values(next).execute();
-          await sql`delete from restore_mark where made_at < now() - ${marksKept}`.execute(trx);
+          await sql`delete from restore_mark where made_at < now() - ${markRetention}`.execute(trx);
           return `${next.seq}:${next.mark}`;
         }),
       ),
@@ -70,7 +70,7 @@ export function createReconcileStore(db: Kysely<Database>): ReconcileStore {
       asking(() =>
         inTransaction(db, async (trx) => {
           if (shown) {
-            // Also while one is open: it covers this sign, which is shown again until the host is adopted.
+            // Also while one is open: it covers this sign, which the host repeats until it is adopted.
             const { rows } = await sql`
               insert into reconcile_sign as known (host_id, sign) values (${shown.host}, ${shown.sign})
               on conflict (host_id) do update set sign = excluded.sign, opened_at = now()
@@ -187,7 +187,7 @@ export async function openReconcile(
   return rows.length > 0;
 }
 
-/** Undefined if this role may not read it, as on some hosted databases: marks and epochs remain. */
+/** Undefined if this role may not read it, as on some hosted databases; marks and epochs detect a restore there. */
 async function identityOf(db: Kysely<Database>) {
   try {
     const { rows } = await sql<{ systemIdentifier: string; timeline: number }>`

@@ -1,17 +1,10 @@
-// A host comes: which epoch it gets, whether this database is the one it obeyed last, whether its identity lives twice.
+// Registers a host: issues its epoch, detects a database older than the host's state, and two agents with one identity.
 import { type Selectable, sql, type Transaction } from "kysely";
-import type {
-  AdoptedHost,
-  FleetAct,
-  GrantOf,
-  Inventory,
-  Registered,
-  Registration,
-  TicketKeySeal,
-} from "../../fleet/store.ts";
+import type { HostId } from "../../../proto/ids.ts";
+import type { AdoptedHost, FleetAct, GrantOf, Registered, Registration, TicketKeySeal } from "../../fleet/store.ts";
 import { announce } from "../core/change-feed.ts";
 import type { Database } from "../core/schema.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditAct, writeAudit } from "../people/audit-rows.ts";
 import { adoptInstances } from "./adopt-instances.ts";
 import { cordonFaulty } from "./gpu-cordons.ts";
 
@@ -19,11 +12,11 @@ type HostRow = Selectable<Database["host"]>;
 
 const keptRuns = 8;
 const cloneAlert =
-  "cloned_identity: two agents run with this host's identity, which happens when its disk was copied; the one that came " +
-  "last serves. End the copy and remove its folder; if you do not know which it is, revoke the host and join it anew";
+  "cloned_identity: two agents use this host's identity, because its disk was copied; the last one that registered serves. " +
+  "Stop the copy and remove its folder; if you do not know which one it is, revoke the host and join it again";
 const behindCondition =
-  "control_plane_behind: the agent has obeyed a newer state than this database holds, so it is told to change nothing; " +
-  "adopt the host (`stoker node adopt`) once you are sure that this control plane is the right one";
+  "control_plane_behind: the agent has applied a newer state than this database has, so nothing changes there; " +
+  "adopt the host (`stoker node adopt`) if this control plane is the right one";
 
 export async function registerHost(
   trx: Transaction<Database>,
@@ -38,14 +31,14 @@ export async function registerHost(
     .where("hostId", "=", host.hostId)
     .forUpdate()
     .executeTakeFirst();
-  // A process that was started anew never says an earlier one's name: whoever does was running beside its successor.
+  // Each process has its own run id: a superseded run that returns was running beside its successor.
   const isClone = row !== undefined && host.runId !== "" && row.supersededRuns.includes(host.runId);
   if (isClone && row.identityAlert === "") await raiseAlert(trx, host);
   if (isClone && row.isAlive) {
     if (row.identityAlert === "") await announce(trx, "host", host.hostId);
     return { kind: "superseded" };
   }
-  // The epochs it obeyed were given by a database that went on from where this one was left.
+  // A higher epoch was issued by a database that continued after the restored backup.
   const isBehind = row ? row.behindEpoch !== null || host.highestEpoch > row.nodeEpoch : host.highestEpoch > 0n;
   const values = {
     hostname: host.hostname,
@@ -81,16 +74,16 @@ export async function registerHost(
 /** Undefined when there is nothing to adopt. */
 export async function adoptHost(
   trx: Transaction<Database>,
-  host: string,
+  host: HostId,
   act: FleetAct,
   grantOf: GrantOf,
 ): Promise<AdoptedHost | undefined> {
   const row = await trx.selectFrom("host").selectAll().where("hostId", "=", host).forUpdate().executeTakeFirst();
   if (!row || row.behindEpoch === null) return undefined;
-  const adopted = await adoptInstances(trx, { ...row, inventory: row.inventory as Inventory }, grantOf);
+  const adopted = await adoptInstances(trx, row, grantOf);
   const known = new Set<string>(adopted.instances);
   const unknown = row.unknownInstances.filter((one) => !known.has(one.instanceId));
-  // A thousand above: whoever draws an epoch in this moment stays above as well.
+  // 1,000 above, so that epochs issued concurrently are also higher.
   await sql`
     select setval('node_epoch', ${row.behindEpoch}::bigint + 1000)
     where ${row.behindEpoch}::bigint >= (select last_value from node_epoch)`.execute(trx);
@@ -106,15 +99,12 @@ export async function adoptHost(
     })
     .where("hostId", "=", host)
     .execute();
-  await writeAudit(trx, {
-    actor: act.by,
+  await auditAct(trx, act, {
     action: "node.adopt",
     subject: host,
     account: null,
-    ip: act.ip,
     before: { node_epoch: `${row.nodeEpoch}`, obeyed_epoch: `${row.behindEpoch}` },
     after: { instances: adopted.instances, left: adopted.left },
-    note: act.note,
   });
   for (const deployId of adopted.deployIds) await announce(trx, "deployment", deployId);
   await announce(trx, "host", host);
@@ -130,7 +120,7 @@ async function raiseAlert(trx: Transaction<Database>, host: Registration): Promi
     account: null,
     ip: "",
     after: { hostname: host.hostname, advertise: host.advertise },
-    note: "two agents came with the identity of one host",
+    note: "two agents registered with the identity of one host",
   });
 }
 

@@ -1,17 +1,18 @@
 // Tables of hosts, their identities, commands and weights, and of restores.
 
 import type { ColumnType, Generated } from "kysely";
-import type { UnknownInstance } from "../../fleet/store.ts";
+import type { HostId } from "../../../proto/ids.ts";
+import type { HostLive, Inventory, ReconcileReport, UnknownInstance } from "../../fleet/store.ts";
 import type { DefaultTime, Json, OptionalJson, Time } from "../core/columns.ts";
 
 export interface FleetTables {
   host: {
-    hostId: string;
+    hostId: HostId;
     hostname: string;
     advertise: string;
-    inventory: Json<unknown>;
+    inventory: Json<Inventory>;
     nodeEpoch: bigint;
-    /** Of its desired set: sent to the agent, rises with each change. */
+    /** Generation of its desired set: sent to the agent, incremented by each change. */
     generation: Generated<bigint>;
     /** Moved by claims and inventory, never by heartbeats. */
     revision: Generated<bigint>;
@@ -19,24 +20,24 @@ export interface FleetTables {
     schedulable: Generated<boolean>;
     condition: Generated<string>;
     agentVersion: string;
-    /** Of the agent's process that registered last, and of those that it took over from, newest first. */
+    /** Run of the agent's process that registered last; below, the runs it superseded, newest first. */
     runId: Generated<string>;
-    /** When that process registered first. */
+    /** First registration of that process. */
     runBeganAt: DefaultTime;
     supersededRuns: Generated<string[]>;
-    /** Not null: its agent has obeyed this epoch, which this database never gave. Nothing is told until it is adopted. */
+    /** Not null: its agent has applied this epoch, which this database never issued. Nothing is sent until it is adopted. */
     behindEpoch: bigint | null;
     behindGeneration: Generated<bigint>;
-    /** Not empty: two agents came with its identity. */
+    /** Not empty: two agents registered with its identity. */
     identityAlert: Generated<string>;
-    /** What runs there and no row of `instance` names: it holds its GPUs all the same. */
+    /** Running instances without a row in `instance`: their GPUs count as in use. */
     unknownInstances: ColumnType<readonly UnknownInstance[], string | undefined, string>;
-    /** In its last report: leases with a request in flight or an unacknowledged record. */
+    /** Leases in its last report that have a running request or an unacknowledged record. */
     openLeaseIds: Generated<string[]>;
     reportedAt: Time | null;
     /** Figures of that report. */
-    live: OptionalJson<unknown>;
-    /** Weights that lie whole in its cache, as repo@revision. */
+    live: OptionalJson<HostLive>;
+    /** Complete weights in its cache, as repo@revision. */
     keptWeights: Generated<string[]>;
     seenAt: DefaultTime;
     createdAt: DefaultTime;
@@ -55,7 +56,7 @@ export interface FleetTables {
     /** SHA-256. */
     secretHash: Buffer;
     pool: string;
-    /** Brings this host back, also when it was revoked or lost its key; null: any new one. */
+    /** Admits this host again, also when it was revoked or lost its key; null: any new host. */
     forHost: string | null;
     createdBy: string;
     createdAt: DefaultTime;
@@ -63,51 +64,51 @@ export interface FleetTables {
     usedAt: Time | null;
     usedBy: string | null;
   };
-  /** What a host's certificates may say. */
+  /** Identity that a host's certificates must have. */
   nodeIdentity: {
-    hostId: string;
-    /** SHA-256 of the public key that was enrolled last. */
+    hostId: HostId;
+    /** SHA-256 of the last enrolled public key. */
     keyHash: Buffer;
     pool: string;
-    /** Of the newest certificate. */
+    /** Serial of the newest certificate. */
     serial: string;
     notAfter: Time;
     enrolledAt: DefaultTime;
     revokedAt: Time | null;
   };
-  /** What hosts are to do once and is not state: sent until an outcome is known, carried out once. */
+  /** Commands that a host runs once: sent until an outcome is known. */
   hostCommand: {
     commandId: string;
-    hostId: string;
+    hostId: HostId;
     /** Empty: the host itself. */
     instanceId: string;
-    /** Of the deployment's specification; 0: whichever. */
+    /** Generation of the deployment's specification; 0: any. */
     generation: bigint;
     kind: string;
     arguments: Json<unknown>;
     createdAt: DefaultTime;
     deadlineAt: Time;
-    /** done, failed, interrupted, rejected_generation, expired, unknown_kind; null: not known yet. */
+    /** done, failed, interrupted, rejected_generation, expired, unknown_kind; null: unknown. */
     outcome: string | null;
     errorCode: string;
     errorMessage: string;
     result: OptionalJson<unknown>;
     finishedAt: Time | null;
   };
-  /** Faults of GPUs. While one is not lifted its GPU is given to nobody; the same occurrence never cordons twice. */
+  /** Faults of GPUs. A GPU with a fault that is not lifted gets no instance; one occurrence cordons once. */
   gpuCordon: {
-    hostId: string;
+    hostId: HostId;
     gpuUuid: string;
-    /** Names this very occurrence, as the agent does. */
+    /** The agent's id of this occurrence. */
     faultId: string;
     reason: string;
     cordonedAt: DefaultTime;
     liftedAt: Time | null;
   };
-  /** Weights an operator wants on a host before anybody asks. */
+  /** Weights that an operator prefetches to a host. */
   nodeWeights: {
     prefetchId: string;
-    hostId: string;
+    hostId: HostId;
     repo: string;
     revision: string;
     /** Empty: chosen by format. */
@@ -116,7 +117,7 @@ export interface FleetTables {
     format: string;
     /** Never evicted. */
     pinned: boolean;
-    /** Empty until it is there; this and what follows as the host last said. */
+    /** Empty until downloaded. From here on as last reported by the host. */
     commit: Generated<string>;
     bytes: Generated<bigint>;
     bytesTotal: Generated<bigint>;
@@ -125,22 +126,22 @@ export interface FleetTables {
     createdAt: DefaultTime;
   };
   hostOperation: {
-    hostId: string;
-    /** cordon: nothing new is placed there. drain: what is there goes elsewhere as well. */
+    hostId: HostId;
+    /** cordon: nothing new is placed there. drain: its instances also move elsewhere. */
     kind: "cordon" | "drain";
-    /** Why, as the operator said. */
+    /** The operator's reason. */
     note: string;
-    /** On it when a drain began. */
+    /** Number of instances when the drain began. */
     instances: number;
     beganAt: DefaultTime;
-    /** Of a drain: what could not be replaced by then goes all the same. */
+    /** Deadline of a drain: instances that could not be replaced by then are stopped. */
     deadlineAt: Time | null;
   };
   /** The cluster and timeline that this database was last used on. */
   databaseIdentity: { isOnly: boolean; systemIdentifier: string; timeline: number };
-  /** Marks of this database's past; agents remember the last. */
+  /** Marks of this database's history; agents store the last one. */
   restoreMark: { seq: bigint; mark: string; madeAt: DefaultTime };
-  /** One row for each restore that was noticed; at most one is open. */
+  /** One row for each detected restore; at most one is open. */
   reconcile: {
     reconcileId: string;
     cause: string;
@@ -149,14 +150,14 @@ export interface FleetTables {
     /** When the backup was taken, if known. */
     backupAt: Time | null;
     endedAt: Time | null;
-    report: Json<unknown> | null;
+    report: Json<ReconcileReport> | null;
   };
-  /** The last evidence of a restore that each host showed, and when: it opened a reconcile, or one was open. */
-  reconcileSign: { hostId: string; sign: string; openedAt: DefaultTime };
-  /** What each host reported of its resend. */
+  /** Last sign of a restore from each host: it opened a reconcile, or one was open. */
+  reconcileSign: { hostId: HostId; sign: string; openedAt: DefaultTime };
+  /** Each host's report of its resend. */
   reconcileHost: {
     reconcileId: string;
-    hostId: string;
+    hostId: HostId;
     records: bigint;
     dropped: bigint;
     droppedThrough: Time | null;

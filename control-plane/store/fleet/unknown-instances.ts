@@ -1,23 +1,23 @@
-// What runs on a host and no instance row names. It is shown and holds its GPUs; what had ended before is told to go again.
+// Instances that run on a host without a row in this database. They are shown and hold their GPUs; ended ones get a tombstone.
 import { sql, type Transaction } from "kysely";
-import type { InstanceId } from "../../../proto/ids.ts";
+import type { HostId, InstanceId } from "../../../proto/ids.ts";
 import type { Present } from "../../deployments/store.ts";
 import type { UnknownInstance } from "../../fleet/store.ts";
 import type { Database } from "../core/schema.ts";
 
-/** `strangers`: all that run there unknown. The host's row is locked. True when the host changed: it is to be announced. */
+/** Stores the unknown instances of a host, whose row is locked. Returns true when the host changed and must be announced. */
 export async function writeUnknown(
   trx: Transaction<Database>,
-  host: string,
-  strangers: readonly Present[],
+  host: HostId,
+  found: readonly Present[],
   removed: readonly InstanceId[],
   before: readonly UnknownInstance[],
 ): Promise<boolean> {
-  const isTold = await tombstoneAgain(trx, host, strangers, removed);
-  const ids = strangers.map((one) => one.instanceId);
+  const ids = found.map((one) => one.instanceId);
+  const areTombstonesNew = await tombstoneAgain(trx, host, ids, removed);
   const ended = ids.length === 0 ? [] : await endedOnes(trx, host).where("instanceId", "in", ids).execute();
   const ending = new Set(ended.map((row) => row.instanceId));
-  const now = strangers.map(
+  const now = found.map(
     ({ instanceId, deployId, gpuUuids, generation }): UnknownInstance => ({
       instanceId,
       deployId,
@@ -27,11 +27,11 @@ export async function writeUnknown(
     }),
   );
   const isNews = textOf(now) !== textOf(before);
-  if (!isTold && !isNews) return false;
+  if (!areTombstonesNew && !isNews) return false;
   await trx
     .updateTable("host")
     .set((eb) => ({
-      ...(isTold ? { generation: eb("generation", "+", 1n) } : {}),
+      ...(areTombstonesNew ? { generation: eb("generation", "+", 1n) } : {}),
       revision: eb("revision", "+", 1n),
       unknownInstances: JSON.stringify(now),
     }))
@@ -40,34 +40,32 @@ export async function writeUnknown(
   return true;
 }
 
-/** True when the host's tombstones changed. */
+/** Returns true when the host's tombstones changed. */
 async function tombstoneAgain(
   trx: Transaction<Database>,
-  host: string,
-  strangers: readonly Present[],
+  host: HostId,
+  ids: readonly InstanceId[],
   removed: readonly InstanceId[],
 ): Promise<boolean> {
-  const ids = strangers.map((one) => one.instanceId);
   const again = await trx
     .updateTable("endedInstance")
     .set({ seenAgainAt: sql<Date>`now()` })
     .where("hostId", "=", host)
-    .where("instanceId", "in", ids.length > 0 ? ids : [""])
+    .where(sql<boolean>`instance_id = any(${[...ids]}::text[])`)
     .where("seenAgainAt", "is", null)
     .executeTakeFirst();
   const gone = await trx
     .updateTable("endedInstance")
     .set({ seenAgainAt: null })
     .where("hostId", "=", host)
-    .where("instanceId", "in", removed.length > 0 ? [...removed] : [""])
-    .where("instanceId", "not in", ids.length > 0 ? ids : [""])
+    .where(sql<boolean>`instance_id = any(${[...removed]}::text[]) and instance_id <> all(${[...ids]}::text[])`)
     .where("seenAgainAt", "is not", null)
     .executeTakeFirst();
   return again.numUpdatedRows > 0n || gone.numUpdatedRows > 0n;
 }
 
-/** Ended instances that were seen again: their tombstones stand until the host says once more that they are gone. */
-export function endedOnes(trx: Transaction<Database>, host: string) {
+/** Ended instances that were observed again: their tombstones stay until the host confirms the removal again. */
+export function endedOnes(trx: Transaction<Database>, host: HostId) {
   return trx
     .selectFrom("endedInstance")
     .select("instanceId")
@@ -75,15 +73,15 @@ export function endedOnes(trx: Transaction<Database>, host: string) {
     .where("seenAgainAt", "is not", null);
 }
 
-/** For the host's condition; empty where nothing is to be told. */
+/** Part of the host's condition; empty when there are none. */
 export function unknownCondition(unknown: readonly UnknownInstance[]): string {
   const strange = unknown.filter((one) => !one.isEnding);
   if (strange.length === 0) return "";
   const named = strange.slice(0, 8).map(({ instanceId, deployId }) => `${instanceId} of ${deployId}`);
   const more = strange.length > named.length ? ` and ${strange.length - named.length} more` : "";
   return (
-    `unknown_instances: ${named.join(", ")}${more} run there and no deployment knows them, so their GPUs count as taken; ` +
-    "`stoker node end-unknown` ends them"
+    `unknown_instances: ${named.join(", ")}${more} run there without a deployment, so their GPUs count as in use; ` +
+    "`stoker node end-unknown` stops them"
   );
 }
 

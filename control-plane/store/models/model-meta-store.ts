@@ -1,41 +1,41 @@
 import { type Kysely, sql, type Transaction } from "kysely";
-import type { MetaChange, ModelAct, ModelMetaStore, OwnModel } from "../../catalog/store.ts";
+import type { MetaChange, ModelAct, ModelMetaStore, ModelVersion, OwnModel } from "../../catalog/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
 import { createContainerStore } from "../deployments/containers-store.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditAct } from "../people/audit-rows.ts";
 
 export function createModelMetaStore(db: Kysely<Database>): ModelMetaStore {
   const { hourRates } = createContainerStore(db);
   return asked<ModelMetaStore>({
-    async papers({ account, name }) {
-      const row = await db
+    papers: ({ account, name }) =>
+      db
         .selectFrom("modelMeta")
         .select(["githubUrl", "paperUrl", "licenseUrl", "readme"])
         .where("accountId", "=", account)
         .where("modelName", "=", name)
-        .executeTakeFirst();
-      if (!row) return undefined;
-      const { githubUrl, paperUrl, licenseUrl, readme } = row;
-      return { githubUrl, paperUrl, licenseUrl, readme };
-    },
+        .executeTakeFirst(),
 
     async versions({ account, name, deployId }) {
-      const { rows } = await sql<{ version: string; since: Date }>`
-        select version, min(created_at) as since from deployment
+      const { rows } = await sql<ModelVersion>`
+        select version, floor(extract(epoch from min(created_at)) * 1000)::float8 as uploaded_at_ms from deployment
         where account_id = ${account} and kind = 'model' and status <> 'deleted'
           and (model_name = ${name} or deploy_id = ${deployId})
-        group by version order by since desc`.execute(db);
-      return rows.map(({ version, since }) => ({ version, uploadedAtMs: since.getTime() }));
+        group by version order by min(created_at) desc`.execute(db);
+      return rows;
     },
 
     change: (model, change, act) =>
       inTransaction(db, async (trx) => {
         await write(trx, model, columnsOf(change));
         if (change.description !== undefined)
-          await ownOffers(trx, model).set({ description: change.description }).execute();
+          await trx
+            .updateTable("publicModel")
+            .set({ description: change.description })
+            .where(isOwnOffer(model))
+            .execute();
         await audit(trx, "model.describe", model, act, Object.keys(change));
         await announce(trx, "model", model.name);
       }),
@@ -43,14 +43,14 @@ export function createModelMetaStore(db: Kysely<Database>): ModelMetaStore {
     show: (model, isShown, act) =>
       inTransaction(db, async (trx) => {
         await write(trx, model, { isPublic: isShown });
-        if (!isShown) await takeOffers(trx, model);
+        if (!isShown) await trx.deleteFrom("publicModel").where(isOwnOffer(model)).execute();
         await audit(trx, "model.show", model, act, { public: isShown });
         await announce(trx, "model", model.name);
       }),
 
     forget: (model, act) =>
       inTransaction(db, async (trx) => {
-        await takeOffers(trx, model);
+        await trx.deleteFrom("publicModel").where(isOwnOffer(model)).execute();
         await trx
           .deleteFrom("modelMeta")
           .where("accountId", "=", model.account)
@@ -64,19 +64,8 @@ export function createModelMetaStore(db: Kysely<Database>): ModelMetaStore {
   });
 }
 
-const deploymentsOf = (trx: Transaction<Database>, { account }: OwnModel) =>
-  trx.selectFrom("deployment").select("deployId").where("accountId", "=", account);
-
-async function takeOffers(trx: Transaction<Database>, model: OwnModel): Promise<void> {
-  await trx
-    .deleteFrom("publicModel")
-    .where("modelName", "=", model.name)
-    .where("deployId", "in", deploymentsOf(trx, model))
-    .execute();
-}
-
-const ownOffers = (trx: Transaction<Database>, model: OwnModel) =>
-  trx.updateTable("publicModel").where("modelName", "=", model.name).where("deployId", "in", deploymentsOf(trx, model));
+const isOwnOffer = ({ account, name }: OwnModel) =>
+  sql<boolean>`model_name = ${name} and deploy_id in (select deploy_id from deployment where account_id = ${account})`;
 
 async function write(
   trx: Transaction<Database>,
@@ -110,12 +99,10 @@ function columnsOf(change: MetaChange) {
   return Object.fromEntries(given) as { [K in keyof typeof columns]?: Exclude<(typeof columns)[K], undefined> };
 }
 
-async function audit(
+const audit = (
   trx: Transaction<Database>,
   action: string,
   { account, name }: OwnModel,
-  { by, ip }: ModelAct,
+  act: ModelAct,
   after: unknown,
-): Promise<void> {
-  await writeAudit(trx, { actor: by, action, subject: name, account, ip, after });
-}
+) => auditAct(trx, act, { action, subject: name, account, after });

@@ -1,11 +1,10 @@
-// An operator's choice whether accounts may reuse each other's evaluated prompts on a deployment.
 import type { Kysely } from "kysely";
 import type { PrefixCacheChange, PrefixCacheStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
-import { retell } from "../deployments/deployment-changes.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { announceSettings } from "../deployments/deployment-changes.ts";
+import { auditAct } from "../people/audit-rows.ts";
 
 export function createPrefixCacheStore(db: Kysely<Database>): PrefixCacheStore {
   return asked<PrefixCacheStore>({ share: (change) => share(db, change) });
@@ -13,8 +12,8 @@ export function createPrefixCacheStore(db: Kysely<Database>): PrefixCacheStore {
 
 function share(db: Kysely<Database>, { id, isShared, act }: PrefixCacheChange): Promise<boolean> {
   return inTransaction(db, async (trx) => {
-    // Locks its hosts, and those before its own row as every writer does.
-    await retell(trx, id);
+    // Locks its hosts before its own row, as every writer does.
+    await announceSettings(trx, id);
     const before = await trx
       .selectFrom("deployment")
       .select(["accountId", "sharePrefixCache"])
@@ -24,15 +23,12 @@ function share(db: Kysely<Database>, { id, isShared, act }: PrefixCacheChange): 
       .executeTakeFirst();
     if (!before) return false;
     await trx.updateTable("deployment").set({ sharePrefixCache: isShared }).where("deployId", "=", id).execute();
-    await writeAudit(trx, {
-      actor: act.by,
+    await auditAct(trx, act, {
       action: "deployment.share_prefix_cache",
       subject: id,
       account: before.accountId,
-      ip: act.ip,
       before: { shared: before.sharePrefixCache },
       after: { shared: isShared },
-      note: act.note,
     });
     return true;
   });

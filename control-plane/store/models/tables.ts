@@ -1,21 +1,22 @@
 // Tables of models offered to every account and of model pages.
 
 import type { Generated } from "kysely";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { DefaultTime, Time } from "../core/columns.ts";
 
 export interface ModelsTables {
   /** Models offered to every account, served by a deployment of the operator. */
   publicModel: {
     modelName: string;
-    deployId: string;
+    deployId: DeploymentId;
     description: Generated<string>;
     createdAt: DefaultTime;
   };
-  /** What an account says of a model of its own, by the name that it is called by. */
+  /** Metadata of an account's models, by name. */
   modelMeta: {
-    accountId: string;
+    accountId: AccountId;
     modelName: string;
-    /** Of a model that is offered to every account, the offer's own counts. */
+    /** An offered model shows the offer's description instead. */
     description: Generated<string>;
     githubUrl: Generated<string>;
     paperUrl: Generated<string>;
@@ -23,11 +24,11 @@ export interface ModelsTables {
     coverImage: Generated<string>;
     readme: Generated<string>;
     tags: Generated<string[]>;
-    /** Every account may read its record; who may call it is decided by offers alone. */
+    /** Every account may read its record; offers decide who may call it. */
     isPublic: Generated<boolean>;
     isFeatured: Generated<boolean>;
     deprecatedAt: Time | null;
-    /** When it will be gone. */
+    /** Time of its removal. */
     sunsetAt: Time | null;
     replacedBy: string | null;
     updatedAt: DefaultTime;

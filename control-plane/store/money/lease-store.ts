@@ -186,7 +186,7 @@ async function suspendReason(trx: Transaction<Database>, account: AccountId | un
   const row = await trx
     .selectFrom("account")
     .select(["suspendReason", "deletedAt"])
-    .where("accountId", "=", account ?? "")
+    .where("accountId", "=", account ?? ("" as AccountId))
     .executeTakeFirst();
   // Without a row there is no budget either, and so no room.
   return row?.deletedAt ? "admin" : (row?.suspendReason ?? null);

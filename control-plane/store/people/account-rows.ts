@@ -1,4 +1,4 @@
-// Accounts inside other transactions: those that live, and whether somebody else can administer.
+// Parts of queries on accounts, for other transactions.
 import { sql, type Transaction } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Database } from "../core/schema.ts";
@@ -9,16 +9,16 @@ type Trx = Transaction<Database>;
 export const liveAccount = (trx: Trx, account: AccountId) =>
   trx.selectFrom("account").where("accountId", "=", account).where("deletedAt", "is", null);
 
-/** For a query of `account`: whether the operator requires a second factor of it. */
+/** True when the operator requires a second factor of `account`. */
 export const mustHaveFactor = sql<boolean>`exists (
   select 1 from sign_in_policy p
     where p.second_factor = 'all' or (p.second_factor = 'operators' and account.is_admin))`;
 
-/** Of a unique violation: the display name is another account's, perhaps in other letters (`Ada` and `ada`). */
+/** True for a unique violation of the display name, ignoring case. */
 export const isNameTaken = (constraint: string | undefined): boolean =>
   constraint === "account_display_name_key" || constraint === "account_display_name_folded";
 
-/** Whoever may take an administrator away holds this: two at the same moment must not leave nobody. */
+/** Held by every write that may remove an administrator, so that two at once cannot remove the last one. */
 const adminsLock = 7_205_003;
 
 export async function lockAdmins(trx: Trx): Promise<void> {

@@ -1,138 +1,131 @@
-import { type Kysely, sql } from "kysely";
-import { type AccountId, accountBudget, type KeyId } from "../../../proto/ids.ts";
-import type { AccountStore, CreateOutcome, NewAccount, SealedKey } from "../../accounts/store.ts";
+import { type Kysely, sql, type Transaction } from "kysely";
+import { accountBudget } from "../../../proto/ids.ts";
+import type { AccountStore, CreateOutcome, NewAccount } from "../../accounts/store.ts";
+import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { isRetired } from "../core/kek-store.ts";
-import { asking } from "../core/outage.ts";
 import type { Database } from "../core/schema.ts";
 import { writeLedger } from "../money/ledger-rows.ts";
 import { isNameTaken } from "./account-rows.ts";
-import { writeAudit } from "./audit-rows.ts";
-import { accountColumns, accountOf, keyOf, liveKeyRows, liveKeys, signingKeyOf, signingKeyRows } from "./key-rows.ts";
+import { auditAct } from "./audit-rows.ts";
+import { accountColumns, keyOf, liveKeyRows, liveKeys, signingKeyRows } from "./key-rows.ts";
 
-/** Two first starts at once must make one account. */
+/** Two concurrent first starts must create one account. */
 const firstAccountLock = 7_205_002;
 
 export function createAccountStore(db: Kysely<Database>): AccountStore {
   const sealedKeys = () =>
     liveKeys(db)
-      .select(["account.accountId", "tokenId", "wrappedDek", "ciphertext", "lookup"])
+      .select(["account.accountId as account", "tokenId as key", "wrappedDek", "ciphertext", "lookup"])
       .orderBy("apiKey.createdAt");
 
-  return {
-    hasAccounts: () => asking(async () => (await countAccounts(db)) > 0),
+  return asked<AccountStore>({
+    hasAccounts: () => hasAccounts(db),
 
-    create: (request, onlyFirst) =>
-      asking(async () => {
-        try {
-          return await inTransaction(db, async (trx): Promise<CreateOutcome> => {
-            if (onlyFirst) {
-              await sql`select pg_advisory_xact_lock(${sql.lit(firstAccountLock)})`.execute(trx);
-              if ((await countAccounts(trx)) > 0) return "not_empty";
-            }
-            if (await isRetired(trx, request.kekVersion)) return "kek_retired";
-            await insertAccount(trx, request);
-            await announce(trx, "account", request.account);
-            await announce(trx, "key", request.key.key);
-            return "created";
-          });
-        } catch (error) {
-          const constraint = uniqueViolation(error);
-          if (constraint === "account_pkey") return "id_taken";
-          if (constraint === "account_email_key") return "email_taken";
-          if (isNameTaken(constraint)) return "name_taken";
-          throw error;
-        }
-      }),
+    async create(request, onlyFirst) {
+      try {
+        return await inTransaction(db, async (trx): Promise<CreateOutcome> => {
+          if (onlyFirst) {
+            await sql`select pg_advisory_xact_lock(${sql.lit(firstAccountLock)})`.execute(trx);
+            if (await hasAccounts(trx)) return "not_empty";
+          }
+          if (await isRetired(trx, request.kekVersion)) return "kek_retired";
+          await insertAccount(trx, request);
+          await announce(trx, "account", request.account);
+          await announce(trx, "key", request.key.key);
+          return "created";
+        });
+      } catch (error) {
+        const constraint = uniqueViolation(error);
+        if (constraint === "account_pkey") return "id_taken";
+        if (constraint === "account_email_key") return "email_taken";
+        if (isNameTaken(constraint)) return "name_taken";
+        throw error;
+      }
+    },
 
-    findKey: (lookup) =>
-      asking(async () => keyOf(await liveKeyRows(db).where("lookup", "=", lookup).executeTakeFirst())),
+    async findKey(lookup) {
+      const row = await liveKeyRows(db).where("lookup", "=", lookup).executeTakeFirst();
+      return row && keyOf(row);
+    },
 
-    findOwnKey: (account, key) =>
-      asking(async () =>
-        keyOf(
-          await liveKeyRows(db).where("tokenId", "=", key).where("account.accountId", "=", account).executeTakeFirst(),
-        ),
-      ),
+    async findOwnKey(account, key) {
+      const row = await liveKeyRows(db)
+        .where("tokenId", "=", key)
+        .where("account.accountId", "=", account)
+        .executeTakeFirst();
+      return row && keyOf(row);
+    },
 
-    findAnyOwnKey: (account, named) =>
-      asking(async () => {
-        const ofAccount = db.selectFrom("apiKey").select("tokenId").where("accountId", "=", account);
-        const row = await ("key" in named
-          ? ofAccount.where("tokenId", "=", named.key)
-          : ofAccount.where("lookup", "=", named.lookup)
-        ).executeTakeFirst();
-        return row?.tokenId as KeyId | undefined;
-      }),
+    async findAnyOwnKey(account, named) {
+      const ofAccount = db.selectFrom("apiKey").select("tokenId").where("accountId", "=", account);
+      const row = await ("key" in named
+        ? ofAccount.where("tokenId", "=", named.key)
+        : ofAccount.where("lookup", "=", named.lookup)
+      ).executeTakeFirst();
+      return row?.tokenId;
+    },
 
-    findSigningKey: (account, name) =>
-      asking(async () =>
-        signingKeyOf(
-          await signingKeyRows(db)
-            .where("account.accountId", "=", account)
-            .where("apiKey.name", "=", name)
-            .executeTakeFirst(),
-        ),
-      ),
+    async findSigningKey(account, name) {
+      const row = await signingKeyRows(db)
+        .where("account.accountId", "=", account)
+        .where("apiKey.name", "=", name)
+        .executeTakeFirst();
+      return row && keyOf(row);
+    },
 
     findAccount: (account) =>
-      asking(async () => {
-        const row = await db
-          .selectFrom("account")
-          .select(accountColumns)
-          .where("accountId", "=", account)
-          .where("deletedAt", "is", null)
-          .executeTakeFirst();
-        return row && accountOf(row);
-      }),
+      db
+        .selectFrom("account")
+        .select(accountColumns)
+        .where("accountId", "=", account)
+        .where("deletedAt", "is", null)
+        .executeTakeFirst(),
 
-    anySealedKey: () => asking(async () => sealedOf(await sealedKeys().executeTakeFirst())),
+    anySealedKey: () => sealedKeys().executeTakeFirst(),
 
     firstAdminKey: (name) =>
-      asking(async () => {
-        const oldest = db
-          .selectFrom("account as first")
-          .select("first.accountId")
-          .where("first.isAdmin", "=", true)
-          .orderBy("first.createdAt")
-          .limit(1);
-        return sealedOf(
-          await sealedKeys().where("account.accountId", "=", oldest).where("apiKey.name", "=", name).executeTakeFirst(),
-        );
-      }),
+      sealedKeys()
+        .where("account.accountId", "=", (first) =>
+          first
+            .selectFrom("account as first")
+            .select("first.accountId")
+            .where("first.isAdmin", "=", true)
+            .orderBy("first.createdAt")
+            .limit(1),
+        )
+        .where("apiKey.name", "=", name)
+        .executeTakeFirst(),
 
-    wrappedDek: (account) =>
-      asking(async () => {
-        const row = await db
-          .selectFrom("account")
-          .select("wrappedDek")
-          .where("accountId", "=", account)
-          .executeTakeFirst();
-        return row?.wrappedDek;
-      }),
+    async wrappedDek(account) {
+      const row = await db
+        .selectFrom("account")
+        .select("wrappedDek")
+        .where("accountId", "=", account)
+        .executeTakeFirst();
+      return row?.wrappedDek;
+    },
 
-    kekVersions: () =>
-      asking(async () => {
-        const rows = await db.selectFrom("account").select("kekVersion").distinct().execute();
-        return rows.map((row) => row.kekVersion);
-      }),
+    async kekVersions() {
+      const rows = await db.selectFrom("account").select("kekVersion").distinct().execute();
+      return rows.map((row) => row.kekVersion);
+    },
 
-    keysUsed: (lastUsed) =>
-      asking(async () => {
-        await sql`
-          update api_key set last_used_at = greatest(api_key.last_used_at, u.at)
-          from unnest(${[...lastUsed.keys()]}::text[], ${[...lastUsed.values()]}::timestamptz[]) as u (token_id, at)
-          where api_key.token_id = u.token_id`.execute(db);
-      }),
-  };
+    async keysUsed(lastUsed) {
+      await sql`
+        update api_key set last_used_at = greatest(api_key.last_used_at, u.at)
+        from unnest(${[...lastUsed.keys()]}::text[], ${[...lastUsed.values()]}::timestamptz[]) as u (token_id, at)
+        where api_key.token_id = u.token_id`.execute(db);
+    },
+  });
 }
 
-async function countAccounts(db: Kysely<Database>): Promise<number> {
-  return (await db.selectFrom("account").select("accountId").limit(1).execute()).length;
+async function hasAccounts(db: Kysely<Database>): Promise<boolean> {
+  return (await db.selectFrom("account").select("accountId").limit(1).execute()).length > 0;
 }
 
-async function insertAccount(trx: Parameters<typeof announce>[0], request: NewAccount): Promise<void> {
+async function insertAccount(trx: Transaction<Database>, request: NewAccount): Promise<void> {
   await trx
     .insertInto("account")
     .values({
@@ -147,16 +140,10 @@ async function insertAccount(trx: Parameters<typeof announce>[0], request: NewAc
     .execute();
   if (request.passwordHash !== undefined)
     await trx.insertInto("password").values({ accountId: request.account, hash: request.passwordHash }).execute();
+  const { key, ...secret } = request.key;
   await trx
     .insertInto("apiKey")
-    .values({
-      tokenId: request.key.key,
-      accountId: request.account,
-      name: request.key.name,
-      lookup: request.key.lookup,
-      ciphertext: request.key.ciphertext,
-      fragment: request.key.fragment,
-    })
+    .values({ tokenId: key, accountId: request.account, ...secret })
     .execute();
   await trx
     .insertInto("budget")
@@ -176,32 +163,15 @@ async function insertAccount(trx: Parameters<typeof announce>[0], request: NewAc
       account: request.account,
     },
   ]);
-  await writeAudit(trx, {
-    actor: request.act.by,
+  await auditAct(trx, request.act, {
     action: "account.create",
     subject: request.account,
     account: request.account,
-    ip: request.act.ip,
     after: {
       email: request.email,
       display_name: request.displayName,
       is_admin: request.isAdmin,
       credit_nano_usd: request.credit.toString(),
     },
-    note: request.act.note,
   });
-}
-
-function sealedOf(
-  row: { accountId: string; tokenId: string; wrappedDek: Buffer; ciphertext: Buffer; lookup: Buffer } | undefined,
-): SealedKey | undefined {
-  return (
-    row && {
-      account: row.accountId as AccountId,
-      key: row.tokenId as KeyId,
-      wrappedDek: row.wrappedDek,
-      ciphertext: row.ciphertext,
-      lookup: row.lookup,
-    }
-  );
 }

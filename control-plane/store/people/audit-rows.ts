@@ -2,15 +2,15 @@ import type { Transaction } from "kysely";
 import type { Actor } from "../../accounts/store.ts";
 import type { Database } from "../core/schema.ts";
 
-/** Who did what to whom, in the transaction that did it. `before` and `after` hold no secrets. */
+/** One audited action. `before` and `after` hold no secrets. */
 export interface AuditEntry {
-  /** The account that acted; `system` for what Stoker did by itself. */
+  /** The acting account; `system` for Stoker itself. */
   readonly actor: string;
   /** `noun.verb`: account.suspend, credit.grant, price.set, key.create, key.revoke, jwt.mint, limit.change, ... */
   readonly action: string;
-  /** Id of what was changed. */
+  /** Id of the changed object. */
   readonly subject: string;
-  /** Whose account it concerns; null: the installation's. */
+  /** Account that the action concerns; null: the installation. */
   readonly account: string | null;
   /** The client's address; empty for `system`. */
   readonly ip: string;
@@ -19,28 +19,26 @@ export interface AuditEntry {
   readonly note?: string;
 }
 
+/** Call it in the transaction of the action. */
 export async function writeAudit(trx: Transaction<Database>, entry: AuditEntry): Promise<void> {
+  const { account, before = null, after = null, note = "", ...rest } = entry;
   await trx
     .insertInto("audit")
-    .values({
-      actor: entry.actor,
-      action: entry.action,
-      subject: entry.subject,
-      accountId: entry.account,
-      ip: entry.ip,
-      before: JSON.stringify(entry.before ?? null),
-      after: JSON.stringify(entry.after ?? null),
-      note: entry.note ?? "",
-    })
+    .values({ ...rest, accountId: account, before: JSON.stringify(before), after: JSON.stringify(after), note })
     .execute();
 }
 
-/** Writes what an account changed of itself. */
-export function auditOwn(
+/** Writes an action of a person, on whatever account. */
+export const auditAct = (
+  trx: Transaction<Database>,
+  { by, ip, note }: { readonly by: string; readonly ip: string; readonly note?: string },
+  action: Omit<AuditEntry, "actor" | "ip" | "note">,
+): Promise<void> => writeAudit(trx, { actor: by, ip, ...(note === undefined ? {} : { note }), ...action });
+
+/** Writes a change that an account made to itself. */
+export const auditOwn = (
   trx: Transaction<Database>,
   { account, ip }: Actor,
   action: string,
   change: Pick<AuditEntry, "before" | "after"> = {},
-): Promise<void> {
-  return writeAudit(trx, { actor: account, action, subject: account, account, ip, ...change });
-}
+): Promise<void> => writeAudit(trx, { actor: account, action, subject: account, account, ip, ...change });

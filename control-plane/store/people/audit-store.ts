@@ -1,14 +1,19 @@
 import type { Kysely } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
 import type { AuditStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 
-/** Reads alone: rows are written by writeAudit, in the transaction of the act. */
+/** Reads only: writeAudit writes rows, in the transaction of the action. */
 export function createAuditStore(db: Kysely<Database>): AuditStore {
   return asked<AuditStore>({
     async read({ account, action, fromMs, toMs }, before, limit) {
-      let query = db.selectFrom("audit").selectAll().orderBy("auditId", "desc").limit(limit);
+      let query = db
+        .selectFrom("audit")
+        .select(["auditId as id", epochMs("at").as("atMs"), "actor", "action", "subject", "accountId as account"])
+        .select(["ip", "before", "after", "note"])
+        .orderBy("auditId", "desc")
+        .limit(limit);
       if (before !== undefined) query = query.where("auditId", "<", before);
       if (account !== undefined)
         query = query.where((row) => row.or([row("accountId", "=", account), row("actor", "=", account)]));
@@ -21,18 +26,7 @@ export function createAuditStore(db: Kysely<Database>): AuditStore {
         );
       if (fromMs !== undefined) query = query.where("at", ">=", new Date(fromMs));
       if (toMs !== undefined) query = query.where("at", "<", new Date(toMs));
-      return (await query.execute()).map((row) => ({
-        id: row.auditId,
-        atMs: row.at.getTime(),
-        actor: row.actor,
-        action: row.action,
-        subject: row.subject,
-        account: row.accountId as AccountId | null,
-        ip: row.ip,
-        before: row.before,
-        after: row.after,
-        note: row.note,
-      }));
+      return query.execute();
     },
   });
 }

@@ -1,44 +1,25 @@
 import type { Kysely } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
 import type { ChallengeStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import type { Database } from "../core/schema.ts";
 
 export function createChallengeStore(db: Kysely<Database>): ChallengeStore {
   return asked<ChallengeStore>({
-    async putChallenge(lookup, purpose, { account, session, challenge, sealed }, expiresAtMs) {
+    async putChallenge(lookup, purpose, { account, ...row }, expiresAtMs) {
       await db
         .insertInto("signInChallenge")
-        .values({
-          lookup,
-          purpose,
-          accountId: account,
-          session,
-          challenge,
-          sealed,
-          expiresAt: new Date(expiresAtMs),
-        })
+        .values({ lookup, purpose, accountId: account, ...row, expiresAt: new Date(expiresAtMs) })
         .execute();
     },
 
-    async challenge(lookup, purposes, nowMs) {
-      const row = await db
+    challenge: (lookup, purposes, nowMs) =>
+      db
         .selectFrom("signInChallenge")
-        .selectAll()
+        .select(["purpose", "accountId as account", "session", "challenge", "sealed"])
         .where("lookup", "=", lookup)
-        .where("purpose", "in", [...purposes])
+        .where("purpose", "in", purposes)
         .where("expiresAt", ">", new Date(nowMs))
-        .executeTakeFirst();
-      return (
-        row && {
-          purpose: row.purpose as (typeof purposes)[number],
-          account: row.accountId as AccountId | null,
-          session: row.session,
-          challenge: row.challenge,
-          sealed: row.sealed,
-        }
-      );
-    },
+        .executeTakeFirst(),
 
     async takeChallenge(lookup, nowMs) {
       const { numDeletedRows } = await db

@@ -1,5 +1,4 @@
 import type { Kysely } from "kysely";
-import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { CliLoginStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
@@ -39,10 +38,9 @@ export function createCliLoginStore(db: Kysely<Database>): CliLoginStore {
         .where("lookup", "=", lookup)
         .where("answeredAt", "is", null)
         .where("expiresAt", ">", now)
-        .returning(["accountId", "tokenId"])
+        .returning(["accountId as account", "tokenId as key"])
         .executeTakeFirst();
-      if (row) return { account: row.accountId as AccountId, key: row.tokenId as KeyId };
-      return (await known(lookup)) ? "over" : "unknown";
+      return row ?? ((await known(lookup)) ? "over" : "unknown");
     },
   });
 }

@@ -1,4 +1,4 @@
-// The end of an account in one transaction. Ledger, usage, audit and the revoked keys' rows stay: they are records of the past.
+// Deletes an account in one transaction. Ledger, usage, audit and the revoked keys' rows stay, as records.
 import { sql, type Transaction } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Actor } from "../../accounts/store.ts";
@@ -37,7 +37,7 @@ export async function endAccount(
     .limit(1)
     .executeTakeFirst();
   if (left || adapter) return "has_deployments";
-  // Includes requests that wait for their webhook and their deliveries: nobody will receive them.
+  // Includes requests with a webhook and their calls: they have no receiver any more.
   const ownRows = [
     "loginSession",
     "cliLogin",
@@ -53,7 +53,7 @@ export async function endAccount(
     "webhookSecret",
   ] as const;
   for (const table of ownRows) await trx.deleteFrom(table).where("accountId", "=", account).execute();
-  // Counted by the calls' own trigger, down to nothing by now.
+  // The trigger of the calls has reduced this count to 0.
   await trx.deleteFrom("webhookKept").where("accountId", "=", account).where("bytes", "<=", 0n).execute();
   await trx
     .updateTable("apiKey")
@@ -61,7 +61,7 @@ export async function endAccount(
     .where("accountId", "=", account)
     .where("revokedAt", "is", null)
     .execute();
-  // Their bytes go with the next sweep, their batches end at the next line.
+  // The next sweep removes the bytes; batches end at their next line.
   await trx.updateTable("file").set({ removedAt: sql<Date>`now()` }).where("accountId", "=", account).execute();
   await trx
     .updateTable("batch")

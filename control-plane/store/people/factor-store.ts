@@ -1,22 +1,35 @@
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { CodeUse, FactorRecord, FactorStore, NewFactor, StoredPasskey } from "../../accounts/store.ts";
+import type { CodeUse, FactorStore, NewFactor, SessionFactor } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { liveAccount, mustHaveFactor } from "./account-rows.ts";
-import { auditOwn, writeAudit } from "./audit-rows.ts";
+import { auditAct, auditOwn } from "./audit-rows.ts";
 
 type Trx = Transaction<Database>;
 
-const recordColumns = ["factorId", "kind", "name", "createdAt", "lastUsedAt"] as const;
+/** Columns of a FactorRecord. */
+const recordColumns = [
+  "factorId as id",
+  "kind",
+  "name",
+  epochMs("createdAt").as("createdAtMs"),
+  epochMs<null>("lastUsedAt").as("lastUsedAtMs"),
+] as const;
 
 export function createFactorStore(db: Kysely<Database>): FactorStore {
   const passkeys = () =>
     db
       .selectFrom("secondFactor")
       .innerJoin("account", "account.accountId", "secondFactor.accountId")
-      .select(["factorId", "secondFactor.accountId", "credentialId", "publicKey", "transports", "counter"])
+      .select(["factorId as id", "secondFactor.accountId as account", "transports", "counter as signCount"])
+      // A check of the table: a passkey has both.
+      .select((of) => [
+        of.ref("credentialId").$notNull().as("credentialId"),
+        of.ref("publicKey").$notNull().as("publicKey"),
+      ])
       .where("kind", "=", "passkey")
       .where("deletedAt", "is", null);
 
@@ -25,16 +38,14 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
       const owner = await db
         .selectFrom("account")
         .leftJoin("password", "password.accountId", "account.accountId")
-        .select((of) => [
+        .select([
           "email",
           "displayName",
-          "hash",
+          sql<boolean>`hash is not null`.as("hasPassword"),
           mustHaveFactor.as("isRequired"),
-          of
-            .selectFrom("recoveryCode")
-            .select((code) => code.fn.countAll<bigint>().as("count"))
-            .whereRef("recoveryCode.accountId", "=", "account.accountId")
-            .as("codes"),
+          sql<number>`(select count(*)::int from recovery_code c where c.account_id = account.account_id)`.as(
+            "recoveryCodeCount",
+          ),
         ])
         .where("account.accountId", "=", account)
         .where("deletedAt", "is", null)
@@ -46,14 +57,7 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
         .where("accountId", "=", account)
         .orderBy("createdAt")
         .execute();
-      return {
-        email: owner.email,
-        displayName: owner.displayName,
-        hasPassword: owner.hash !== null,
-        factors: factors.map(recordOf),
-        recoveryCodeCount: Number(owner.codes),
-        isRequired: owner.isRequired,
-      };
+      return { ...owner, factors };
     },
 
     async totpOf(account) {
@@ -66,15 +70,8 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
       return row?.sealed ? { id: row.factorId, sealed: row.sealed } : undefined;
     },
 
-    async passkeysOf(account) {
-      const rows = await passkeys().where("secondFactor.accountId", "=", account).execute();
-      return rows.map(passkeyOf);
-    },
-
-    async passkey(credentialId) {
-      const row = await passkeys().where("credentialId", "=", credentialId).executeTakeFirst();
-      return row && passkeyOf(row);
-    },
+    passkeysOf: (account) => passkeys().where("secondFactor.accountId", "=", account).execute(),
+    passkey: (credentialId) => passkeys().where("credentialId", "=", credentialId).executeTakeFirst(),
 
     useTotp: (id, step, challenge, atMs) =>
       useWithChallenge(db, challenge, atMs, async (trx) => {
@@ -116,11 +113,11 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
           const count = await countOf(trx, actor.account, "secondFactor");
           if (count >= maxFactors) return "full";
           await trx.insertInto("secondFactor").values(rowOf(actor.account, factor)).execute();
-          // Sessions of before had no second factor: whoever holds one must prove it.
+          // Older sessions had no second factor: they must sign in again.
           if (count === 0) await endSessions(trx, actor.account, session);
           await trx
             .updateTable("loginSession")
-            .set({ factors: sql<string[]>`array_append(array_remove(factors, ${factor.kind}), ${factor.kind})` })
+            .set({ factors: sql<SessionFactor[]>`array_append(array_remove(factors, ${factor.kind}), ${factor.kind})` })
             .where("lookup", "=", session)
             .execute();
           const hasNewCodes = (await countOf(trx, actor.account, "recoveryCode")) === 0;
@@ -151,7 +148,7 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
           before: { name: old.name },
           after: { id, kind: old.kind, name },
         });
-        return recordOf({ ...old, name });
+        return { ...old, name };
       }),
 
     removeFactor: (actor, id) =>
@@ -167,7 +164,7 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
         if ((await countOf(trx, actor.account, "secondFactor")) === 0)
           await trx.deleteFrom("recoveryCode").where("accountId", "=", actor.account).execute();
         await auditOwn(trx, actor, "second_factor.remove", { after: { id, kind: row.kind, name: row.name } });
-        return recordOf(row);
+        return row;
       }),
 
     setRecoveryCodes: (actor, hashes) =>
@@ -188,14 +185,11 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
         await trx.deleteFrom("recoveryCode").where("accountId", "=", account).execute();
         await endSessions(trx, account, undefined);
         const count = Number(removed.numDeletedRows);
-        await writeAudit(trx, {
-          actor: act.by,
+        await auditAct(trx, act, {
           action: "second_factor.reset",
           subject: account,
           account,
-          ip: act.ip,
           after: { removed: count },
-          note: act.note,
         });
         return count;
       }),
@@ -216,15 +210,12 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
           .values({ secondFactor: requiredFor })
           .onConflict((at) => at.column("onlyRow").doUpdateSet({ secondFactor: requiredFor }))
           .execute();
-        await writeAudit(trx, {
-          actor: act.by,
+        await auditAct(trx, act, {
           action: "sign_in_policy.set",
           subject: "sign_in_policy",
           account: null,
-          ip: act.ip,
           before: { second_factor: before },
           after: { second_factor: requiredFor },
-          note: act.note,
         });
       }),
   });
@@ -284,29 +275,5 @@ function rowOf(account: AccountId, factor: NewFactor) {
     publicKey: factor.publicKey,
     transports: [...factor.transports],
     counter: factor.signCount,
-  };
-}
-
-type FactorRow = Selectable<Database["secondFactor"]>;
-
-const recordOf = (row: Pick<FactorRow, (typeof recordColumns)[number]>): FactorRecord => ({
-  id: row.factorId,
-  kind: row.kind,
-  name: row.name,
-  createdAtMs: row.createdAt.getTime(),
-  lastUsedAtMs: row.lastUsedAt?.getTime() ?? null,
-});
-
-function passkeyOf(
-  row: Pick<FactorRow, "factorId" | "accountId" | "credentialId" | "publicKey" | "transports" | "counter">,
-): StoredPasskey {
-  return {
-    id: row.factorId,
-    account: row.accountId as AccountId,
-    // A check of the table: a passkey has both.
-    credentialId: row.credentialId as Buffer,
-    publicKey: row.publicKey as Buffer,
-    transports: row.transports,
-    signCount: row.counter,
   };
 }

@@ -1,16 +1,17 @@
 import { type Kysely, sql } from "kysely";
-import type { IdempotencyStore } from "../../accounts/store.ts";
+import type { IdempotencyClaim, IdempotencyStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import type { Database } from "../core/schema.ts";
+import { interval } from "../core/time.ts";
 
 export function createIdempotencyStore(db: Kysely<Database>): IdempotencyStore {
   return asked<IdempotencyStore>({
     async claim({ account, route, key, bodyHash, claim, lockMs, keepMs, mayTakeOver }) {
-      // One statement decides who runs it; a row that is finished, or whose holder may still live, stays as it is.
+      // One statement decides which attempt runs it. A finished row, or one whose holder may be alive, stays unchanged.
       const taken = await sql`
         insert into idempotency (account_id, route, key, body_hash, claim_id, locked_until, expires_at)
         values (${account}, ${route}, ${key}, ${bodyHash}, ${claim},
-          now() + make_interval(secs => ${lockMs / 1000}), now() + make_interval(secs => ${keepMs / 1000}))
+          now() + ${interval(lockMs)}, now() + ${interval(keepMs)})
         on conflict (account_id, route, key) do update set
           body_hash = excluded.body_hash, claim_id = excluded.claim_id, answer = null,
           locked_until = excluded.locked_until, expires_at = excluded.expires_at
@@ -26,43 +27,30 @@ export function createIdempotencyStore(db: Kysely<Database>): IdempotencyStore {
         .where("route", "=", route)
         .where("key", "=", key)
         .executeTakeFirst();
-      // Given up in between: whoever asks again gets it.
+      // Abandoned in the meantime: the next attempt can claim it.
       if (!row) return { kind: "running", forMs: 1_000 };
       if (!row.bodyHash.equals(bodyHash)) return { kind: "other_request" };
       if (row.answer) return { kind: "answered", answer: row.answer };
       return row.lockedMs <= 0 && !mayTakeOver ? { kind: "lost" } : { kind: "running", forMs: row.lockedMs };
     },
 
-    async renew({ account, route, key, claim }, lockMs) {
+    async renew(claim, lockMs) {
       await db
         .updateTable("idempotency")
-        .set({ lockedUntil: sql`now() + make_interval(secs => ${lockMs / 1000})` })
-        .where("accountId", "=", account)
-        .where("route", "=", route)
-        .where("key", "=", key)
-        .where("claimId", "=", claim)
+        .set({ lockedUntil: sql`now() + ${interval(lockMs)}` })
+        .where(isHeldBy(claim))
         .execute();
     },
 
-    async finish({ account, route, key, claim }, answer) {
-      await db
-        .updateTable("idempotency")
-        .set({ answer })
-        .where("accountId", "=", account)
-        .where("route", "=", route)
-        .where("key", "=", key)
-        .where("claimId", "=", claim)
-        .execute();
+    async finish(claim, answer) {
+      await db.updateTable("idempotency").set({ answer }).where(isHeldBy(claim)).execute();
     },
 
-    async abandon({ account, route, key, claim }) {
-      await db
-        .deleteFrom("idempotency")
-        .where("accountId", "=", account)
-        .where("route", "=", route)
-        .where("key", "=", key)
-        .where("claimId", "=", claim)
-        .execute();
+    async abandon(claim) {
+      await db.deleteFrom("idempotency").where(isHeldBy(claim)).execute();
     },
   });
 }
+
+const isHeldBy = ({ account, route, key, claim }: IdempotencyClaim) =>
+  sql<boolean>`account_id = ${account} and route = ${route} and key = ${key} and claim_id = ${claim}`;

@@ -1,13 +1,14 @@
-// An account's limits and requests, read and written inside the transactions of quota-store.ts and deployments-store.ts.
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
-import type { GpuCounts, GpuUse, LimitKind, LimitRecord, LimitRequest, RequestedLimits } from "../../quotas/store.ts";
+// An account's limits, read and written in the transactions of quota-store.ts and deployments-store.ts.
+import { type Kysely, sql, type Transaction } from "kysely";
+import type { GpuType } from "../../../proto/gpu.ts";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { GpuUse, LimitRecord } from "../../quotas/store.ts";
 import type { Database } from "../core/schema.ts";
 import { liveAccount } from "./account-rows.ts";
 
 /**
- * Serialises everything that counts against one account's limits. Readers of the row and foreign keys to it are not kept
- * waiting. False when there is no such account.
+ * Serialises everything that counts against one account's limits. Does not block readers of the row or foreign keys to it.
+ * Returns false when there is no such account.
  */
 export async function lockAccount(trx: Transaction<Database>, account: AccountId): Promise<boolean> {
   const found = await liveAccount(trx, account).select("accountId").forNoKeyUpdate().executeTakeFirst();
@@ -27,46 +28,31 @@ export async function readRecord(db: Kysely<Database>, account: AccountId): Prom
       isAdmin: row.isAdmin,
       suspendReason: row.suspendReason,
       rate: { concurrent: row.rateLimit, tokensPerMinute: tokensOf(row.tpmRateLimit) },
-      max: (row.gpuMax ?? {}) as GpuCounts,
-      min: (row.gpuMin ?? {}) as GpuCounts,
+      max: row.gpuMax ?? {},
+      min: row.gpuMin ?? {},
     }
   );
 }
 
 export const tokensOf = (stored: bigint | null): number | null => (stored === null ? null : Number(stored));
 
-/** Call after `lockAccount`. What is stopped, failed or deleted uses none; what is stopping still does. */
+/** Call after `lockAccount`. Stopping deployments count; stopped, failed and deleted ones do not. */
 export async function readGpuUse(
   trx: Transaction<Database>,
   account: AccountId,
-  gpu: string,
-  except: string | undefined,
+  gpu: GpuType,
+  except: DeploymentId | undefined,
 ): Promise<GpuUse> {
   const record = await readRecord(trx, account);
   const { used } = await trx
     .selectFrom("deployment")
-    .select(sql<bigint>`coalesce(sum(max_instances * num_gpus), 0)::bigint`.as("used"))
+    .select(sql<number>`coalesce(sum(max_instances * num_gpus), 0)::float8`.as("used"))
     .where("accountId", "=", account)
     .where("gpu", "=", gpu)
     .where("status", "not in", ["stopped", "failed", "deleted"])
-    .$if(except !== undefined, (query) => query.where("deployId", "!=", except as string))
+    .$if(except !== undefined, (query) => query.where("deployId", "!=", except as DeploymentId))
     .executeTakeFirstOrThrow();
-  return { isAdmin: record?.isAdmin ?? false, max: record?.max ?? {}, used: Number(used) };
-}
-
-export function asRequest<Kind extends LimitKind>(row: Selectable<Database["limitRequest"]>): LimitRequest<Kind> {
-  return {
-    id: row.requestId,
-    account: row.accountId as AccountId,
-    kind: row.kind as Kind,
-    requested: row.requested as RequestedLimits[Kind],
-    reason: row.reason,
-    revision: row.revision,
-    createdAtMs: row.createdAt.getTime(),
-    decision: row.decision,
-    resolvedAtMs: row.resolvedAt?.getTime() ?? null,
-    resolutionReason: row.resolutionReason,
-  };
+  return { isAdmin: record?.isAdmin ?? false, max: record?.max ?? {}, used };
 }
 
 export async function writeRecord(trx: Transaction<Database>, account: AccountId, next: LimitRecord): Promise<void> {

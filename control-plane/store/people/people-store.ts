@@ -1,52 +1,26 @@
-import { type Kysely, type Selectable, sql } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
-import type { PeopleStore, ProfileChange, ProfileOutcome, ProfileRow, SshKey } from "../../accounts/store.ts";
+import { type Kysely, sql } from "kysely";
+import type { PeopleStore, ProfileOutcome } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { isNameTaken, liveAccount } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 import { endAccount, mayEnd } from "./end-account.ts";
-
-const profileColumns = [
-  "accountId",
-  "email",
-  "emailVerified",
-  "displayName",
-  "name",
-  "firstName",
-  "lastName",
-  "country",
-  "countryCode",
-  "company",
-  "website",
-  "title",
-  "useCase",
-  "attribution",
-  "marketingEmails",
-  "isBusinessAccount",
-  "isTeamAccount",
-  "teamDisplayName",
-  "isAdmin",
-  "suspendReason",
-  "createdAt",
-] as const;
+import { accountColumns } from "./key-rows.ts";
 
 export function createPeopleStore(db: Kysely<Database>): PeopleStore {
-  const profileRow = (account: AccountId) =>
-    db
-      .selectFrom("account")
-      .select(profileColumns)
-      .where("accountId", "=", account)
-      .where("deletedAt", "is", null)
-      .executeTakeFirst();
-
   return asked<PeopleStore>({
-    async profile(account) {
-      const row = await profileRow(account);
-      return row && profileOf(row);
-    },
+    profile: (account) =>
+      db
+        .selectFrom("account")
+        .select([...accountColumns, "emailVerified", "name", "firstName", "lastName", "country", "countryCode"])
+        .select(["company", "website", "title", "useCase", "attribution", "marketingEmails"])
+        .select(["isBusinessAccount", "isTeamAccount", "teamDisplayName"])
+        .where("accountId", "=", account)
+        .where("deletedAt", "is", null)
+        .executeTakeFirst(),
 
     changeProfile: (actor, change) =>
       namesOf(() =>
@@ -56,13 +30,12 @@ export function createPeopleStore(db: Kysely<Database>): PeopleStore {
             .forUpdate()
             .executeTakeFirst();
           if (!before) return "gone";
-          const values = columnsOf(change);
-          if (Object.keys(values).length === 0) return "changed";
+          if (Object.keys(change).length === 0) return "changed";
           await trx
             .updateTable("account")
-            .set(values)
+            .set(change)
             .$if(change.email !== undefined, (update) =>
-              // The operator's own word is what "verified" rests on where no mail is sent.
+              // No mail is sent: an address is verified because an operator set it.
               update.set({ emailVerified: sql<boolean>`is_admin or (email_verified and email = ${change.email})` }),
             )
             .where("accountId", "=", actor.account)
@@ -98,24 +71,14 @@ export function createPeopleStore(db: Kysely<Database>): PeopleStore {
     mayEnd: (account) => inTransaction(db, (trx) => mayEnd(trx, account)),
     end: (actor) => inTransaction(db, (trx) => endAccount(trx, actor)),
 
-    async sshKeys(account) {
-      const rows = await db
+    sshKeys: (account) =>
+      db
         .selectFrom("sshKey")
-        .selectAll()
+        .select(["sshKeyId as id", "name", "publicKey as key", "fingerprint", epochMs("createdAt").as("createdAtMs")])
         .where("accountId", "=", account)
         .orderBy("createdAt")
         .orderBy("name")
-        .execute();
-      return rows.map(
-        (row): SshKey => ({
-          id: row.sshKeyId,
-          name: row.name,
-          key: row.publicKey,
-          fingerprint: row.fingerprint,
-          createdAtMs: row.createdAt.getTime(),
-        }),
-      );
-    },
+        .execute(),
 
     async addSshKey(account, key) {
       const { numInsertedOrUpdatedRows = 0n } = await db
@@ -159,52 +122,3 @@ const audited = ({ email, displayName }: { email: string; displayName: string })
   email,
   display_name: displayName,
 });
-
-/** The fields that are given, by their columns. */
-function columnsOf(change: ProfileChange) {
-  const columns = {
-    email: change.email,
-    displayName: change.displayName,
-    name: change.name,
-    firstName: change.firstName,
-    lastName: change.lastName,
-    country: change.country,
-    countryCode: change.countryCode,
-    company: change.company,
-    website: change.website,
-    title: change.title,
-    useCase: change.useCase,
-    attribution: change.attribution,
-    marketingEmails: change.marketingEmails,
-    isBusinessAccount: change.isBusinessAccount,
-  };
-  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined));
-}
-
-type StoredProfile = Pick<Selectable<Database["account"]>, (typeof profileColumns)[number]>;
-
-function profileOf(row: StoredProfile): ProfileRow {
-  return {
-    account: row.accountId as AccountId,
-    email: row.email,
-    emailVerified: row.emailVerified,
-    displayName: row.displayName,
-    name: row.name,
-    firstName: row.firstName,
-    lastName: row.lastName,
-    country: row.country,
-    countryCode: row.countryCode,
-    company: row.company,
-    website: row.website,
-    title: row.title,
-    useCase: row.useCase,
-    attribution: row.attribution,
-    marketingEmails: row.marketingEmails,
-    isBusinessAccount: row.isBusinessAccount,
-    isTeamAccount: row.isTeamAccount,
-    teamDisplayName: row.teamDisplayName,
-    isAdmin: row.isAdmin,
-    suspendReason: row.suspendReason,
-    createdAtMs: row.createdAt.getTime(),
-  };
-}

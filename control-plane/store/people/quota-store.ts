@@ -1,12 +1,22 @@
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { Act, LimitChange, LimitRecord, LimitRequest, QuotaStore } from "../../quotas/store.ts";
+import type {
+  Act,
+  Filing,
+  LimitChange,
+  LimitKind,
+  LimitRecord,
+  LimitRequest,
+  ListedRequest,
+  QuotaStore,
+} from "../../quotas/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
-import { writeAudit } from "./audit-rows.ts";
-import { asRequest, lockAccount, readRecord, tokensOf, writeRecord } from "./limit-rows.ts";
+import { epochMs } from "../core/time.ts";
+import { auditAct } from "./audit-rows.ts";
+import { lockAccount, readRecord, tokensOf, writeRecord } from "./limit-rows.ts";
 
 export function createQuotaStore(db: Kysely<Database>): QuotaStore {
   return asked<QuotaStore>({
@@ -17,43 +27,39 @@ export function createQuotaStore(db: Kysely<Database>): QuotaStore {
         .where((eb) => eb.or([eb("rateLimit", "is not", null), eb("tpmRateLimit", "is not", null)]))
         .execute();
       return new Map(
-        rows.map((row) => [
-          row.accountId as AccountId,
-          { concurrent: row.rateLimit, tokensPerMinute: tokensOf(row.tpmRateLimit) },
-        ]),
+        rows.map((row) => [row.accountId, { concurrent: row.rateLimit, tokensPerMinute: tokensOf(row.tpmRateLimit) }]),
       );
     },
 
     record: (account) => readRecord(db, account),
 
-    async openRequest(account, kind) {
-      const row = await requests(db, account, kind).where("decision", "is", null).executeTakeFirst();
-      return row && asRequest(row);
-    },
+    openRequest: (account, kind) => requests(db, account, kind).where("decision", "is", null).executeTakeFirst(),
 
-    async lastDecided(account, kind) {
-      const row = await requests(db, account, kind)
+    lastDecided: (account, kind) =>
+      requests(db, account, kind)
         .where("decision", "in", ["approved", "rejected"])
         .orderBy("resolvedAt", "desc")
         .limit(1)
-        .executeTakeFirst();
-      return row && asRequest(row);
-    },
+        .executeTakeFirst(),
 
-    file: (account, kind, id, decide) =>
+    file: <Kind extends LimitKind>(account: AccountId, kind: Kind, id: string, decide: Decide<Kind>) =>
       inTransaction(db, async (trx) => {
         if (!(await lockAccount(trx, account))) return undefined;
         const record = (await readRecord(trx, account)) as LimitRecord;
         const open = await requests(trx, account, kind).where("decision", "is", null).forUpdate().executeTakeFirst();
-        const { requested, reason } = decide(record, open && asRequest(open));
+        const { requested, reason } = decide(record, open);
         const contents = { requested: JSON.stringify(requested), reason };
         const written = open
           ? trx
               .updateTable("limitRequest")
               .set((eb) => ({ ...contents, revision: eb("revision", "+", 1), updatedAt: sql<Date>`now()` }))
-              .where("requestId", "=", open.requestId)
-          : trx.insertInto("limitRequest").values({ requestId: id, accountId: account, kind, ...contents });
-        return asRequest(await written.returningAll().executeTakeFirstOrThrow());
+              .where("requestId", "=", open.id)
+              .returning(requestColumns)
+          : trx
+              .insertInto("limitRequest")
+              .values({ requestId: id, accountId: account, kind, ...contents })
+              .returning(requestColumns);
+        return (await written.executeTakeFirstOrThrow()) as LimitRequest<Kind>;
       }),
 
     withdraw: (account, kind, id) =>
@@ -65,19 +71,17 @@ export function createQuotaStore(db: Kysely<Database>): QuotaStore {
         return "done";
       }),
 
-    async list(kind, limit) {
-      const rows = await db
-        .selectFrom("limitRequest as r")
-        .innerJoin("account as a", "a.accountId", "r.accountId")
-        .selectAll("r")
-        .select(["a.email", "a.displayName"])
-        .where("r.kind", "=", kind)
-        .orderBy(sql`r.decision is not null`)
-        .orderBy("r.createdAt", "desc")
+    list: <Kind extends LimitKind>(kind: Kind, limit: number) =>
+      db
+        .selectFrom("limitRequest")
+        .innerJoin("account", "account.accountId", "limitRequest.accountId")
+        .select([...requestColumns, "email", "displayName"])
+        .where("kind", "=", kind)
+        .orderBy(sql`decision is not null`)
+        .orderBy("limitRequest.createdAt", "desc")
         .limit(limit)
-        .execute();
-      return rows.map((row) => ({ ...asRequest(row), email: row.email, displayName: row.displayName }));
-    },
+        .$castTo<ListedRequest<Kind>>()
+        .execute(),
 
     resolve: (kind, id, decision, ifRevision, act) =>
       inTransaction(db, async (trx) => {
@@ -88,8 +92,8 @@ export function createQuotaStore(db: Kysely<Database>): QuotaStore {
           .where("kind", "=", kind)
           .executeTakeFirst();
         if (!found) return "unknown";
-        const account = found.accountId as AccountId;
-        // The account first, as everybody who files or amends does.
+        const account = found.accountId;
+        // The account first, as in filing and amending.
         await lockAccount(trx, account);
         const row = await requests(trx, account, kind)
           .where("requestId", "=", id)
@@ -99,17 +103,14 @@ export function createQuotaStore(db: Kysely<Database>): QuotaStore {
         if (ifRevision !== undefined && row.revision !== ifRevision) return "moved";
         await close(trx, id, decision, act);
         const before = await readRecord(trx, account);
-        const after = before && decision === "approved" ? withRequested(before, asRequest(row)) : before;
+        const after = before && decision === "approved" ? withRequested(before, row) : before;
         if (after && after !== before) await writeRecord(trx, account, after);
-        await writeAudit(trx, {
-          actor: act.by,
+        await auditAct(trx, act, {
           action: decision === "approved" ? "limit.approve" : "limit.reject",
           subject: id,
           account,
-          ip: act.ip,
           before: limitsIn(before),
           after: limitsIn(after),
-          note: act.note,
         });
         await announce(trx, "quota", account);
         return "done";
@@ -122,15 +123,12 @@ export function createQuotaStore(db: Kysely<Database>): QuotaStore {
         const after = withChange(before, change);
         check(after);
         await writeRecord(trx, account, after);
-        await writeAudit(trx, {
-          actor: act.by,
+        await auditAct(trx, act, {
           action: "limit.change",
           subject: account,
           account,
-          ip: act.ip,
           before: limitsIn(before),
           after: limitsIn(after),
-          note: act.note,
         });
         await announce(trx, "quota", account);
         return after;
@@ -138,8 +136,29 @@ export function createQuotaStore(db: Kysely<Database>): QuotaStore {
   });
 }
 
-const requests = (db: Kysely<Database>, account: AccountId, kind: "gpu" | "rate") =>
-  db.selectFrom("limitRequest").selectAll().where("accountId", "=", account).where("kind", "=", kind);
+/** Columns of a LimitRequest; `requested` is of the kind that the caller selects. */
+const requestColumns = [
+  "requestId as id",
+  "limitRequest.accountId as account",
+  "kind",
+  "requested",
+  "reason",
+  "revision",
+  epochMs("limitRequest.createdAt").as("createdAtMs"),
+  "decision",
+  epochMs<null>("resolvedAt").as("resolvedAtMs"),
+  "resolutionReason",
+] as const;
+
+const requests = <Kind extends LimitKind>(db: Kysely<Database>, account: AccountId, kind: Kind) =>
+  db
+    .selectFrom("limitRequest")
+    .select(requestColumns)
+    .where("accountId", "=", account)
+    .where("kind", "=", kind)
+    .$castTo<LimitRequest<Kind>>();
+
+type Decide<Kind extends LimitKind> = (record: LimitRecord, open: LimitRequest<Kind> | undefined) => Filing<Kind>;
 
 async function close(
   trx: Transaction<Database>,

@@ -1,16 +1,16 @@
 import { type Kysely, sql } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
-import type { SessionFactor, SessionStore } from "../../accounts/store.ts";
+import type { SessionStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { liveAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
-import { accountColumns, accountOf } from "./key-rows.ts";
+import { accountColumns } from "./key-rows.ts";
 
 const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.account_id = account.account_id)`;
-/** Whether the operator requires a second factor of the account, and it has none. */
-const mustEnrol = sql<boolean>`${mustHaveFactor} and not ${hasFactor}`.as("mustEnrol");
+/** True when the operator requires a second factor of the account and it has none. */
+const mustAddFactor = sql<boolean>`${mustHaveFactor} and not ${hasFactor}`.as("mustEnrol");
 
 export function createSessionStore(db: Kysely<Database>): SessionStore {
   return asked<SessionStore>({
@@ -18,11 +18,11 @@ export function createSessionStore(db: Kysely<Database>): SessionStore {
       const row = await db
         .selectFrom("account")
         .leftJoin("password", "password.accountId", "account.accountId")
-        .select(["account.accountId", "hash"])
+        .select(["account.accountId as account", "hash"])
         .where(sql<boolean>`lower(email) = lower(${email})`)
         .where("deletedAt", "is", null)
         .executeTakeFirst();
-      return row && { account: row.accountId as AccountId, hash: row.hash ?? undefined };
+      return row && { ...row, hash: row.hash ?? undefined };
     },
 
     async passwordOf(account) {
@@ -30,15 +30,13 @@ export function createSessionStore(db: Kysely<Database>): SessionStore {
       return row?.hash;
     },
 
-    async nameOf(account) {
-      const row = await db
+    nameOf: (account) =>
+      db
         .selectFrom("account")
         .select(["email", "displayName"])
         .where("accountId", "=", account)
         .where("deletedAt", "is", null)
-        .executeTakeFirst();
-      return row && { email: row.email, displayName: row.displayName };
-    },
+        .executeTakeFirst(),
 
     setPassword: (actor, hash, keep) =>
       inTransaction(db, async (trx) => {
@@ -60,11 +58,12 @@ export function createSessionStore(db: Kysely<Database>): SessionStore {
 
     openSession: (actor, session) =>
       inTransaction(db, async (trx) => {
-        const account = await liveAccount(trx, actor.account)
-          .select([...accountColumns, mustEnrol, hasFactor.as("hasFactor")])
+        const row = await liveAccount(trx, actor.account)
+          .select([...accountColumns, mustAddFactor, hasFactor.as("hasFactor")])
           .forShare()
           .executeTakeFirstOrThrow();
-        if (account.hasFactor && session.factors.every((factor) => factor === "password")) return undefined;
+        const { mustEnrol, hasFactor: hasOne, ...account } = row;
+        if (hasOne && session.factors.every((factor) => factor === "password")) return undefined;
         const began = new Date(session.beganAtMs);
         await trx
           .insertInto("loginSession")
@@ -78,27 +77,25 @@ export function createSessionStore(db: Kysely<Database>): SessionStore {
           })
           .execute();
         await auditOwn(trx, actor, "session.begin", { after: { factors: session.factors } });
-        return { account: accountOf(account), mustEnrol: account.mustEnrol };
+        return { account, mustEnrol };
       }),
 
     async session(lookup) {
       const row = await db
         .selectFrom("loginSession")
         .innerJoin("account", "account.accountId", "loginSession.accountId")
-        .select([...accountColumns, "loginSession.createdAt as beganAt", "seenAt", "expiresAt", "factors", mustEnrol])
+        .select([...accountColumns, "factors", mustAddFactor])
+        .select([
+          epochMs("loginSession.createdAt").as("beganAtMs"),
+          epochMs("seenAt").as("seenAtMs"),
+          epochMs("expiresAt").as("endsAtMs"),
+        ])
         .where("lookup", "=", lookup)
         .where("deletedAt", "is", null)
         .executeTakeFirst();
-      return (
-        row && {
-          account: accountOf(row),
-          beganAtMs: row.beganAt.getTime(),
-          seenAtMs: row.seenAt.getTime(),
-          endsAtMs: row.expiresAt.getTime(),
-          factors: row.factors as SessionFactor[],
-          mustEnrol: row.mustEnrol,
-        }
-      );
+      if (!row) return undefined;
+      const { factors, mustEnrol, beganAtMs, seenAtMs, endsAtMs, ...account } = row;
+      return { account, factors, mustEnrol, beganAtMs, seenAtMs, endsAtMs };
     },
 
     async touchSession(lookup, seenAtMs, endsAtMs) {
@@ -118,7 +115,7 @@ export function createSessionStore(db: Kysely<Database>): SessionStore {
           .returning("accountId")
           .executeTakeFirst();
         if (!ended || ip === undefined) return;
-        await auditOwn(trx, { account: ended.accountId as AccountId, ip }, "session.end");
+        await auditOwn(trx, { account: ended.accountId, ip }, "session.end");
       }),
   });
 }

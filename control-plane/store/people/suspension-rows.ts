@@ -1,16 +1,16 @@
-// Suspensions inside somebody else's transaction: a payment lifts what it settles in the transaction that books it. Whoever
-// calls these announces `account` as the last statement when they answer true.
+// Suspensions within a caller's transaction: a payment lifts the suspension in the transaction that books it. When these return
+// true, the caller announces `account` as its last statement.
 import { sql, type Transaction } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import { type SuspendReason, suspendReasons } from "../../../proto/suspend-reason.ts";
 import type { Act } from "../../accounts/store.ts";
 import type { Database } from "../core/schema.ts";
 import { liveAccount } from "./account-rows.ts";
-import { writeAudit } from "./audit-rows.ts";
+import { auditAct } from "./audit-rows.ts";
 
 type Trx = Transaction<Database>;
 
-/** True when the reason is new. False also when there is no such account. */
+/** Returns true when the reason is new; false also when there is no such account. */
 export async function suspendIn(trx: Trx, account: AccountId, reason: SuspendReason, act: Act): Promise<boolean> {
   const before = await lockReasons(trx, account);
   if (!before || before.includes(reason)) return false;
@@ -22,7 +22,7 @@ export async function suspendIn(trx: Trx, account: AccountId, reason: SuspendRea
   return true;
 }
 
-/** Lifts those of `reasons` that hold; true when there was one. */
+/** Lifts the current reasons among `reasons`; returns true when there was one. */
 export async function liftIn(
   trx: Trx,
   account: AccountId,
@@ -41,7 +41,7 @@ export async function liftIn(
   return true;
 }
 
-/** Undefined when there is no such account. Locks the account, so that what it shows follows from all its reasons. */
+/** Locks the account and returns its reasons; undefined when there is no such account. */
 export async function lockReasons(trx: Trx, account: AccountId): Promise<readonly SuspendReason[] | undefined> {
   const found = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
   if (!found) return undefined;
@@ -51,7 +51,7 @@ export async function lockReasons(trx: Trx, account: AccountId): Promise<readonl
     .where("accountId", "=", account)
     .orderBy(sql`array_position(${sql.val([...suspendReasons])}::text[], reason)`)
     .execute();
-  return rows.map((row) => row.reason as SuspendReason);
+  return rows.map((row) => row.reason);
 }
 
 async function noteChange(
@@ -64,14 +64,6 @@ async function noteChange(
 ): Promise<void> {
   const shown = suspendReasons.find((reason) => after.includes(reason)) ?? null;
   await trx.updateTable("account").set({ suspendReason: shown }).where("accountId", "=", account).execute();
-  await writeAudit(trx, {
-    actor: act.by,
-    action,
-    subject: account,
-    account,
-    ip: act.ip,
-    before: { reasons: before },
-    after: { reasons: after },
-    note: act.note,
-  });
+  const change = { before: { reasons: before }, after: { reasons: after } };
+  await auditAct(trx, act, { action, subject: account, account, ...change });
 }

@@ -6,6 +6,7 @@ import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { liftIn, lockReasons, suspendIn } from "./suspension-rows.ts";
 
 export function createSuspensionStore(db: Kysely<Database>): SuspensionStore {
@@ -21,20 +22,13 @@ export function createSuspensionStore(db: Kysely<Database>): SuspensionStore {
     lift: (account, reason, act) => lift(account, () => [reason], act),
     liftAll: (account, act) => lift(account, (reasons) => reasons, act),
 
-    async suspensions(account) {
-      const rows = await db
+    suspensions: (account) =>
+      db
         .selectFrom("accountSuspension")
-        .selectAll()
+        .select(["reason", epochMs("since").as("sinceMs"), "suspendedBy as by", "note"])
         .where("accountId", "=", account)
         .orderBy("since")
-        .execute();
-      return rows.map((row) => ({
-        reason: row.reason as SuspendReason,
-        sinceMs: row.since.getTime(),
-        by: row.suspendedBy,
-        note: row.note,
-      }));
-    },
+        .execute(),
   });
 
   function lift(

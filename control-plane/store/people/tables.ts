@@ -1,16 +1,24 @@
 // Tables of accounts, keys, sign-in, limits and the audit log.
 
-import type { Generated } from "kysely";
+import type { ColumnType, Generated } from "kysely";
+import type { AccountId, KeyId } from "../../../proto/ids.ts";
+import type { SuspendReason } from "../../../proto/suspend-reason.ts";
+import type {
+  ApplicationStatus,
+  ChallengePurpose,
+  FactorKind,
+  RequiredFor,
+  SessionFactor,
+} from "../../accounts/store.ts";
+import type { GpuCounts, LimitKind } from "../../quotas/store.ts";
 import type { DefaultTime, Json, Time } from "../core/columns.ts";
-
-type GpuCounts = Readonly<Record<string, number>>;
 
 export interface PeopleTables {
   account: {
-    accountId: string;
-    /** Unique whatever its case. A deleted account has its id here and in display_name: no name of ours holds a colon. */
+    accountId: AccountId;
+    /** Unique, ignoring case. A deleted account has its id here and in display_name, which no other name can equal. */
     email: string;
-    /** False once its owner gave another address: Stoker sends no mail, so only an operator's word counts. */
+    /** False once its owner changes the address: Stoker sends no mail, so only an operator can verify one. */
     emailVerified: Generated<boolean>;
     displayName: string;
     name: Generated<string>;
@@ -28,8 +36,8 @@ export interface PeopleTables {
     isTeamAccount: Generated<boolean>;
     teamDisplayName: string | null;
     isAdmin: Generated<boolean>;
-    /** The gravest of account_suspension; null: none. Written with it, in the same transaction. */
-    suspendReason: string | null;
+    /** The most severe reason in account_suspension; null: none. Written in the same transaction. */
+    suspendReason: SuspendReason | null;
     /** Nano-USD per UTC month; null: none. */
     monthlyLimit: bigint | null;
     /** Data key of this account, wrapped by the KEK. */
@@ -39,8 +47,8 @@ export interface PeopleTables {
     deletedAt: Time | null;
   };
   apiKey: {
-    tokenId: string;
-    accountId: string;
+    tokenId: KeyId;
+    accountId: AccountId;
     name: string;
     lookup: Buffer;
     ciphertext: Buffer;
@@ -53,10 +61,10 @@ export interface PeopleTables {
     lastUsedAt: Time | null;
     revokedAt: Time | null;
   };
-  /** Each reason for which the account is suspended at present. */
+  /** Current reasons for which the account is suspended. */
   accountSuspension: {
-    accountId: string;
-    reason: string;
+    accountId: AccountId;
+    reason: SuspendReason;
     since: DefaultTime;
     /** An account's id, or `system`. */
     suspendedBy: string;
@@ -65,21 +73,21 @@ export interface PeopleTables {
   /** Applications to the startup program; at most one pending per account. */
   programApplication: {
     applicationId: string;
-    accountId: string;
+    accountId: AccountId;
     company: string;
     ceo: string;
     funding: string;
     foundedOn: string;
     website: string;
     deal: string;
-    status: Generated<string>;
+    status: Generated<ApplicationStatus>;
     createdAt: DefaultTime;
     decidedAt: Time | null;
     decidedBy: string | null;
     decisionNote: string | null;
   };
   password: {
-    accountId: string;
+    accountId: AccountId;
     /** Algorithm, parameters, salt and hash in one text (accounts/password.ts). */
     hash: string;
     changedAt: DefaultTime;
@@ -87,33 +95,33 @@ export interface PeopleTables {
   loginSession: {
     /** Keyed hash of the cookie. */
     lookup: Buffer;
-    accountId: string;
+    accountId: AccountId;
     createdAt: Time;
     seenAt: Time;
     expiresAt: Time;
-    /** How its owner signed in: password, totp, passkey, recovery_code. */
-    factors: Generated<string[]>;
+    /** How its owner signed in. */
+    factors: Generated<SessionFactor[]>;
   };
-  /** Passwords tried in one window, by address, account and network. */
+  /** Sign-in attempts in one window, by address, account and network. */
   signInAttempt: {
-    /** Digest of what is counted. */
+    /** Digest of the counted key. */
     key: Buffer;
     taken: number;
     expiresAt: Time;
   };
-  /** A browser's yes to a command line that waits for a key. */
+  /** A browser's approval of a command line's sign-in. */
   cliLogin: {
     /** Keyed hash of the login id. */
     lookup: Buffer;
-    accountId: string;
-    tokenId: string;
+    accountId: AccountId;
+    tokenId: KeyId;
     createdAt: Time;
     expiresAt: Time;
     answeredAt: Time | null;
   };
   sshKey: {
     sshKeyId: string;
-    accountId: string;
+    accountId: AccountId;
     name: string;
     publicKey: string;
     fingerprint: string;
@@ -126,7 +134,7 @@ export interface PeopleTables {
     actor: string;
     action: string;
     subject: string;
-    accountId: string | null;
+    accountId: ColumnType<AccountId | null, string | null, never>;
     ip: string;
     before: Json<unknown>;
     after: Json<unknown>;
@@ -135,8 +143,8 @@ export interface PeopleTables {
   /** TOTP secrets and passkeys of accounts; at most one TOTP secret each. */
   secondFactor: {
     factorId: string;
-    accountId: string;
-    kind: "totp" | "passkey";
+    accountId: AccountId;
+    kind: FactorKind;
     name: string;
     /** TOTP secret, sealed by the account's data key. */
     sealed: Buffer | null;
@@ -151,30 +159,30 @@ export interface PeopleTables {
   };
   /** Unused recovery codes; a used one is deleted. */
   recoveryCode: {
-    accountId: string;
+    accountId: AccountId;
     /** Keyed hash of the code. */
     hash: Buffer;
   };
-  /** Steps of sign-in and enrolment that wait for their proof; each is used once. */
+  /** Unfinished steps of sign-in and enrolment; each is used once. */
   signInChallenge: {
     /** Keyed hash of the ticket. */
     lookup: Buffer;
-    purpose: string;
+    purpose: ChallengePurpose;
     /** Null: a sign-in by passkey, before the account is known. */
-    accountId: string | null;
+    accountId: AccountId | null;
     /** Session that started an enrolment. */
     session: Buffer | null;
-    /** What a passkey must sign, as base64url. */
+    /** Challenge that a passkey must sign, as base64url. */
     challenge: string | null;
     /** New TOTP secret, sealed by the account's data key. */
     sealed: Buffer | null;
     expiresAt: Time;
   };
   /** At most one row; without it no second factor is required. */
-  signInPolicy: { onlyRow: Generated<boolean>; secondFactor: "none" | "operators" | "all" };
-  /** What an operator set for one account; null, and a GPU type that is not named, stand for the installation's default. */
+  signInPolicy: { onlyRow: Generated<boolean>; secondFactor: RequiredFor };
+  /** Limits that an operator set for one account; null or a missing GPU type: the installation's default. */
   accountLimit: {
-    accountId: string;
+    accountId: AccountId;
     rateLimit: number | null;
     tpmRateLimit: bigint | null;
     gpuMax: Json<GpuCounts>;
@@ -184,12 +192,12 @@ export interface PeopleTables {
   /** At most one open request (`decision` null) of a kind and account, by a partial unique index. */
   limitRequest: {
     requestId: string;
-    accountId: string;
-    kind: "gpu" | "rate";
+    accountId: AccountId;
+    kind: LimitKind;
     reason: string;
     /** {max, min} by GPU type, or {rate_limit, tpm_rate_limit}. */
     requested: Json<unknown>;
-    /** Rises with every amendment: what an operator decides on is what was read. */
+    /** Incremented by every amendment, so that an operator decides on the version that was read. */
     revision: Generated<number>;
     decision: "approved" | "rejected" | "withdrawn" | null;
     resolvedBy: string | null;
@@ -199,15 +207,15 @@ export interface PeopleTables {
     resolvedAt: Time | null;
   };
   idempotency: {
-    accountId: string;
+    accountId: AccountId;
     /** Method and path pattern. */
     route: string;
     key: string;
-    /** Of everything the request says: the same key with another request is refused. */
+    /** Hash of the whole request: the same key with another request is refused. */
     bodyHash: Buffer;
-    /** Who runs it: one that was overtaken cannot write its answer any more. */
+    /** Attempt that runs it: one that was overtaken cannot write its response. */
     claimId: string;
-    /** A holder that died leaves a row that may be taken over after this. */
+    /** Another attempt may take over after this. */
     lockedUntil: Time;
     /** Status, headers and body, sealed with the account's data key; null while the request runs. */
     answer: Buffer | null;

@@ -1,52 +1,50 @@
-import { type Kysely, type Selectable, sql } from "kysely";
-import type { AccountId, KeyId } from "../../../proto/ids.ts";
+import { type Kysely, sql } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import type { KeyRecord, TokenStore } from "../../accounts/store.ts";
+import type { TokenStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { liveAccount } from "./account-rows.ts";
-import { writeAudit } from "./audit-rows.ts";
-import { signingKeyOf, signingKeyRows } from "./key-rows.ts";
+import { auditAct } from "./audit-rows.ts";
+import { keyOf, signingKeyRows } from "./key-rows.ts";
 
-const recordColumns = ["tokenId", "name", "fragment", "allowedIps", "createdAt", "lastUsedAt"] as const;
+/** Columns of a KeyRecord. */
+const recordColumns = [
+  "tokenId as key",
+  "name",
+  "fragment",
+  "allowedIps",
+  epochMs("createdAt").as("createdAtMs"),
+  epochMs<null>("lastUsedAt").as("lastUsedAtMs"),
+] as const;
 
 export function createTokenStore(db: Kysely<Database>): TokenStore {
   const records = (account: AccountId) =>
     db.selectFrom("apiKey").select(recordColumns).where("accountId", "=", account).where("revokedAt", "is", null);
 
   return asked<TokenStore>({
-    async createKey(account, key, act) {
+    async createKey(account, { key: id, ...key }, act) {
       try {
         return await inTransaction(db, async (trx) => {
-          // Held to the end: an account that is being deleted gets no key after its keys were ended.
+          // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
           const live = await liveAccount(trx, account).select("accountId").forShare().executeTakeFirst();
           if (!live) return "account_gone";
           const row = await trx
             .insertInto("apiKey")
-            .values({
-              tokenId: key.key,
-              accountId: account,
-              name: key.name,
-              lookup: key.lookup,
-              ciphertext: key.ciphertext,
-              fragment: key.fragment,
-              allowedIps: key.allowedIps && [...key.allowedIps],
-            })
+            .values({ tokenId: id, accountId: account, ...key, allowedIps: key.allowedIps && [...key.allowedIps] })
             .returning(recordColumns)
             .executeTakeFirstOrThrow();
-          await writeAudit(trx, {
-            actor: act.by,
+          await auditAct(trx, act, {
             action: "key.create",
-            subject: key.key,
+            subject: id,
             account,
-            ip: act.ip,
-            note: act.note,
             after: { name: key.name, allowed_ips: key.allowedIps },
           });
-          await announce(trx, "key", key.key);
-          return recordOf(row);
+          await announce(trx, "key", id);
+          return row;
         });
       } catch (error) {
         if (uniqueViolation(error) === "api_key_live_name") return "name_taken";
@@ -54,14 +52,9 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
       }
     },
 
-    async keys(account) {
-      return (await records(account).orderBy("createdAt").orderBy("tokenId").execute()).map(recordOf);
-    },
+    keys: (account) => records(account).orderBy("createdAt").orderBy("tokenId").execute(),
 
-    async keyRecord(account, key) {
-      const row = await records(account).where("tokenId", "=", key).executeTakeFirst();
-      return row && recordOf(row);
-    },
+    keyRecord: (account, key) => records(account).where("tokenId", "=", key).executeTakeFirst(),
 
     setAllowedIps: (account, key, allowedIps, act) =>
       inTransaction(db, async (trx) => {
@@ -80,18 +73,15 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
           .where("tokenId", "=", key)
           .returning(recordColumns)
           .executeTakeFirstOrThrow();
-        await writeAudit(trx, {
-          actor: act.by,
+        await auditAct(trx, act, {
           action: "key.change",
           subject: key,
           account,
-          ip: act.ip,
-          note: act.note,
           before: { name: before.name, allowed_ips: before.allowedIps },
           after: { name: before.name, allowed_ips: allowedIps },
         });
         await announce(trx, "key", key);
-        return recordOf(row);
+        return row;
       }),
 
     revokeKey: (account, key, act) =>
@@ -105,33 +95,28 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
           .returning(recordColumns)
           .executeTakeFirst();
         if (!row) return undefined;
-        await writeAudit(trx, {
-          actor: act.by,
+        await auditAct(trx, act, {
           action: "key.revoke",
           subject: key,
           account,
-          ip: act.ip,
-          note: act.note,
           before: { name: row.name, allowed_ips: row.allowedIps },
         });
         await announce(trx, "key", key);
-        return recordOf(row);
+        return row;
       }),
 
-    findSealedKey: async (account, key) =>
-      signingKeyOf(
-        await signingKeyRows(db).where("account.accountId", "=", account).where("tokenId", "=", key).executeTakeFirst(),
-      ),
+    async findSealedKey(account, key) {
+      const rows = signingKeyRows(db).where("account.accountId", "=", account).where("tokenId", "=", key);
+      const row = await rows.executeTakeFirst();
+      return row && keyOf(row);
+    },
 
     noteMint: (mint, act) =>
       inTransaction(db, (trx) =>
-        writeAudit(trx, {
-          actor: act.by,
+        auditAct(trx, act, {
           action: "jwt.mint",
           subject: mint.key,
           account: mint.account,
-          ip: act.ip,
-          note: act.note,
           after: {
             budget: mint.budget,
             expires_at: mint.expiresAtS,
@@ -152,14 +137,3 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
     },
   });
 }
-
-type Row = Pick<Selectable<Database["apiKey"]>, (typeof recordColumns)[number]>;
-
-const recordOf = (row: Row): KeyRecord => ({
-  key: row.tokenId as KeyId,
-  name: row.name,
-  fragment: row.fragment,
-  allowedIps: row.allowedIps,
-  createdAtMs: row.createdAt.getTime(),
-  lastUsedAtMs: row.lastUsedAt?.getTime() ?? null,
-});

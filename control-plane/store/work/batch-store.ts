@@ -1,22 +1,24 @@
 import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
-import type { AccountId, KeyId } from "../../../proto/ids.ts";
-import type { Batch, BatchId, BatchRun, BatchStore, LineResult, OutputFile } from "../../batches/store.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { Batch, BatchRun, BatchStore, DueBatch, LineResult, OutputFile } from "../../batches/store.ts";
+import type { FileId } from "../../files/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { interval } from "../core/time.ts";
 
 const open = ["validating", "in_progress", "finalizing", "cancelling"] as const;
 const now = sql<Date>`now()`;
-const after = (ms: number) => sql<Date>`now() + make_interval(secs => ${ms / 1000})`;
+const after = (ms: number) => sql<Date>`now() + ${interval(ms)}`;
 
-/** Without what is only said while there is no output. */
+/** The errors without those that apply only until the output is written. */
 const lastingErrors = sql`jsonb_path_query_array(coalesce(errors, '[]'),
   '$[*] ? (!(@.code starts with "output_"))')`;
 
 export function createBatchStore(db: Kysely<Database>): BatchStore {
   const own = (account: AccountId) => db.selectFrom("batch").selectAll().where("accountId", "=", account);
-  /** Of this run alone, as long as the batch has not ended. */
+  /** Limits a write to this run, and to a batch that has not ended. */
   const held = ({ batch, run }: BatchRun, on: Kysely<Database> = db) =>
     on.updateTable("batch").where("batchId", "=", batch.id).where("run", "=", run).where("status", "in", open);
   const wasDone = ({ numUpdatedRows }: { readonly numUpdatedRows: bigint }) => numUpdatedRows > 0n;
@@ -24,7 +26,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
   return asked<BatchStore>({
     create(request, maxOpen) {
       return inTransaction(db, async (trx) => {
-        // Of two at once the second must count the first.
+        // Serialised per account, so that concurrent requests count each other.
         await sql`select pg_advisory_xact_lock(hashtextextended(${`batches/${request.account}`}, 0))`.execute(trx);
         const { count } = await trx
           .selectFrom("batch")
@@ -37,7 +39,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
           .selectFrom("file")
           .select("fileId")
           .where("accountId", "=", request.account)
-          .where("fileId", "=", request.inputFile)
+          .where("fileId", "=", request.inputFile as FileId)
           .where("purpose", "=", "batch")
           .where("isReady", "=", true)
           .where("removedAt", "is", null)
@@ -106,8 +108,8 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
     },
 
     async due(limit) {
-      const { rows } = await sql<{ batchId: string; run: number; rank: bigint }>`
-        select batch_id, run, rank from (
+      const { rows } = await sql<DueBatch>`
+        select batch_id as id, run, rank::float8 from (
           select b.batch_id, b.run, b.created_at,
             row_number() over (partition by b.account_id order by b.created_at, b.batch_id)
               + (select count(*) from batch o where o.account_id = b.account_id and o.locked_until > now()
@@ -115,7 +117,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
           from batch b
           where b.status in ('validating', 'in_progress', 'finalizing', 'cancelling') and b.locked_until <= now()) as due
         order by rank, created_at limit ${limit}`.execute(db);
-      return rows.map(({ batchId, run, rank }) => ({ id: batchId as BatchId, run, rank: Number(rank) }));
+      return rows;
     },
 
     async claim(id, lockMs) {
@@ -173,11 +175,11 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
 
     addResults(run, results) {
       return inTransaction(db, async (trx) => {
-        // First, so that of two runs at once the later one waits here and finds itself overtaken.
+        // First, so that the later of two concurrent runs waits here and finds that it was overtaken.
         if (!wasDone(await held(run, trx).set({ lockedUntil: sql`locked_until` }).executeTakeFirst())) return false;
         const added = await trx
           .insertInto("batchResult")
-          .values(results.map(({ line, isError, body }) => ({ batchId: run.batch.id, line, isError: isError, body })))
+          .values(results.map(({ line, isError, body }) => ({ batchId: run.batch.id, line, isError, body })))
           .onConflict((at) => at.columns(["batchId", "line"]).doNothing())
           .returning("line")
           .execute();
@@ -236,7 +238,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
     },
 
     async done(id) {
-      // A text's length stands beside it: none of them is read for that.
+      // PostgreSQL stores the length of a text, so the bodies are not read.
       const rows = await db
         .selectFrom("batchResult")
         .select(["line", sql<number>`octet_length(body)`.as("bytes")])
@@ -270,23 +272,20 @@ async function makeFile(trx: Transaction<Database>, batch: Batch, { id, filename
       expiresAt: after(batch.outputExpiresAfterMs),
     })
     .where("accountId", "=", batch.account)
-    .where("fileId", "=", id)
+    .where("fileId", "=", id as FileId)
     .execute();
 }
 
 const sumOf = (results: readonly LineResult[], kind: "input" | "cachedInput" | "output" | "reasoning"): bigint =>
   BigInt(results.reduce((sum, { tokens }) => sum + (tokens?.[kind] ?? 0), 0));
 
-type Row = Selectable<Database["batch"]>;
-
-const ms = (time: Date | null): number | null => time?.getTime() ?? null;
-
-function batchOf(row: Row): Batch {
+function batchOf(row: Selectable<Database["batch"]>): Batch {
+  const ms = (time: Date | null) => time?.getTime() ?? null;
   return {
-    id: row.batchId as BatchId,
-    account: row.accountId as AccountId,
-    key: row.keyId as KeyId,
-    endpoint: row.endpoint as Batch["endpoint"],
+    id: row.batchId,
+    account: row.accountId,
+    key: row.keyId,
+    endpoint: row.endpoint,
     inputFile: row.inputFileId,
     metadata: row.metadata,
     outputExpiresAfterMs: Number(row.outputExpiresAfterMs),

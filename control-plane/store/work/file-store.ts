@@ -1,18 +1,30 @@
-import { type Kysely, type Selectable, sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { Blob, FileId, FileStore, StoredFile } from "../../files/store.ts";
+import type { Blob, FileStore } from "../../files/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs, interval } from "../core/time.ts";
 
-/** Of an upload: afterwards what there is of it is removed. */
+/** An unfinished upload is removed after this. */
 const unfinishedLife = "1 day";
+
+/** Columns of a StoredFile. */
+const fileColumns = [
+  "fileId as id",
+  "accountId as account",
+  "purpose",
+  "filename",
+  sql<number>`bytes::float8`.as("bytes"),
+  epochMs("createdAt").as("createdAtMs"),
+  epochMs("expiresAt").as("expiresAtMs"),
+] as const;
 
 export function createFileStore(db: Kysely<Database>): FileStore {
   const shown = (account: AccountId) =>
     db
       .selectFrom("file")
-      .selectAll()
+      .select(fileColumns)
       .where("accountId", "=", account)
       .where("isReady", "=", true)
       .where("removedAt", "is", null)
@@ -25,7 +37,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
         .values({
           fileId: id,
           accountId: account,
-          blobKey: blobKey,
+          blobKey,
           expiresAt: sql<Date>`now() + ${unfinishedLife}::interval`,
         })
         .execute();
@@ -33,7 +45,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
 
     finish({ account, id, filename, bytes, expiresAfterMs }, quotaBytes) {
       return inTransaction(db, async (trx) => {
-        // Of two uploads at once the second must see the first, or both fit where only one does.
+        // Serialised per account, so that concurrent uploads together stay within the quota.
         await sql`select pg_advisory_xact_lock(hashtextextended(${`files/${account}`}, 0))`.execute(trx);
         const { used } = await trx
           .selectFrom("file")
@@ -44,7 +56,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
           .where("expiresAt", ">", sql<Date>`now()`)
           .executeTakeFirstOrThrow();
         if (Number(used) + bytes > quotaBytes) return Number(used);
-        const row = await trx
+        return trx
           .updateTable("file")
           .set({
             purpose: "batch",
@@ -52,21 +64,17 @@ export function createFileStore(db: Kysely<Database>): FileStore {
             bytes: BigInt(bytes),
             isReady: true,
             createdAt: sql<Date>`now()`,
-            expiresAt: sql<Date>`now() + make_interval(secs => ${expiresAfterMs / 1000})`,
+            expiresAt: sql<Date>`now() + ${interval(expiresAfterMs)}`,
           })
           .where("accountId", "=", account)
           .where("fileId", "=", id)
           .where("removedAt", "is", null)
-          .returningAll()
+          .returning(fileColumns)
           .executeTakeFirstOrThrow();
-        return fileOf(row);
       });
     },
 
-    async find(account, id) {
-      const row = await shown(account).where("fileId", "=", id).executeTakeFirst();
-      return row && { ...fileOf(row), blobKey: row.blobKey };
-    },
+    find: (account, id) => shown(account).select("blobKey").where("fileId", "=", id).executeTakeFirst(),
 
     async inputBlob(account, id) {
       const row = await db
@@ -96,14 +104,14 @@ export function createFileStore(db: Kysely<Database>): FileStore {
       if (after !== undefined) {
         const cursor = await shown(account).where("fileId", "=", after).executeTakeFirst();
         if (!cursor) return undefined;
-        // In the database: a time read here has lost its microseconds.
+        // Compared in the database, because a time in JavaScript has no microseconds.
         const at = sql`(select c.created_at, c.file_id from file c where c.file_id = ${after})`;
         rows = rows.where(
           order === "asc" ? sql<boolean>`(created_at, file_id) > ${at}` : sql<boolean>`(created_at, file_id) < ${at}`,
         );
       }
       const found = await rows.execute();
-      return { files: found.slice(0, limit).map(fileOf), hasMore: found.length > limit };
+      return { files: found.slice(0, limit), hasMore: found.length > limit };
     },
 
     async remove(account, id) {
@@ -132,35 +140,17 @@ export function createFileStore(db: Kysely<Database>): FileStore {
     },
 
     async due(limit) {
-      const { rows } = await sql<{ accountId: string; fileId: string; blobKey: string }>`
-        select account_id, file_id, blob_key from file
+      const { rows } = await sql<Blob>`
+        select account_id as account, file_id as id, blob_key from file
         where (removed_at is not null or expires_at <= now())
           and not exists (select from batch where input_file_id = file_id
             and status in ('validating', 'in_progress', 'finalizing', 'cancelling'))
         limit ${limit}`.execute(db);
-      return rows.map(
-        ({ accountId, fileId, blobKey }): Blob => ({
-          account: accountId as AccountId,
-          id: fileId as FileId,
-          blobKey: blobKey,
-        }),
-      );
+      return rows;
     },
 
     async forget({ account, id }) {
       await db.deleteFrom("file").where("accountId", "=", account).where("fileId", "=", id).execute();
     },
   });
-}
-
-function fileOf(row: Selectable<Database["file"]>): StoredFile {
-  return {
-    id: row.fileId as FileId,
-    account: row.accountId as AccountId,
-    purpose: row.purpose,
-    filename: row.filename,
-    bytes: Number(row.bytes),
-    createdAtMs: row.createdAt.getTime(),
-    expiresAtMs: row.expiresAt.getTime(),
-  };
 }

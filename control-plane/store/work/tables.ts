@@ -1,41 +1,44 @@
 // Tables of files, batches, voices and webhook calls.
 
 import type { Generated } from "kysely";
+import type { AccountId, BudgetId, KeyId, RequestId } from "../../../proto/ids.ts";
+import type { VoiceId } from "../../assets/store.ts";
+import type { Batch, BatchError, BatchId } from "../../batches/store.ts";
+import type { FileId, FilePurpose } from "../../files/store.ts";
+import type { DeliveryState } from "../../webhooks/store.ts";
 import type { DefaultTime, Json, OptionalJson, Time } from "../core/columns.ts";
 
 type OptionalTime = DefaultTime | null;
 
 export interface WorkTables {
   file: {
-    fileId: string;
-    accountId: string;
-    purpose: Generated<"batch" | "batch_output">;
+    fileId: FileId;
+    accountId: AccountId;
+    purpose: Generated<FilePurpose>;
     filename: Generated<string>;
     bytes: Generated<bigint>;
-    /** Of the blob store. */
+    /** Key in the blob store. */
     blobKey: string;
-    /** False while it is being written: nobody sees it, and at its expiry its blob is removed. */
+    /** False during the upload: the file is hidden, and its blob is removed at its expiry. */
     isReady: Generated<boolean>;
     createdAt: DefaultTime;
     expiresAt: Time;
-    /** Deleted by its owner, or come to nothing: the blob goes with the next sweep, and the row with it. */
+    /** Deleted or aborted: the next sweep removes blob and row. */
     removedAt: OptionalTime;
   };
   batch: {
-    batchId: string;
-    accountId: string;
-    /** Its lines are this key's use. */
-    keyId: string;
-    endpoint: string;
+    batchId: BatchId;
+    accountId: AccountId;
+    /** Key that is billed for its lines. */
+    keyId: KeyId;
+    endpoint: Batch["endpoint"];
     inputFileId: string;
     metadata: OptionalJson<Record<string, string>>;
     outputExpiresAfterMs: bigint;
-    status: Generated<
-      "validating" | "in_progress" | "finalizing" | "completed" | "failed" | "expired" | "cancelling" | "cancelled"
-    >;
-    /** As its lines name it, once they were read. */
+    status: Generated<Batch["status"]>;
+    /** Model named by its lines; null until they were read. */
     model: string | null;
-    errors: OptionalJson<{ code: string; line: number | null; message: string; param: string | null }[]>;
+    errors: OptionalJson<BatchError[]>;
     total: Generated<number>;
     completed: Generated<number>;
     failed: Generated<number>;
@@ -46,7 +49,7 @@ export interface WorkTables {
     outputFileId: string | null;
     errorFileId: string | null;
     createdAt: DefaultTime;
-    /** Lines that have not begun by then are not begun any more. */
+    /** Lines that have not started by then are not started. */
     expiresAt: Time;
     inProgressAt: OptionalTime;
     finalizingAt: OptionalTime;
@@ -55,95 +58,95 @@ export interface WorkTables {
     expiredAt: OptionalTime;
     cancellingAt: OptionalTime;
     cancelledAt: OptionalTime;
-    /** How often it was taken up, and the fence: what an earlier run writes changes nothing. */
+    /** Number of claims, and the fence: writes of an earlier run have no effect. */
     run: Generated<number>;
-    /** Of these the last ones, one after the other, that added no result and were not given back. */
+    /** Consecutive last runs that added no result and were not released. */
     barrenRuns: Generated<number>;
-    /** Whoever runs it renews this; after it any control plane may take it up. */
+    /** Renewed by its holder; after it any control plane may claim it. */
     lockedUntil: DefaultTime;
   };
-  /** Until the output files are written. The line is its key: none is reported twice. */
+  /** Results until the output files are written. The line is the key, so none is reported twice. */
   batchResult: {
-    batchId: string;
+    batchId: BatchId;
     line: number;
-    /** For the error file. */
+    /** True: belongs to the error file. */
     isError: boolean;
     /** A line of the file, as JSON. */
     body: string;
   };
   voice: {
-    voiceId: string;
-    accountId: string;
+    voiceId: VoiceId;
+    accountId: AccountId;
     name: string;
     description: string;
     createdAt: DefaultTime;
     updatedAt: DefaultTime;
   };
-  /** What the speaker was recorded with: measured again for a model that has not measured it yet. */
+  /** Recordings of the speaker, for models that have not measured them yet. */
   voiceSample: {
-    voiceId: string;
-    accountId: string;
-    /** 0, 1, ... as they were sent. */
+    voiceId: VoiceId;
+    accountId: AccountId;
+    /** 0, 1, ... in the order they were sent. */
     place: number;
     contentType: string;
-    /** Under the account's data key. */
+    /** Sealed with the account's data key. */
     sealed: Buffer;
   };
   voiceBlend: {
-    voiceId: string;
-    accountId: string;
+    voiceId: VoiceId;
+    accountId: AccountId;
     /** Public name of the model that measured the recordings. */
     model: string;
-    /** What a speech request names there, such as `af_heart:0.7,am_adam:0.3`. */
+    /** Voice name for speech requests to that model, such as `af_heart:0.7,am_adam:0.3`. */
     blend: string;
-    /** What the model server measured. */
+    /** Measurement, as returned by the model server. */
     measured: Json<Readonly<Record<string, unknown>>>;
     madeAt: DefaultTime;
   };
   webhookSecret: {
-    accountId: string;
-    /** With the account's data key. */
+    accountId: AccountId;
+    /** Sealed with the account's data key. */
     sealed: Buffer;
     madeAt: DefaultTime;
-    /** The one before, which signs as well until then. */
+    /** Previous secret, which also signs until `previous_until`. */
     previousSealed: Buffer | null;
     previousUntil: Time | null;
   };
   webhookJob: {
-    requestId: string;
-    accountId: string;
-    keyId: string;
-    /** What a scoped token allows: models, budget, limit in nano-USD. Null: an API key. */
+    requestId: RequestId;
+    accountId: AccountId;
+    keyId: KeyId;
+    /** Limits of a scoped token; `limit` in nano-USD. Null: an API key. */
     token: OptionalJson<{
       readonly models: readonly string[] | null;
-      readonly budget: string | null;
+      readonly budget: BudgetId | null;
       readonly limit: string | null;
     }>;
     /** The caller's `x-request-id` and `x-service-source`. */
     label: string | null;
     source: string | null;
-    /** As the caller wrote it, or `deploy_id:ID`. */
+    /** As sent by the caller, or `deploy_id:ID`. */
     model: string;
-    /** JSON, files as data URIs; gone when the request has ended. */
+    /** JSON, files as data URIs; removed when the request has ended. */
     body: Buffer | null;
     url: string;
-    /** Host and port of the URL: receivers are kept apart by it. */
+    /** Host and port of the URL: limits apply per receiver. */
     host: string;
-    /** Scheme and host for links to us. */
+    /** Scheme and host of this installation, for links. */
     origin: string;
     /** queued, running, succeeded, failed */
     state: string;
-    /** Runs begun: attempts of each run are numbered above those of the one before. */
+    /** Number of runs: attempts of each run are numbered above those of the previous one. */
     claims: Generated<number>;
-    /** Runs that broke, or whose control plane died. */
+    /** Number of runs that failed or whose control plane died. */
     faults: Generated<number>;
-    /** The run that may write its end. */
+    /** Run that may write its end. */
     claimId: string | null;
-    /** Its control plane counts as dead after this. */
+    /** After this its control plane is considered dead. */
     lockedUntil: Time | null;
     dueAt: DefaultTime;
     createdAt: DefaultTime;
-    /** Not begun any more after this. */
+    /** Not started after this. */
     expiresAt: Time;
     errorCode: string | null;
     errorMessage: string | null;
@@ -152,19 +155,18 @@ export interface WorkTables {
   /** The outbox: written in the transaction that ends the request. */
   webhookDelivery: {
     webhookId: string;
-    requestId: string;
-    accountId: string;
+    requestId: RequestId;
+    accountId: AccountId;
     url: string;
     host: string;
-    /** What is signed and sent, byte for byte, at every attempt; null when it was let go after its end. */
+    /** Signed and sent, byte for byte, at every attempt; null once it was discarded after its end. */
     body: Buffer | null;
-    /** JSON of an answer that is too large for the call, which then holds a link to it. */
+    /** JSON of a response that is too large for the call, which then contains a link to it. */
     results: Buffer | null;
-    /** pending, delivered, exhausted */
-    state: string;
-    /** Ever made. */
+    state: DeliveryState;
+    /** Total number of attempts. */
     attempts: Generated<number>;
-    /** Made of the schedule, which a replay begins anew. */
+    /** Attempts in the current schedule, which a replay restarts. */
     tries: Generated<number>;
     dueAt: DefaultTime;
     claimId: string | null;
@@ -182,12 +184,12 @@ export interface WorkTables {
     /** ok, 3xx, 4xx, 5xx, timeout, blocked, unreachable */
     outcome: string;
     status: number | null;
-    /** Its first KiB, or why there was none. */
+    /** First KiB of the response, or why there was none. */
     answer: string;
   };
-  /** Bytes of bodies and results of an account's calls; written by a trigger alone. */
+  /** Bytes of bodies and results of an account's calls; written by a trigger only. */
   webhookKept: {
-    accountId: string;
+    accountId: AccountId;
     bytes: bigint;
   };
 }

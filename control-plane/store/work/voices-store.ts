@@ -5,15 +5,17 @@ import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";
 
 export function createVoiceStore(db: Kysely<Database>): VoiceStore {
   async function voicesOf(on: Kysely<Database>, account: AccountId, id?: VoiceId): Promise<readonly Voice[]> {
     const rows = await on
       .selectFrom("voice")
-      .selectAll()
+      .select(["voiceId as id", "name", "description"])
+      .select([epochMs("createdAt").as("createdAtMs"), epochMs("updatedAt").as("updatedAtMs")])
       .where("accountId", "=", account)
-      .$if(id !== undefined, (query) => query.where("voiceId", "=", id as string))
+      .$if(id !== undefined, (query) => query.where("voiceId", "=", id as VoiceId))
       .orderBy("createdAt")
       .orderBy("voiceId")
       .execute();
@@ -25,14 +27,10 @@ export function createVoiceStore(db: Kysely<Database>): VoiceStore {
       .orderBy("madeAt")
       .execute();
     return rows.map((row) => ({
-      id: row.voiceId as VoiceId,
-      name: row.name,
-      description: row.description,
+      ...row,
       blends: blends
-        .filter(({ voiceId }) => voiceId === row.voiceId)
+        .filter(({ voiceId }) => voiceId === row.id)
         .map(({ model, blend, measured }) => ({ model, blend, measured })),
-      createdAtMs: row.createdAt.getTime(),
-      updatedAtMs: row.updatedAt.getTime(),
     }));
   }
 
@@ -52,28 +50,26 @@ export function createVoiceStore(db: Kysely<Database>): VoiceStore {
   return asked<VoiceStore>({
     voices: (account) => voicesOf(db, account),
 
-    async samples(account, id) {
-      const rows = await db
+    samples: (account, id) =>
+      db
         .selectFrom("voiceSample")
-        .select(["contentType", "sealed"])
+        .select(["contentType", "sealed as bytes"])
         .where("accountId", "=", account)
         .where("voiceId", "=", id)
         .orderBy("place")
-        .execute();
-      return rows.map(({ contentType, sealed }) => ({ contentType: contentType, bytes: sealed }));
-    },
+        .execute(),
 
-    add: (account, voice, most) =>
+    add: (account, voice, maxVoices) =>
       inTransaction(db, async (trx) => {
-        // The row is locked: two that come at once must not both be the last that fits, nor outlive the account.
+        // Locks the row, so that concurrent voices count each other and none is added to a deleted account.
         const live = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
         if (!live) return "gone" as const;
-        const { there } = await trx
+        const { count } = await trx
           .selectFrom("voice")
-          .select(({ fn }) => fn.countAll<bigint>().as("there"))
+          .select(({ fn }) => fn.countAll<bigint>().as("count"))
           .where("accountId", "=", account)
           .executeTakeFirstOrThrow();
-        if (there >= BigInt(most)) return "full" as const;
+        if (count >= BigInt(maxVoices)) return "full" as const;
         const { id, name, description, blend, samples } = voice;
         await trx.insertInto("voice").values({ voiceId: id, accountId: account, name, description }).execute();
         await trx
@@ -83,7 +79,7 @@ export function createVoiceStore(db: Kysely<Database>): VoiceStore {
         for (const [place, { contentType, bytes }] of samples.entries())
           await trx
             .insertInto("voiceSample")
-            .values({ voiceId: id, accountId: account, place, contentType: contentType, sealed: bytes })
+            .values({ voiceId: id, accountId: account, place, contentType, sealed: bytes })
             .execute();
         const [made] = await voicesOf(trx, account, id);
         await announce(trx, "voice", account);

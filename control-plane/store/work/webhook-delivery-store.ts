@@ -1,15 +1,15 @@
 import { type Kysely, sql } from "kysely";
-import type { AccountId, RequestId } from "../../../proto/ids.ts";
-import type { DeliveryRecord, DeliveryState, WebhookDeliveryStore } from "../../webhooks/store.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { ClaimedDelivery, DeliveryRecord, WebhookDeliveryStore } from "../../webhooks/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import { ms } from "../core/milliseconds.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs, interval } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
-import { fullAccounts, withinCapacity } from "./claim-room.ts";
+import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
 import { allKeptBytes } from "./webhook-kept.ts";
 
-/** Rows that one look for work considers: hosts and accounts without room are left out of them. */
+/** Maximum rows that one claim considers, after those of hosts and accounts at their limit are excluded. */
 const maxExamined = 2_000;
 
 export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliveryStore {
@@ -18,69 +18,57 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
       .selectFrom("webhookDelivery as d")
       .innerJoin("webhookJob as j", "j.requestId", "d.requestId")
       .select(["d.webhookId", "d.requestId", "d.url", "d.state", "d.attempts", "d.lastStatus", "d.lastOutcome"])
-      .select(["d.createdAt", "d.dueAt", "d.finishedAt", "j.errorCode", "j.errorMessage"])
+      .select([
+        sql<DeliveryRecord["error"]>`case when j.error_code is not null then
+          json_build_object('code', j.error_code, 'message', coalesce(j.error_message, '')) end`.as("error"),
+        epochMs("d.createdAt").as("createdAtMs"),
+        sql<number | null>`case when d.state = 'pending' then ${epochMs("d.dueAt")} end`.as("nextAttemptAtMs"),
+        epochMs<null>("d.finishedAt").as("finishedAtMs"),
+      ])
       .where("d.accountId", "=", account);
 
   return asked<WebhookDeliveryStore>({
-    async claimDeliveries({ claim, limit, lockMs, maxPerHost, capacityOfHost, silent, ...room }) {
-      const { rows } = await sql<{
-        webhookId: string;
-        claimId: string;
-        accountId: string;
-        url: string;
-        host: string;
-        body: Buffer;
-        attempts: number;
-        tries: number;
-      }>`
-        with rooms as (
-          select * from unnest(${[...capacityOfHost.keys()]}::text[], ${[...capacityOfHost.values()]}::integer[]) as r (host, room)
+    async claimDeliveries({ claim, limit, lockMs, maxPerHost, capacityOfHost, silent, ...capacity }) {
+      const { rows } = await sql<ClaimedDelivery>`
+        with host_capacity as (
+          select * from unnest(${[...capacityOfHost.keys()]}::text[], ${[...capacityOfHost.values()]}::integer[]) as r (host, capacity)
         ), silent as (
           select * from unnest(${silent.map(({ account }) => account)}::text[], ${silent.map(({ host }) => host)}::text[],
-            ${silent.map((one) => one.room)}::integer[]) as r (account_id, host, room)
+            ${silent.map((one) => one.capacity)}::integer[]) as r (account_id, host, capacity)
         ), due as (
           select webhook_id as id, host, account_id, due_at, octet_length(body) as bytes from webhook_delivery
           where state = 'pending' and due_at <= now() and (locked_until is null or locked_until < now())
-            and host not in (select host from rooms where room <= 0)
-            and (account_id, host) not in (select account_id, host from silent where room <= 0)
-            and account_id not in (${fullAccounts(room)})
+            and host not in (select host from host_capacity where capacity <= 0)
+            and (account_id, host) not in (select account_id, host from silent where capacity <= 0)
+            and account_id not in (${fullAccounts(capacity)})
           order by due_at limit ${sql.lit(maxExamined)}
         ), of_pairs as (
-          select due.*, coalesce(room, ${maxPerHost}::integer) as room,
+          select due.*, coalesce(capacity, ${maxPerHost}::integer) as capacity,
             row_number() over (partition by account_id, host order by due_at, id) as turn
           from due left join silent using (account_id, host)
         ), of_hosts as (
-          select id, account_id, due_at, bytes, coalesce(rooms.room, ${maxPerHost}::integer) as room,
+          select id, account_id, due_at, bytes, coalesce(host_capacity.capacity, ${maxPerHost}::integer) as capacity,
             row_number() over (partition by host order by due_at, id) as turn
-          from of_pairs left join rooms using (host) where turn <= of_pairs.room
+          from of_pairs left join host_capacity using (host) where turn <= of_pairs.capacity
         ), chosen as (
           select webhook_id from webhook_delivery
-          where webhook_id in (${withinCapacity(room, sql`(select * from of_hosts where turn <= room)`)})
+          where webhook_id in (${withinCapacity(capacity, sql`(select * from of_hosts where turn <= capacity)`)})
             and state = 'pending' and (locked_until is null or locked_until < now())
           order by due_at limit ${limit} for update skip locked
         )
-        update webhook_delivery set claim_id = ${claim}, locked_until = now() + ${ms(lockMs)}
+        update webhook_delivery set claim_id = ${claim}, locked_until = now() + ${interval(lockMs)}
         where webhook_id in (select webhook_id from chosen)
-        returning webhook_id, claim_id, account_id, url, host, body, attempts, tries`.execute(db);
-      return rows.map((row) => ({
-        webhookId: row.webhookId,
-        claim: row.claimId,
-        account: row.accountId as AccountId,
-        url: row.url,
-        host: row.host,
-        body: row.body,
-        attempts: row.attempts,
-        tries: row.tries,
-      }));
+        returning webhook_id, claim_id as claim, account_id as account, url, host, body, attempts, tries`.execute(db);
+      return rows;
     },
 
-    noteAttempt: ({ webhookId, claim, atMs, ms: took, outcome, status, answer, nextMs }) =>
+    noteAttempt: ({ webhookId, claim, atMs, ms, outcome, status, answer, nextMs }) =>
       inTransaction(db, async (trx) => {
         const isOver = outcome === "ok" || nextMs === undefined;
         const { rows } = await sql<{ attempts: number }>`
           update webhook_delivery set
             state = ${isOver ? (outcome === "ok" ? "delivered" : "exhausted") : "pending"},
-            finished_at = ${isOver ? sql`now()` : sql`null`}, due_at = now() + ${ms(nextMs ?? 0)},
+            finished_at = ${isOver ? sql`now()` : sql`null`}, due_at = now() + ${interval(nextMs ?? 0)},
             attempts = attempts + 1, tries = tries + 1, claim_id = null, locked_until = null,
             last_status = ${status ?? null}, last_outcome = ${outcome}
           where webhook_id = ${webhookId} and claim_id = ${claim} returning attempts`.execute(trx);
@@ -88,45 +76,27 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
         if (!row) return false;
         await trx
           .insertInto("webhookAttempt")
-          .values({
-            webhookId: webhookId,
-            number: row.attempts,
-            at: new Date(atMs),
-            ms: took,
-            outcome,
-            status: status ?? null,
-            answer,
-          })
+          .values({ webhookId, number: row.attempts, at: new Date(atMs), ms, outcome, status: status ?? null, answer })
           .execute();
         return true;
       }),
 
-    async deliveries(account, before, limit) {
+    deliveries(account, before, limit) {
       let query = records(account).orderBy("d.webhookId", "desc").limit(limit);
       if (before !== undefined) query = query.where("d.webhookId", "<", before);
-      return (await query.execute()).map(recordOf);
+      return query.execute();
     },
 
     async delivery(account, webhookId) {
-      const row = await records(account).where("d.webhookId", "=", webhookId).executeTakeFirst();
-      if (!row) return undefined;
+      const delivery = await records(account).where("d.webhookId", "=", webhookId).executeTakeFirst();
+      if (!delivery) return undefined;
       const attempts = await db
         .selectFrom("webhookAttempt")
-        .selectAll()
+        .select(["number", epochMs("at").as("atMs"), "ms", "outcome", "status", "answer"])
         .where("webhookId", "=", webhookId)
         .orderBy("number")
         .execute();
-      return {
-        delivery: recordOf(row),
-        attempts: attempts.map((one) => ({
-          number: one.number,
-          atMs: one.at.getTime(),
-          ms: one.ms,
-          outcome: one.outcome,
-          status: one.status ?? undefined,
-          answer: one.answer,
-        })),
-      };
+      return { delivery, attempts };
     },
 
     replay: (account, webhookId, ip) =>
@@ -169,32 +139,3 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
     },
   });
 }
-
-interface RecordRow {
-  readonly webhookId: string;
-  readonly requestId: string;
-  readonly url: string;
-  readonly state: string;
-  readonly attempts: number;
-  readonly lastStatus: number | null;
-  readonly lastOutcome: string | null;
-  readonly createdAt: Date;
-  readonly dueAt: Date;
-  readonly finishedAt: Date | null;
-  readonly errorCode: string | null;
-  readonly errorMessage: string | null;
-}
-
-const recordOf = (row: RecordRow): DeliveryRecord => ({
-  webhookId: row.webhookId,
-  requestId: row.requestId as RequestId,
-  url: row.url,
-  state: row.state as DeliveryState,
-  error: row.errorCode === null ? undefined : { code: row.errorCode, message: row.errorMessage ?? "" },
-  attempts: row.attempts,
-  lastStatus: row.lastStatus ?? undefined,
-  lastOutcome: row.lastOutcome ?? undefined,
-  createdAtMs: row.createdAt.getTime(),
-  nextAttemptAtMs: row.state === "pending" ? row.dueAt.getTime() : undefined,
-  finishedAtMs: row.finishedAt?.getTime(),
-});

@@ -1,29 +1,28 @@
 import { type Kysely, type Selectable, sql } from "kysely";
-import type { AccountId, BudgetId, KeyId, RequestId } from "../../../proto/ids.ts";
 import type { ClaimedJob, WebhookJobStore } from "../../webhooks/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import { ms } from "../core/milliseconds.ts";
 import type { Database } from "../core/schema.ts";
+import { interval } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";
-import { fullAccounts, withinCapacity } from "./claim-room.ts";
-import { isFullOfPending, letOldResultsGo } from "./webhook-kept.ts";
+import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
+import { discardOldResults, isFullOfPending } from "./webhook-kept.ts";
 
-/** Rows that one look for work considers: beyond them stands only what is younger. */
+/** Maximum rows that one claim considers, oldest first. */
 const maxExamined = 2_000;
 
-/** `maxKeptBytes`: of the answers that calls of one account keep. */
+/** `maxKeptBytes`: maximum bytes of results stored for the calls of one account. */
 export function createWebhookJobStore(db: Kysely<Database>, maxKeptBytes = Number.MAX_SAFE_INTEGER): WebhookJobStore {
   return asked<WebhookJobStore>({
-    addJob: (job, lifeMs, most) =>
+    addJob: (job, lifeMs, limit) =>
       inTransaction(db, async (trx) => {
-        // Held to the end: an account that is being deleted takes no request after its requests were ended.
+        // Locked until commit: an account that is being deleted must not get a request after its requests were ended.
         const live = await liveAccount(trx, job.account).select("accountId").forShare().executeTakeFirst();
         if (!live) return "gone";
-        // Of two at once the second must count the first.
+        // Serialised per account, so that concurrent requests count each other.
         await sql`select pg_advisory_xact_lock(hashtextextended(${`webhooks/${job.account}`}, 0))`.execute(trx);
         const { rows } = await sql<{ isFull: boolean }>`
-          select count(*) >= ${most.count} or coalesce(sum(octet_length(body)), 0) >= ${most.bytes} as is_full
+          select count(*) >= ${limit.count} or coalesce(sum(octet_length(body)), 0) >= ${limit.bytes} as is_full
           from webhook_job where account_id = ${job.account} and state in ('queued', 'running')`.execute(trx);
         if (rows[0]?.isFull) return "full";
         if (await isFullOfPending(trx, job.account, maxKeptBytes)) return "unheard";
@@ -43,28 +42,28 @@ export function createWebhookJobStore(db: Kysely<Database>, maxKeptBytes = Numbe
             host: job.host,
             origin: job.origin,
             state: "queued",
-            expiresAt: sql<Date>`now() + ${ms(lifeMs)}`,
+            expiresAt: sql<Date>`now() + ${interval(lifeMs)}`,
           })
           .execute();
         return "added";
       }),
 
-    async claimJobs({ claim, limit, lockMs, ...room }) {
+    async claimJobs({ claim, limit, lockMs, ...capacity }) {
       const { rows } = await sql<Row & { isExpired: boolean }>`
         with due as (
           select request_id as id, account_id, due_at, octet_length(body) as bytes from webhook_job
           where state in ('queued', 'running') and due_at <= now() and (state = 'queued' or locked_until < now())
-            and account_id not in (${fullAccounts(room)})
+            and account_id not in (${fullAccounts(capacity)})
           order by due_at limit ${sql.lit(maxExamined)}
         ), chosen as (
           select request_id from webhook_job
-          where request_id in (${withinCapacity(room, sql`due`)})
+          where request_id in (${withinCapacity(capacity, sql`due`)})
             and state in ('queued', 'running') and (state = 'queued' or locked_until < now())
           order by due_at limit ${limit} for update skip locked
         )
         update webhook_job set
           faults = faults + (state = 'running')::integer, state = 'running', claims = claims + 1,
-          claim_id = ${claim} || '.' || request_id, locked_until = now() + ${ms(lockMs)}
+          claim_id = ${claim} || '.' || request_id, locked_until = now() + ${interval(lockMs)}
         where request_id in (select request_id from chosen)
         returning *, expires_at < now() as is_expired`.execute(db);
       return rows.map(jobOf);
@@ -72,7 +71,7 @@ export function createWebhookJobStore(db: Kysely<Database>, maxKeptBytes = Numbe
 
     async keepJobs(claims, lockMs) {
       const { rows } = await sql<{ claimId: string }>`
-        update webhook_job set locked_until = now() + ${ms(lockMs)}
+        update webhook_job set locked_until = now() + ${interval(lockMs)}
         where claim_id = any(${[...claims]}::text[]) and state = 'running' returning claim_id`.execute(db);
       return new Set(rows.map((row) => row.claimId));
     },
@@ -97,23 +96,16 @@ export function createWebhookJobStore(db: Kysely<Database>, maxKeptBytes = Numbe
         if (!job) return false;
         await trx
           .insertInto("webhookDelivery")
-          .values({
-            webhookId: webhookId,
-            requestId: requestId,
-            ...job,
-            body,
-            results: results ?? null,
-            state: "pending",
-          })
+          .values({ webhookId, requestId, ...job, body, results: results ?? null, state: "pending" })
           .execute();
-        await letOldResultsGo(trx, job.accountId, maxKeptBytes);
+        await discardOldResults(trx, job.accountId, maxKeptBytes);
         return true;
       }),
 
     async requeueJob(requestId, claim, afterMs, isFault) {
       await sql`
         update webhook_job set state = 'queued', claim_id = null, locked_until = null,
-          due_at = now() + ${ms(afterMs)}, faults = faults + ${isFault ? 1 : 0}::integer
+          due_at = now() + ${interval(afterMs)}, faults = faults + ${isFault ? 1 : 0}::integer
         where request_id = ${requestId} and claim_id = ${claim}`.execute(db);
     },
   });
@@ -122,27 +114,23 @@ export function createWebhookJobStore(db: Kysely<Database>, maxKeptBytes = Numbe
 type Row = Selectable<Database["webhookJob"]>;
 
 function jobOf(row: Row & { readonly isExpired: boolean }): ClaimedJob {
-  const { token } = row;
+  const { requestId, token, model, url, host, origin, isExpired, claims, faults } = row;
   return {
-    requestId: row.requestId as RequestId,
+    requestId,
     claim: row.claimId as string,
-    account: row.accountId as AccountId,
-    key: row.keyId as KeyId,
-    token: token && {
-      models: token.models,
-      budget: token.budget as BudgetId | null,
-      limit: token.limit === null ? null : BigInt(token.limit),
-    },
+    account: row.accountId,
+    key: row.keyId,
+    token: token && { ...token, limit: token.limit === null ? null : BigInt(token.limit) },
     label: row.label ?? undefined,
     source: row.source ?? undefined,
-    model: row.model,
+    model,
     body: row.body ?? Buffer.alloc(0),
-    url: row.url,
-    host: row.host,
-    origin: row.origin,
+    url,
+    host,
+    origin,
     createdAtMs: row.createdAt.getTime(),
-    isExpired: row.isExpired,
-    claims: row.claims,
-    faults: row.faults,
+    isExpired,
+    claims,
+    faults,
   };
 }

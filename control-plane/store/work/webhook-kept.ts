@@ -1,17 +1,21 @@
-// What calls of webhooks keep of an account's answers, within a number of bytes: the oldest that have ended are let go first,
-// those that came to their receiver before those that did not. Their records stay.
+// Limits the bytes of results that an account's webhook calls store: discards the oldest ended ones first, delivered ones before
+// exhausted ones. Their records stay.
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Database } from "../core/schema.ts";
 
-/** Down to this share at a time: not every call is to look for the oldest. */
+/** Share of the limit to reduce to, so that not every call has to search for the oldest. */
 const keptShare = 0.9;
 
-/** In the transaction that added to it. */
-export async function letOldResultsGo(trx: Transaction<Database>, account: string, maxBytes: number): Promise<void> {
+/** Call it in the transaction that stored another result. */
+export async function discardOldResults(
+  trx: Transaction<Database>,
+  account: AccountId,
+  maxBytes: number,
+): Promise<void> {
   const kept = await keptBytes(trx, account);
   if (kept <= maxBytes) return;
-  // Those that are held are being replayed, or deleted: their holder may wait for what this transaction holds.
+  // Locked rows are being replayed or deleted, and their transaction may wait for this one.
   await sql`
     update webhook_delivery set body = null, results = null where webhook_id in (
       select webhook_id from webhook_delivery where state <> 'pending' and webhook_id in (
@@ -26,7 +30,7 @@ export async function letOldResultsGo(trx: Transaction<Database>, account: strin
     )`.execute(trx);
 }
 
-/** Whether calls that are still tried keep all there is: nothing of them can be let go. */
+/** True when pending calls alone use all of it: nothing can be discarded. */
 export async function isFullOfPending(trx: Kysely<Database>, account: AccountId, maxBytes: number): Promise<boolean> {
   if ((await keptBytes(trx, account)) < maxBytes) return false;
   const { rows } = await sql<{ bytes: bigint | null }>`
@@ -35,14 +39,14 @@ export async function isFullOfPending(trx: Kysely<Database>, account: AccountId,
   return Number(rows[0]?.bytes ?? 0) >= maxBytes;
 }
 
-/** Of all accounts. */
+/** Bytes of all accounts. */
 export async function allKeptBytes(db: Kysely<Database>): Promise<number> {
   const { rows } = await sql<{ bytes: number }>`
     select coalesce(sum(bytes), 0)::float8 as bytes from webhook_kept`.execute(db);
   return rows[0]?.bytes ?? 0;
 }
 
-async function keptBytes(trx: Kysely<Database>, account: string): Promise<number> {
+async function keptBytes(trx: Kysely<Database>, account: AccountId): Promise<number> {
   const row = await trx.selectFrom("webhookKept").select("bytes").where("accountId", "=", account).executeTakeFirst();
   return Number(row?.bytes ?? 0);
 }

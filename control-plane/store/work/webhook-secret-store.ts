@@ -1,22 +1,29 @@
 import { type Kysely, sql } from "kysely";
-import type { SecretRow, WebhookSecretStore } from "../../webhooks/store.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { WebhookSecretStore } from "../../webhooks/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import { ms } from "../core/milliseconds.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs, interval } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";
 import { auditOwn } from "../people/audit-rows.ts";
 
-const columns = ["sealed", "madeAt", "previousSealed", "previousUntil"] as const;
+/** Columns of a SecretRow. */
+const columns = [
+  "sealed",
+  epochMs("madeAt").as("madeAtMs"),
+  "previousSealed",
+  epochMs<null>("previousUntil").as("previousUntilMs"),
+] as const;
 
 export function createWebhookSecretStore(db: Kysely<Database>): WebhookSecretStore {
-  const read = (account: string) =>
+  const read = (account: AccountId) =>
     db.selectFrom("webhookSecret").select(columns).where("accountId", "=", account).executeTakeFirst();
 
   return asked<WebhookSecretStore>({
     async secretOf(account, fresh) {
       const known = await read(account);
-      if (known) return rowOf(known);
+      if (known) return known;
       const sealed = await fresh();
       await inTransaction(db, async (trx) => {
         const live = await liveAccount(trx, account).select("accountId").forShare().executeTakeFirst();
@@ -27,8 +34,7 @@ export function createWebhookSecretStore(db: Kysely<Database>): WebhookSecretSto
           .onConflict((at) => at.column("accountId").doNothing())
           .execute();
       });
-      const made = await read(account);
-      return made && rowOf(made);
+      return read(account);
     },
 
     rotateSecret: (account, sealed, overlapMs, ip) =>
@@ -43,27 +49,13 @@ export function createWebhookSecretStore(db: Kysely<Database>): WebhookSecretSto
               sealed: eb.ref("excluded.sealed"),
               madeAt: sql<Date>`now()`,
               previousSealed: eb.ref("webhookSecret.sealed"),
-              previousUntil: sql<Date>`now() + ${ms(overlapMs)}`,
+              previousUntil: sql<Date>`now() + ${interval(overlapMs)}`,
             })),
           )
           .returning(columns)
           .executeTakeFirstOrThrow();
         await auditOwn(trx, { account, ip }, "webhook.rotate");
-        return rowOf(row);
+        return row;
       }),
   });
 }
-
-interface Row {
-  readonly sealed: Buffer;
-  readonly madeAt: Date;
-  readonly previousSealed: Buffer | null;
-  readonly previousUntil: Date | null;
-}
-
-const rowOf = (row: Row): SecretRow => ({
-  sealed: row.sealed,
-  madeAtMs: row.madeAt.getTime(),
-  previousSealed: row.previousSealed,
-  previousUntilMs: row.previousUntil?.getTime() ?? null,
-});

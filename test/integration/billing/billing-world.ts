@@ -84,7 +84,7 @@ export async function openBillingWorld(postgres: TestPostgres) {
       if (!report) throw new Error("no checklist");
       return report;
     },
-    async reasons(account: string): Promise<string[]> {
+    async reasons(account: AccountId): Promise<string[]> {
       const rows = await world.db
         .selectFrom("accountSuspension")
         .select("reason")

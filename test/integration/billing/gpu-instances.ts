@@ -1,7 +1,9 @@
 // Deployments with ready instances on GPUs of a type of their own, for tests of what GPU time costs.
+
 import { type GpuMinute, readGpuMinute } from "../../../control-plane/billing/gpu-minute.ts";
+import type { GpuType } from "../../../proto/gpu.ts";
 import { gpuMinuteId } from "../../../proto/gpu-minute.ts";
-import { type AccountId, type DeploymentId, type InstanceId, randomId } from "../../../proto/ids.ts";
+import { type AccountId, type DeploymentId, type HostId, type InstanceId, randomId } from "../../../proto/ids.ts";
 import type { World } from "./world.ts";
 
 export interface InstanceOptions {
@@ -22,7 +24,7 @@ export async function addInstance(world: Pick<World, "db" | "account">, options:
   const instance = randomId<"instance">(16);
   const gpu = `test-${instance}`;
   const gpus = options.gpus ?? 1;
-  const host = options.host ?? "host";
+  const host = (options.host ?? "host") as HostId;
   const createdAt = options.createdAt ?? new Date(Date.UTC(2025, 11, 1));
   await db
     .insertInto("deployment")
@@ -35,7 +37,7 @@ export async function addInstance(world: Pick<World, "db" | "account">, options:
       type: "llm",
       engine: "stoker",
       status: "deployed",
-      gpu,
+      gpu: gpu as GpuType,
       numGpus: gpus,
       maxBatchSize: 1,
       minInstances: 1,
@@ -81,7 +83,7 @@ async function insertInstance(
     readonly instance: InstanceId;
     readonly deployId: DeploymentId;
     readonly account: AccountId;
-    readonly host: string;
+    readonly host: HostId;
     readonly createdAt: Date;
   },
 ): Promise<void> {

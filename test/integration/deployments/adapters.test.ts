@@ -10,7 +10,7 @@ import { createWaker } from "../../../control-plane/deployments/wake.ts";
 import { createAdapterStore } from "../../../control-plane/store/deployments/adapter-store.ts";
 import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
 import { noAdapters } from "../../../proto/engine-args.ts";
-import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, freeTime, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
@@ -66,9 +66,9 @@ const parts = () => {
       url.startsWith("https://good.example/") ? undefined : "its host is not a public address",
     sealToken: async (_, token) => Buffer.from(`sealed ${token}`),
   });
-  const askForInstance = createWaker({ store: replica.deploymentStore, ...freeTime });
+  const requestInstance = createWaker({ store: replica.deploymentStore, ...freeTime });
   const isBaseReady = (id: DeploymentId) => replica.routing.ready(id).length > 0;
-  return { catalog, directory, store, adapters, ask: createAdapterWaker({ store, askForInstance, isBaseReady }) };
+  return { catalog, directory, store, adapters, ask: createAdapterWaker({ store, requestInstance, isBaseReady }) };
 };
 
 const hub = (repo: string): AdapterRequest["origin"] => ({
@@ -140,7 +140,7 @@ describe("a LoRA adapter", () => {
     const made = await adapters.create(ada, request("bad", { origin: hub("ada/bad") }));
     const why = { status: "failed", failReason: "adapter_refused: made for another" };
     await vi.waitFor(async () => expect(await adapters.get(ada, "ada/bad")).toMatchObject(why), wait);
-    expect(await parts().store.tend(3_600_000)).toBe(1);
+    expect(await parts().store.maintain(3_600_000)).toBe(1);
     await vi.waitFor(() => expect(told(base)).not.toContain(made.id), wait);
     expect(await ask(base, ada.account, made)).toEqual({ kind: "ended", phase: "failed" });
     await directory.refresh();
@@ -170,7 +170,7 @@ describe("a LoRA adapter", () => {
     // What nobody uses is unloaded, and nothing else.
     for (const id of rest) await usedAgo(id, 7_200);
     await store.used(last, ada.account);
-    expect(await store.tend(3_600_000)).toBe(rest.length - 1);
+    expect(await store.maintain(3_600_000)).toBe(rest.length - 1);
     await vi.waitFor(() => expect(told(base).sort()).toEqual([first, last].sort()), wait);
     for (const id of ids.slice(1)) await adapters.remove(ada, id);
     await vi.waitFor(() => expect(told(base)).toEqual([first]), wait);
@@ -280,7 +280,12 @@ describe("a LoRA adapter", () => {
         expect(rows).toHaveLength(1);
       }, wait);
     const { making, refusing } = await replica.db.transaction().execute(async (trx) => {
-      await trx.selectFrom("host").select("hostId").where("hostId", "=", "host-1").forUpdate().execute();
+      await trx
+        .selectFrom("host")
+        .select("hostId")
+        .where("hostId", "=", "host-1" as HostId)
+        .forUpdate()
+        .execute();
       const making = make();
       await isWaiting("host");
       const refusing = update([noAdapters]).then(
@@ -306,10 +311,10 @@ describe("a LoRA adapter", () => {
       deployId: base,
     });
     await catalog.offer({ name: "org/offered", deployId: other, description: "", rates });
-    expect(await store.tend(3_600_000)).toBe(1);
+    expect(await store.maintain(3_600_000)).toBe(1);
     await vi.waitFor(() => expect([held(other, made.id), held(base, made.id)]).toEqual([1, 0]), wait);
     await deleteDeployment(replica.deploymentStore, ada.account, other);
-    expect(await store.tend(3_600_000)).toBe(1);
+    expect(await store.maintain(3_600_000)).toBe(1);
     expect(await adapters.get(ada, "ada/offered")).toMatchObject({
       status: "failed",
       failReason: expect.stringMatching(/^base_gone: /),

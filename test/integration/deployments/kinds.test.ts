@@ -9,7 +9,7 @@ import { type OpenDatabase, openDatabase } from "../../../control-plane/store/co
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import { createFleetStore } from "../../../control-plane/store/fleet/fleet-store.ts";
 import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
-import { randomId } from "../../../proto/ids.ts";
+import { type HostId, type InstanceId, randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada } from "../fleet/replica.ts";
 
@@ -61,7 +61,7 @@ describe("a deployment's kind", () => {
     await db
       .insertInto("host")
       .values({
-        hostId: "host-1",
+        hostId: "host-1" as HostId,
         hostname: "host-1",
         advertise: "http://127.0.0.1:1",
         inventory: "{}",
@@ -75,10 +75,10 @@ describe("a deployment's kind", () => {
       await db
         .insertInto("instance")
         .values({
-          instanceId: `i-${id}`,
+          instanceId: `i-${id}` as InstanceId,
           deployId: id,
           accountId: ada.account,
-          hostId: "host-1",
+          hostId: "host-1" as HostId,
           generation: 1,
           gpuUuids: [],
           phase: "ready",

@@ -7,7 +7,7 @@ import type { NewDeployment } from "../../../control-plane/deployments/store.ts"
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
 import { createMeasuredMemoryStore } from "../../../control-plane/store/deployments/measured-memory-store.ts";
-import { randomId } from "../../../proto/ids.ts";
+import { type HostId, type InstanceId, randomId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, gpuDefaults } from "../fleet/replica.ts";
 
@@ -44,18 +44,19 @@ it("is written down for the batch that the engine was started for, and not while
     ...{ extraArgs: [], externalUrl: null, contextLength: 0, memoryBytes: 0 },
   };
   await store.insert(made, () => {});
+  const hostId = "host-1" as HostId;
   const live = { gpus: [{ uuid: "GPU-1", processes: [{ instanceId: "i-1", memoryBytes: 1000 }] }] };
   await db
     .insertInto("host")
     .values({
-      ...{ hostId: "host-1", hostname: "host-1", advertise: "http://127.0.0.1:1", inventory: "{}", nodeEpoch: 1n },
+      ...{ hostId, hostname: "host-1", advertise: "http://127.0.0.1:1", inventory: "{}", nodeEpoch: 1n },
       ...{ ticketKey: Buffer.alloc(32), agentVersion: "1", seenAt: new Date() },
     })
     .execute();
   await db
     .insertInto("instance")
     .values({
-      ...{ instanceId: "i-1", deployId: made.id, accountId: ada.account, hostId: "host-1", generation: 1 },
+      ...{ instanceId: "i-1" as InstanceId, deployId: made.id, accountId: ada.account, hostId, generation: 1 },
       ...{ gpuUuids: [], phase: "ready" },
     })
     .execute();
@@ -65,7 +66,7 @@ it("is written down for the batch that the engine was started for, and not while
       .updateTable("host")
       .set({ live: JSON.stringify(live), reportedAt: new Date(Date.now() + 600_000) })
       .execute();
-    return memory.look();
+    return memory.measure();
   };
   const letIn = (maxConcurrentRequests: number) =>
     updateDeployment(store, ada.account, made.id, { standardArgs: { maxConcurrentRequests } }, gpuDefaults);

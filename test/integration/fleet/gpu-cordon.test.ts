@@ -32,7 +32,11 @@ async function comes(id: string, ...gpus: Gpu[]) {
     agentVersion: "1",
     inventory: inventory({ gpus }),
   };
-  const known = await replica.db.selectFrom("host").select("nodeEpoch").where("hostId", "=", id).executeTakeFirst();
+  const known = await replica.db
+    .selectFrom("host")
+    .select("nodeEpoch")
+    .where("hostId", "=", id as HostId)
+    .executeTakeFirst();
   const runs = { runId: "", generation: 0n, highestEpoch: known?.nodeEpoch ?? 0n };
   const registered = await replica.fleetStore.register({ ...host, ...runs, ticketKey }, 20_000);
   if (registered.kind !== "registered") throw new Error(registered.kind);

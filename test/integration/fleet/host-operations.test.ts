@@ -1,6 +1,6 @@
 // Hosts that an operator takes out of use, over real sessions and PostgreSQL.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { DeploymentId } from "../../../proto/ids.ts";
+import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { type Replica, startReplica } from "./replica.ts";
@@ -135,11 +135,21 @@ it("an instance on a GPU with a fault is replaced on another before it goes", as
   const gpuUuid = first?.gpuUuids[0];
   // What comes in its place is not there yet, however soon it is asked for.
   one.obeyEach((want) => ({ phase: want.instanceId === first?.instanceId ? "ready" : "starting" }));
-  const all = await replica.db.selectFrom("gpuClaim").select("gpuUuid").where("hostId", "=", "host-1").execute();
+  const all = await replica.db
+    .selectFrom("gpuClaim")
+    .select("gpuUuid")
+    .where("hostId", "=", "host-1" as HostId)
+    .execute();
   expect(all).toEqual([{ gpuUuid: gpuUuid }]);
   await replica.db
     .insertInto("gpuCordon")
-    .values({ hostId: "host-1", gpuUuid: gpuUuid as string, faultId: "xid:79", reason: "Xid 79", liftedAt: null })
+    .values({
+      hostId: "host-1" as HostId,
+      gpuUuid: gpuUuid as string,
+      faultId: "xid:79",
+      reason: "Xid 79",
+      liftedAt: null,
+    })
     .execute();
   // The host's other GPUs are as good as another host's.
   await vi.waitFor(() => expect(one.desired?.instances).toHaveLength(2), wait);
@@ -161,7 +171,10 @@ it("a host is forgotten once it is away and empty, and its certificate is good n
   agents = [];
   await vi.waitFor(async () => expect((await view("host-1"))?.state).not.toBe("live"), { ...wait, timeout: 40_000 });
   // What once ended there is no reason to keep it.
-  await replica.db.insertInto("endedInstance").values({ instanceId: "ended", hostId: "host-1" }).execute();
+  await replica.db
+    .insertInto("endedInstance")
+    .values({ instanceId: "ended" as InstanceId, hostId: "host-1" as HostId })
+    .execute();
   expect(await replica.hostOperations.remove("host-1", act)).toBe("host-1");
   expect(await view("host-1")).toBeUndefined();
   await expect(replica.hostOperations.cordon("host-1", act)).rejects.toMatchObject({ code: "node_not_found" });

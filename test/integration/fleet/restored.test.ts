@@ -73,7 +73,7 @@ it("restored from before a placement ends nothing, and knows it again once the h
       deployId: changed.id,
       why: "it runs generation 1 of its deployment, which is at 7 here",
     },
-    { instanceId: of(later.id)?.instanceId, deployId: later.id, why: "this database knows no such deployment" },
+    { instanceId: of(later.id)?.instanceId, deployId: later.id, why: "its deployment does not exist in this database" },
   ]);
   expect(await instances(older)).toEqual([of(kept.id)]);
   const claims = await older.db.selectFrom("gpuClaim").select(["gpuUuid", "accountId"]).execute();

@@ -198,9 +198,9 @@ describe("calls that are due", () => {
       );
     }
     const store = createWebhookDeliveryStore(world.db);
-    const claim = async (room: number, capacityOfHost = new Map<string, number>()) => {
+    const claim = async (capacity: number, capacityOfHost = new Map<string, number>()) => {
       const request = { claim: randomId(16), limit: 64, lockMs: 0, ...ample, maxPerHost: 8, capacityOfHost };
-      const found = await store.claimDeliveries({ ...request, silent: [{ account: ada, host: "shared", room }] });
+      const found = await store.claimDeliveries({ ...request, silent: [{ account: ada, host: "shared", capacity }] });
       return found.map(({ webhookId }) => webhookId).toSorted();
     };
     expect(await claim(0)).toEqual(["b1"]);

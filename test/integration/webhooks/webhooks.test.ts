@@ -36,7 +36,7 @@ describe("a request with a webhook", () => {
       "webhook-id": told.webhookId,
     });
     expect([call?.headers["authorization"], call?.headers.cookie]).toEqual([undefined, undefined]);
-    expect(told).toMatchObject({ attempts: 1, lastStatus: 204, error: undefined });
+    expect(told).toMatchObject({ attempts: 1, lastStatus: 204, error: null });
   });
 
   it("that fails is told without results, and its account reads why", async () => {
@@ -199,7 +199,7 @@ describe("the log of calls", () => {
     ]);
     expect([attempts[0]?.answer.startsWith("busybusy"), attempts[2]?.answer]).toEqual([true, "thanks"]);
     expect(attempts[0]?.answer.length).toBeLessThanOrEqual(1024);
-    expect(delivery).toMatchObject({ attempts: 3, state: "delivered", nextAttemptAtMs: undefined });
+    expect(delivery).toMatchObject({ attempts: 3, state: "delivered", nextAttemptAtMs: null });
 
     await world.replay(account, webhookId, ip);
     await vi.waitFor(() => expect(world.receiver.calls).toHaveLength(4), patience);

@@ -49,7 +49,7 @@ it("reports no reply until there is one, however many checks are abandoned", asy
     // Several attempts of the check end in this time.
     await wait(2_000);
     await expect(query("select 1")).rejects.toMatchObject({ params: { reason: "no_answer" } });
-    expect(lines).toEqual(["the database does not answer: work that needs it is refused"]);
+    expect(lines).toEqual(["database not responding; refusing work that needs it"]);
   } finally {
     postgres.thaw();
   }

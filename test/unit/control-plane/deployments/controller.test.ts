@@ -117,23 +117,23 @@ describe("a controller's look", () => {
     expect(await controller.pass()).toBe(1);
     expect(done).toEqual(["b"]);
     expect(timers).toEqual([retryOf("a")]);
-    await expect(controller.look(idOf("a"))).rejects.toThrow(/lost every race/);
+    await expect(controller.check(idOf("a"))).rejects.toThrow(/lost every race/);
     raced.clear();
-    await controller.look(idOf("a"));
+    await controller.check(idOf("a"));
     expect(done).toEqual(["b", "a"]);
   });
 
   it("at one that is gone finds nothing to do", async () => {
     const { controller, rows, done, timers } = world(["a"]);
     rows.clear();
-    await controller.look(idOf("a"));
+    await controller.check(idOf("a"));
     expect([done, timers]).toEqual([[], []]);
   });
 
   it("sets a timer for what comes due within three looks, and none for what lies farther off", async () => {
     const soon = world(["a"], { draining: new Map([["h1" as HostId, 14_000]]) });
     await soon.controller.pass();
-    await soon.controller.look(idOf("a"));
+    await soon.controller.check(idOf("a"));
     const timer = { id: "a", kind: "due", atMs: nowMs + 14_000 };
     expect(soon.timers).toEqual([timer, timer]);
     const later = world(["a"], { draining: new Map([["h1" as HostId, 16_000]]) });
@@ -159,7 +159,7 @@ describe("a controller's look", () => {
     await controller.pass();
     expect([done, timers]).toEqual([[], []]);
     claimedTo(nowMs + 11_000);
-    await controller.look(idOf("a"));
+    await controller.check(idOf("a"));
     expect(timers).toEqual([{ id: "a", kind: "due", atMs: nowMs + 11_000 }]);
     // Its own claim, which it has ended since, is nobody's.
     held.clear();
@@ -169,7 +169,7 @@ describe("a controller's look", () => {
 
   it("is one at a time: what is woken while all are looked at waits its turn", async () => {
     const { controller, done } = world(["a", "b"]);
-    await Promise.all([controller.pass(), controller.look(idOf("a")), controller.look(idOf("b"))]);
+    await Promise.all([controller.pass(), controller.check(idOf("a")), controller.check(idOf("b"))]);
     expect(done).toEqual(["a", "b", "a", "b"]);
   });
 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { DeploymentStatus, PlacedInstance } from "../../../../control-plane/deployments/deployment.ts";
-import { type Standing, statusAfter } from "../../../../control-plane/deployments/lifecycle.ts";
+import { type DeploymentState, statusAfter } from "../../../../control-plane/deployments/lifecycle.ts";
 import { placedInstance } from "../../../fakes/fleet-records.ts";
 
-const standing = (status: DeploymentStatus, over: Partial<Standing> = {}): Standing => ({
+const standing = (status: DeploymentStatus, over: Partial<DeploymentState> = {}): DeploymentState => ({
   status,
   failReason: "",
   spec: 1,

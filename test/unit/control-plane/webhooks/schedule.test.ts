@@ -65,14 +65,14 @@ describe("a receiver's host", () => {
       calls.started(account, "a");
       calls.ended(account, "a", isAlive);
     };
-    const rests = { account: "ada", host: "a", room: 0 };
+    const rests = { account: "ada", host: "a", capacity: 0 };
     for (let i = 0; i < 4; i++) call(false);
     expect(calls.silent()).toEqual([]);
     call(false);
     call(true, "bob");
     expect(calls.silent()).toEqual([rests]);
     nowMs = 5_000;
-    expect(calls.silent()).toEqual([{ ...rests, room: 1 }]);
+    expect(calls.silent()).toEqual([{ ...rests, capacity: 1 }]);
     calls.started("ada", "a");
     expect(calls.silent()).toEqual([rests]);
     calls.ended("ada", "a", false);
@@ -80,7 +80,7 @@ describe("a receiver's host", () => {
     expect(calls.silent()).toEqual([rests]);
     nowMs += 1_000;
     call(undefined);
-    expect(calls.silent()).toEqual([{ ...rests, room: 1 }]);
+    expect(calls.silent()).toEqual([{ ...rests, capacity: 1 }]);
     call(true);
     expect([calls.silent(), calls.capacity().size]).toEqual([[], 0]);
   });

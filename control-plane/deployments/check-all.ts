@@ -11,7 +11,7 @@ import type { Timer } from "./timers.ts";
 export class RacesLost extends Error {}
 
 /** Result of processing one deployment. */
-export interface Looked {
+export interface Checked {
   readonly isMoved: boolean;
   /** No query was needed. */
   readonly isIdle: boolean;
@@ -22,9 +22,9 @@ export interface Looked {
 /** Delay before the first retry of a failed step. */
 const retryMs = 250;
 
-export function createLookAtAll<Facts>(deps: {
+export function createCheckAll<Facts>(deps: {
   readonly active: () => Promise<readonly Active[]>;
-  readonly step: (one: Active, facts: Facts) => Promise<Looked>;
+  readonly step: (one: Active, facts: Facts) => Promise<Checked>;
   readonly setTimers: (timers: readonly Timer[]) => void;
   readonly log: Pick<Logger, "info" | "warn">;
   /** Unix ms. */
@@ -59,16 +59,16 @@ export function createLookAtAll<Facts>(deps: {
     const all = await inOrder();
     try {
       for (const one of all) {
-        const looked = await deps.step(one, facts).catch((error: unknown) => new Failed(error));
-        const isFailed = looked instanceof Failed;
-        if (isFailed && looked.isSilent) {
+        const checked = await deps.step(one, facts).catch((error: unknown) => new Failed(error));
+        const isFailed = checked instanceof Failed;
+        if (isFailed && checked.isSilent) {
           silent.add(one.deployment.id);
           silentInARow += 1;
           // One timeout may be a lock; two in a row mean that the database is unavailable.
-          if (silentInARow > 1) throw looked.error;
-        } else if (isFailed || !looked.isIdle) silentInARow = 0;
-        if (!isFailed && looked.isMoved) moved += 1;
-        const timer = isFailed ? retryOf(one, looked) : looked.timer;
+          if (silentInARow > 1) throw checked.error;
+        } else if (isFailed || !checked.isIdle) silentInARow = 0;
+        if (!isFailed && checked.isMoved) moved += 1;
+        const timer = isFailed ? retryOf(one, checked) : checked.timer;
         if (timer) timers.push(timer);
       }
     } finally {
