@@ -1,4 +1,4 @@
-// The part of the environment that says where files lie: a folder, or a bucket of an S3-compatible store.
+// Settings of the file store: a folder, or a bucket of an S3-compatible store.
 import { dirname, join, resolve } from "node:path";
 
 export interface BlobSettings {
@@ -16,7 +16,7 @@ export interface BlobSettings {
     | undefined;
 }
 
-/** `problem` is told of every value that cannot be used. */
+/** Calls `problem` for every invalid value. */
 export function readBlobSettings(
   text: (key: string) => string | undefined,
   secretsDir: string,

@@ -1,4 +1,4 @@
-// While the database has an outage every request and every loop fails, and would fill the log's disk as well.
+// During an outage of the database every request and loop fails and would fill the disk with log lines.
 
 import type { LoggerOptions } from "pino";
 import { DatabaseUnavailable } from "./service-error.ts";
@@ -7,8 +7,8 @@ const everyMs = 1_000;
 const maxKinds = 1_000;
 
 /**
- * Hooks for pino: of the lines of one kind (same message) whose `err` is a database outage at most one a second is written.
- * The next line of the kind carries the number of those that were left out as `repeated`.
+ * Hooks for pino: writes at most one line per second of each kind (same message) whose `err` is a database outage. The next line
+ * of the kind has the number of suppressed lines as `repeated`.
  */
 export function limitOutageLines(
   monotonicMs: () => number = () => performance.now(),

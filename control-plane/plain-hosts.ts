@@ -2,12 +2,12 @@
 import { isIP } from "node:net";
 import { bareHost, blockListOf } from "../proto/address-rules.ts";
 
-/** Judges the host name or address of a data path's URL, with or without the brackets of IPv6. */
+/** Returns true for an allowed host name or address, with or without the brackets of IPv6. */
 export type MayBePlain = (hostname: string) => boolean;
 
 const nameForm = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
 
-/** `entries`: addresses, networks in CIDR, and host names. Undefined when one of them is none of these. */
+/** `entries`: addresses, networks in CIDR, and host names. Undefined when one is malformed. */
 export function readPlainHosts(entries: readonly string[]): MayBePlain | undefined {
   const networks = entries.filter((entry) => isIP(entry.split("/")[0] ?? "") !== 0);
   const names = entries.filter((entry) => !networks.includes(entry));

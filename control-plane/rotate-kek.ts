@@ -31,7 +31,7 @@ async function main(): Promise<void> {
         secrets,
         reseal: resealers(secrets),
         act: bySystem("stoker admin rotate-kek, on the host"),
-        tell: (line) => void process.stderr.write(`${line}\n`),
+        print: (line) => void process.stderr.write(`${line}\n`),
       },
       { waitMs: 60_000, pollMs: 250, aliveMs: 30_000, batch: 500 },
     );

@@ -1,5 +1,5 @@
 // Errors that a caller may act on. A feature declares its own beside its code and says of which kind they are;
-// http/render-error.ts alone maps kinds to statuses.
+// only http/errors/error-kinds.ts maps kinds to statuses.
 
 export type ErrorKind =
   /** The request cannot be read, or does not fit the current state. */
@@ -71,7 +71,7 @@ export class ServiceError<Params extends ErrorParams = ErrorParams> extends Erro
   }
 }
 
-/** A start that cannot succeed until the operator acts. The message says what happened, why and what to do. */
+/** A start that cannot succeed until the operator acts. The message is for the operator. */
 export class OperatorError extends Error {
   /** EX_CONFIG of sysexits.h where another start fails the same way: `up` prints the message and stops. */
   readonly exitCode: 1 | 78 = 1;
@@ -101,7 +101,7 @@ export const unavailable = ofKind("unavailable");
 export type OutageReason = "unreachable" | "no_answer" | "disk_full" | "overloaded" | "read_only" | "failing";
 const outages: Readonly<Record<OutageReason, string>> = {
   unreachable: "the database cannot be reached",
-  no_answer: "the database does not answer",
+  no_answer: "the database does not respond",
   disk_full: "the database's disk is full",
   overloaded: "the database is out of connections, memory or time",
   read_only: "the database is read-only",
@@ -123,13 +123,13 @@ export class DatabaseUnavailable extends ServiceError<ErrorParams & { readonly r
     });
   }
 
-  /** For work whose every failure leaves the caller without an answer of the database. */
+  /** Converts any error of work that needs the database. */
   static from(error: unknown): DatabaseUnavailable {
     return error instanceof DatabaseUnavailable ? error : new DatabaseUnavailable("failing", error);
   }
 }
 
-/** A report whose statement ran into the database's time limit. `doing` begins a sentence: `Summing these days`. */
+/** A report whose statement exceeded the database's time limit. `doing` starts a sentence: `Summing these days`. */
 export const reportTooLong = (doing: string, cause: unknown) =>
   new ServiceError(
     "invalid",

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import type { Logger } from "pino";
 import { OperatorError } from "./service-error.ts";
 
-/** The whole file or nothing of it, readable by its owner only, on disk when the promise resolves. */
+/** Writes the file atomically, readable by its owner only; it is on disk when the promise resolves. */
 export async function writeFileAtomically(path: string, text: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const fresh = `${path}.${randomBytes(6).toString("hex")}`;
@@ -26,8 +26,8 @@ export class FileNotWritten extends OperatorError {
 }
 
 /**
- * A file that every start writes: left alone where it says this already. Where it cannot be written (the disk is full) the one
- * of an earlier start stays and the log says so; without one it throws FileNotWritten with a sentence for the operator.
+ * Writes a file unless it already has this content. If it cannot be written, keeps the file of an earlier start and logs a
+ * warning; throws FileNotWritten if there is none.
  */
 export async function keepFile(path: string, text: string, log: Pick<Logger, "warn">): Promise<void> {
   const kept = await readFile(path, "utf8").catch(() => undefined);
@@ -38,8 +38,8 @@ export async function keepFile(path: string, text: string, log: Pick<Logger, "wa
     const why = (error as Error).message;
     if (kept === undefined)
       throw new FileNotWritten(
-        `${path} cannot be written (${why}); make room or give the right to it, then start again.`,
+        `${path} cannot be written (${why}). Free disk space or grant write access, then start again.`,
       );
-    log.warn({ err: error, path }, "a file could not be written anew: that of an earlier start stays");
+    log.warn({ err: error, path }, "could not update a file; keeping that of an earlier start");
   }
 }

@@ -13,7 +13,7 @@ export interface Attempts {
 }
 
 export interface AttemptsLimit {
-  readonly most: number;
+  readonly max: number;
   readonly windowMs: number;
   /** Keys are never forgiven: a refused key stays refused until its window ends. */
   readonly isFinal?: boolean;
@@ -36,12 +36,12 @@ export function countAttempts(
       if (known > nowMs) throw new TooManyAttempts(known - nowMs);
       refusedUntil.delete(key);
       const { taken, endsAtMs } = await deps.store.countAttempt(`${what} ${key}`, nowMs, limit.windowMs);
-      if (taken <= limit.most) return;
+      if (taken <= limit.max) return;
       if (limit.isFinal) {
         if (refusedUntil.size >= maxRefused) refusedUntil.delete(refusedUntil.keys().next().value as string);
         refusedUntil.set(key, endsAtMs);
       }
-      throw new TooManyAttempts(Math.max(1, endsAtMs - nowMs), taken === limit.most + 1);
+      throw new TooManyAttempts(Math.max(1, endsAtMs - nowMs), taken === limit.max + 1);
     },
     giveBack: (key, count) => deps.store.returnAttempts(`${what} ${key}`, count),
     forgive: (key) => deps.store.forgetAttempts(`${what} ${key}`),

@@ -147,7 +147,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
         throw DatabaseUnavailable.from(error);
       }
       if (seen !== changes && looks < maxPolls) continue;
-      if (seen === changes) known.keep(digest, found);
+      if (seen === changes) known.store(digest, found);
       if (found) return found;
       throw refused("unknown");
     }

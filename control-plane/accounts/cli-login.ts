@@ -35,11 +35,11 @@ interface CliLoginDeps {
 }
 
 /** Slightly below the five minutes after which clients and proxies give up. */
-const longestWaitMs = 290_000;
-/** How long an approval waits for the command line. */
+const maxWaitMs = 290_000;
+/** Time in which the command line must take an approved key. */
 const answerWithinMs = 600_000;
 /** Poll interval, in case a change notification is lost. */
-const askEveryMs = 5_000;
+const pollEveryMs = 5_000;
 /** Callers have no credential here, so only these limits bound what strangers may hold open. */
 const maxPendingLogins = 500;
 const maxPendingLoginsPerNetwork = 10;
@@ -65,7 +65,7 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
   }
 
   /** Waits until an approval may have arrived: after a notification, or after some seconds. */
-  function nextLook(subject: string, limitMs: number, signal: AbortSignal): Promise<void> {
+  function nextPoll(subject: string, limitMs: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const wakes = waiting.get(subject) ?? new Set();
       waiting.set(subject, wakes);
@@ -76,7 +76,7 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
         if (wakes.size === 0) waiting.delete(subject);
         resolve();
       };
-      const timer = setTimeout(wake, Math.min(askEveryMs, Math.max(1, limitMs)));
+      const timer = setTimeout(wake, Math.min(pollEveryMs, Math.max(1, limitMs)));
       wakes.add(wake);
       signal.addEventListener("abort", wake);
       if (signal.aborted) wake();
@@ -85,19 +85,19 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
 
   async function waitFor(loginId: string, signal: AbortSignal): Promise<string | undefined> {
     const subject = lookupOf(loginId).toString("hex");
-    const endMs = performance.now() + (deps.waitMs ?? longestWaitMs);
+    const endMs = performance.now() + (deps.waitMs ?? maxWaitMs);
     while (!signal.aborted) {
       const leftMs = endMs - performance.now();
       // Subscribe before the read, so that an approval between the two is not missed.
-      const stopLooking = new AbortController();
-      const look = nextLook(subject, leftMs, AbortSignal.any([signal, stopLooking.signal]));
+      const stopWaiting = new AbortController();
+      const poll = nextPoll(subject, leftMs, AbortSignal.any([signal, stopWaiting.signal]));
       try {
         const apiKey = await taken(loginId);
         if (apiKey !== undefined) return apiKey;
         if (leftMs <= 0) throw cliLoginTimedOut();
-        await look;
+        await poll;
       } finally {
-        stopLooking.abort();
+        stopWaiting.abort();
       }
     }
     return undefined;

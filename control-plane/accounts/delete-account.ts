@@ -1,5 +1,4 @@
-// The end of an account: its keys, sessions and deployments end, its e-mail address and names become free, ledger and usage
-// stay.
+// Deletes an account: ends its keys, sessions and deployments, and frees its e-mail address and names. Ledger and usage stay.
 import type { AccountId } from "../../proto/ids.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
 import { accountGone, accountInUse, lastAdmin } from "./errors.ts";

@@ -11,28 +11,26 @@ interface FirstAccountDeps {
 }
 
 /**
- * On an empty installation: the operator's account, its key in `keyFile` (mode 0600). Where a start was killed between the
- * two, or the file is gone, the key is opened from the database and written again.
+ * Creates the operator's account on an empty installation and writes its key to `keyFile` (mode 0600). If the file is missing, for
+ * example after a killed start, writes the key from the database.
  */
 export async function makeFirstAccount(deps: FirstAccountDeps, keyFile: string | undefined): Promise<void> {
   const isEmpty = !(await deps.store.hasAccounts());
   if (keyFile === undefined) {
     if (isEmpty)
-      deps.log.warn(
-        "there is no account yet; set STOKER_ADMIN_KEY_FILE and start again to get the first one and its key",
-      );
+      deps.log.warn("no account exists; set STOKER_ADMIN_KEY_FILE and restart to create the first one with its key");
     return;
   }
   if (!isEmpty && (await hasText(keyFile))) return;
-  // Find out that the file cannot be written before there is an account.
+  // Fail before the account exists if the file is not writable.
   await writeFileAtomically(keyFile, "");
   const made = isEmpty ? await deps.accounts.ensureFirstAccount() : undefined;
   const found = made ?? (await deps.accounts.recoverFirstKey());
-  if (!found) return deps.log.warn({ keyFile }, "the key of the first account was revoked; its file stays empty");
+  if (!found) return deps.log.warn({ keyFile }, "the first account's key was revoked; leaving its file empty");
   await writeFileAtomically(keyFile, `${found.apiKey}\n`);
   deps.log.info(
     { account: found.account, keyFile },
-    made ? "first account made; its key is in the file" : "the first account's key was written to its file again",
+    made ? "created the first account; its key is in the file" : "wrote the first account's key to its file again",
   );
 }
 

@@ -9,15 +9,15 @@ const quarterHourMs = 900_000;
 
 export const attemptLimits = {
   /** Unfinished steps of sign-ins, sign-ups and e-mail changes from one address. */
-  perAddress: { most: 30, windowMs: quarterHourMs, isFinal: true },
+  perAddress: { max: 30, windowMs: quarterHourMs, isFinal: true },
   /** For one account from one network, or from one known device. */
-  perAccount: { most: 10, windowMs: quarterHourMs },
+  perAccount: { max: 10, windowMs: quarterHourMs },
   /** Passwords for one e-mail address from all unknown devices: bounds guessing from many networks. */
-  perEmail: { most: 200, windowMs: quarterHourMs },
+  perEmail: { max: 200, windowMs: quarterHourMs },
   /** The same for codes: 50 of a million per day, for an attacker who knows the password. */
-  codesPerDay: { most: 50, windowMs: 86_400_000 },
+  codesPerDay: { max: 50, windowMs: 86_400_000 },
   /** Sign-ins by passkey started from one address. */
-  passkeyStarts: { most: 60, windowMs: quarterHourMs, isFinal: true },
+  passkeyStarts: { max: 60, windowMs: quarterHourMs, isFinal: true },
 } as const satisfies Record<string, AttemptsLimit>;
 
 /** Origin of an attempt. */

@@ -1,4 +1,4 @@
-// What the rotation of the key-encryption key does to each kind of secret, and how it ends in words.
+// Re-sealing of each kind of secret in a rotation of the key-encryption key, and the report of the rotation.
 import { join } from "node:path";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import { type AccountSecrets, newestKek, unwrapDek, wrapDek } from "./envelope.ts";
@@ -27,8 +27,8 @@ export function rotationReport(rotation: Rotation, secrets: SecretFiles): { text
     return {
       isWhole: false,
       text:
-        `${done} ${left["data keys"]} data keys, ${left["ticket keys"]} ticket keys and ${left["authority keys"]} authority keys open under no key of ` +
-        `${secrets.folder} and were left as they are. Remove no key file; put missing ones back from a backup, then run ` +
+        `${done} ${left["data keys"]} data keys, ${left["ticket keys"]} ticket keys and ${left["authority keys"]} authority keys cannot be opened with any key of ` +
+        `${secrets.folder} and were not changed. Keep every key file; restore missing ones from a backup, then run ` +
         "this again.",
     };
   }
@@ -37,7 +37,7 @@ export function rotationReport(rotation: Rotation, secrets: SecretFiles): { text
   return {
     isWhole: true,
     text:
-      `${done} None is left under an older one. Restored backups of the database from before need ` +
+      `${done} None is left under an older one. Restoring older backups of the database requires ` +
       `${older.join(" and ")}: keep ${older.length === 1 ? "it" : "them"} with those backups; here and on other machines ` +
       `${files} may be removed.`,
   };

@@ -19,7 +19,7 @@ interface Entry {
 
 const knownForMs = 300_000;
 const unknownForMs = 10_000;
-const most = 10_000;
+const maxEntries = 10_000;
 
 export class KnownCredentials {
   readonly #known = new Map<string, Entry>();
@@ -52,20 +52,20 @@ export class KnownCredentials {
     return untilMs !== undefined && untilMs > this.#nowMs();
   }
 
-  /** Undefined: what this stands for is not good. */
-  keep(digest: string, credential: Credential | undefined): void {
+  /** `credential` undefined: the secret was refused. */
+  store(digest: string, credential: Credential | undefined): void {
     if (!credential) {
       this.#refused.set(digest, this.#nowMs() + unknownForMs);
-      if (this.#refused.size > most) this.#refused.delete(this.#refused.keys().next().value as string);
+      if (this.#refused.size > maxEntries) this.#refused.delete(this.#refused.keys().next().value as string);
       return;
     }
     this.#known.delete(digest);
     this.#known.set(digest, { credential, untilMs: this.#nowMs() + knownForMs });
-    if (this.#known.size > most) this.#drop(...(this.#known.entries().next().value as [string, Entry]));
+    if (this.#known.size > maxEntries) this.#drop(...(this.#known.entries().next().value as [string, Entry]));
   }
 
   forget(isConcerned: (caller: Caller) => boolean): void {
-    // A key that was unknown a moment ago may be the one just made.
+    // A secret that was refused before may belong to a new key.
     this.#refused.clear();
     for (const [digest, entry] of this.#known) if (isConcerned(entry.credential.caller)) this.#drop(digest, entry);
   }

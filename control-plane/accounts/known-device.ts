@@ -1,12 +1,12 @@
-// A cookie that names a browser its owner signed in with before. Attempts from it are counted on their own, so that a stranger
-// who guesses at the account from many addresses does not keep the owner out. It opens nothing by itself.
+// A cookie that identifies a browser with an earlier sign-in. Its attempts are counted separately, so that guessing from many
+// addresses does not lock the owner out. It grants no access by itself.
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import type { AccountId } from "../../proto/ids.ts";
 
 export interface KnownDevices {
-  /** The value of a new cookie. */
+  /** Returns the value of a new cookie. */
   make(account: AccountId): string;
-  /** The device that a cookie names, if this account signed in with it; undefined otherwise. */
+  /** Returns the cookie's device if this account signed in with it. */
   find(account: AccountId, cookie: string | undefined): string | undefined;
 }
 

@@ -1,4 +1,4 @@
-// Passkeys (WebAuthn). The library is loaded at first use: 0.2 s that an installation without passkeys never needs.
+// Passkeys (WebAuthn). Loads the library at first use, which takes 0.2 s.
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from "@simplewebauthn/server";
 import type { AccountId } from "../../proto/ids.ts";
 import { factorConflict, WrongSecondFactor } from "./factor-errors.ts";
@@ -15,7 +15,7 @@ export interface RelyingParty {
 /** For `navigator.credentials`, in WebAuthn's JSON form. */
 export type PasskeyOptions = Readonly<Record<string, unknown>> & { readonly challenge: string };
 
-/** Throws factorConflict where the address of the installation is not known. */
+/** Throws factorConflict when the address of the installation is unknown. */
 export function siteOf(site: RelyingParty | undefined): RelyingParty {
   if (site) return site;
   throw factorConflict(
@@ -23,7 +23,7 @@ export function siteOf(site: RelyingParty | undefined): RelyingParty {
   );
 }
 
-/** COSE: EdDSA, ES256, RS256. Named, because the library's own list probes for experimental ones. */
+/** COSE: EdDSA, ES256, RS256. Listed, because the library's default includes experimental ones. */
 const algorithms = [-8, -7, -257];
 
 const load = () => import("@simplewebauthn/server");
@@ -47,7 +47,7 @@ export async function registrationOptions(
     attestationType: "none",
     supportedAlgorithmIDs: algorithms,
     excludeCredentials: listed(existing),
-    // Preferred: a security key without space or without a PIN still serves beside a password.
+    // Preferred, because a security key without storage or PIN still works beside a password.
     authenticatorSelection: { residentKey: "preferred", userVerification: "preferred" },
   });
   return { ...options };
@@ -80,7 +80,7 @@ export async function verifyRegistration(
   };
 }
 
-/** `allowed`: undefined lets the browser offer every passkey of this site, which then must verify its user. */
+/** `allowed` undefined: the browser offers every passkey of this site, and the passkey must verify its user. */
 export async function signInOptions(
   site: RelyingParty,
   allowed: readonly Listed[] | undefined,
@@ -94,7 +94,7 @@ export async function signInOptions(
   return { ...options };
 }
 
-/** The new signature counter. Throws WrongSecondFactor, also where the counter has gone back: the passkey was copied. */
+/** Returns the new signature counter. Throws WrongSecondFactor, also for a lower counter, which means a copied passkey. */
 export async function verifySignIn(
   site: RelyingParty,
   challenge: string,
@@ -121,14 +121,14 @@ export async function verifySignIn(
   return BigInt(authenticationInfo.newCounter);
 }
 
-/** The id that a browser's response names; undefined where it names none. */
+/** Returns the credential id of a browser's response; undefined when it has none. */
 export function credentialIdOf(response: unknown): Buffer | undefined {
   const id = (response as { readonly id?: unknown } | null)?.id;
   if (typeof id !== "string" || id.length > 1_400 || !/^[\w-]+$/.test(id)) return undefined;
   return Buffer.from(id, "base64url");
 }
 
-/** The library throws a plain Error for a response that is malformed or does not fit. */
+/** The library throws a plain Error for a malformed or wrong response. */
 async function refusing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

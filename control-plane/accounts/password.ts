@@ -1,5 +1,5 @@
-// Passwords at rest: argon2id of Node's own crypto, with a secret that is not in the database, so that a dump alone cannot be
-// tried against. Parameters are the OWASP minimum; they stand in each hash, so that raising them leaves older ones readable.
+// Password hashes: argon2id of Node's crypto, with a secret outside the database, so that a dump alone does not allow guessing.
+// Parameters are the OWASP minimum, and part of each hash, so that raising them keeps older hashes valid.
 import { argon2, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
 import { signInBusy } from "./errors.ts";
@@ -7,13 +7,13 @@ import { signInBusy } from "./errors.ts";
 export interface Passwords {
   /** Throws signInBusy, as both do. */
   hash(password: string): Promise<string>;
-  /** Takes the same time whether there is a hash or not; without one it is false. */
+  /** Takes the same time with and without a hash; false without one. */
   verify(password: string, hash: string | undefined): Promise<boolean>;
 }
 
 const parameters = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
 const saltBytes = 16;
-/** Each takes 19 MiB and one of the four threads that file and name look-ups share. */
+/** Each uses 19 MiB and one of libuv's four threads. */
 const maxConcurrent = 2;
 const maxWaiting = 32;
 
@@ -21,10 +21,10 @@ const derive = promisify(argon2);
 
 export function createPasswords(pepper: Buffer): Passwords {
   const secret = Buffer.from(hkdfSync("sha256", pepper, "", "stoker passwords", 32));
-  const inTurn = takeTurns(maxConcurrent, maxWaiting);
+  const limited = limitConcurrency(maxConcurrent, maxWaiting);
   const tagOf = (password: string, nonce: Buffer, how: typeof parameters): Promise<Buffer> =>
-    inTurn(() => derive("argon2id", { message: password.normalize("NFKC"), nonce, secret, ...how }));
-  const nobodys = encode(randomBytes(saltBytes), randomBytes(parameters.tagLength));
+    limited(() => derive("argon2id", { message: password.normalize("NFKC"), nonce, secret, ...how }));
+  const decoy = encode(randomBytes(saltBytes), randomBytes(parameters.tagLength));
 
   return {
     async hash(password) {
@@ -32,7 +32,7 @@ export function createPasswords(pepper: Buffer): Passwords {
       return encode(salt, await tagOf(password, salt, parameters));
     },
     async verify(password, hash) {
-      const { salt, tag, how } = decode(hash ?? nobodys);
+      const { salt, tag, how } = decode(hash ?? decoy);
       const isSame = timingSafeEqual(await tagOf(password, salt, { ...how, tagLength: tag.length }), tag);
       return isSame && hash !== undefined;
     },
@@ -59,22 +59,22 @@ function decode(hash: string) {
   };
 }
 
-/** Runs `most` at once, keeps `waiting` more in line and refuses the rest with signInBusy. */
-function takeTurns(most: number, waiting: number) {
-  const line: (() => void)[] = [];
+/** Runs `maxRunning` calls at once, queues `maxQueued` more and throws signInBusy beyond. */
+function limitConcurrency(maxRunning: number, maxQueued: number) {
+  const queue: (() => void)[] = [];
   let running = 0;
   return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (running >= most) {
-      if (line.length >= waiting) throw signInBusy();
-      await new Promise<void>((resolve) => line.push(resolve));
+    if (running >= maxRunning) {
+      if (queue.length >= maxQueued) throw signInBusy();
+      await new Promise<void>((resolve) => queue.push(resolve));
     } else {
       running += 1;
     }
     try {
       return await work();
     } finally {
-      const next = line.shift();
-      // The turn is handed on, not given back: nobody may slip in between.
+      const next = queue.shift();
+      // Pass the slot to the next one without releasing it, so that no other call takes it.
       if (next) next();
       else running -= 1;
     }

@@ -1,4 +1,4 @@
-// One-time codes for who has lost the second factor: 80 random bits each, of which the database keeps a keyed hash.
+// One-time codes for a lost second factor: 80 random bits each, stored as a keyed hash.
 import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import type { AccountId } from "../../proto/ids.ts";
 
@@ -9,7 +9,7 @@ const codeLength = 16;
 export interface RecoveryCodes {
   /** Ten codes with their hashes. */
   make(account: AccountId): { readonly codes: readonly string[]; readonly hashes: readonly Buffer[] };
-  /** The hash of a code as a person types it; undefined when it has not the form of one. */
+  /** Returns the hash of a code as typed; undefined when it does not have the form of one. */
   hashOf(account: AccountId, typed: string): Buffer | undefined;
 }
 
@@ -25,7 +25,7 @@ export function createRecoveryCodes(pepper: Buffer): RecoveryCodes {
       };
     },
     hashOf(account, typed) {
-      // Letters that are not in the alphabet are read as the digits they look like.
+      // The alphabet has no o, i and l: read them as the digits they resemble.
       const code = typed.toLowerCase().replace(/[\s-]/g, "").replace(/o/g, "0").replace(/[il]/g, "1");
       return code.length === codeLength ? hash(account, code) : undefined;
     },

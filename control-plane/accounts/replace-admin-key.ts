@@ -4,14 +4,14 @@ import { writeFileAtomically } from "../write-file.ts";
 import type { Act } from "./act.ts";
 import type { ApiTokens } from "./api-tokens.ts";
 
-/** The message is for the operator: what happened, why, what to do. */
+/** The message is for the operator. */
 export class AdminKeyRefused extends OperatorError {
   override readonly name = "AdminKeyRefused";
 }
 
 /**
- * A new key of `account` in `file` (mode 0600); returns what happened, in a sentence. The key itself is never printed: a
- * terminal's history outlives it. Throws AdminKeyRefused.
+ * Writes a new key of `account` to `file` (mode 0600) and returns a message. The key itself is never printed, because
+ * terminals keep a history. Throws AdminKeyRefused.
  */
 export async function replaceAdminKey(
   deps: {
@@ -24,16 +24,17 @@ export async function replaceAdminKey(
   const { tokens, account, act } = deps;
   const { file } = options;
   if (account === undefined)
-    throw new AdminKeyRefused("There is no operator's account in this database; start Stoker once, which makes it.");
-  if (file === undefined)
-    throw new AdminKeyRefused("STOKER_ADMIN_KEY_FILE is required: it says where the new key is written.");
+    throw new AdminKeyRefused("This database has no operator account. Start Stoker once to create it.");
+  if (file === undefined) throw new AdminKeyRefused("STOKER_ADMIN_KEY_FILE is required: the new key is written to it.");
   const name = `host-${new Date().toISOString().slice(0, 10)}-${randomId<"name">(6)}`;
   const made = await tokens.create(account, { name, allowedIps: null }, act);
   try {
     await writeFileAtomically(file, `${made.token}\n`);
   } catch (cause) {
     await tokens.revoke(account, made.key, act);
-    throw new AdminKeyRefused(`${file} cannot be written (${(cause as Error).message}); no key was made.`, { cause });
+    throw new AdminKeyRefused(`${file} cannot be written (${(cause as Error).message}); no key was created.`, {
+      cause,
+    });
   }
   const others = (await tokens.list(account)).filter(({ key }) => key !== made.key);
   if (!options.revokesOthers) {

@@ -1,5 +1,5 @@
-// Rotation of the key-encryption key. The new key is a file before anything is wrapped by it, the old ones stay, and each
-// row is changed by a guarded statement: whenever this stops, every key can be opened, and the next run goes on from there.
+// Rotation of the key-encryption key. The new key is stored as a file before it wraps anything, old ones stay, and each row is
+// changed by a guarded statement: an interrupted rotation leaves every key readable, and the next run continues it.
 import { setTimeout as wait } from "node:timers/promises";
 import { OperatorError } from "../service-error.ts";
 import type { Act } from "./act.ts";
@@ -24,11 +24,11 @@ export interface KekStore {
   begin(version: number, fingerprint: Buffer, act: Act): Promise<boolean>;
   /** Control planes seen in the last `withinMs` that do not hold `version`. */
   lagging(version: number, withinMs: number): Promise<readonly string[]>;
-  /** From now on no account is made under an older version. */
+  /** New accounts no longer use an older version. */
   use(version: number): Promise<void>;
   /** Rows sealed by an older version, by id, past `after`. */
   sealedBelow(kind: SealedKind, version: number, after: string, limit: number): Promise<readonly SealedRow[]>;
-  /** Changes those rows that are as they were read; tells how many. */
+  /** Changes the rows that are unchanged since they were read; returns the count. */
   reseal(
     kind: SealedKind,
     version: number,
@@ -36,14 +36,14 @@ export interface KekStore {
   ): Promise<number>;
   countBelow(kind: SealedKind, version: number): Promise<number>;
   finish(version: number, resealed: Readonly<Record<SealedKind, number>>, act: Act): Promise<void>;
-  /** Notes the newest version that this control plane holds. */
+  /** Records the newest version that this control plane has. */
   hold(replica: string, version: number): Promise<void>;
 }
 
 export interface Rotation {
   readonly version: number;
   readonly resealed: Readonly<Record<SealedKind, number>>;
-  /** Still sealed by an older version: they opened under no key of the folder. */
+  /** Still sealed by an older version, because no key of the folder opens them. */
   readonly left: Readonly<Record<SealedKind, number>>;
 }
 
@@ -55,33 +55,33 @@ export class RotationRefused extends OperatorError {
 export interface RotateDeps {
   readonly store: KekStore;
   readonly secrets: SecretFiles;
-  /** The same secret under the newest key. Throws when it opens under none. */
+  /** Returns the secret sealed with the newest key. Throws when no key opens it. */
   readonly reseal: Readonly<Record<SealedKind, (id: string, sealed: Buffer) => Buffer>>;
   readonly act: Act;
-  readonly tell: (line: string) => void;
+  readonly print: (line: string) => void;
 }
 
 export interface RotateOptions {
-  /** How long control planes may take to read the new file. */
+  /** Time limit for control planes to read the new file. */
   readonly waitMs: number;
   readonly pollMs: number;
-  /** A control plane that was not seen for so long is gone. */
+  /** A control plane without a heartbeat for this long is ignored. */
   readonly aliveMs: number;
   readonly batch: number;
 }
 
-/** A rotation that did not end is taken up where it stopped; otherwise a new one begins. Throws RotationRefused. */
+/** Continues an unfinished rotation, otherwise starts a new one. Throws RotationRefused. */
 export async function rotateKek(deps: RotateDeps, options: RotateOptions): Promise<Rotation> {
   const { store, secrets } = deps;
   const kek = (await unfinished(deps)) ?? secrets.addKek();
   const { version } = kek;
   if (!(await store.begin(version, kekFingerprint(kek), deps.act))) {
     throw new RotationRefused(
-      `Another machine made another ${kekFile(version)}. Move the one in ${secrets.folder} aside, copy that machine's here, ` +
+      `Another machine created another ${kekFile(version)}. Move the one in ${secrets.folder} aside, copy that machine's here, ` +
         "then run this again.",
     );
   }
-  await allHold(deps, options, version);
+  await waitForAll(deps, options, version);
   await store.use(version);
   const resealed = { "data keys": 0, "ticket keys": 0, "authority keys": 0 };
   const left = { ...resealed };
@@ -98,7 +98,7 @@ async function unfinished({ store, secrets }: RotateDeps): Promise<Kek | undefin
   const last = (await store.last()) ?? { version: 1, isFinished: true };
   if (last.version > kek.version) {
     throw new RotationRefused(
-      `A rotation to ${kekFile(last.version)} began on another machine. Copy that file to ${secrets.folder} (mode 0400), then run ` +
+      `A rotation to ${kekFile(last.version)} was started on another machine. Copy that file to ${secrets.folder} (mode 0400), then run ` +
         "this again.",
     );
   }
@@ -107,22 +107,26 @@ async function unfinished({ store, secrets }: RotateDeps): Promise<Kek | undefin
   return undefined;
 }
 
-/** A control plane without the new key could not open what is re-wrapped. */
-async function allHold({ store, secrets, tell }: RotateDeps, options: RotateOptions, version: number): Promise<void> {
+/** A control plane without the new key could not open re-wrapped secrets. */
+async function waitForAll(
+  { store, secrets, print }: RotateDeps,
+  options: RotateOptions,
+  version: number,
+): Promise<void> {
   const endsAtMs = performance.now() + options.waitMs;
   for (let isFirst = true; ; isFirst = false) {
     const lagging = await store.lagging(version, options.aliveMs);
     if (lagging.length === 0) return;
     if (isFirst)
-      tell(
+      print(
         `Waiting until ${lagging.length} control planes have read ${kekFile(version)}. On other machines: copy it from ` +
           `${secrets.folder} to their secrets folder (mode 0400) now.`,
       );
     if (performance.now() >= endsAtMs) {
       throw new RotationRefused(
-        `${lagging.length} control planes do not hold ${kekFile(version)} yet (${lagging.join(", ")}), so nothing was ` +
+        `${lagging.length} control planes do not have ${kekFile(version)} yet (${lagging.join(", ")}), so nothing was ` +
           `re-wrapped. Copy it from ${secrets.folder} to the secrets folder of every machine that runs one, then run this ` +
-          "again. One that was stopped is forgotten after half a minute.",
+          "again. A stopped one is ignored after half a minute.",
       );
     }
     await wait(options.pollMs);
@@ -140,7 +144,7 @@ async function resealAll(deps: RotateDeps, kind: SealedKind, version: number, ba
       try {
         return [{ ...row, resealed: deps.reseal[kind](row.id, row.sealed) }];
       } catch {
-        // It opens under no key here: it stays as it is, and is counted as left.
+        // No key opens it: leave it unchanged; it is counted as left.
         return [];
       }
     });

@@ -1,5 +1,5 @@
-// The secrets that are never in PostgreSQL: key-encryption keys and the pepper. Made once, for an empty installation; a folder that lost one while accounts
-// exist is an accident to be repaired, and new secrets would make every key unreadable.
+// Secrets outside PostgreSQL: key-encryption keys and the pepper. Created once, for an empty installation. If one is missing
+// while accounts exist, the operator must restore it: a new one would make every key unreadable.
 import { randomBytes } from "node:crypto";
 import {
   closeSync,
@@ -24,28 +24,28 @@ export class SecretsMissing extends OperatorError {
   override readonly exitCode = 78;
 }
 
-/** The secrets of a folder that may grow while they are in use. */
+/** Secrets of a folder to which a rotation may add keys. */
 export interface SecretFiles extends AccountSecrets {
   readonly folder: string;
-  /** True when the folder has keys that were not known. One whose file went away stays known. Throws SecretsMissing. */
+  /** Returns true when the folder has new keys. A key whose file was removed stays loaded. Throws SecretsMissing. */
   reread(): boolean;
-  /** Makes the next key-encryption key, or takes the one that another process made at the same time. */
+  /** Creates the next key-encryption key, or loads the one that another process created concurrently. */
   addKek(): Kek;
 }
 
 export const kekFile = (version: number): string => (version === 1 ? "kek" : `kek.${version}`);
 
-/** `folder` holds `kek`, `kek.2`, ... and `pepper`, 32 random bytes each, mode 0400. Throws SecretsMissing. */
+/** Reads `kek`, `kek.2`, ... and `pepper` from the folder, 32 random bytes each, mode 0400. Throws SecretsMissing. */
 export function readSecretFiles(folder: string, hasAccounts: boolean): SecretFiles {
   const keks = readKeks(folder);
   const pepper = read(join(folder, "pepper"));
   if (keks.length > 0 && pepper) return secretFiles(folder, keks, pepper);
-  // The kek is made first: with it alone and no account, a first start was killed before it made the pepper.
+  // The kek is created first: if only it exists and there is no account, a first start was killed before the pepper.
   if (hasAccounts || pepper) {
     const missing = keks.length > 0 ? "pepper" : pepper ? "kek" : "kek and pepper";
     throw new SecretsMissing(
-      `The database has accounts or keys whose secrets are gone: ${missing} is missing in ${folder}. ` +
-        "Put the folder back from a backup; without it the API keys in the database cannot be read.",
+      `The database has accounts or keys, but ${missing} is missing in ${folder}. ` +
+        "Restore the folder from a backup; without it the API keys in the database cannot be read.",
     );
   }
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -53,7 +53,7 @@ export function readSecretFiles(folder: string, hasAccounts: boolean): SecretFil
   return secretFiles(folder, first, make(join(folder, "pepper")));
 }
 
-/** The same from files that are not in a folder, by name. Throws SecretsMissing. */
+/** Returns the secrets from file contents by name. Throws SecretsMissing. */
 export function accountSecretsOf(files: ReadonlyMap<string, Buffer>): AccountSecrets {
   const keks = [...files].flatMap(([name, bytes]) => {
     const version = kekVersion(name);
@@ -88,7 +88,7 @@ function secretFiles(folder: string, found: readonly Kek[], pepper: Buffer): Sec
       }
       reread();
       const added = keks.find((kek) => kek.version === version);
-      if (!added) throw new SecretsMissing(`${join(folder, kekFile(version))} was made and is gone again.`);
+      if (!added) throw new SecretsMissing(`${join(folder, kekFile(version))} was created and then removed.`);
       return added;
     },
   };
@@ -107,7 +107,7 @@ function readKeks(folder: string): readonly Kek[] {
   );
 }
 
-/** Undefined: the file is no key-encryption key. */
+/** Undefined when the file is not a key-encryption key. */
 function kekVersion(name: string): number | undefined {
   if (name === "kek") return 1;
   const version = Number(/^kek\.([1-9]\d{0,8})$/.exec(name)?.[1]);
@@ -133,7 +133,7 @@ function read(path: string): Buffer | undefined {
   }
   if (bytes.length === secretBytes) return bytes;
   throw new SecretsMissing(
-    `${path} has ${bytes.length} bytes instead of ${secretBytes}: it was cut or changed. Put it back from a backup.`,
+    `${path} has ${bytes.length} bytes instead of ${secretBytes}: it was truncated or changed. Restore it from a backup.`,
   );
 }
 

@@ -1,47 +1,46 @@
-// Browser sessions: a random cookie of which the database keeps a keyed hash. A session ends 14 days after its last use and
-// 90 days after its beginning.
+// Browser sessions: a random cookie, stored as a keyed hash. A session ends 14 days after its last use and 90 days after its start.
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
-import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { KeyId } from "../../proto/ids.ts";
 import { type Caller, noLimits } from "./caller.ts";
 import { reauthenticationRequired, signInExpired } from "./factor-errors.ts";
 import type { AccountRow, Actor, SessionFactor, SessionRow, SessionStore } from "./store.ts";
 
 export interface Session {
   readonly caller: Caller;
-  /** To be sent back with every write. */
+  /** Must be sent with every write. */
   readonly csrfToken: string;
-  /** Unix ms, if it is not used any more. */
+  /** Unix ms at which it ends if it is not used. */
   readonly endsAtMs: number;
   /** Session id as stored in the database. */
   readonly lookup: Buffer;
-  /** Unix ms at which its owner signed in, with these. */
+  /** Unix ms at which its owner signed in, with these factors. */
   readonly authTimeMs: number;
   readonly factors: readonly SessionFactor[];
-  /** The operator requires a second factor, and the account has none: all that may be done is to set one up. */
+  /** The operator requires a second factor and the account has none: only adding one is allowed. */
   readonly mustEnrol: boolean;
 }
 
 export interface BegunSession extends Session {
-  /** The value of the cookie; nobody can read it again. */
+  /** Value of the cookie; it is not stored. */
   readonly cookie: string;
 }
 
 export interface Sessions {
-  /** Undefined: unknown, ended, or of an account that is gone. */
+  /** Undefined: unknown or ended, or its account was deleted. */
   find(cookie: string): Promise<Session | undefined>;
   /**
-   * Always uses a new cookie: another person may know the one that the browser already has. Throws signInExpired when a second
+   * Always uses a new cookie, because another person may know the browser's current one. Throws signInExpired when a second
    * factor was added after the password was accepted.
    */
   begin(actor: Actor, factors: readonly SessionFactor[]): Promise<BegunSession>;
-  /** `ip`: of who signs out, for the audit log. */
+  /** `ip`: address of the person who signs out, for the audit log. */
   end(cookie: string, ip?: string): Promise<void>;
   hasCsrfToken(session: Session, token: string): boolean;
 }
 
 export const sessionIdleMs = 14 * 86_400_000;
-export const sessionMostMs = 90 * 86_400_000;
-/** How old the sign-in of a session may be, where keys, passwords, second factors or the account itself change. */
+export const maxSessionMs = 90 * 86_400_000;
+/** Maximum age of the sign-in for changes of keys, passwords, second factors or the account itself. */
 export const recentSignInMs = 600_000;
 
 /** `session`: undefined for a caller with a key, which has no sign-in. Throws reauthenticationRequired. */
@@ -49,7 +48,7 @@ export function checkRecentSignIn(session: Pick<Session, "authTimeMs"> | undefin
   if (session && nowMs - session.authTimeMs > recentSignInMs) throw reauthenticationRequired(recentSignInMs);
 }
 
-/** Use is written down this often at most. */
+/** Interval of recording use. */
 const seenEveryMs = 3_600_000;
 const cookieForm = /^[\w-]{43}$/;
 
@@ -86,7 +85,7 @@ export function createSessions(deps: {
       const row = await store.session(lookup);
       if (!row || row.endsAtMs <= nowMs) return undefined;
       if (nowMs - row.seenAtMs < seenEveryMs) return sessionOf(cookie, row, row.endsAtMs);
-      const endsAtMs = Math.min(nowMs + sessionIdleMs, row.beganAtMs + sessionMostMs);
+      const endsAtMs = Math.min(nowMs + sessionIdleMs, row.beganAtMs + maxSessionMs);
       await store.touchSession(lookup, nowMs, endsAtMs);
       return sessionOf(cookie, row, endsAtMs);
     },
@@ -109,7 +108,7 @@ export function createSessions(deps: {
 
 function callerOf(account: AccountRow, expiresAtMs: number): Caller {
   return {
-    account: account.account as AccountId,
+    account: account.account,
     key: "" as KeyId,
     displayName: account.displayName,
     email: account.email,

@@ -1,6 +1,6 @@
-// Sign-up, sign-in and passwords. An unknown e-mail address and a wrong password take the same way: one look-up, one hash. A
-// sign-in with a second factor has two steps, joined by a ticket; nothing is signed in before the second one. Signing in again
-// is also how a session proves its owner anew.
+// Sign-up, sign-in and passwords. An unknown e-mail address and a wrong password take the same path: one lookup, one hash. A
+// sign-in with a second factor has two steps, joined by a ticket; there is no session before the second one. Signing in again
+// also renews a session's proof of its owner.
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
 import type { CreateAccount } from "./create-account.ts";
@@ -31,16 +31,16 @@ import { totpForm, totpStep } from "./totp.ts";
 export interface SignIn {
   /** The first step, by password. Throws wrongPassword, TooManyAttempts, signInBusy. */
   signIn(request: Credentials, visitor: Visitor): Promise<SignInStep>;
-  /** The first step, by a passkey alone. Throws factorConflict, TooManyAttempts. */
+  /** The first step, by passkey only. Throws factorConflict, TooManyAttempts. */
   startPasskey(visitor: Visitor): Promise<PasskeyStep>;
   /** The second step of both. Throws signInExpired, WrongSecondFactor, TooManyAttempts. */
   finish(proof: SecondStep, visitor: Visitor): Promise<SignedIn>;
   /** Throws signUpClosed, TooManyAttempts, signInBusy, weakPassword, accountNameTaken, badDisplayName. */
   signUp(request: Credentials & { readonly displayName: string }, ip: string): Promise<NewCustomer>;
   /**
-   * Sets the account's password and ends its sessions, all but `session`. A session must name the present one, unless it began
-   * with a passkey; an API key need not, but sets none where the account has a second factor. Throws wrongPassword,
-   * weakPassword, sessionRequired, accountGone.
+   * Sets the account's password and ends its other sessions. A session must send the current password, unless it signed in by
+   * passkey. An API key need not, but cannot set one when the account has a second factor. Throws wrongPassword, weakPassword,
+   * sessionRequired, accountGone.
    */
   setPassword(actor: Actor, request: NewPassword, session: Session | undefined): Promise<void>;
 }
@@ -57,13 +57,13 @@ export interface Visitor {
   readonly cookie: string | undefined;
   /** The cookie of a known device. */
   readonly device: string | undefined;
-  /** Undefined: this installation has no address that passkeys could be bound to. */
+  /** Undefined: this installation has no address for passkeys. */
   readonly site: RelyingParty | undefined;
 }
 
 export interface SignedIn {
   readonly session: BegunSession;
-  /** The value of the cookie that names this device from now on. */
+  /** Value of the cookie that identifies this device. */
   readonly device: string;
 }
 
@@ -73,7 +73,7 @@ export interface PasskeyStep extends Ticket {
   readonly options: PasskeyOptions;
 }
 
-/** `passkey`: what the account's passkeys must sign; null where it has none. */
+/** `passkey`: challenge for the account's passkeys; null when it has none. */
 export type SignInStep =
   | ({ readonly is: "signed_in" } & SignedIn)
   | ({
@@ -123,7 +123,7 @@ export interface SignInDeps {
 export function createSignIn(deps: SignInDeps): SignIn {
   const { store, factors, tickets, limits, passwords, sessions, devices, unixMs } = deps;
 
-  /** Audits the first refusal of each window, where there is an account to be told of it. */
+  /** Audits the first refusal of each window when the account exists. */
   async function limited(account: AccountId | undefined, ip: string, what: string, work: Promise<void>): Promise<void> {
     try {
       await work;
@@ -134,7 +134,7 @@ export function createSignIn(deps: SignInDeps): SignIn {
     }
   }
 
-  /** `steps`: how many were counted against the address. */
+  /** `steps`: attempts counted against the address. */
   async function begin(
     account: AccountId,
     proven: readonly SessionFactor[],
@@ -144,14 +144,14 @@ export function createSignIn(deps: SignInDeps): SignIn {
   ): Promise<SignedIn> {
     const owner = await store.nameOf(account);
     if (!owner) throw signInExpired();
-    // Before the old session ends: a refusal leaves it as it is.
+    // Before the old session ends, so that a refusal leaves it unchanged.
     const session = await sessions.begin({ account, ip }, proven);
     await limits.forgive(account, owner.email.toLowerCase(), from, steps);
     if (cookie !== undefined) await sessions.end(cookie);
     return { session, device: devices.make(account) };
   }
 
-  /** Uses the code and the sign-in's challenge together: of two codes sent at once, only one is used up. */
+  /** Uses the code and the sign-in's challenge together, so that of two concurrent codes only one is used. */
   async function useCode(
     form: "totp" | "recovery_code",
     account: AccountId,
@@ -164,7 +164,7 @@ export function createSignIn(deps: SignInDeps): SignIn {
       const dek = await deps.dataKeys.of(account);
       if (!totp || !dek) return "refused";
       const step = totpStep(openSecret(dek, totp.sealed, account, totpPurpose), code, unixMs());
-      // A step counts once: whoever has seen a code typed cannot use it.
+      // Each step is accepted once, so that an observed code is useless.
       return step === undefined ? "refused" : factors.useTotp(totp.id, step, challenge, unixMs());
     }
     const hash = deps.recoveryCodes.hashOf(account, code);
@@ -187,7 +187,7 @@ export function createSignIn(deps: SignInDeps): SignIn {
     const id = credentialIdOf(response);
     const passkey = id && (await factors.passkey(id));
     const account = step.account ?? passkey?.account;
-    // A challenge is signed once, whatever comes of it.
+    // A challenge is used once, whatever the outcome.
     if (account === undefined || step.challenge === null) {
       await tickets.take(step);
       throw new WrongSecondFactor();
@@ -196,15 +196,15 @@ export function createSignIn(deps: SignInDeps): SignIn {
     await limited(account, visitor.ip, "passkey", limits.passkey(account, from));
     await tickets.take(step);
     if (!passkey || passkey.account !== account) return refuse(account, visitor.ip, "passkey");
-    const isAlone = step.purpose === "passkey";
+    const isOnlyFactor = step.purpose === "passkey";
     try {
-      const newCount = await verifySignIn(siteOf(visitor.site), step.challenge, passkey, response, isAlone);
+      const newCount = await verifySignIn(siteOf(visitor.site), step.challenge, passkey, response, isOnlyFactor);
       if (!(await factors.usePasskey(passkey.id, passkey.signCount, newCount, unixMs()))) throw new WrongSecondFactor();
     } catch (error) {
       if (error instanceof WrongSecondFactor) return refuse(account, visitor.ip, "passkey");
       throw error;
     }
-    return begin(account, isAlone ? ["passkey"] : ["password", "passkey"], from, visitor, isAlone ? 1 : 2);
+    return begin(account, isOnlyFactor ? ["passkey"] : ["password", "passkey"], from, visitor, isOnlyFactor ? 1 : 2);
   }
 
   /** Always throws. */
@@ -220,7 +220,7 @@ export function createSignIn(deps: SignInDeps): SignIn {
 
   return {
     async signIn({ email, password }, visitor) {
-      // All are counted before the password is verified, so that attempts side by side cannot pass the limit.
+      // Counted before the password is verified, so that concurrent attempts cannot exceed the limit.
       await limits.address(visitor.ip);
       const found = await store.credentials(email);
       const from = originOf(found?.account, visitor);

@@ -1,4 +1,4 @@
-// Tickets: random names of steps that await their proof for 5 minutes; the database keeps a keyed hash. Each is used once.
+// Tickets: random ids of unfinished steps, valid for 5 minutes and stored as a keyed hash. Each is used once.
 import { createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { signInExpired } from "./factor-errors.ts";
 import type { ChallengePurpose, ChallengeRow, ChallengeStore } from "./factor-store.ts";

@@ -12,8 +12,8 @@ export const voiceNameTaken = (name: string) =>
     { param: "name" },
   );
 
-export const voiceSlotsFull = (most: number) =>
-  conflict("voice_slots_full", `An account can have at most ${most} voices. Delete one first.`);
+export const voiceSlotsFull = (limit: number) =>
+  conflict("voice_slots_full", `An account can have at most ${limit} voices. Delete one first.`);
 
 export const presetVoiceFixed = () =>
   badRequest("voice_is_preset", "This voice is part of a model and cannot be changed or deleted.", {
@@ -22,7 +22,7 @@ export const presetVoiceFixed = () =>
 
 export const badVoiceSamples = (message: string) => badRequest("invalid_samples", message, { param: "files" });
 
-/** No model that this caller may use can speak in a voice of his own. */
+/** No model of the caller supports voices from recordings. */
 export const noVoiceModel = (facts: { readonly cause?: unknown } = {}) =>
   unavailable(
     "voice_model_missing",
@@ -35,8 +35,8 @@ export const noVoiceModel = (facts: { readonly cause?: unknown } = {}) =>
 export const modelCannotBlend = (model: string) =>
   badRequest(
     "voice_unsupported",
-    `The model ${model.slice(0, 100)} cannot speak in a voice made from recordings: it has no voices of its own to mix. ` +
-      "Use a model that has several, such as hexgrad/Kokoro-82M.",
+    `The model ${model.slice(0, 100)} does not support voices from recordings. ` +
+      "Use a model with several voices, such as hexgrad/Kokoro-82M.",
     { param: "voice" },
   );
 

@@ -7,7 +7,7 @@ export interface PresetVoice {
   readonly description: string;
 }
 
-/** By language and sex, as the model's own names begin. */
+/** Keyed by the prefix of the model's names, for language and sex. */
 const families: Readonly<Record<string, readonly [what: string, names: string]>> = {
   af: ["American English, female", "alloy aoede bella heart jessica kore nicole nova river sarah sky"],
   am: ["American English, male", "adam echo eric fenrir liam michael onyx puck santa"],

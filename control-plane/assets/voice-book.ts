@@ -8,11 +8,11 @@ export interface VoiceChanges {
 }
 
 const maxAccounts = 1000;
-/** As long as ids of voices are: with such a name the records must be asked. */
+/** Form of voice ids: such a name requires the records. */
 const idForm = /^[0-9A-Za-z]{20}$/;
 
 export function createVoiceBook(store: Pick<VoiceStore, "voices">, changes: VoiceChanges) {
-  /** In order of use. A reading that a change overtook is answered, and not kept. */
+  /** In order of use. The result of a read that a change overtook is not cached. */
   const known = new Map<string, readonly Voice[]>();
   let readings = 0;
   changes.on("voice", (account) => {
@@ -34,11 +34,11 @@ export function createVoiceBook(store: Pick<VoiceStore, "voices">, changes: Voic
   return (account: AccountId, named: string): Voice | undefined | Promise<Voice | undefined> => {
     const among = (voices: readonly Voice[]) =>
       voices.find(({ id }) => id === named) ?? voices.find(({ name }) => name === named);
-    const there = known.get(account);
-    if (there) {
+    const cached = known.get(account);
+    if (cached) {
       known.delete(account);
-      known.set(account, there);
-      return among(there);
+      known.set(account, cached);
+      return among(cached);
     }
     return read(account).then(among, (error: unknown) => {
       // A model's own voice also works while the database is unavailable.

@@ -1,5 +1,5 @@
-// Voices of accounts: a record, the recordings it was made from (sealed), and by model the blend of that model's own voices
-// that stands for the speaker. Measuring is the model server's; whoever can ask one hands its answer in.
+// Voices of accounts: a record, its recordings (sealed), and for each model the blend of the model's own voices that represents
+// the speaker. Model servers measure recordings; callers pass the result.
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { badVoiceSamples, voiceAccountGone, voiceNameTaken, voiceNotFound, voiceSlotsFull } from "./errors.ts";
 import { isPresetVoice } from "./preset-voices.ts";
@@ -20,7 +20,7 @@ export interface Voices {
   list(account: AccountId): Promise<readonly Voice[]>;
   /** Throws voiceNotFound. */
   get(account: AccountId, id: string): Promise<Voice>;
-  /** Before anything is measured: throws badVoiceSamples, voiceNameTaken, voiceSlotsFull. */
+  /** Call it before measuring. Throws badVoiceSamples, voiceNameTaken, voiceSlotsFull. */
   mayAdd(account: AccountId, name: string, samples: readonly VoiceSample[]): Promise<void>;
   /** Throws voiceNameTaken, voiceSlotsFull, voiceAccountGone. */
   add(
@@ -36,7 +36,7 @@ export interface Voices {
   /** The recordings, opened. */
   samples(account: AccountId, voice: Voice): Promise<readonly VoiceSample[]>;
   keepBlend(account: AccountId, voice: Voice, blend: VoiceBlend): Promise<void>;
-  /** By id or name; at once where the account's voices were looked up lately. */
+  /** By id or name; synchronous when the account's voices are cached. */
   find(account: AccountId, named: string): Voice | undefined | Promise<Voice | undefined>;
 }
 
@@ -57,9 +57,9 @@ export function createVoices(deps: {
     async mayAdd(account, name, samples) {
       checkSamples(samples);
       if (isPresetVoice(name)) throw voiceNameTaken(name);
-      const there = await store.voices(account);
-      if (there.some((voice) => voice.name === name)) throw voiceNameTaken(name);
-      if (there.length >= maxVoices) throw voiceSlotsFull(maxVoices);
+      const existing = await store.voices(account);
+      if (existing.some((voice) => voice.name === name)) throw voiceNameTaken(name);
+      if (existing.length >= maxVoices) throw voiceSlotsFull(maxVoices);
     },
     async add(account, { name, description }, samples, blend) {
       const sealed = await Promise.all(
@@ -92,7 +92,7 @@ export function createVoices(deps: {
 
 function checkSamples(samples: readonly VoiceSample[]): void {
   if (samples.length > maxSamples)
-    throw badVoiceSamples(`There are ${samples.length} recordings, and a voice is made from ${maxSamples} at most.`);
+    throw badVoiceSamples(`A voice can have at most ${maxSamples} recordings; ${samples.length} were sent.`);
   if (samples.some(({ bytes }) => bytes.length === 0))
     throw badVoiceSamples("A recording is empty. Send wav, mp3, flac, ogg, m4a or webm files of one speaker.");
 }

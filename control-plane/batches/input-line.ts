@@ -15,15 +15,12 @@ type Problem = Omit<BatchError, "line">;
 const problem = (code: string, message: string, param: string | null = null): Problem => ({ code, message, param });
 
 /** Decoding it anyway would change the request. */
-export const notUtf8 = problem(
-  "invalid_encoding",
-  "The line holds bytes that are no character in UTF-8. Write the file in UTF-8.",
-);
+export const notUtf8 = problem("invalid_encoding", "The line is not valid UTF-8. Write the file in UTF-8.");
 
 export function readInputLine(text: string | undefined, endpoint: BatchEndpoint): InputLine | Problem {
-  if (text === undefined) return problem("line_too_large", "The line is longer than 10 MiB, the limit of a request.");
+  if (text === undefined) return problem("line_too_large", "The line must be at most 10 MiB, the limit of a request.");
   if (typeof scanJson(Buffer.from(text)) === "string")
-    return problem("invalid_json_line", "The line nests too deep or holds too many JSON values to be one request.");
+    return problem("invalid_json_line", "The line is nested too deeply or has too many JSON values.");
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -35,24 +32,25 @@ export function readInputLine(text: string | undefined, endpoint: BatchEndpoint)
   if (typeof customId !== "string" || customId === "" || customId.length > maxCustomIdLength)
     return problem(
       "invalid_custom_id",
-      `\`custom_id\` must be a text of 1 to ${maxCustomIdLength} characters.`,
+      `\`custom_id\` must be a string of 1 to ${maxCustomIdLength} characters.`,
       "custom_id",
     );
   if (method !== "POST") return problem("invalid_method", "`method` must be POST.", "method");
   if (url !== endpoint) {
-    const asked = typeof url === "string" ? quoted(url, 100) : "missing";
-    return problem("mismatched_url", `\`url\` must be ${endpoint}, the batch's endpoint; it is ${asked}.`, "url");
+    const given = typeof url === "string" ? quoted(url, 100) : "missing";
+    return problem("mismatched_url", `\`url\` must be ${endpoint}, the batch's endpoint; it is ${given}.`, "url");
   }
   if (!isObject(body)) return problem("invalid_body", "`body` must be a JSON object, the request itself.", "body");
   const { model } = body;
   if (typeof model !== "string") return problem("model_required", "`body.model` must name the model.", "body.model");
   if (body["stream"] === true)
-    return problem("stream_not_supported", "A batch does not stream. Leave out `body.stream`.", "body.stream");
+    return problem("stream_not_supported", "Batches do not support streaming. Remove `body.stream`.", "body.stream");
   return { customId, model };
 }
 
 /** Customer text, truncated and without NUL and unpaired surrogates, which PostgreSQL rejects. */
-export const quoted = (text: string, most: number): string => text.slice(0, most).replaceAll("\0", "").toWellFormed();
+export const quoted = (text: string, maxLength: number): string =>
+  text.slice(0, maxLength).replaceAll("\0", "").toWellFormed();
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,5 +1,4 @@
-// Port that runs one line, and its result. The HTTP edge implements `RunLine`, and reads, validates and answers a line as
-// the same single request.
+// Port that runs one line, and its result. The HTTP edge implements `RunLine`: it handles a line like the same single request.
 import type { RequestId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { type BatchEndpoint, type BatchId, type BatchTokens, maxOutputBytes } from "./batch.ts";
@@ -63,10 +62,10 @@ export type NotRun = "batch_expired" | "batch_cancelled" | "batch_output_full";
 
 const gib = maxOutputBytes / 1024 ** 3;
 const reasons: Readonly<Record<NotRun, string>> = {
-  batch_expired: "This request was not begun before the completion window of the batch ended. It was not billed.",
-  batch_cancelled: "This request was not begun before the batch was cancelled. It was not billed.",
+  batch_expired: "This request did not start before the completion window of the batch ended. It was not billed.",
+  batch_cancelled: "This request did not start before the batch was cancelled. It was not billed.",
   batch_output_full:
-    `This request was not begun because the answers of its batch had come to ${gib} GiB, the limit. It was not billed. ` +
+    `This request did not start because the responses of its batch reached the limit of ${gib} GiB. It was not billed. ` +
     "Send it in another batch.",
 };
 

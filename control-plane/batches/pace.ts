@@ -31,14 +31,14 @@ export class Pace {
     const ready = this.#deps.routes.ready(model);
     // One line wakes a sleeping model; the others wait for its instance.
     if (ready.length === 0) return (this.#ofModel.get(model) ?? 0) === 0;
-    let places = 0;
+    let slots = 0;
     let used = 0;
     for (const { maxBatchSize, inFlight } of ready) {
-      places += Math.max(1, Math.floor(maxBatchSize * share));
+      slots += Math.max(1, Math.floor(maxBatchSize * share));
       used += inFlight;
     }
     // A started line reaches an instance only after its money is held.
-    return Math.max(used, this.#ofModel.get(model) ?? 0) < places && this.#deps.waiting(model) === 0;
+    return Math.max(used, this.#ofModel.get(model) ?? 0) < slots && this.#deps.waiting(model) === 0;
   }
 
   /** Call the returned function once, when the line has ended. */

@@ -25,11 +25,11 @@ const ofOutput = (code: `output_${string}`, message: string): BatchError => ({
 export const outputWaits = (nextMs: number): BatchError =>
   ofOutput(
     "output_waits",
-    `The files with the results cannot be written at the moment. The results are kept; it is tried again at ` +
+    `The result files cannot be written at the moment. The results are stored; the next attempt is at ` +
       `${new Date(nextMs).toISOString()}.`,
   );
 
 export const outputNotWritten = ofOutput(
   "output_not_written",
-  "The files with the results could not be written for 7 days. Tell your operator the batch's id: its results are kept.",
+  "The result files could not be written for 7 days. Send the batch id to your operator: its results are stored.",
 );

@@ -65,7 +65,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
         untilMs = sentMs + lockMs;
       } catch (error) {
         if (performance.now() < untilMs) continue;
-        log.warn({ err: error, batch: batch.id }, "a batch could not be held; it is taken up again");
+        log.warn({ err: error, batch: batch.id }, "could not renew the lock of a batch; it will be run again");
         lose();
       }
     }
@@ -115,7 +115,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
       if (error instanceof RunOver || over.signal.aborted) throw error;
       isUnwritten = true;
       if (!waitsTooLong(batch.times, nowMs())) throw error;
-      log.error({ err: error, batch: batch.id, account: batch.account }, "the output of a batch was given up");
+      log.error({ err: error, batch: batch.id, account: batch.account }, "gave up writing the output of a batch");
       must(await store.failed(run, [outputNotWritten]));
     }
   }
@@ -127,7 +127,7 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
     const ms = pauseMs(run.barren, deps.firstPauseMs);
     const atMs = nowMs() + ms;
     await store.pause(run, ms, isUnwritten ? outputWaits(atMs) : undefined);
-    log.info({ batch: batch.id, run: run.run, nextRunAt: new Date(atMs) }, "a batch waits for its next run");
+    log.info({ batch: batch.id, run: run.run, nextRunAt: new Date(atMs) }, "batch waits for its next run");
   }
 
   const holding = hold();
@@ -161,10 +161,10 @@ export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSign
 }
 
 const ofBatch = (code: string, message: string): BatchError => ({ code, line: null, message, param: null });
-const rest = "Lines that are in no file of the batch have no result.";
-const stuck = ofBatch("internal_error", `The batch could not be run any further. Tell your operator its id. ${rest}`);
+const rest = "Lines that are missing in the files of the batch have no result.";
+const stuck = ofBatch("internal_error", `The batch could not be completed. Send its id to your operator. ${rest}`);
 
 function fileGone(error: unknown): BatchError {
   if (!(error instanceof FileNotFound)) throw error;
-  return ofBatch("input_file_not_found", `The input file is not there any more. ${rest}`);
+  return ofBatch("input_file_not_found", `The input file no longer exists. ${rest}`);
 }

@@ -22,12 +22,12 @@ export function createBatchRunner(
     readonly queue: BatchQueue;
     /** Undefined before the edge is ready. */
     readonly runLine: () => RunDeps["runLine"] | undefined;
-    readonly lookEveryMs: number;
+    readonly pollEveryMs: number;
   },
 ): BatchRunner {
   const { queue, store, log } = deps;
   const stopping = new AbortController();
-  let looked = new AbortController();
+  let woken = new AbortController();
   let loop: Promise<void> | undefined;
   let isUnavailable = false;
 
@@ -39,29 +39,29 @@ export function createBatchRunner(
     try {
       await runBatch({ ...deps, runLine }, run, stopping.signal);
     } catch (error) {
-      log.warn({ err: error, batch: id }, "a batch broke off; it is taken up again");
+      log.warn({ err: error, batch: id }, "batch run failed; it will be run again");
     }
-    looked.abort();
+    woken.abort();
   }
 
   async function run(): Promise<void> {
     while (!stopping.signal.aborted) {
-      looked = new AbortController();
+      woken = new AbortController();
       try {
         const due = await store.due(maxDue);
         if (due.length > 0) await queue.add(due);
         isUnavailable = false;
       } catch (error) {
-        if (!isUnavailable) log.warn({ err: error }, "batches cannot be queued; it is tried again");
+        if (!isUnavailable) log.warn({ err: error }, "could not queue batches; will retry");
         isUnavailable = true;
       }
-      await wait(deps.lookEveryMs, undefined, { signal: AbortSignal.any([looked.signal, stopping.signal]) }).catch(
+      await wait(deps.pollEveryMs, undefined, { signal: AbortSignal.any([woken.signal, stopping.signal]) }).catch(
         () => {},
       );
     }
   }
 
-  const wake = () => looked.abort();
+  const wake = () => woken.abort();
   return {
     start() {
       queue.start(work, wake);

@@ -14,7 +14,7 @@ const emptyFile: BatchError = {
   code: "empty_file",
   line: null,
   message:
-    "The input file is empty: it holds no request. Write one JSON object per line, upload the file again, and make a new batch of it.",
+    "The input file has no requests. Write one JSON object per line, upload the file again and create a new batch.",
   param: "input_file_id",
 };
 
@@ -39,21 +39,21 @@ export async function validate(
     if (isProblem(read)) errors.push({ ...read, line });
     else {
       if (seen.has(read.customId)) {
-        const message = `\`custom_id\` ${quoted(read.customId, 100)} stands in an earlier line as well. Make them unique.`;
+        const message = `\`custom_id\` ${quoted(read.customId, 100)} is used by an earlier line. Make them unique.`;
         errors.push({ code: "duplicate_custom_id", line, message, param: "custom_id" });
       }
       seen.add(read.customId);
       const name = read.model;
       model ??= name;
       if (name !== model) {
-        const message = `All lines of a batch name one model: the first names ${quoted(model, 200)}, this one ${quoted(name, 200)}.`;
+        const message = `All lines of a batch must name the same model: the first names ${quoted(model, 200)}, this one ${quoted(name, 200)}.`;
         errors.push({ code: "mismatched_model", line, message, param: "body.model" });
       }
     }
     if (errors.length >= maxErrors) break;
   }
   if (errors.length > 0) return { ok: false, errors };
-  // Reported in the batch like every other error of the file, where clients look for it, instead of refusing its creation.
+  // Reported in the batch like every other error of the file, instead of refusing its creation.
   if (model === undefined) return { ok: false, errors: [emptyFile] };
   if (!hasModel(model)) {
     const message = `Model not found: ${quoted(model, 200)}. \`GET /v1/models\` lists the models you can use.`;

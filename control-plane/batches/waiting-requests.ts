@@ -6,11 +6,11 @@ const waitingEveryMs = 2_000;
 /** Older reports are ignored. */
 const staleMs = 20_000;
 
-/** Counts the requests that wait in queues of a model's instances. Reads the hosts' figures only while a batch asks. */
+/** Counts the requests that wait in queues of a model's instances. Reads the hosts' figures only while batches run. */
 export function waitingRequests(live: () => Promise<ReadonlyMap<unknown, AgedLive>>): (model: DeploymentId) => number {
   let known = new Map<DeploymentId, number>();
-  let askedMs = Number.NEGATIVE_INFINITY;
-  const ask = async () => {
+  let readMs = Number.NEGATIVE_INFINITY;
+  const read = async () => {
     const counts = new Map<DeploymentId, number>();
     for (const { live: host, ageMs } of (await live()).values()) {
       if (ageMs > staleMs) continue;
@@ -19,10 +19,10 @@ export function waitingRequests(live: () => Promise<ReadonlyMap<unknown, AgedLiv
     known = counts;
   };
   return (model) => {
-    if (performance.now() - askedMs >= waitingEveryMs) {
-      askedMs = performance.now();
-      // What is not known does not hold anybody up.
-      ask().catch(() => {
+    if (performance.now() - readMs >= waitingEveryMs) {
+      readMs = performance.now();
+      // Unknown queues do not delay batches.
+      read().catch(() => {
         known = new Map();
       });
     }

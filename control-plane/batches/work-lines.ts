@@ -51,7 +51,7 @@ export class RunOver extends Error {
   override readonly name = "RunOver";
 }
 
-const lookEveryMs = 50;
+const pollEveryMs = 50;
 const callerForMs = 5_000;
 const maxBroken = 3;
 /** Maximum characters of a batch's running lines, except for a single longer line. */
@@ -76,7 +76,7 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
   const done = await deps.store.done(batch.id);
   const endpoint: BatchEndpoint = batch.endpoint;
   const running = new Set<Promise<void>>();
-  let textAtOnce = 0;
+  let runningChars = 0;
   /** Running requests, which may hold money, and the number of ended ones that were not refused for lack of funds. */
   let atWork = 0;
   let answers = 0;
@@ -104,17 +104,17 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
       const reason = why();
       if (reason) return reason;
       const deployId = deps.models.resolve(model, batch.account)?.deployId;
-      // The model is gone: the line reports it.
+      // The model does not exist any more: the line reports it.
       if (deployId === undefined) return () => {};
       if (deps.pace.mayBegin(batch.account, deployId)) return deps.pace.begin(batch.account, deployId);
-      await wait(lookEveryMs);
+      await wait(pollEveryMs);
     }
   }
 
   async function pause(ms: number): Promise<void> {
     const untilMs = performance.now() + ms;
     while (performance.now() < untilMs && !over.aborted && !stopping.aborted && !why())
-      await wait(Math.min(lookEveryMs, ms));
+      await wait(Math.min(pollEveryMs, ms));
   }
 
   async function request(work: LineWork): Promise<LineAnswer> {
@@ -190,19 +190,19 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
       const read = readInputLine(text, endpoint);
       // Already reported by the validation: a file does not change.
       if (isProblem(read)) continue;
-      while (running.size >= deps.maxConcurrent || (running.size > 0 && textAtOnce + text.length > maxTextBytes))
+      while (running.size >= deps.maxConcurrent || (running.size > 0 && runningChars + text.length > maxTextBytes))
         await Promise.race(running);
       const begun = await place(read.model);
       if (typeof begun === "string") {
         await unrun(line, read.customId, begun);
         continue;
       }
-      textAtOnce += text.length;
+      runningChars += text.length;
       const task: Promise<void> = one(line, text, read, begun)
         .catch(fail)
         .finally(() => {
           running.delete(task);
-          textAtOnce -= text.length;
+          runningChars -= text.length;
         });
       running.add(task);
     }

@@ -13,7 +13,7 @@ export interface DemoModel {
   readonly weights: DemoPackage | DemoFolder;
   /** Native inference request, where the task's usual example does not apply. */
   readonly example?: Readonly<Record<string, unknown>>;
-  /** Tokens the model was trained for, and how many an instance serves when the deployment does not say; 0: the model's own. */
+  /** Trained context length in tokens; below, the default of an instance; 0: the model's own. */
   readonly contextLength: number;
   readonly servedContextLength: number;
   readonly maxBatchSize: number;
@@ -34,7 +34,7 @@ export function demoMemoryBytes(
   return demo.memoryBytes + (tokens - served) * (demo.kvBytesPerToken ?? 0);
 }
 
-/** A Python package that holds the file; it is read as a zip and never run. */
+/** A Python package with the file; read as a zip and never run. */
 export interface DemoPackage {
   readonly kind: "package";
   readonly pypiPackage: string;
@@ -44,12 +44,12 @@ export interface DemoPackage {
   readonly sizeBytes: number;
 }
 
-/** Several files: from the hub, or from a folder of that name among those the operator keeps on the hosts. */
+/** Several files: from the hub, or from a folder of that name on the hosts. */
 export interface DemoFolder {
   readonly kind: "folder";
   readonly format: "onnx";
   readonly name: string;
-  /** How that folder is made of packages, where no hub is needed. */
+  /** Assembly of that folder from packages, without a hub. */
   readonly assembly?: DemoAssembly;
 }
 
@@ -73,6 +73,6 @@ export interface DemoArchive {
   readonly npmVersion: string;
   /** Hash of the archive. */
   readonly sha256: string;
-  /** The folder, inside the package and afterwards in ours. */
+  /** The folder, in the package and in the result. */
   readonly path: string;
 }

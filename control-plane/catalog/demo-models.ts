@@ -1,5 +1,5 @@
-// Small models with a free licence that anyone can serve without a GPU or a hub account: where their bytes lie, pinned by
-// hash, and what they cost by default. Everything else a customer deploys comes from a hub.
+// Small models with a free licence that run without a GPU or a hub account: sources of their files, pinned by hash, and default
+// prices. All other models come from a hub.
 import { pricedPixels } from "../../proto/money.ts";
 import type { DemoModel } from "./demo-model.ts";
 import { demoSpeech } from "./demo-speech.ts";

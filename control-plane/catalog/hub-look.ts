@@ -21,7 +21,7 @@ export type RepoLook =
   | { readonly kind: "missing" }
   | { readonly kind: "unreachable" };
 
-/** Never throws. The token is not kept. */
+/** Never throws. The token is not stored. */
 export type LookAtRepo = (repo: string, revision: string, token: string | undefined) => Promise<RepoLook>;
 
 const maxBytes = 8 * 1024 * 1024;
@@ -52,7 +52,7 @@ export function createHubLook(endpoint: string | undefined): LookAtRepo {
   };
 }
 
-/** Derives the task of a repository without metadata from its files. Undefined when they do not tell. */
+/** Derives the task of a repository without metadata from its files. Undefined when they do not determine it. */
 async function configuredTask(
   url: string,
   headers: Readonly<Record<string, string>>,
@@ -101,7 +101,7 @@ async function boundedText(answer: Response): Promise<string> {
   let bytes = 0;
   for await (const part of answer.body ?? []) {
     bytes += part.length;
-    if (bytes > maxBytes) throw new Error("the hub's answer is too long");
+    if (bytes > maxBytes) throw new Error("the hub's response is too long");
     parts.push(Buffer.from(part));
   }
   return Buffer.concat(parts).toString();

@@ -1,11 +1,11 @@
 // Metadata that a model's owner provides.
 
-/** Kept in memory for every model. */
+/** In memory for every model. */
 export interface ModelAbout {
   /** URL of an image; empty: none. */
   readonly coverImage: string;
   readonly tags: readonly string[];
-  /** Every account may read its record; offers alone decide who may call it. */
+  /** Every account may read its record; offers decide who may call it. */
   readonly isShown: boolean;
   readonly isFeatured: boolean;
   /** Unix ms. */

@@ -147,7 +147,7 @@ export function openAuthority(
       try {
         const certificate = new X509Certificate(der);
         if (!certificate.checkIssued(ca) || !certificate.verify(ca.publicKey))
-          return refused("the certificate is of another installation: join this one with a token of its own");
+          return refused("the certificate is of another installation: join this one with its own token");
         const peer = peerOf({ subjectaltname: certificate.subjectAltName });
         if (peer?.kind !== "host") return refused("the certificate is not a host's");
         const notAfterMs = certificate.validToDate.getTime();

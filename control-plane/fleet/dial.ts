@@ -42,8 +42,8 @@ export function createDial(deps: {
     const { hostname = "" } = URL.parse(origin) ?? {};
     if (isLoopbackHost(hostname) || deps.mayBePlain(hostname)) return {};
     throw new PeerRefused(
-      "speaks no TLS, which is required of hosts on other machines: update its agent, remove STOKER_INGRESS_TLS=off there, or " +
-        "name the host in STOKER_DATA_PATH_PLAIN of every control plane",
+      "does not use TLS, which is required for hosts on other machines: update its agent, remove STOKER_INGRESS_TLS=off there, or " +
+        "list the host in STOKER_DATA_PATH_PLAIN of every control plane",
     );
   };
 }

@@ -62,25 +62,23 @@ export function createEnrolment(deps: {
 
   const read = (csr: Uint8Array) => {
     const request = authority.readRequest(csr);
-    if (!request) throw new NodeRefused("the certificate request is not one of a P-256 key signed by that key");
+    if (!request) throw new NodeRefused("the certificate request must be for a P-256 key and signed by it");
     return request;
   };
   const hostOf = (certificate: Buffer | undefined) => {
     if (!certificate)
-      throw new NodeRefused(
-        "no valid client certificate came (none, expired, or of another installation): join with a token",
-      );
+      throw new NodeRefused("the client certificate is missing, expired or of another installation: join with a token");
     const identity = authority.identify(certificate);
     if (!identity.ok) throw new NodeRefused(identity.why);
     return identity;
   };
   const named = async (idOrName: string) => hostNamed(await deps.fleet.hosts(), idOrName);
-  const demandKnown = async (host: HostId) => {
+  const requireKnown = async (host: HostId) => {
     if (!(await deps.fleet.hosts()).some((one) => one.id === host)) throw nodeNotFound(host);
   };
   /** A host that joined without a session yet also counts. */
-  const demandJoined = async (host: HostId) => {
-    if (!(await store.identity(host))) await demandKnown(host);
+  const requireJoined = async (host: HostId) => {
+    if (!(await store.identity(host))) await requireKnown(host);
   };
 
   return {
@@ -109,7 +107,9 @@ export function createEnrolment(deps: {
       const { hostId, keyHash } = hostOf(certificate);
       const request = read(csr);
       if (!request.keyHash.equals(keyHash))
-        throw new NodeRefused("a certificate is renewed for the key it is of: join again with a token for a new key");
+        throw new NodeRefused(
+          "a certificate can only be renewed for its own key: join again with a token for a new key",
+        );
       const times = authority.times();
       const written = { keyHash, serial: times.serial, notAfter: new Date(times.notAfterMs) };
       if (!(await store.renewed(hostId, written))) throw new NodeBanned(hostId);
@@ -126,15 +126,13 @@ export function createEnrolment(deps: {
       const known = await store.identity(hostId);
       if (known?.isRevoked) throw new NodeBanned(hostId);
       if (known && !known.keyHash.equals(keyHash))
-        throw new NodeRefused(
-          `host ${hostId} was joined again with another key since: this certificate is no longer its`,
-        );
+        throw new NodeRefused(`host ${hostId} joined again with another key, so this certificate is no longer valid`);
       return hostId;
     },
 
     async createToken({ pool, ttlMs, forHost: wanted }, act) {
       const forHost = wanted === undefined ? undefined : await named(wanted);
-      if (forHost !== undefined) await demandJoined(forHost);
+      if (forHost !== undefined) await requireJoined(forHost);
       const id = randomId<"token">(12);
       const secret = randomBytes(32).toString("base64url");
       const expiresAtMs = deps.nowMs() + ttlMs;
@@ -144,13 +142,13 @@ export function createEnrolment(deps: {
 
     async revoke(idOrName, act) {
       const host = await named(idOrName);
-      await demandJoined(host);
+      await requireJoined(host);
       if (!(await store.revoke(host, act))) throw nodeRevoked(host);
     },
 
     async adopt(idOrName, act) {
       const host = await named(idOrName);
-      await demandKnown(host);
+      await requireKnown(host);
       const adopted = await deps.fleet.adopt(host, act, deps.grantOf);
       if (!adopted) throw nodeNotBehind(host);
       return { ...adopted, hostId: host };
@@ -163,19 +161,19 @@ export const standingToken = (secret: string, authority: Pick<Authority, "hash">
   `${standingTokenId}.${secret}.${authority.hash}`;
 
 function refusal(verdict: Exclude<EnrolmentVerdict, "enrolled">, host: string): Error {
-  const create = "make a new one with `stoker node token create`";
+  const create = "create a new one with `stoker node token create`";
   switch (verdict) {
     case "unknown_token":
-      return new NodeRefused(`the join token is unknown here: ${create}`);
+      return new NodeRefused(`unknown join token: ${create}`);
     case "used_token":
-      return new NodeRefused(`the join token was used by another host: each is for one; ${create}`);
+      return new NodeRefused(`the join token was used by another host, and each is valid for one: ${create}`);
     case "expired_token":
       return new NodeRefused(`the join token has expired: ${create}`);
     case "other_host":
       return new NodeRefused(`the join token is for another host than ${host}: ${create}`);
     case "host_taken":
       return new NodeRefused(
-        `host ${host} was joined with another key: if it lost its key, use a token made by ` +
+        `host ${host} joined with another key: if it lost its key, use a token created by ` +
           `\`stoker node token create --node ${host}\`; if its disk was copied, remove the agent's folder on the copy`,
       );
     case "revoked":

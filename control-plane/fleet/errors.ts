@@ -56,8 +56,8 @@ export class RunSuperseded extends AgentRefusal {
   readonly code = "run_superseded";
   constructor(host: string) {
     super(
-      `another agent runs with the identity of host ${host} and came later, so this one is fenced: if this is the copy, end ` +
-        "it and remove its folder; if the other one is, end that",
+      `another agent registered later with the identity of host ${host}, so this one is fenced: stop the copy, whichever it is, ` +
+        "and remove its folder",
     );
   }
 }
@@ -66,9 +66,7 @@ export class RunSuperseded extends AgentRefusal {
 export class SessionPaused extends AgentRefusal {
   readonly code = "session_paused";
   constructor(why: string) {
-    super(
-      `the control plane accepts no session of this host for 10 seconds because it sent what no agent sends: ${why}`,
-    );
+    super(`the control plane refuses sessions of this host for 10 seconds, because it sent invalid data: ${why}`);
   }
 }
 

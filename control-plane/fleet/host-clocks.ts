@@ -1,4 +1,4 @@
-// How long each host has been silent, as observed by this process: the clocks restart with it, so an outage of the control
+// Time since each host's last sign of life, as observed by this process: the clocks restart with it, so an outage of the control
 // plane itself changes nothing. Monotonic time; renewals (here or at another replica), registrations and responses on the
 // data path count as signs of life.
 import type { HostId } from "../../proto/ids.ts";

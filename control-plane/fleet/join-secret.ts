@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-/** The secret agents come in with, from `agent.secret` (mode 0600) in the folder; made when there is none. */
+/** Returns the join secret of agents from `agent.secret` (mode 0600) in the folder; creates it if it does not exist. */
 export function readJoinSecret(folder: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, "agent.secret");
@@ -11,7 +11,7 @@ export function readJoinSecret(folder: string): string {
     if (found !== undefined) return found;
     make(path);
   }
-  throw new Error(`${path} is empty. Remove it, then start again; agents take up the new secret at their next start.`);
+  throw new Error(`${path} is empty. Remove it, then start again; agents read the new secret at their next start.`);
 }
 
 function read(path: string): string | undefined {

@@ -61,7 +61,7 @@ export function createMembership(deps: {
   readonly figures: Pick<LiveFigures, "saw">;
   readonly monotonicMs: () => number;
   readonly log: Logger;
-  /** How long a silent session counts as alive. */
+  /** Time for which a silent session counts as alive. */
   readonly leaseMs: number;
   readonly everyMs?: number;
 }): Membership {
@@ -90,24 +90,28 @@ export function createMembership(deps: {
       for (const host of states.keys()) if (!seenAt.has(host)) states.delete(host);
     } catch (error) {
       for (const beat of taken) if (!pending.has(beat.session.hostId)) pending.set(beat.session.hostId, beat);
-      log.warn({ err: error }, "heartbeats could not be written; they are kept for the next try");
+      log.warn({ err: error }, "could not write heartbeats; will retry");
     }
-    tellChanges();
+    logChanges();
   }
 
-  function tellChanges(): void {
+  function logChanges(): void {
     for (const [host, before] of states) {
       const now = clocks.state(host);
       if (now === before) continue;
       states.set(host, now);
-      if (now === "live") log.info({ host }, "host is heard again");
-      else log.error({ alert: `host_${now}`, host, silentMs: Math.round(clocks.silentMs(host)) }, "host is silent");
+      if (now === "live") log.info({ host }, "host is responding again");
+      else
+        log.error(
+          { alert: `host_${now}`, host, silentMs: Math.round(clocks.silentMs(host)) },
+          "host is not responding",
+        );
     }
     const held = clocks.heldBack();
     if (held.length > 0)
       log.error(
         { alert: "mass_silence", hosts: held.length },
-        "most hosts fell silent together: nothing is rescheduled",
+        "most hosts stopped responding together; rescheduling nothing",
       );
   }
 
@@ -117,7 +121,7 @@ export function createMembership(deps: {
       const registered = await store.register({ ...hello, ticketKey }, deps.leaseMs);
       const alert = { host: hello.hostId, hostname: hello.hostname, advertise: hello.advertise };
       if (registered.kind === "superseded" || registered.isClone)
-        log.error({ alert: "cloned_identity", ...alert }, "two agents run with the identity of one host");
+        log.error({ alert: "cloned_identity", ...alert }, "two agents use the identity of one host");
       if (registered.kind === "superseded") throw new RunSuperseded(hello.hostId);
       const { nodeEpoch, isBehind } = registered;
       const session = { hostId: hello.hostId, nodeEpoch };
@@ -126,7 +130,7 @@ export function createMembership(deps: {
       if (isBehind)
         log.error(
           { alert: "control_plane_behind", ...alert, nodeEpoch: `${nodeEpoch}`, obeyed: `${hello.highestEpoch}` },
-          "the agent has obeyed a newer control plane than this",
+          "the agent has applied a newer state than this control plane has",
         );
       return { ...session, ticketKey, isBehind };
     },

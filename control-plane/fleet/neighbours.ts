@@ -11,7 +11,7 @@ import type { FleetStore } from "./store.ts";
 
 export type FindNeighbours = (host: HostId, repo: string) => Promise<readonly Neighbour[]>;
 
-const most = 8;
+const maxNeighbours = 8;
 /** A longer download requests a new ticket when it is cut. */
 const ticketMs = 10 * 60_000;
 
@@ -22,9 +22,9 @@ export function createFindNeighbours(deps: {
   readonly dial: Dial;
 }): FindNeighbours {
   return async (host, repo) => {
-    const found = await deps.store.neighbours(host, repo, 4 * most);
+    const found = await deps.store.neighbours(host, repo, 4 * maxNeighbours);
     const alive = found.filter((one) => deps.clocks.state(one.hostId) === "live" && mayDial(deps.dial, one));
-    return alive.slice(0, most).map(({ hostId, origin, ticketKey }) => {
+    return alive.slice(0, maxNeighbours).map(({ hostId, origin, ticketKey }) => {
       const ticket = { ...operatorTicket(weightsPurpose, ""), expiresAtMs: steadyTime.nowMs() + ticketMs };
       return { hostId, origin, ticket: signTicket(ticket, ticketKey) };
     });

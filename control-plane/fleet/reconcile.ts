@@ -19,23 +19,23 @@ export interface Reconcile {
     readonly mark: string;
     readonly isBehind: boolean;
     readonly highestEpoch: bigint;
-  }): Promise<Told>;
+  }): Promise<ReconcileMessage>;
   sawResend(host: HostId, resend: ResendOfHost): Promise<void>;
   /** Current state in memory, for renewals. */
-  readonly told: Told;
+  readonly message: ReconcileMessage;
   readonly needsReconcile: boolean;
   /** Runs until aborted. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-export interface Told {
+export interface ReconcileMessage {
   readonly restoreMark: string;
   /** Empty: nothing must be sent again. */
   readonly resendId: string;
 }
 
 const markEveryMs = 10_000;
-const lookEveryMs = 2_000;
+const pollEveryMs = 2_000;
 
 export function createReconcile(deps: { readonly store: ReconcileStore; readonly log: Logger }): Reconcile {
   const { store, log } = deps;
@@ -48,25 +48,25 @@ export function createReconcile(deps: { readonly store: ReconcileStore; readonly
     if (await store.begin(cause, acknowledgedKeptMs, backupAtMs, shown))
       log.error(
         { alert: "needs_reconcile", cause },
-        "the database was restored: agents send their kept usage records again",
+        "the database was restored; agents send their stored usage records again",
       );
     open = await store.open();
   }
 
-  async function look(): Promise<void> {
+  async function poll(): Promise<void> {
     open = await store.open();
     mark = await store.mark(markEveryMs, false);
     const report = open && (await store.endIfDone());
     if (!report) return;
     open = undefined;
-    const isWhole = report.missingHosts.length === 0 && report.lostAtMost === 0;
-    log[isWhole ? "info" : "error"](
+    const isComplete = report.missingHosts.length === 0 && report.lostAtMost === 0;
+    log[isComplete ? "info" : "error"](
       { alert: "reconciled", ...report },
-      isWhole ? "the restored database has all usage again" : "the restored database may lack usage",
+      isComplete ? "the restored database has all usage again" : "the restored database may lack usage",
     );
   }
 
-  const told = (): Told => ({ restoreMark: mark, resendId: open?.id ?? "" });
+  const message = (): ReconcileMessage => ({ restoreMark: mark, resendId: open?.id ?? "" });
 
   return {
     async start() {
@@ -78,33 +78,33 @@ export function createReconcile(deps: { readonly store: ReconcileStore; readonly
     },
     async sawAgent({ host, mark: theirs, isBehind, highestEpoch }) {
       if (isBehind)
-        await begin(`host ${host} has obeyed an epoch that this database never gave`, {
+        await begin(`host ${host} has applied an epoch that this database never issued`, {
           host,
           sign: `epoch ${highestEpoch}`,
         });
       else if (theirs !== "" && !(await store.isKnownMark(theirs)))
-        await begin(`host ${host} remembers a later state of this database`, { host, sign: `mark ${theirs}` });
-      return told();
+        await begin(`host ${host} has a mark of a later state of this database`, { host, sign: `mark ${theirs}` });
+      return message();
     },
     sawResend: (host, resend) => store.sawResend(host, resend),
-    get told() {
-      return told();
+    get message() {
+      return message();
     },
     get needsReconcile() {
       return open !== undefined;
     },
     async run(signal) {
       while (!signal.aborted) {
-        await look().then(
+        await poll().then(
           () => {
             isUnavailable = false;
           },
           (error) => {
-            if (!isUnavailable) log.warn({ err: error }, "the state of a restore could not be read; will retry");
+            if (!isUnavailable) log.warn({ err: error }, "could not read the state of the reconcile; will retry");
             isUnavailable = true;
           },
         );
-        await wait(lookEveryMs, undefined, { signal }).catch(() => {});
+        await wait(pollEveryMs, undefined, { signal }).catch(() => {});
       }
     },
   };

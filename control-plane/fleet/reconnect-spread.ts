@@ -3,9 +3,9 @@
 // no spread.
 
 const perHostMs = 75;
-const leastMs = 1_000;
+const minMs = 1_000;
 const maxMs = 15_000;
 
 export function reconnectSpreadMs(hosts: number): number {
-  return Math.min(maxMs, Math.max(leastMs, hosts * perHostMs));
+  return Math.min(maxMs, Math.max(minMs, hosts * perHostMs));
 }

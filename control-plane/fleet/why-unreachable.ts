@@ -3,12 +3,12 @@
 import { PeerRefused } from "../../proto/peer-tls.ts";
 
 const otherInstallation =
-  "shows a certificate of another installation, or of nobody: something else listens there, or ends TLS in front of the agent";
+  "has a certificate of another installation or an unknown one: another program listens there, or terminates TLS before the agent";
 
 /** Keyed by error code. */
 const sentences: Readonly<Record<string, string>> = {
-  CERT_HAS_EXPIRED: "shows a certificate that has expired: its agent renews it over its session; see its log",
-  CERT_NOT_YET_VALID: "shows a certificate that is not valid yet: compare the clocks of host and control plane",
+  CERT_HAS_EXPIRED: "has an expired certificate: its agent renews it over its session; see its log",
+  CERT_NOT_YET_VALID: "has a certificate that is not valid yet: compare the clocks of host and control plane",
   CERT_SIGNATURE_FAILURE: otherInstallation,
   DEPTH_ZERO_SELF_SIGNED_CERT: otherInstallation,
   SELF_SIGNED_CERT_IN_CHAIN: otherInstallation,
@@ -20,7 +20,7 @@ const sentences: Readonly<Record<string, string>> = {
 const protocolErrors: readonly (readonly [RegExp, string])[] = [
   [
     /wrong version number|packet length too long/,
-    "speaks no TLS, though its address says so: another program listens there",
+    "does not use TLS, although its address requires it: another program listens there",
   ],
   [/alert handshake failure/, "has no certificate yet: its agent gets one when it joins; see its log"],
 ];
@@ -33,11 +33,11 @@ export function whyUnreachable(error: unknown, isSecure: boolean, limitMs: numbe
     | { readonly name?: string; readonly code?: string; readonly message?: string }
     | undefined;
   if (error.name === "TimeoutError" || cause?.name === "TimeoutError")
-    return `did not answer within ${limitMs / 1000} s`;
+    return `did not respond within ${limitMs / 1000} s`;
   const { code = cause?.code } = error as NodeJS.ErrnoException;
   const known = sentences[code ?? ""] ?? protocolErrors.find(([text]) => text.test(error.message))?.[1];
   if (known !== undefined) return known;
   if (isSecure && code === "ECONNRESET")
-    return "hung up (ECONNRESET): it may not take this control plane's certificate, because its clock is wrong; see its agent's log";
+    return "closed the connection (ECONNRESET): it may reject this control plane's certificate because its clock is wrong; see its agent's log";
   return code ?? cause?.message ?? error.message;
 }

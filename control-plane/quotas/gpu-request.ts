@@ -29,11 +29,11 @@ export function fileGpuRequest(
   if (request.expectedId !== (open?.id ?? null)) throw gpuRequestConflict(open?.id);
   const now = gpuLimits(record, defaults);
   for (const gpu of types) {
-    const most = max[gpu] ?? now.max[gpu];
-    const least = min[gpu] ?? now.min[gpu];
-    if (least > most) {
+    const newMax = max[gpu] ?? now.max[gpu];
+    const newMin = min[gpu] ?? now.min[gpu];
+    if (newMin > newMax) {
       throw new GpuRequestRefused(
-        `${gpu}: the minimum of ${least} is above the maximum of ${most}. Request a minimum of at most the maximum.`,
+        `${gpu}: the minimum of ${newMin} is above the maximum of ${newMax}. Request a minimum of at most the maximum.`,
       );
     }
   }
@@ -44,7 +44,7 @@ export function fileGpuRequest(
   return { requested: { max, min }, reason: request.reason };
 }
 
-/** Adds one type to the open request, or creates a request with that type alone. Throws GpuRequestRefused. */
+/** Adds one type to the open request, or creates a request with that type only. Throws GpuRequestRefused. */
 export function fileGpuLimit(
   gpu: GpuType,
   limit: number,

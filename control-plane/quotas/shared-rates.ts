@@ -19,11 +19,11 @@ export interface SharedRatesDeps {
   readonly link: RateLink;
   /** Monotonic ms. */
   readonly clock?: () => number;
-  /** How long a replica's report is valid. */
+  /** Time for which a replica's report is valid. */
   readonly ttlMs?: number;
 }
 
-interface Heard {
+interface Report {
   readonly atMs: number;
   readonly counts: ReadonlyMap<string, RateCounts>;
 }
@@ -33,8 +33,8 @@ export class SharedRates {
   readonly #link: RateLink;
   readonly #clock: () => number;
   readonly #ttlMs: number;
-  readonly #heard = new Map<string, Heard>();
-  #hasSaid = false;
+  readonly #reports = new Map<string, Report>();
+  #hasPublished = false;
 
   constructor({ meters, link, clock = () => performance.now(), ttlMs = 2_000 }: SharedRatesDeps) {
     this.#meters = meters;
@@ -43,27 +43,27 @@ export class SharedRates {
     this.#ttlMs = ttlMs;
     link.on((message, from) => {
       const counts = read(message);
-      if (counts) this.#heard.set(from, { atMs: this.#clock(), counts });
+      if (counts) this.#reports.set(from, { atMs: this.#clock(), counts });
     });
   }
 
   /** Publishes this replica's counts and applies the others'. Called a few times a second. */
   tick(): void {
-    this.#say();
+    this.#publish();
     const nowMs = this.#clock();
-    for (const [from, { atMs }] of this.#heard) if (nowMs - atMs > this.#ttlMs) this.#heard.delete(from);
-    this.#meters.setOthers(sum([...this.#heard.values()].map(({ counts }) => counts)));
+    for (const [from, { atMs }] of this.#reports) if (nowMs - atMs > this.#ttlMs) this.#reports.delete(from);
+    this.#meters.setOthers(sum([...this.#reports.values()].map(({ counts }) => counts)));
   }
 
-  #say(): void {
+  #publish(): void {
     const entries: [string, number, number][] = [];
     for (const meter of this.#meters.meters()) {
       const { inFlight, tokens } = meter;
       if (inFlight > 0 || tokens > 0) entries.push([meter.id, inFlight, tokens]);
     }
     // The first empty report is published; later ones are not needed.
-    if (entries.length > 0 || this.#hasSaid) this.#link.publish(JSON.stringify(entries));
-    this.#hasSaid = entries.length > 0;
+    if (entries.length > 0 || this.#hasPublished) this.#link.publish(JSON.stringify(entries));
+    this.#hasPublished = entries.length > 0;
   }
 }
 

@@ -16,7 +16,7 @@ import type { Inventory } from "../fleet/host.ts";
 import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
 import type { FindNeighbours } from "../fleet/neighbours.ts";
 import type { Prover } from "../fleet/prover.ts";
-import type { Reconcile, Told } from "../fleet/reconcile.ts";
+import type { Reconcile, ReconcileMessage } from "../fleet/reconcile.ts";
 import type { CommandStore, FleetStore, NodeWeightsStore } from "../fleet/store.ts";
 import { createCommandSender } from "./command-sender.ts";
 import type { HostPauses } from "./host-pauses.ts";
@@ -40,7 +40,7 @@ export interface SessionDeps {
   readonly settle: (records: readonly SpooledRecord[], nodeEpoch: string, host: HostId) => Promise<readonly string[]>;
   readonly neighbours: FindNeighbours;
   readonly commands: CommandStore;
-  readonly reconcile: Pick<Reconcile, "sawAgent" | "sawResend" | "told">;
+  readonly reconcile: Pick<Reconcile, "sawAgent" | "sawResend" | "message">;
   readonly isRevoked: (host: HostId) => Promise<boolean>;
   readonly runOf: FleetStore["runOf"];
   /** Revoked hosts that other hosts must refuse, as last read. */
@@ -98,7 +98,7 @@ export async function openSession(
   }
   const { hello } = introduction;
   let welcome: Welcome;
-  let restored: Told;
+  let restored: ReconcileMessage;
   try {
     welcome = await deps.membership.register(hello);
     const { restoreMark: mark, highestEpoch } = hello;
@@ -117,7 +117,7 @@ function serve(
   messages: Incoming,
   hello: Hello,
   welcome: Welcome,
-  restored: Told,
+  restored: ReconcileMessage,
   pauses: HostPauses,
 ): FleetSession {
   const { hostId, nodeEpoch } = welcome;
@@ -325,7 +325,7 @@ function serve(
           databaseAway,
           reconnectSpreadMs,
           barredHosts,
-          ...deps.reconcile.told,
+          ...deps.reconcile.message,
         };
         stream.write({ renewed, body: "renewed" });
       } else if (message.body === "report" && message.report) {

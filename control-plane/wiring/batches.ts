@@ -22,7 +22,7 @@ import { createBatchStore } from "../store/work/batch-store.ts";
 
 const lockMs = 15_000;
 const firstPauseMs = 15_000;
-const lookEveryMs = 5_000;
+const pollEveryMs = 5_000;
 const maxBatches = 8;
 const maxConcurrent = 32;
 
@@ -54,7 +54,7 @@ export function openBatches(deps: {
     runLine: () => runLine,
     lockMs: lockMs * deps.clockScale,
     firstPauseMs: firstPauseMs * deps.clockScale,
-    lookEveryMs: lookEveryMs * deps.clockScale,
+    pollEveryMs: pollEveryMs * deps.clockScale,
     maxConcurrent,
     maxOutputBytes,
     nowMs: steadyTime.nowMs,

@@ -35,7 +35,7 @@ describe("probing for addresses that have an account", () => {
     const { replica, clock, hashed } = await stage();
     const replicas = [replica(), replica()];
     const signUp = (n: number, request = taken) => endOf((replicas[n % 2] ?? replica()).signIn.signUp(request, home));
-    const { most: max } = attemptLimits.perAddress;
+    const { max } = attemptLimits.perAddress;
     for (let n = 0; n < max; n++) expect(await signUp(n), `sign-up ${n}`).toBe("name_taken");
     const before = hashed.length;
     expect(await signUp(0)).toBe("too_many_attempts");
@@ -50,7 +50,7 @@ describe("probing for addresses that have an account", () => {
     await make("bob");
     const change = (address: string) => endOf(profiles.change({ account, ip: home }, { email: address }));
     for (let n = 0; n < 10; n++) expect(await endOf(signIn.signUp(taken, home))).toBe("name_taken");
-    for (let n = 10; n < attemptLimits.perAddress.most; n++)
+    for (let n = 10; n < attemptLimits.perAddress.max; n++)
       expect(await change("bob@example.com"), `change ${n}`).toBe("name_taken");
     expect(await change("bob@example.com")).toBe("too_many_attempts");
     expect(await change("new@example.com")).toBe("too_many_attempts");
@@ -76,7 +76,7 @@ describe("guessing", () => {
             ),
           ),
         );
-    expect(ends.filter((end) => end === "wrong_password")).toHaveLength(attemptLimits.perEmail.most);
+    expect(ends.filter((end) => end === "wrong_password")).toHaveLength(attemptLimits.perEmail.max);
     expect(new Set(ends)).toEqual(new Set(["wrong_password", "too_many_attempts"]));
     expect(await audit("sign_in.limited")).toEqual([
       { account_id: account, ip: "203.0.113.20", after: { what: "password" } },
@@ -94,7 +94,7 @@ describe("guessing", () => {
     const ends: unknown[] = [];
     for (let n = 0; n < 31; n++)
       ends.push(await endOf(signIn.signIn({ email: `nobody${n}@example.com`, password }, from(home))));
-    expect(ends.filter((end) => end === "wrong_password")).toHaveLength(attemptLimits.perAddress.most);
+    expect(ends.filter((end) => end === "wrong_password")).toHaveLength(attemptLimits.perAddress.max);
     expect(ends.at(-1)).toBe("too_many_attempts");
   });
 
@@ -119,8 +119,8 @@ describe("guessing", () => {
       for (let n = 0; n < 10; n++) guesses.push(await guess(`198.51.100.${quarter + 2}`));
       clock.ms += quarterHourMs;
     }
-    expect(guesses.filter((end) => end === "wrong_second_factor")).toHaveLength(attemptLimits.codesPerDay.most);
-    expect((await audit("second_factor.refused")).length).toBe(attemptLimits.codesPerDay.most);
+    expect(guesses.filter((end) => end === "wrong_second_factor")).toHaveLength(attemptLimits.codesPerDay.max);
+    expect((await audit("second_factor.refused")).length).toBe(attemptLimits.codesPerDay.max);
     expect((await audit("sign_in.limited")).some((row) => row.account_id === account)).toBe(true);
 
     const stranger = asked(await signIn.signIn({ email, password }, from("198.51.100.99")));
@@ -185,7 +185,7 @@ describe("guessing", () => {
     }
     expect(ends.slice(0, 30)).toEqual(Array(30).fill("wrong_second_factor"));
     expect(ends[30]).toBe("too_many_attempts");
-    for (let n = 31; n < attemptLimits.passkeyStarts.most; n++) await signIn.startPasskey(from(home));
+    for (let n = 31; n < attemptLimits.passkeyStarts.max; n++) await signIn.startPasskey(from(home));
     expect(await endOf(signIn.startPasskey(from(home)))).toBe("too_many_attempts");
   });
 

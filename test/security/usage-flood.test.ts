@@ -64,7 +64,7 @@ describe("a usage batch that no agent sends", () => {
     async (host, records) => {
       const rogue = await join(host);
       for (let i = 0; i < 5; i++) sendBatch(rogue, records);
-      await vi.waitFor(() => expect(rogue.ended).toMatch(/sent what no agent sends/), wait);
+      await vi.waitFor(() => expect(rogue.ended).toMatch(/it sent invalid data/), wait);
       expect(rogue.acknowledged).toEqual([]);
       rogue.connect();
       await vi.waitFor(() => expect(rogue.ended).toMatch(/accepts no session of this host for 10 seconds/), wait);

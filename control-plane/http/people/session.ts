@@ -3,7 +3,7 @@
 import { fastifyCookie } from "@fastify/cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { InvalidApiKey } from "../../accounts/errors.ts";
-import { type BegunSession, type Session, type Sessions, sessionMostMs } from "../../accounts/sessions.ts";
+import { type BegunSession, maxSessionMs, type Session, type Sessions } from "../../accounts/sessions.ts";
 import type { AddressLimits } from "../connections/address-limits.ts";
 import { csrfRefused, noSession } from "../errors/errors.ts";
 
@@ -73,7 +73,7 @@ export function checkOrigin(request: FastifyRequest): void {
 }
 
 export function giveCookie(reply: FastifyReply, session: BegunSession): void {
-  setCookie(reply, sessionName, session.cookie, sessionMostMs / 1000);
+  setCookie(reply, sessionName, session.cookie, maxSessionMs / 1000);
 }
 
 export function giveDevice(reply: FastifyReply, device: string): void {

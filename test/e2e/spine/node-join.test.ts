@@ -106,7 +106,7 @@ it("a machine joins by a token, serves, ends in order, and comes back by its own
 
   const stranger = joins(token, join(stack.folder, "third machine"), "third");
   expect(await ended(stranger.child)).toBe(78);
-  expect(stranger.said()).toContain("the join token was used by another host: each is for one");
+  expect(stranger.said()).toContain("the join token was used by another host, and each is valid for one");
   expect(existsSync(join(stack.folder, "third machine", "identity", "certificate.json"))).toBe(false);
   expect(await nodes()).toHaveLength(1);
 }, 180_000);

@@ -107,7 +107,7 @@ async function openInstallation() {
     /** As the command does it, with other parts where given. */
     rotate: (over: Partial<KekStore> = {}, held: SecretFiles = readSecretFiles(folder, true)) =>
       rotateKek(
-        { store: { ...store, ...over }, secrets: held, reseal: resealers(held), act: bySystem("test"), tell: () => {} },
+        { store: { ...store, ...over }, secrets: held, reseal: resealers(held), act: bySystem("test"), print: () => {} },
         quick,
       ),
   };
@@ -251,7 +251,7 @@ describe("a control plane that runs during a rotation", () => {
     });
     const held = readSecretFiles(world.folder, true);
     await rotateKek(
-      { store: world.store, secrets: held, reseal: resealers(held), act: bySystem("test"), tell: () => {} },
+      { store: world.store, secrets: held, reseal: resealers(held), act: bySystem("test"), print: () => {} },
       { ...quick, waitMs: patience.timeout },
     );
     expect(world.secrets.keks[0]?.version).toBe(2);

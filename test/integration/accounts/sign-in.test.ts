@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { attemptLimits } from "../../../control-plane/accounts/guess-limits.ts";
 import { createPasswords } from "../../../control-plane/accounts/password.ts";
-import { sessionIdleMs, sessionMostMs } from "../../../control-plane/accounts/sessions.ts";
+import { maxSessionMs, sessionIdleMs } from "../../../control-plane/accounts/sessions.ts";
 import type { Credentials, SignIn } from "../../../control-plane/accounts/sign-in.ts";
 import { createPeopleStore } from "../../../control-plane/store/people/people-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
@@ -142,7 +142,7 @@ describe("signing in", () => {
     for (let i = 0; i < 12; i++) await guess("198.51.100.7");
     expect(await guess("198.51.100.7")).toBe("too_many_attempts");
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
-    const most = attemptLimits.perEmail.most;
+    const most = attemptLimits.perEmail.max;
     const ends = [];
     for (let i = 0; i < most + 1; i++) ends.push(await guess(`203.0.113.${i}`));
     expect(ends.slice(0, most).every((end) => end === "wrong_password")).toBe(true);
@@ -203,9 +203,9 @@ describe("a session", () => {
   it("ends 90 days after its beginning, however much it is used", async () => {
     const { clock, sessions, actor } = await signedUp();
     const { cookie } = await sessions.begin(actor, ["password"]);
-    for (; clock.unixMs < begunAt + sessionMostMs; clock.unixMs += sessionIdleMs / 2)
+    for (; clock.unixMs < begunAt + maxSessionMs; clock.unixMs += sessionIdleMs / 2)
       expect(await sessions.find(cookie)).toBeDefined();
-    clock.unixMs = begunAt + sessionMostMs;
+    clock.unixMs = begunAt + maxSessionMs;
     expect(await sessions.find(cookie)).toBeUndefined();
   });
 

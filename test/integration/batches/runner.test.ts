@@ -77,7 +77,7 @@ function controlPlane(maxBatches: number) {
     maxOutputBytes: 64e6,
     lockMs: 60_000,
     firstPauseMs: 0,
-    lookEveryMs: 200,
+    pollEveryMs: 200,
     nowMs: Date.now,
     log,
   });

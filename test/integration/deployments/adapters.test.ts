@@ -222,7 +222,9 @@ describe("a LoRA adapter", () => {
     const url = (text: string) => request("seen", { baseModel: "ada/other", origin: { kind: "url", url: text } });
     await expect(adapters.create(ada, url("https://10.0.0.1/a"))).rejects.toThrow(/source: .+ not a public address/);
     const onText = { ...url("https://good.example/a"), baseModel: "ada/base" };
-    await expect(adapters.create(ada, onText)).rejects.toThrow(/ada\/base writes text: its adapters are repositories/);
+    await expect(adapters.create(ada, onText)).rejects.toThrow(
+      /ada\/base is a text model: its adapters are hub repositories/,
+    );
     const made = await adapters.create(ada, url("https://good.example/a.safetensors?signature=secret"));
     expect(made).toMatchObject({ source: "url", repo: "https://good.example/a.safetensors" });
     await vi.waitFor(() => expect(told(other)).toEqual([made.id]), wait);

@@ -54,7 +54,7 @@ it("keeps a minimum of two GPUs from six deployments of another account, and giv
   await vi.waitFor(async () => expect(await claims(ada.account)).toBe(2), wait);
   const waiting = async () => {
     const all = await Promise.all(made.map((of) => one.get(of?.id as DeploymentId)));
-    return all.flatMap((of) => of?.pendingReasons ?? []).filter(({ why }) => why.includes("kept for accounts"));
+    return all.flatMap((of) => of?.pendingReasons ?? []).filter(({ why }) => why.includes("reserved for accounts"));
   };
   // Two for want of a place on each of two hosts say so of both.
   await vi.waitFor(async () => expect((await waiting()).length).toBeGreaterThanOrEqual(4), wait);

@@ -144,7 +144,7 @@ describe("an update", () => {
       extraArgs: ["--max-model-len=2048"],
       standardArgs: { maxContextSize: 2048 },
     });
-    await expect(change(id, { standardArgs: { maxConcurrentRequests: 257 } })).rejects.toThrow(/is at most 256/);
+    await expect(change(id, { standardArgs: { maxConcurrentRequests: 257 } })).rejects.toThrow(/must be at most 256/);
     await expect(put(id, ["--dtype=bfloat16"])).rejects.toThrow(/has no effect on the engine stoker/);
     // What an older version took stays beside what is said anew.
     const older = { extraArgs: ["--dtype=bfloat16"], standardArgs: "{}" };

@@ -181,7 +181,7 @@ describe("a certificate", () => {
     const one = identity(replica, { readToken: async () => token });
     const expired = await one.tls(replica.address, limit());
     await vi.waitFor(() => expect(one.certificateSecondsLeft()).toBeLessThan(-1), wait);
-    expect(await sessionWith(replica, expired)).toContain("no valid client certificate");
+    expect(await sessionWith(replica, expired)).toContain("the client certificate is missing");
     token = undefined;
     await expect(one.tls(replica.address, limit())).rejects.toThrow("certificate has expired");
     token = await tokenOf(replica);

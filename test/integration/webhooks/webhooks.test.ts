@@ -66,7 +66,7 @@ describe("a request with a webhook", () => {
     });
     const account = await world.account(0n);
     const { error } = await world.ended(account, await world.ask(await world.callerIn(account)));
-    expect(error).toBeUndefined();
+    expect(error).toBeNull();
     expect(began).toEqual([0, 100, 200]);
   });
 

@@ -21,7 +21,7 @@ describe("attempts", () => {
   }
 
   it("are refused beyond the limit until the window ends, and told how long that is", async () => {
-    const { clock, refusal } = counting({ most: 3, windowMs: 60_000 });
+    const { clock, refusal } = counting({ max: 3, windowMs: 60_000 });
     for (let i = 0; i < 3; i++) expect(await refusal()).toBeUndefined();
     clock.nowMs = 50_000;
     expect(await refusal()).toBeInstanceOf(TooManyAttempts);
@@ -29,7 +29,7 @@ describe("attempts", () => {
   });
 
   it("of a key that is never forgiven ask the database no more once they were refused", async () => {
-    const { clock, asked, refusal } = counting({ most: 1, windowMs: 60_000, isFinal: true });
+    const { clock, asked, refusal } = counting({ max: 1, windowMs: 60_000, isFinal: true });
     for (let i = 0; i < 9; i++) await refusal();
     expect(asked).toEqual(["what a", "what a"]);
     clock.nowMs = 60_000;

@@ -34,7 +34,7 @@ it("tells what stands in the way of what is asked for now, though the fleet and 
     (await chooser.choose({ ...alone, isMemoryBound }, [], 1)).reasons.map((reason) => reason.why);
   const taken = "0 of 1 H100-80GB GPUs are free";
   expect(await why(false)).toEqual([`${taken}; 1 needed`]);
-  expect(await why(true)).toEqual([`${taken}, and no room beside your other models; 1 needed`]);
+  expect(await why(true)).toEqual([`${taken}, and no capacity beside your other models; 1 needed`]);
   expect(await why(false)).toEqual([`${taken}; 1 needed`]);
 });
 
@@ -42,5 +42,5 @@ it("tells of the one host that may have it, where that is there, and of none bes
   const reasons = async (host: string) =>
     (await newChooser().choose({ ...alone, weights: { ...alone.weights, host } }, [], 1)).reasons;
   expect(await reasons("host-7")).toEqual([{ host: "host-7", why: "0 of 1 H100-80GB GPUs are free; 1 needed" }]);
-  expect(await reasons("gone")).toEqual([{ host: "101 hosts", why: "not the host that was asked for (gone)" }]);
+  expect(await reasons("gone")).toEqual([{ host: "101 hosts", why: "not the required host (gone)" }]);
 });

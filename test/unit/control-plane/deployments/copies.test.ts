@@ -64,6 +64,6 @@ describe("a copy of a public model", () => {
 
   it("of a server that runs outside is refused at once: there is nothing to copy", async () => {
     const outside = { engine: "external", externalUrl: "http://127.0.0.1:9", weights: { repo: "", revision: "" } };
-    await expect(copyOf(outside as Partial<Deployment>)).rejects.toThrow(/base_model: .*no weights here to copy/);
+    await expect(copyOf(outside as Partial<Deployment>)).rejects.toThrow(/base_model: .*no weights to copy/);
   });
 });

@@ -71,14 +71,14 @@ it("what was asked for goes before what the hub says, and a hub that is away ref
 });
 
 it.each([
-  ["a repository without ONNX weights", repo("image-classification", "model.safetensors"), {}, /no ONNX weights/],
+  ["a repository without ONNX weights", repo("image-classification", "model.safetensors"), {}, /requires ONNX weights/],
   [
     "a task that nothing serves",
     repo("text-to-video", "model.onnx"),
     {},
-    /no runtime here serves text-to-video; served are/,
+    /text-to-video is not supported\. Supported:/,
   ],
-  ["a repository that says no task", repo(undefined, "model.onnx"), {}, /name it in `task`/],
+  ["a repository that says no task", repo(undefined, "model.onnx"), {}, /set it in `task`/],
   ["a machine of one's own", repo("x"), { task: "rent-container" }, /POST \/v1\/containers/],
   ["an address instead of a repository", repo("x"), { modelName: "../../etc" }, /owner\/name/],
   ["a revision that climbs", repo("x"), { revision: "../main" }, /branch, tag or commit/],

@@ -136,8 +136,8 @@ describe("extra_args", () => {
   });
 
   it.each([
-    [["--flash-attn=off", "--kv-cache-dtype=q8_0"], /needs flash attention on the engine stoker/],
-    [["--speculative=prompt-lookup", "--draft-model=owner/small"], /not from both. Leave one out/],
+    [["--flash-attn=off", "--kv-cache-dtype=q8_0"], /requires flash attention on the engine stoker/],
+    [["--speculative=prompt-lookup", "--draft-model=owner/small"], /cannot be combined .* Remove one/],
   ])("with which our runtime would not start are refused together: %s", (args, sentence) => {
     expect(() => checkExtraArgs(args, stoker)).toThrow(sentence);
     expect(() => checkKeptArgs(args, stoker)).toThrow(sentence);

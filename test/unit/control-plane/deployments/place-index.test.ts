@@ -229,7 +229,7 @@ describe("where an instance goes", () => {
     expect(place(two, mixed(sliced))).toMatchObject({
       ok: false,
       rejections: [
-        { why: expect.stringContaining("2 other GPUs are slices of a GPU (MIG), and slices do not work as one") },
+        { why: expect.stringContaining("2 other GPUs are slices of a GPU (MIG), and slices cannot be combined") },
       ],
     });
     expect(place({ ...two, gpusPerInstance: 1, memoryBytes: 20 * gib }, mixed(sliced)).ok).toBe(true);

@@ -91,6 +91,6 @@ it("of a lost host are due anew, and a refused account reads that free GPUs are 
   expect(maxNewGpus(minimums, [bobRuns, second], ada, type)).toBe(1);
   const most = maxNewGpus(minimums, [{ ...bobRuns, state: "lost" }, second], ada, type);
   expect(most).toBe(0);
-  expect(whyNot(wantOf(1, most), second)).toContain("kept for accounts");
+  expect(whyNot(wantOf(1, most), second)).toContain("reserved for accounts");
   expect(maxNewGpus(minimums, [{ ...bobRuns, state: "lost" }, second], bob, type)).toBeUndefined();
 });

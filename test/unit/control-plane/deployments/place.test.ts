@@ -128,7 +128,7 @@ describe("place", () => {
       account: n > 2 ? ("u:another" as AccountId) : account,
     }));
     expect(why({ account }, hostView("a", { claims }))).toBe(
-      "0 of 4 other GPUs are free, 3 held by what you run already (`stoker deploy stop` or `delete` frees a model's); 1 needed",
+      "0 of 4 other GPUs are free, 3 used by your own deployments (`stoker deploy stop` or `delete` frees a model's); 1 needed",
     );
     expect(why({ account: "u:third" as AccountId }, hostView("a", { claims }))).toBe(
       "0 of 4 other GPUs are free; 1 needed",
@@ -164,6 +164,6 @@ describe("what brings an image of its own", () => {
     const host = withRules("a", { volumesUnavailable: "no root" });
     expect(place({ ...want, engine: "custom", image }, [host])).toMatchObject({ ok: true });
     const tagged = place({ ...want, engine: "custom", image: "registry.example/desk:7" }, [host]);
-    expect(tagged).toMatchObject({ ok: false, rejections: [{ why: expect.stringContaining("by digest alone") }] });
+    expect(tagged).toMatchObject({ ok: false, rejections: [{ why: expect.stringContaining("only by digest") }] });
   });
 });

@@ -10,8 +10,8 @@ const free = { funds: async () => null, firstMinutes: async () => 0n };
 it.each([
   ["failed", /start it again or delete it/, ["put", "stop"]],
   ["stopping", /Wait until it is stopped/, ["put", "stop", "start"]],
-  ["deleted", /[Dd]eploy it anew|create a new one/, ["put", "stop", "start"]],
-  ["stopped", /is stopped already\. Start it/, ["stop"]],
+  ["deleted", /[Cc]reate a new one/, ["put", "stop", "start"]],
+  ["stopped", /is already stopped/, ["stop"]],
   ["deployed", /is deployed\. .*stop it first/, ["start"]],
 ] as const)("one that is %s", async (status: DeploymentStatus, advice, verbs) => {
   const one = deployment({ status });

@@ -113,7 +113,7 @@ describe("an outage of the database", () => {
     expect(message).not.toContain("answer");
     expect(cause).toMatchObject({
       params: { reason: "no_answer" },
-      cause: { message: "the database does not answer" },
+      cause: { message: "the database does not respond" },
     });
     expect(refusalOf(new DatabaseUnavailable("disk_full")).message).toContain("disk is full");
   });
