@@ -4,7 +4,6 @@ import { hash } from "node:crypto";
 import { compactVerify, errors, SignJWT } from "jose";
 import type { AccountId, BudgetId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
-import { hasTwice } from "./json-keys.ts";
 
 export const jwtPrefix = "jwt:";
 /** Maximum length of a token, prefix included. */
@@ -150,4 +149,26 @@ function isPlainInteger(text: string | undefined, key: string): boolean {
     return value;
   }
   return holders.has(JSON.parse(text ?? "{}", note));
+}
+
+/** Returns true when the outermost object has a duplicate key. `text` is valid JSON. */
+function hasTwice(text: string): boolean {
+  const seen = new Set<string>();
+  let depth = 0;
+  let isKey = false;
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]/g)) {
+    if (token === "{" || token === "[") {
+      depth += 1;
+      isKey = depth === 1;
+    } else if (token === "}" || token === "]") depth -= 1;
+    else if (token === ",") isKey = depth === 1;
+    else if (token === ":") isKey = false;
+    else if (isKey && depth === 1) {
+      // Compare parsed keys: an escaped spelling is the same key.
+      const key = JSON.parse(token) as string;
+      if (seen.has(key)) return true;
+      seen.add(key);
+    }
+  }
+  return false;
 }

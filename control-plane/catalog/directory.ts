@@ -3,7 +3,6 @@
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { freeOfCharge, type TokenRates } from "../../proto/money.ts";
 import { type ModelAbout, noAbout } from "./model-meta.ts";
-import { quantizationOf } from "./quantization.ts";
 import type { ModelDirectory, ServedModel } from "./served-model.ts";
 import type { CatalogStore, DeployedAdapter, DeployedModel, NotedModel, OfferedModel } from "./store.ts";
 
@@ -206,3 +205,9 @@ function publicModel(one: DeployedModel, offer: OfferedModel, note: NotedModel |
     createdAtMs: offer.createdAtMs,
   });
 }
+
+const quantizationForms = /(?:^|[-_.])(I?Q\d(?:_[A-Z0-9]+)*|BF16|F16|FP16|F32|FP32|FP8|INT8|INT4|MXFP4)(?=[-_.]|$)/i;
+
+/** Reads it from the file name: `SmolLM2-135M-Instruct.Q4_1.gguf` has Q4_1. */
+const quantizationOf = (file: string | undefined): string | undefined =>
+  quantizationForms.exec(file ?? "")?.[1]?.toUpperCase();

@@ -16,12 +16,11 @@ import type { Deployment, DeploymentStatus } from "./deployment.ts";
 import { DeploymentNotFound, deploymentGone, refuseSuspended } from "./errors.ts";
 import { changedMemory, type Run } from "./expected-memory.ts";
 import { type FetchLogs, type LogQuery, mergeLogs, readLogs } from "./logs.ts";
-import type { DeploymentStatsStore, DeploymentStore, PrefixCacheChange, PrefixCacheStore } from "./store.ts";
+import type { DeploymentStatsStore, DeploymentStore, PrefixCacheChange } from "./store.ts";
 
 export interface DeploymentsDeps extends HfDeps {
   readonly store: DeploymentStore;
   readonly stats: DeploymentStatsStore;
-  readonly prefixCaches: PrefixCacheStore;
   readonly openToken: (account: AccountId, sealed: Buffer) => Promise<string>;
   readonly fetchLogs: FetchLogs;
 }
@@ -96,7 +95,7 @@ export function createDeployments(deps: DeploymentsDeps) {
     },
     /** Sets whether accounts reuse each other's evaluated prompts on a deployment. */
     async sharePrefixCache(change: PrefixCacheChange): Promise<void> {
-      if (!(await deps.prefixCaches.share(change))) throw new DeploymentNotFound();
+      if (!(await store.sharePrefixCache(change))) throw new DeploymentNotFound();
     },
   };
 }

@@ -3,7 +3,6 @@
 import { loraMemory } from "./adapter-memory.ts";
 import { modelEngines } from "./choose-engine.ts";
 import type { Deployment, WeightsSource } from "./deployment.ts";
-import { boundMemory } from "./memory-bound.ts";
 import { type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import { batchSizeOf } from "./standard-args.ts";
@@ -115,4 +114,23 @@ async function estimate(
   const { maxBatchSize, contextLength, numGpus: gpus } = run;
   const use = { maxBatchSize, contextLength, gpus, ...loraMemory(shape, run) };
   return neededMemory(shape, use, nominalBytes(run.gpu) * gpus);
+}
+
+const gib = 1024 ** 3;
+/** Memory for CUDA and captured graphs, which vLLM does not count. */
+const besideBytes = gib;
+/** Actual GPU memory relative to the size in its name, which counts in GiB. */
+const maxOverNominal = 1.07;
+
+/**
+ * Undefined: no bound below the whole GPU. For vLLM only: SGLang's argument is a share of the free memory at start, and
+ * covers weights and cache only.
+ */
+function boundMemory(run: Pick<Deployment, "engine" | "gpu" | "numGpus" | "extraArgs">): number | undefined {
+  const name = "--gpu-memory-utilization=";
+  const share = run.extraArgs.find((arg) => arg.startsWith(name))?.slice(name.length);
+  if (run.engine !== "vllm" || run.numGpus !== 1 || share === undefined) return undefined;
+  const whole = nominalBytes(run.gpu);
+  const bytes = Math.ceil(Number(share) * whole * maxOverNominal + besideBytes);
+  return bytes < whole ? bytes : undefined;
 }

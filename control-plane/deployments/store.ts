@@ -287,11 +287,6 @@ export interface PrefixCacheChange {
   readonly act: { readonly by: string; readonly ip: string; readonly note: string };
 }
 
-export interface PrefixCacheStore {
-  /** Notifies the deployment's hosts. False when there is no such deployment, or it was deleted. */
-  share(change: PrefixCacheChange): Promise<boolean>;
-}
-
 /** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted meanwhile. */
 export type InsertRefusal = "name_taken" | "account_gone";
 
@@ -319,6 +314,9 @@ export interface DeploymentStore {
     change: Change,
     check?: GpuCheck,
   ): Promise<boolean | "has_adapters" | "name_taken">;
+
+  /** Notifies the deployment's hosts; audited. False when there is no such deployment, or it was deleted. */
+  sharePrefixCache(change: PrefixCacheChange): Promise<boolean>;
 
   /** Deployments that must run, or still have instances; all, or the given ones. */
   active(ids: readonly DeploymentId[] | undefined): Promise<readonly Active[]>;

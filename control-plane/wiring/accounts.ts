@@ -28,15 +28,13 @@ import type { DeploymentStore } from "../deployments/store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createAdminStore } from "../store/people/admin-store.ts";
 import { createApplicationStore } from "../store/people/application-store.ts";
-import { createAttemptStore } from "../store/people/attempt-store.ts";
-import { createAuditStore } from "../store/people/audit-store.ts";
-import { createChallengeStore } from "../store/people/challenge-store.ts";
-import { createCliLoginStore } from "../store/people/cli-login-store.ts";
+import { createAuditStore } from "../store/people/audit-rows.ts";
 import { createFactorStore } from "../store/people/factor-store.ts";
 import { createIdempotencyStore } from "../store/people/idempotency-store.ts";
 import { createPeopleStore } from "../store/people/people-store.ts";
 import { createSessionStore } from "../store/people/session-store.ts";
-import { createSuspensionStore } from "../store/people/suspension-store.ts";
+import { createAttemptStore, createChallengeStore, createCliLoginStore } from "../store/people/sign-in-store.ts";
+import { createSuspensionStore } from "../store/people/suspension-rows.ts";
 import { createTokenStore } from "../store/people/tokens-store.ts";
 
 interface PeopleDeps {

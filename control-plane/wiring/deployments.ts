@@ -28,7 +28,6 @@ import { createAdapterStore } from "../store/deployments/adapter-store.ts";
 import { createContainerStore } from "../store/deployments/containers-store.ts";
 import { createReserveStore } from "../store/deployments/gpu-reserve-store.ts";
 import { createModelMetaStore } from "../store/models/model-meta-store.ts";
-import { createPrefixCacheStore } from "../store/models/prefix-cache-store.ts";
 import { createPeopleStore } from "../store/people/people-store.ts";
 import { BadWebhookUrl, WebhookRefused } from "../webhooks/errors.ts";
 import { resolveHost } from "../webhooks/resolve-host.ts";
@@ -100,7 +99,6 @@ export function createDeploymentFeatures(
     deployments: createDeployments({
       ...creation,
       stats: deps.stats,
-      prefixCaches: createPrefixCacheStore(db),
       openToken: tokens.open,
       fetchLogs: (...query) => instanceLogs({ store: fleet.fleetStore, dial: fleet.dial }, ...query),
     }),

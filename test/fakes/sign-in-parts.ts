@@ -9,11 +9,10 @@ import { createRecoveryCodes } from "../../control-plane/accounts/recovery-codes
 import { createSessions } from "../../control-plane/accounts/sessions.ts";
 import { createSignIn, type Visitor } from "../../control-plane/accounts/sign-in.ts";
 import { createTickets } from "../../control-plane/accounts/tickets.ts";
-import { createAttemptStore } from "../../control-plane/store/people/attempt-store.ts";
-import { createChallengeStore } from "../../control-plane/store/people/challenge-store.ts";
 import { createFactorStore } from "../../control-plane/store/people/factor-store.ts";
 import { createPeopleStore } from "../../control-plane/store/people/people-store.ts";
 import { createSessionStore } from "../../control-plane/store/people/session-store.ts";
+import { createAttemptStore, createChallengeStore } from "../../control-plane/store/people/sign-in-store.ts";
 import type { World } from "../integration/billing/world.ts";
 
 export const site = { id: "stoker.example.com", origin: "https://stoker.example.com" };

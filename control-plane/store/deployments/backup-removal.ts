@@ -6,7 +6,7 @@ import type { AgentType } from "../../agent-instances/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
-import { putCommand } from "../fleet/host-command-rows.ts";
+import { putCommand } from "../fleet/command-store.ts";
 
 type Trx = Transaction<Database>;
 

@@ -6,7 +6,7 @@ import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
-import { putCommand } from "../fleet/host-command-rows.ts";
+import { putCommand } from "../fleet/command-store.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { hasLeftOvers, retireBackups } from "./backup-removal.ts";
 import { settleOperations } from "./backup-settling.ts";

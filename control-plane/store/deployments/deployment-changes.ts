@@ -1,12 +1,12 @@
 // Guarded changes of one deployment: by its owner (revision), and the controllers' claims (lock token).
 import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
-import type { Change, Claimed, GpuCheck } from "../../deployments/store.ts";
+import type { Change, Claimed, GpuCheck, PrefixCacheChange } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditAct, writeAudit } from "../people/audit-rows.ts";
 import { lockAccount, readGpuUse } from "../people/limit-rows.ts";
 import { asDeployment, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { addSpec, columnsOf, memoryColumnsOf, servingAs } from "./deployment-specs.ts";
@@ -138,6 +138,31 @@ async function regenerate(trx: Transaction<Database>, id: DeploymentId, generati
 /** Sends changed settings to the gates of running instances, without restarting engines. */
 export async function announceSettings(trx: Transaction<Database>, id: DeploymentId): Promise<void> {
   for (const host of await bumpHostsOf(trx, id)) await announce(trx, "host", host);
+}
+
+/** Sets whether accounts may reuse each other's evaluated prompts. */
+export function sharePrefixCache(db: Kysely<Database>, { id, isShared, act }: PrefixCacheChange): Promise<boolean> {
+  return inTransaction(db, async (trx) => {
+    // Locks its hosts before its own row, as every writer does.
+    await announceSettings(trx, id);
+    const before = await trx
+      .selectFrom("deployment")
+      .select(["accountId", "sharePrefixCache"])
+      .where("deployId", "=", id)
+      .where("status", "<>", "deleted")
+      .forUpdate()
+      .executeTakeFirst();
+    if (!before) return false;
+    await trx.updateTable("deployment").set({ sharePrefixCache: isShared }).where("deployId", "=", id).execute();
+    await auditAct(trx, act, {
+      action: "deployment.share_prefix_cache",
+      subject: id,
+      account: before.accountId,
+      before: { shared: before.sharePrefixCache },
+      after: { shared: isShared },
+    });
+    return true;
+  });
 }
 
 /** Increments the generations of the hosts with live instances of the deployment, and returns them. */

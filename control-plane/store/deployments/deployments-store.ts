@@ -3,7 +3,7 @@ import type { DeploymentId } from "../../../proto/ids.ts";
 import type { DeploymentStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import type { Database } from "../core/schema.ts";
-import { changeDeployment, claimDeployment, releaseClaim } from "./deployment-changes.ts";
+import { changeDeployment, claimDeployment, releaseClaim, sharePrefixCache } from "./deployment-changes.ts";
 import { commitVerdict } from "./deployment-commit.ts";
 import { insertUnderLimits } from "./deployment-insert.ts";
 import { asDeployment, isListed, selectDeployments, selectInstances } from "./deployment-rows.ts";
@@ -89,6 +89,7 @@ export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
     commit: (claimed, verdict) => commitVerdict(db, claimed, verdict),
     change: (id, account, ifRevision, change, check) => changeDeployment(db, id, account, ifRevision, change, check),
     observe: (...report) => writeObservations(db, ...report),
+    sharePrefixCache: (change) => sharePrefixCache(db, change),
     desired: (host) => desiredRows(db, host),
   });
 }

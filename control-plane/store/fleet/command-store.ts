@@ -1,4 +1,6 @@
-import { type Kysely, sql } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
+import { type HostId, randomId } from "../../../proto/ids.ts";
+import { steadyTime } from "../../../proto/steady-time.ts";
 import type { CommandStore } from "../../fleet/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
@@ -31,4 +33,35 @@ export function createCommandStore(db: Kysely<Database>): CommandStore {
         if (numUpdatedRows > 0n) await announce(trx, "command", id);
       }),
   });
+}
+
+/** A host starts no command after this, and aborts one that takes longer. */
+const deadlineMs = 3_600_000;
+
+/** Stores a command that the host runs once; returns its id. Announce the host last. */
+export async function putCommand(
+  trx: Transaction<Database>,
+  host: HostId,
+  kind: string,
+  given: object,
+): Promise<string> {
+  const id = randomId(20);
+  await trx
+    .insertInto("hostCommand")
+    .values({
+      commandId: id,
+      hostId: host,
+      instanceId: "",
+      generation: 0n,
+      outcome: null,
+      errorCode: "",
+      errorMessage: "",
+      result: null,
+      finishedAt: null,
+      kind,
+      arguments: JSON.stringify(given),
+      deadlineAt: new Date(steadyTime.nowMs() + deadlineMs),
+    })
+    .execute();
+  return id;
 }

@@ -1,10 +1,14 @@
 // Suspensions within a caller's transaction: a payment lifts the suspension in the transaction that books it. When these return
 // true, the caller announces `account` as its last statement.
-import { sql, type Transaction } from "kysely";
+import { type Kysely, sql, type Transaction } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import { type SuspendReason, suspendReasons } from "../../../proto/suspend-reason.ts";
-import type { Act } from "../../accounts/store.ts";
+import type { Act, SuspensionStore } from "../../accounts/store.ts";
+import { asked } from "../core/asked.ts";
+import { announce } from "../core/change-feed.ts";
+import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 import { liveAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 
@@ -66,4 +70,41 @@ async function noteChange(
   await trx.updateTable("account").set({ suspendReason: shown }).where("accountId", "=", account).execute();
   const change = { before: { reasons: before }, after: { reasons: after } };
   await auditAct(trx, act, { action, subject: account, account, ...change });
+}
+
+export function createSuspensionStore(db: Kysely<Database>): SuspensionStore {
+  return asked<SuspensionStore>({
+    suspend: (account, reason, act) =>
+      inTransaction(db, async (trx) => {
+        if (!(await lockReasons(trx, account))) return "gone";
+        if (!(await suspendIn(trx, account, reason, act))) return "unchanged";
+        await announce(trx, "account", account);
+        return "done";
+      }),
+
+    lift: (account, reason, act) => lift(account, () => [reason], act),
+    liftAll: (account, act) => lift(account, (reasons) => reasons, act),
+
+    suspensions: (account) =>
+      db
+        .selectFrom("accountSuspension")
+        .select(["reason", epochMs("since").as("sinceMs"), "suspendedBy as by", "note"])
+        .where("accountId", "=", account)
+        .orderBy("since")
+        .execute(),
+  });
+
+  function lift(
+    account: AccountId,
+    which: (reasons: readonly SuspendReason[]) => readonly SuspendReason[],
+    act: Parameters<SuspensionStore["lift"]>[2],
+  ) {
+    return inTransaction(db, async (trx) => {
+      const reasons = await lockReasons(trx, account);
+      if (!reasons) return "gone";
+      if (!(await liftIn(trx, account, which(reasons), act))) return "unchanged";
+      await announce(trx, "account", account);
+      return "done";
+    });
+  }
 }

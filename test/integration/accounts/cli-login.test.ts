@@ -6,7 +6,7 @@ import { createAuthenticator } from "../../../control-plane/accounts/authenticat
 import { createCliLogins } from "../../../control-plane/accounts/cli-login.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
-import { createCliLoginStore } from "../../../control-plane/store/people/cli-login-store.ts";
+import { createCliLoginStore } from "../../../control-plane/store/people/sign-in-store.ts";
 import { createTokenStore } from "../../../control-plane/store/people/tokens-store.ts";
 import { createPeople } from "../../../control-plane/wiring/accounts.ts";
 import { nano } from "../../../proto/money.ts";

@@ -107,7 +107,13 @@ async function openInstallation() {
     /** As the command does it, with other parts where given. */
     rotate: (over: Partial<KekStore> = {}, held: SecretFiles = readSecretFiles(folder, true)) =>
       rotateKek(
-        { store: { ...store, ...over }, secrets: held, reseal: resealers(held), act: bySystem("test"), print: () => {} },
+        {
+          store: { ...store, ...over },
+          secrets: held,
+          reseal: resealers(held),
+          act: bySystem("test"),
+          print: () => {},
+        },
         quick,
       ),
   };

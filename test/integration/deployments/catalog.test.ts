@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
-import { createModelRecords } from "../../../control-plane/catalog/model-records.ts";
-import { offerModel } from "../../../control-plane/catalog/offer-model.ts";
+import { createModelRecords, offerModel } from "../../../control-plane/catalog/model-records.ts";
 import { deleteDeployment, deleteModel } from "../../../control-plane/deployments/change.ts";
 import { createExternal } from "../../../control-plane/deployments/create-external.ts";
 import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";

@@ -1,7 +1,6 @@
 // Only an operator shares a prefix cache between accounts, and the audit log says who did.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
-import { createPrefixCacheStore } from "../../../control-plane/store/models/prefix-cache-store.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, type Replica, startReplica } from "../fleet/replica.ts";
@@ -21,10 +20,9 @@ afterAll(async () => {
 
 it("is off until an operator sets it, and written into the audit log", async () => {
   const store = createDeploymentStore(replica.db);
-  const caches = createPrefixCacheStore(replica.db);
   const { id } = await replica.deploy();
   expect((await store.get(id, ada.account))?.sharesPrefixCache).toBeUndefined();
-  expect(await caches.share({ id, isShared: true, act })).toBe(true);
+  expect(await store.sharePrefixCache({ id, isShared: true, act })).toBe(true);
   expect((await store.get(id, ada.account))?.sharesPrefixCache).toBe(true);
   const audit = await replica.db
     .selectFrom("audit")
@@ -32,5 +30,5 @@ it("is off until an operator sets it, and written into the audit log", async () 
     .where("action", "=", "deployment.share_prefix_cache")
     .execute();
   expect(audit).toEqual([{ actor: act.by, before: { shared: false }, after: { shared: true }, note: act.note }]);
-  expect(await caches.share({ id: "none" as DeploymentId, isShared: true, act })).toBe(false);
+  expect(await store.sharePrefixCache({ id: "none" as DeploymentId, isShared: true, act })).toBe(false);
 });

@@ -72,7 +72,9 @@ describe("standard_args", () => {
     const extraArgs = withStandardArgs(["--dtype=bfloat16"], all, "vllm");
     expect(ownArgs({ extraArgs, standardArgs: all, engine: "vllm" })).toEqual(["--dtype=bfloat16"]);
     expect(writeStandardArgs(all)).toEqual(wire);
-    expect(() => withStandardArgs(["--max-model-len=1"], all, "vllm")).toThrow(/--max-model-len.*also set in extra_args/);
+    expect(() => withStandardArgs(["--max-model-len=1"], all, "vllm")).toThrow(
+      /--max-model-len.*also set in extra_args/,
+    );
     expect(readStandardArgs({ max_context_size: null })).toEqual({});
   });
 });
