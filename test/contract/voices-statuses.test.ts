@@ -177,7 +177,7 @@ describe("a voice from recordings", () => {
     const answer = await add();
     const { detail } = await answer.json();
     expect([answer.status, detail.status]).toEqual([400, "voice_unsupported"]);
-    expect(detail.message).toContain("Use a model that has several");
+    expect(detail.message).toContain("Use a model with several");
   });
 
   it("is not made of an answer that names no voice", async () => {

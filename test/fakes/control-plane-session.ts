@@ -128,8 +128,7 @@ export async function startFakeControlPlane(): Promise<FakeControlPlane> {
         issueOwn: signing.issueOwn,
         enroll: async ({ joinToken, csr, hostId }) => {
           const request = signing.readRequest(csr);
-          if (!request || joinToken.split(".")[1] !== joinSecret)
-            throw new NodeRefused("the join token is unknown here");
+          if (!request || joinToken.split(".")[1] !== joinSecret) throw new NodeRefused("unknown join token");
           const host = hostId as HostId;
           return {
             certificate: signing.issueNode(request, host, signing.times()),

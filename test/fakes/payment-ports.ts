@@ -39,7 +39,7 @@ export const invoice: InvoiceView = {
 
 const openRestore = {
   id: "restore-2",
-  cause: "host host-1 remembers a later state of this database",
+  cause: "host host-1 has a mark of a later state of this database",
   beganAt: new Date("2026-02-03T04:00:00Z"),
   endsBy: new Date("2026-02-05T04:00:00Z"),
   endedAt: undefined,

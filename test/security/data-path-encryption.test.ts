@@ -43,14 +43,14 @@ describe("a control plane", () => {
   it("refuses plain HTTP to other machines by default", () => {
     const dial = dialWith(configured());
     for (const origin of near) expect(dial({ hostId, origin })).toEqual({});
-    for (const origin of far) expect(() => dial({ hostId, origin })).toThrow("speaks no TLS, which is required");
+    for (const origin of far) expect(() => dial({ hostId, origin })).toThrow("does not use TLS, which is required");
   });
 
   it("allows it to the hosts that STOKER_DATA_PATH_PLAIN names, and to no others", () => {
     const dial = dialWith(configured({ STOKER_DATA_PATH_PLAIN: "10.0.0.0/24, fd00::7,GPU-1" }));
     for (const origin of far.slice(0, 3)) expect(dial({ hostId, origin })).toEqual({});
     for (const origin of [...far.slice(3), "http://10.0.1.7:9100", "http://gpu-10:9100"])
-      expect(() => dial({ hostId, origin })).toThrow("speaks no TLS, which is required");
+      expect(() => dial({ hostId, origin })).toThrow("does not use TLS, which is required");
   });
 
   it.each(["10.0.0.0/33", "10.0.0", "a b/", "http://10.0.0.7", "*", "10.0.0.7/x", "10.0.0.7/", "10.0.0.0/8/24"])(

@@ -67,7 +67,7 @@ describe("a usage batch that no agent sends", () => {
       await vi.waitFor(() => expect(rogue.ended).toMatch(/it sent invalid data/), wait);
       expect(rogue.acknowledged).toEqual([]);
       rogue.connect();
-      await vi.waitFor(() => expect(rogue.ended).toMatch(/accepts no session of this host for 10 seconds/), wait);
+      await vi.waitFor(() => expect(rogue.ended).toMatch(/refuses sessions of this host for 10 seconds/), wait);
       expect(rogue.welcome).toBeUndefined();
       expect(linesOf(host)).toHaveLength(1);
       await expectOthersServed(records.length);

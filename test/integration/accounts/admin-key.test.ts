@@ -78,7 +78,7 @@ describe("a lost key of the operator's account", () => {
     writeFileSync(join(host.file, "x"), "");
     const { code, err } = await host.run();
     expect(code).toBe(1);
-    expect(err).toMatch(/cannot be written .* no key was made/);
+    expect(err).toMatch(/cannot be written .* no key was created/);
     const live = await host.db.selectFrom("apiKey").select("name").where("revokedAt", "is", null).execute();
     expect(live).toEqual([{ name: "auto" }]);
   });
@@ -91,7 +91,7 @@ describe("a lost key of the operator's account", () => {
     expect(wrong.code).toBe(78);
     expect(wrong.err).toContain("do not belong together");
     await host.db.updateTable("account").set({ isAdmin: false }).execute();
-    expect((await host.run()).err).toContain("There is no operator's account");
+    expect((await host.run()).err).toContain("This database has no operator account");
     const away = await host.run([], { DATABASE_URL: "postgresql://stoker@127.0.0.1:1/stoker" });
     expect(away.code).toBe(7);
     expect(away.err).toContain("./scripts/up");

@@ -227,7 +227,7 @@ describe("a rotation of the key-encryption key", () => {
     expect(rotation).toMatchObject({ resealed: { "data keys": 4 }, left: { "data keys": 1, "ticket keys": 0 } });
     const report = rotationReport(rotation, held);
     expect(report.isWhole).toBe(false);
-    expect(report.text).toContain("Remove no key file");
+    expect(report.text).toContain("Keep every key file");
   });
 });
 
@@ -298,7 +298,7 @@ describe("the secrets of another machine", () => {
     await world.rotate();
     await expect(checkSecrets(world.accountStore, elsewhere)).rejects.toThrow(/need kek\.2.*rotate-kek/s);
     const files = { ...world.secrets, keks: elsewhere.keks, reread: () => false };
-    await expect(world.rotate({}, files)).rejects.toThrow(/began on another machine/);
+    await expect(world.rotate({}, files)).rejects.toThrow(/was started on another machine/);
     // Made there at the same moment: another key of the same version.
     await world.pool.query("update kek set fingerprint = '\\x00', finished_at = null");
     await expect(world.rotate()).rejects.toThrow(/Another machine made another kek\.2/);

@@ -183,7 +183,7 @@ describe("a gateway speaks only with the host it means", () => {
 
   it.each<[string, () => OwnCertificate, RegExp]>([
     ["of another installation", () => hostCertificate(stranger, hostId), /another installation/],
-    ["that has expired", () => hostCertificate(authority, hostId, Date.now() - 1_000), /has expired/],
+    ["that has expired", () => hostCertificate(authority, hostId, Date.now() - 1_000), /expired certificate/],
     ["that is not a host's", () => gatewayCertificate(authority), /not a host's/],
   ])("nor with one that shows a certificate %s", async (_, own, why) => {
     tls.show(own());
@@ -191,17 +191,17 @@ describe("a gateway speaks only with the host it means", () => {
     await expect(askOnce(gateway, to)).rejects.toThrow();
   });
 
-  it("says so where what listens there speaks no TLS, or does not take its certificate", async () => {
+  it("says so if the listener does not use TLS, or rejects its certificate", async () => {
     const plain = await startDataPath(engine.origin);
     try {
       expect(await conditionOf(gateway, { hostId, origin: `https://127.0.0.1:${plain.port}` })).toContain(
-        "speaks no TLS",
+        "does not use TLS",
       );
     } finally {
       await plain.close();
     }
     const foreign = { ...gatewayCertificate(stranger), caPem: gatewayCertificate(authority).caPem };
-    expect(await conditionOf(dialWith(foreign))).toContain("may not take this control plane's certificate");
+    expect(await conditionOf(dialWith(foreign))).toContain("may reject this control plane's certificate");
   });
 });
 

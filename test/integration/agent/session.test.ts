@@ -241,11 +241,11 @@ describe("an agent's session", () => {
     plane.cut();
     await expect.poll(() => session.state().isFenced, patient).toBe(true);
     expect(session.keys()).toEqual([]);
-    expect(alerts.join()).toContain("came later, so this one is fenced");
+    expect(alerts.join()).toContain("so this one is fenced");
     await expect.poll(() => warnings.join(), patient).toContain("nothing is served or started here");
     expect(warnings.join()).not.toContain("goes on being served");
     expect(fences.at(-1)).toBe(true);
-    expect(fenced).toContain("came later");
+    expect(fenced).toContain("registered later");
     plane.fences = false;
     await expect.poll(() => session.keys().length, patient).toBe(1);
     expect(session.state().isFenced).toBe(false);

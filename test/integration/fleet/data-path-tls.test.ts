@@ -86,7 +86,9 @@ it("a host that announces plain HTTP gets no work, unless it is on this machine 
   await comes("host-3", { advertise: "http://10.255.255.2:9100" });
   await vi.waitFor(async () => {
     expect((await host("host-1"))?.schedulable).toBe(true);
-    expect((await host("host-2"))?.condition).toContain("speaks no TLS, which is required of hosts on other machines");
+    expect((await host("host-2"))?.condition).toContain(
+      "does not use TLS, which is required for hosts on other machines",
+    );
     expect((await host("host-2"))?.schedulable).toBe(false);
     // Nothing listens there: it was dialled.
     expect((await host("host-3"))?.condition).toMatch(/^data_path_unreachable: http:/);

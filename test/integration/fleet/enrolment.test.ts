@@ -109,7 +109,7 @@ describe("a join token", () => {
       .set({ expiresAt: new Date(0) })
       .execute();
     await expect(joins(replica, token, "host-a")).rejects.toThrow("has expired");
-    await expect(joins(replica, token.replace(/\.[^.]+\./, ".wrong."), "host-a")).rejects.toThrow("unknown here");
+    await expect(joins(replica, token.replace(/\.[^.]+\./, ".wrong."), "host-a")).rejects.toThrow("unknown join token");
     await expect(joins(replica, "one.two", "host-a")).rejects.toThrow("malformed");
     expect(await replica.db.selectFrom("nodeIdentity").selectAll().execute()).toEqual([]);
   });
@@ -199,8 +199,12 @@ describe("a certificate", () => {
       const own = await identity(replica).tls(replica.address, limit());
       const foreign = await identity(other, { folder: join(folder, "other") }).tls(other.address, limit());
       if (!own.own || !foreign.own) throw new Error("no certificate");
-      expect(await sessionWith(replica, { caPem: own.caPem, own: foreign.own })).toMatch(/no valid client|UNAVAILABLE/);
-      expect(await sessionWith(replica, { caPem: own.caPem, own: undefined })).toContain("no valid client");
+      expect(await sessionWith(replica, { caPem: own.caPem, own: foreign.own })).toMatch(
+        /client certificate is missing|UNAVAILABLE/,
+      );
+      expect(await sessionWith(replica, { caPem: own.caPem, own: undefined })).toContain(
+        "client certificate is missing",
+      );
       // The host in turn talks to no control plane of another authority.
       expect(await sessionWith(replica, foreign)).toMatch(/certificate|UNAVAILABLE/);
     } finally {
@@ -333,7 +337,7 @@ describe("a cloned identity", () => {
     await welcomed(clone);
     await vi.waitFor(() => expect(original.ended).toBeDefined(), wait);
     original.connect();
-    await vi.waitFor(() => expect(original.ended).toContain("another agent runs with the identity"), wait);
+    await vi.waitFor(() => expect(original.ended).toContain("another agent registered later with the identity"), wait);
     expect(original.welcome).toBeUndefined();
     expect(clone.ended).toBeUndefined();
     expect(replica.alerts).toContain("cloned_identity");

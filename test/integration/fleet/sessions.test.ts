@@ -58,7 +58,7 @@ describe("an agent's session", () => {
   it("is refused without the join token", async () => {
     const replica = await start();
     const agent = await join(replica, { token: replica.joinToken.replace(/\.[^.]+\./, ".wrong.") });
-    await vi.waitFor(() => expect(agent.ended).toContain("join token is unknown"), wait);
+    await vi.waitFor(() => expect(agent.ended).toContain("unknown join token"), wait);
     expect(agent.welcome).toBeUndefined();
   });
 

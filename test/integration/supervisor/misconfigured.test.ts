@@ -50,7 +50,7 @@ it("prints that the pepper is missing and where, and nothing else", async () => 
   await second.stop();
   await postgres.stop();
   expect(String((failure as Error).message)).toMatch(
-    /^The control plane cannot start\. control-plane: The database has accounts or keys whose secrets are gone: pepper is missing in /,
+    /^The control plane cannot start\. control-plane: The database has accounts or keys, but pepper is missing in /,
   );
   expect(second.deaths()).toBe(1);
 }, 120_000);

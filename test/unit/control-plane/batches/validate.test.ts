@@ -18,7 +18,7 @@ it.each([
     errors: [
       {
         ...{ code: "empty_file", line: null, param: "input_file_id" },
-        message: expect.stringMatching(/is empty.*one JSON object per line.*make a new batch/),
+        message: expect.stringMatching(/has no requests.*one JSON object per line.*create a new batch/),
       },
     ],
   });

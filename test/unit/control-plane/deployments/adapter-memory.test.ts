@@ -22,28 +22,28 @@ const picture: ModelShape = { ...graphShape, weightsBytes: 4 * gib, adaptedBytes
 const text = { task: "text-generation", contextLength: 8192, extraArgs: [] };
 
 describe("the memory of LoRA adapters", () => {
-  it("is counted over all the matrices they may change", () => {
+  it("counts every matrix that adapters may change", () => {
     // peft's own count of trainable parameters for Llama 3.1 8B at rank 16, all linear layers: 41,943,040.
     expect(16 * 32 * loraWidth).toBe(41_943_040);
   });
 
-  it("is set aside by vLLM from the start, for eight of the highest rank it is started for", () => {
+  it("is reserved by vLLM at start, for eight adapters of the highest configured rank", () => {
     const bytes = 8 * engineTraits.vllm.maxLoraRank * 32 * loraWidth * 2;
     expect(loraMemory(llama, { ...text, engine: "vllm" })).toEqual({ loraBytes: bytes, loraBytesAtStart: bytes });
   });
 
-  it("is taken by our own runtime as they come: each with keys and values of its own", () => {
+  it("is allocated by our own runtime per adapter, each with its own KV cache", () => {
     const own = kvCacheBytes(llama, { maxBatchSize: 1, contextLength: 8192, gpus: 1 });
     const found = loraMemory(llama, { ...text, engine: "stoker" });
     expect(found).toEqual({ loraBytes: 4 * (64 * 32 * loraWidth * 2 + own), loraBytesAtStart: 0 });
   });
 
-  it("is, of a picture model, a copy of what each changes", () => {
+  it("is a copy of the changed weights for each adapter of a picture model", () => {
     const use = { ...text, engine: "stoker", task: "text-to-image" } as const;
     expect(loraMemory(picture, use)).toEqual({ loraBytes: 6 * gib, loraBytesAtStart: 0 });
   });
 
-  it("is none where no adapter is taken", () => {
+  it("is zero when the engine accepts no adapters", () => {
     const none = { loraBytes: 0, loraBytesAtStart: 0 };
     expect(loraMemory(llama, { ...text, engine: "sglang" })).toEqual(none);
     expect(loraMemory(llama, { ...text, engine: "stoker", task: "embeddings" })).toEqual(none);
@@ -52,7 +52,7 @@ describe("the memory of LoRA adapters", () => {
     expect(loraMemory(plain, { ...text, engine: "vllm" })).toEqual(none);
   });
 
-  it("must be free where the GPUs can hold it; what only comes later never stands in the way of the model itself", () => {
+  it("must be free if the GPUs can hold it; memory needed only later never prevents placing the model", () => {
     const use = { maxBatchSize: 4, contextLength: 8192, gpus: 1 };
     const bare = estimateMemory(llama, use);
     const later = { ...use, loraBytes: 10 * gib, loraBytesAtStart: 0 };
@@ -63,7 +63,7 @@ describe("the memory of LoRA adapters", () => {
   });
 });
 
-describe("what a deployment is expected to take", () => {
+describe("the expected memory of a deployment", () => {
   const owner = { account: "u:ada" as AccountId, displayName: "ada", suspendReason: null };
   const request: DeployRequest = {
     ...{ modelName: "ada/llm", gpu: "H100-80GB", numGpus: 1, maxBatchSize: 4, baseModel: undefined },
@@ -85,7 +85,7 @@ describe("what a deployment is expected to take", () => {
       { ...request, ...over },
     );
 
-  it("includes adapters, as its dry run says, until such a run was measured", async () => {
+  it("includes adapters, as the dry run reports, until such a run was measured", async () => {
     const use = { maxBatchSize: 4, contextLength: 8192, gpus: 1 };
     const places = 8 * 64 * 32 * loraWidth * 2;
     const expected = await dry(undefined);
@@ -94,7 +94,7 @@ describe("what a deployment is expected to take", () => {
     expect(await dry(20e9)).toMatchObject({ memoryBytes: 21e9, isMemoryBound: true });
   });
 
-  it("is what vLLM is told to take, beside which its account's other models have room from the first time on", async () => {
+  it("is the amount passed to vLLM, so that other models of the account fit beside it from the first start", async () => {
     const half = await dry(undefined, { standardArgs: {}, extraArgs: ["--gpu-memory-utilization=0.45"] });
     expect(half.isMemoryBound).toBe(true);
     expect(half.memoryBytes).toBe(Math.ceil(0.45 * 80e9 * 1.07 + gib));

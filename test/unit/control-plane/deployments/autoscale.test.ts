@@ -19,7 +19,7 @@ const ask = (samples: readonly Sample[], over: Partial<ScaleQuestion> = {}) =>
   scaleTo({ min: 1, max: 4, target: 1, maxBatchSize: 10, windows, idleForMs: 0, ...over, samples });
 
 describe("the number of instances", () => {
-  it("grows by what has lasted, to where none is used beyond its share", () => {
+  it("grows by sustained load until no instance exceeds its target", () => {
     expect(ask(lasting(10_000, { load: 8 }))).toBe(1);
     expect(ask(lasting(10_000, { load: 9 }))).toBe(2);
     expect(ask(lasting(10_000, { load: 25 }))).toBe(4);
@@ -29,7 +29,7 @@ describe("the number of instances", () => {
     expect(ask(lasting(5_000, { load: 90 }))).toBe(1);
   });
 
-  it("shrinks when load was low for five minutes, to what the busiest moment of them needed", () => {
+  it("shrinks after five minutes of low load, to what the busiest moment in them needed", () => {
     expect(ask(lasting(300_000, { load: 1 }), { target: 4 })).toBe(1);
     expect(ask(lasting(295_000, { load: 1 }), { target: 4 })).toBe(4);
     expect(ask(then(lasting(100_000, { load: 17 }), lasting(200_000, { load: 0 })), { target: 4 })).toBe(3);
@@ -37,7 +37,7 @@ describe("the number of instances", () => {
     expect(ask(lasting(300_000, { load: 1, isStarting: true }), { target: 4 })).toBe(4);
   });
 
-  it("is none only after the whole idle time, never while one starts, and never where one is the least", () => {
+  it("is zero only after the whole idle time, never while an instance starts, and never if the minimum is one", () => {
     const idle = { min: 0, idleForMs: 900_000 };
     expect(ask(lasting(0, {}), idle)).toBe(0);
     expect(ask(lasting(900_000, {}), { ...idle, idleForMs: 899_999 })).toBe(1);
@@ -47,7 +47,7 @@ describe("the number of instances", () => {
     expect(ask(lasting(900_000, { load: 50 }), { min: 0, target: 0 })).toBe(0);
   });
 
-  it("follows the bounds its owner sets, at once", () => {
+  it("follows changed bounds immediately", () => {
     expect(ask(lasting(5_000, {}), { min: 2, max: 4, target: 1 })).toBe(2);
     expect(ask(lasting(5_000, { load: 90 }), { min: 1, max: 2, target: 4 })).toBe(2);
     expect(ask([], { min: 0, max: 3, target: 3 })).toBe(3);

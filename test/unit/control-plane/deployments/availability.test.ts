@@ -15,7 +15,7 @@ const rates = new Map([
 ]);
 
 describe("GPU availability", () => {
-  it("is what placement would do now, for every size there is, with its price", () => {
+  it("is what placement would do now, for every GPU size, with its price", () => {
     expect(gpuOffers([host("a", "H100-80GB", 4, 3), host("b", "L4-24GB", 1)], 0, rates)).toEqual([
       { gpu: "H100-80GB", count: 1, hourRate: 2_000_000_000n, isAvailable: true, isRecommended: false },
       { gpu: "H100-80GB", count: 2, hourRate: 4_000_000_000n, isAvailable: false, isRecommended: false },
@@ -39,7 +39,7 @@ describe("GPU availability", () => {
     });
   });
 
-  it("offers the slices of a GPU one by one: they are no larger GPU together", () => {
+  it("offers the slices of a GPU separately: together they are not a larger GPU", () => {
     const slices = [40, 20, 10].map((size, n) =>
       gpu(n, { uuid: `MIG-${n}`, memoryBytes: size * gib, migProfile: `${n}g`, parentUuid: "GPU-7" }),
     );
@@ -53,7 +53,7 @@ describe("GPU availability", () => {
     expect(gpuOffers([all], 30 * gib, rates)).toEqual([{ ...one, isAvailable: false, isRecommended: false }]);
   });
 
-  it("recommends the cheapest that holds the model, and nothing where none does", () => {
+  it("recommends the cheapest GPU that holds the model, and nothing if none does", () => {
     const recommended = (bytes: number) =>
       gpuOffers([host("a", "H100-80GB", 2), host("b", "L4-24GB", 2)], bytes, rates)
         .filter(({ isRecommended }) => isRecommended)
@@ -66,7 +66,7 @@ describe("GPU availability", () => {
 });
 
 describe("why a deployment waits", () => {
-  it("names each host while they are few, and counts them by reason in a large fleet", () => {
+  it("names each host in a small fleet, and counts hosts by reason in a large one", () => {
     const hosts = Array.from({ length: 500 }, (_, n) => ({ host: `h${n}`, why: n === 7 ? "asleep" : "full" }));
     expect(summarize(hosts.slice(0, 3))).toEqual(hosts.slice(0, 3));
     expect(summarize(hosts)).toEqual([

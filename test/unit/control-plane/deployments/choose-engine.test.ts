@@ -21,7 +21,7 @@ describe("the engine of a repository", () => {
     expect(chooseEngine(undefined, gpu, look)).toEqual(choice);
   });
 
-  it("is the one that was asked for, whatever the repository holds", () => {
+  it("is the requested one, whatever the repository holds", () => {
     expect(chooseEngine("sglang", "H100-80GB", holding("a.gguf"))).toEqual({ engine: "sglang", format: "safetensors" });
   });
 

@@ -1,4 +1,4 @@
-// Why a deployment waits, in a fleet so large that it is not read anew for every choice.
+// Why a deployment waits, in a fleet so large that it is not read again for every choice.
 import { expect, it } from "vitest";
 import { createHostChooser } from "../../../../control-plane/deployments/choose-hosts.ts";
 import { deployment } from "../../../fakes/deployment-ports.ts";
@@ -28,7 +28,7 @@ const newChooser = () =>
   });
 const alone = deployment({ numGpus: 1, memoryBytes: 10 * gib });
 
-it("tells what stands in the way of what is asked for now, though the fleet and the memory needed are the same", async () => {
+it("gives the reasons for the current request, even if the fleet and the memory needed are the same", async () => {
   const chooser = newChooser();
   const why = async (isMemoryBound: boolean) =>
     (await chooser.choose({ ...alone, isMemoryBound }, [], 1)).reasons.map((reason) => reason.why);
@@ -38,7 +38,7 @@ it("tells what stands in the way of what is asked for now, though the fleet and 
   expect(await why(false)).toEqual([`${taken}; 1 needed`]);
 });
 
-it("tells of the one host that may have it, where that is there, and of none besides", async () => {
+it("gives the reason for the one permitted host if it exists, and for no other host", async () => {
   const reasons = async (host: string) =>
     (await newChooser().choose({ ...alone, weights: { ...alone.weights, host } }, [], 1)).reasons;
   expect(await reasons("host-7")).toEqual([{ host: "host-7", why: "0 of 1 H100-80GB GPUs are free; 1 needed" }]);

@@ -70,8 +70,8 @@ function world(
 const away = () => new DatabaseUnavailable("unreachable");
 const retryOf = (name: string) => ({ id: name, kind: "retry", atMs: nowMs + 250 });
 
-describe("a controller's look", () => {
-  it("at one deployment whose step fails does not hold up the others, and has that one tried again soon", async () => {
+describe("a check by the controller", () => {
+  it("of a deployment whose step fails does not delay the others, and is repeated soon", async () => {
     const { controller, broken, done, timers } = world(["a", "b", "c"]);
     broken.set("b", new Error("a defect of its own"));
     expect(await controller.pass()).toBe(2);
@@ -79,7 +79,7 @@ describe("a controller's look", () => {
     expect(timers).toEqual([retryOf("b")]);
   });
 
-  it("goes on past one that waits for somebody's lock, and tries that one again at the next look", async () => {
+  it("skips a deployment that waits for a lock, and tries it again at the next check", async () => {
     const { controller, broken, done, timers } = world(["a", "b", "c"]);
     broken.set("b", away());
     expect(await controller.pass()).toBe(2);
@@ -89,7 +89,7 @@ describe("a controller's look", () => {
     expect(await controller.pass()).toBe(3);
   });
 
-  it("ends where the database is away: nobody is asked, and nothing is queued for each of thousands", async () => {
+  it("ends if the database is unavailable: it queues nothing for the remaining deployments", async () => {
     const { controller, broken, done, timers } = world(["a", "b", "c", "d"]);
     for (const name of ["b", "c", "d"]) broken.set(name, away());
     await expect(controller.pass()).rejects.toThrow(DatabaseUnavailable);
@@ -99,7 +99,7 @@ describe("a controller's look", () => {
     expect(await controller.pass()).toBe(4);
   });
 
-  it("that ends at two who wait for a lock has kept its timers, and comes to all others first the next time", async () => {
+  it("that stops after two lock waits preserves its timers, and starts with the others the next time", async () => {
     const { controller, broken, done, timers } = world(["a", "b", "c", "d"], {
       draining: new Map([["h1" as HostId, 14_000]]),
     });
@@ -111,7 +111,7 @@ describe("a controller's look", () => {
     expect(done).toEqual(["a", "a", "d"]);
   });
 
-  it("that loses race after race has the deployment tried again, and is told so where one was woken", async () => {
+  it("that loses every race is repeated, and a wake-up is told that it failed", async () => {
     const { controller, raced, done, timers } = world(["a", "b"]);
     raced.add("a");
     expect(await controller.pass()).toBe(1);
@@ -123,14 +123,14 @@ describe("a controller's look", () => {
     expect(done).toEqual(["b", "a"]);
   });
 
-  it("at one that is gone finds nothing to do", async () => {
+  it("of a deleted deployment finds nothing to do", async () => {
     const { controller, rows, done, timers } = world(["a"]);
     rows.clear();
     await controller.check(idOf("a"));
     expect([done, timers]).toEqual([[], []]);
   });
 
-  it("sets a timer for what comes due within three looks, and none for what lies farther off", async () => {
+  it("sets a timer for what is due within three checks, and none for anything later", async () => {
     const soon = world(["a"], { draining: new Map([["h1" as HostId, 14_000]]) });
     await soon.controller.pass();
     await soon.controller.check(idOf("a"));
@@ -141,7 +141,7 @@ describe("a controller's look", () => {
     expect(later.timers).toEqual([]);
   });
 
-  it("sets the timers of a drain by when it was read, however long the look takes", async () => {
+  it("sets the timers of a drain from the time it was read, however long the check takes", async () => {
     const draining = new Map([["h1" as HostId, 9_000]]);
     const { controller, timers } = world(["a", "b"], { draining, commitMs: 5_000 });
     await controller.pass();
@@ -151,7 +151,7 @@ describe("a controller's look", () => {
     ]);
   });
 
-  it("at one that another controller holds is done again when that one's claim has ended, or before by itself", async () => {
+  it("of a deployment claimed by another controller is repeated when that claim ends, or earlier by a regular check", async () => {
     const { controller, held, rows, done, timers } = world(["a"]);
     held.add("a");
     const claimedTo = (claimedUntilMs: number) => rows.set("a", { ...(rows.get("a") as Active), claimedUntilMs });
@@ -167,7 +167,7 @@ describe("a controller's look", () => {
     expect([done, timers.length]).toEqual([["a"], 1]);
   });
 
-  it("is one at a time: what is woken while all are looked at waits its turn", async () => {
+  it("runs alone: a wake-up during a full check waits", async () => {
     const { controller, done } = world(["a", "b"]);
     await Promise.all([controller.pass(), controller.check(idOf("a")), controller.check(idOf("b"))]);
     expect(done).toEqual(["a", "b", "a", "b"]);

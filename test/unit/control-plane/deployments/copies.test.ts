@@ -1,4 +1,4 @@
-// A copy of a public model runs what that runs, on GPUs of its own choice.
+// A copy of a public model runs the same model, on GPUs its owner chooses.
 import { describe, expect, it } from "vitest";
 import { createBy } from "../../../../control-plane/deployments/create-by.ts";
 import type { HfDeps } from "../../../../control-plane/deployments/create-hf.ts";
@@ -46,23 +46,23 @@ async function copyOf(over: Partial<Deployment>, shape?: ModelShape): Promise<Ne
 }
 
 describe("a copy of a public model", () => {
-  it("does what that does", async () => {
+  it("runs the same settings", async () => {
     const weights = { repo: "org/minilm", revision: "main", format: "onnx" } as const;
     const made = await copyOf({ task: "embeddings", type: "legacy", weights });
     expect(made).toMatchObject({ task: "embeddings", type: "legacy", engine: "stoker", weights });
   });
 
-  it("claims what it takes itself, not what that takes with more at once on a larger GPU", async () => {
+  it("claims its own memory, not that of the original with more concurrency on a larger GPU", async () => {
     const original = { gpu: "B200-180GB", maxBatchSize: 64, contextLength: 8192, memoryBytes: 150e9 } as const;
     const { memoryBytes } = await copyOf(original, llama);
     expect(memoryBytes).toBe(estimateMemory(llama, { maxBatchSize: 2, contextLength: 8192, gpus: 1 }));
   });
 
-  it("claims as much where nobody can say it better", async () => {
+  it("claims the memory of the original if no better figure is known", async () => {
     expect(await copyOf({ memoryBytes: 30e9 })).toMatchObject({ memoryBytes: 30e9 });
   });
 
-  it("of a server that runs outside is refused at once: there is nothing to copy", async () => {
+  it("of an external server is refused immediately: there is nothing to copy", async () => {
     const outside = { engine: "external", externalUrl: "http://127.0.0.1:9", weights: { repo: "", revision: "" } };
     await expect(copyOf(outside as Partial<Deployment>)).rejects.toThrow(/base_model: .*no weights to copy/);
   });

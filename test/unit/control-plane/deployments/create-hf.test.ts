@@ -64,7 +64,7 @@ it.each([
   expect(made[0]).toMatchObject({ task, type, engine: "stoker", weights: { repo: "org/repo", format: "onnx" } });
 });
 
-it("what was asked for goes before what the hub says, and a hub that is away refuses nothing that was named", async () => {
+it("explicit settings override those of the hub, and an unavailable hub prevents no explicit setting", async () => {
   const { all, made } = deps({ kind: "unreachable" });
   await createHf(all, ada, request({ task: "fill-mask" }));
   expect(made[0]).toMatchObject({ task: "fill-mask", engine: "stoker", weights: { format: "onnx" } });
@@ -96,7 +96,7 @@ it("throws ModelUnknown for a repository or a revision that the hub does not hav
   expect(made).toEqual([]);
 });
 
-it("throws ModelUnknown for another version than an offered model has", async () => {
+it("throws ModelUnknown for a version that the offered model does not have", async () => {
   const { all, made } = deps({ kind: "unreachable" });
   const by = { ...provided, modelName: "org/model" };
   await expect(createBy(all, ada, "stoker", { ...by, version: "no-such" })).rejects.toMatchObject({
@@ -108,7 +108,7 @@ it("throws ModelUnknown for another version than an offered model has", async ()
   expect(made).toHaveLength(2);
 });
 
-it("a language model of the hub goes to the engine that its weights and the GPU choose", async () => {
+it("a language model of the hub runs on the engine that fits its weights and the GPU", async () => {
   const asked: string[] = [];
   const { all, made } = deps(repo("text-generation", "model.safetensors"), asked);
   await createHf(all, ada, request({ gpu: "H100-80GB", revision: "v2" }));
@@ -116,7 +116,7 @@ it("a language model of the hub goes to the engine that its weights and the GPU 
   expect(new Set(asked)).toEqual(new Set(["org/repo@v2"]));
 });
 
-it("an image is run as it is named, under the caller's or its own owner's name", async () => {
+it("an image keeps its reference, under the caller's or its own owner's name", async () => {
   const { all, made } = deps({ kind: "unreachable" });
   const digest = `sha256:${"b".repeat(64)}`;
   await createBy(all, ada, "cnt", { ...provided, modelName: "registry.example:5000/team/asr", version: digest });

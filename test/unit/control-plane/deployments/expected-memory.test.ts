@@ -1,4 +1,4 @@
-// What a deployment claims once its owner changed what it runs: more requests at once never less, fewer never more.
+// What a changed deployment claims: never less memory for more concurrent requests, never more for fewer.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -20,8 +20,8 @@ const measured = (bytes: Readonly<Record<number, number>>): MemorySources => ({
   measuredMemory: async ({ maxBatchSize }) => bytes[maxBatchSize],
 });
 
-describe("the claim of a deployment that is changed", () => {
-  it("never falls when more is let in at once, and never rises when less is", async () => {
+describe("the claim of a changed deployment", () => {
+  it("never falls when concurrency is raised, and never rises when it is lowered", async () => {
     const batch = fc.integer({ min: 1, max: 256 });
     await fc.assert(
       fc.asyncProperty(batch, batch, fc.boolean(), async (from, to, knowsFiles) => {
@@ -38,7 +38,7 @@ describe("the claim of a deployment that is changed", () => {
     );
   });
 
-  it("is what was measured of such a run, which its account's other models may stand beside", async () => {
+  it("is the measured memory of such a run, so that other models of the account fit beside it", async () => {
     const now = { ...one, memoryBytes: 20 * gib, isMemoryBound: true };
     const to = (maxBatchSize: number) =>
       changedMemory(measured({ 4: 10 * gib, 16: 30 * gib }), now, { ...now, maxBatchSize }, 0, noToken);
@@ -49,7 +49,7 @@ describe("the claim of a deployment that is changed", () => {
     expect(await to(32)).toEqual({ memoryBytes: 20 * gib, isMemoryBound: false });
   });
 
-  it("follows other arguments either way, and stays where nobody knows anything new", async () => {
+  it("follows changed arguments up and down, and stays if nothing new is known", async () => {
     const { memoryBytes } = await expectedMemory(files, one, 0, noToken);
     const now = { ...one, memoryBytes };
     const shorter = { ...now, extraArgs: ["--max-model-len=1024"], contextLength: 1024 };

@@ -89,7 +89,7 @@ describe("extra_args", () => {
     expect(() => checkExtraArgs([arg], vllm)).toThrow(expect.objectContaining({ code: "extra_arg_refused" }));
   });
 
-  it("lets no spelling of a forbidden argument through", () => {
+  it("refuses every spelling of a forbidden argument", () => {
     const spelling = fc.constantFrom(...forbidden).chain((name) =>
       fc.record({
         name: fc.constantFrom(
@@ -144,7 +144,7 @@ describe("extra_args", () => {
     for (const arg of args) expect(checkExtraArgs([arg], stoker)).toEqual([arg]);
   });
 
-  it("names the engine and what it takes", () => {
+  it("names the engine and the arguments it accepts", () => {
     expect(() => checkExtraArgs(["--disable-radix-cache"], stoker)).toThrow(
       /"--disable-radix-cache" is no argument that the engine stoker takes. It takes --max-model-len, /,
     );
@@ -154,7 +154,7 @@ describe("extra_args", () => {
     expect(() => checkExtraArgs(["--dtype=auto"], { engine: "custom" })).toThrow(/engine custom takes. It takes none/);
   });
 
-  it("of ONNX graphs: none, since their files fix what could be said", () => {
+  it("accepts none for ONNX graphs, whose files determine every setting", () => {
     expect(() => checkExtraArgs(["--max-model-len=4096"], graphs)).toThrow(/the engine stoker with ONNX weights takes/);
     expect(checkExtraArgs(["--no-enable-lora"], graphs)).toEqual(["--no-enable-lora"]);
   });

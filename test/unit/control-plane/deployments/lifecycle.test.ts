@@ -51,14 +51,14 @@ describe("the status of a deployment", () => {
     expect(statusAfter(standing(before), placed).status).toBe(after);
   });
 
-  it("carries the instance's code and words as the reason of a failure", () => {
+  it("carries the code and message of the instance as the reason for a failure", () => {
     const { failReason } = statusAfter(standing("downloading"), [i("a", broken)]);
     expect(failReason).toBe("hub_repo_not_found: no such repository");
     const lost = i("b", { phase: "loading", isHostLost: true });
     expect(statusAfter(standing("deploying"), [lost, i("a", broken)]).failReason).toBe(failReason);
   });
 
-  it("is updating until every instance serves what is wanted, and an old generation's failure is no verdict on it", () => {
+  it("is updating until every instance serves the new version, and ignores failures of the old generation", () => {
     const updating = standing("updating", { spec: 2, servingSpec: 1, target: 2 });
     const old = i("a", { phase: "ready", spec: 1 });
     const fresh = (id: string) => i(id, { phase: "ready", spec: 2 });
@@ -70,7 +70,7 @@ describe("the status of a deployment", () => {
     expect(statusAfter(updating, [stale])).toMatchObject({ status: "updating", spec: 2 });
   });
 
-  it("returns to what served before when the update gives up and nothing of it serves, and says why", () => {
+  it("returns to the previous version when an update gives up and none of its instances serves, with the reason", () => {
     const updating = standing("updating", { spec: 2, servingSpec: 1, target: 2 });
     const old = i("a", { phase: "ready", spec: 1 });
     const given = i("b", { ...broken, spec: 2 });

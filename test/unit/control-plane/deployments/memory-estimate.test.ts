@@ -31,7 +31,7 @@ function headOf(path: string, bytes: number): Buffer {
 }
 
 describe("the shape of a model", () => {
-  it("is not looked for through as many elements as a file claims to have", () => {
+  it("is not searched for in as many elements as a file claims to have", () => {
     for (const type of [0, 9, 10, 13]) {
       const head = Buffer.alloc(64);
       head.write("GGUF", 0);
@@ -53,7 +53,7 @@ describe("the shape of a model", () => {
     expect(readGgufShape(headOf(demo, 200), size)).toBeUndefined();
   });
 
-  it("is read from config.json, the text part of a model that sees included", () => {
+  it("is read from config.json, including the text part of a vision model", () => {
     const config = {
       ...{ num_hidden_layers: 30, num_attention_heads: 9, num_key_value_heads: 3, hidden_size: 576 },
       ...{ max_position_embeddings: 8192, intermediate_size: 1536 },
@@ -64,7 +64,7 @@ describe("the shape of a model", () => {
     expect(readConfigShape("not a config", 7)).toBeUndefined();
   });
 
-  it("is not read from what is no header, and never fails on one", () => {
+  it("is not read from anything else, which never throws", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.boolean(), (bytes, isGguf) => {
         const head = Buffer.concat([Buffer.from(isGguf ? "GGUF\u0003\0\0\0" : "", "latin1"), bytes]);
@@ -80,7 +80,7 @@ describe("the memory of an instance", () => {
     ...{ weightsBytes: 16.06e9, layers: 32, kvHeads: 8, keyLength: 128, valueLength: 128, contextLength: 131_072 },
   };
 
-  it("is its weights, keys and values for every sequence, adapters and what an engine keeps beside them", () => {
+  it("is the sum of its weights, KV cache for every sequence, adapters and engine overhead", () => {
     const use = { maxBatchSize: 16, contextLength: 8192, gpus: 1 };
     expect(kvCacheBytes(llama, use)).toBe(16 * gib);
     const bytes = estimateMemory(llama, use);
@@ -105,7 +105,7 @@ describe("the memory of an instance", () => {
     );
   });
 
-  it("asks for all of it where the GPUs could hold that, else for one sequence: engines fit the rest into what is left", () => {
+  it("requires all of it if the GPUs could hold that, else one sequence: engines fit the rest into the remaining memory", () => {
     expect([nominalBytes("H100-80GB"), nominalBytes("other")]).toEqual([80e9, 0]);
     const use = { maxBatchSize: 96, contextLength: 8192, gpus: 1 };
     const one = estimateMemory(llama, { ...use, maxBatchSize: 1 });

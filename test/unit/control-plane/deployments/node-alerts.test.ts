@@ -3,7 +3,7 @@ import { expect, it, vi } from "vitest";
 import { createFleetMetrics } from "../../../../control-plane/deployments/fleet-metrics.ts";
 import { hostView } from "../../../fakes/fleet-records.ts";
 
-it("hosts with two agents of one identity, behind or revoked are counted, also where several are told of together", async () => {
+it("hosts with duplicate identities, outdated or revoked agents are counted, also when one report names several", async () => {
   const registry = new Registry();
   const metrics = createFleetMetrics(registry);
   const conditions = ["", "cloned_identity: a; b", "cloned_identity: a; b; control_plane_behind: c", "revoked: d"];

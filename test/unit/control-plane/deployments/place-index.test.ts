@@ -1,4 +1,4 @@
-// The index answers what comparing every host would, whatever was put into it before; shares of GPUs never meet another account.
+// The index gives the answer of a comparison of every host, whatever it contained before; GPUs are never shared between accounts.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { place } from "../../../../control-plane/deployments/place.ts";
@@ -105,7 +105,7 @@ function byComparing(want: Want, hosts: readonly HostView[]) {
 }
 
 describe("the placement index", () => {
-  it("answers what comparing every host would, in whatever order they came and whatever stood there before", () => {
+  it("gives the answer of a comparison of every host, whatever the order of insertion and the previous content", () => {
     fc.assert(
       fc.property(arbitraryWant, arbitraryHosts, arbitraryHosts, (want, before, hosts) => {
         const index = createPlacementIndex(before);
@@ -117,7 +117,7 @@ describe("the placement index", () => {
     );
   });
 
-  it("never gives a GPU to two accounts, nor more of one than it has, and grants no more of a host than it has left", () => {
+  it("never gives a GPU to two accounts, never exceeds its memory, and never exceeds the free memory of a host", () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(arbitraryWant, fc.boolean()), { maxLength: 12 }),
@@ -149,7 +149,7 @@ describe("the placement index", () => {
     );
   });
 
-  it("never fails because of a host more", () => {
+  it("never fails because of an additional host", () => {
     fc.assert(
       fc.property(arbitraryWant, arbitraryHosts, arbitraryHost("more"), (want, hosts, more) => {
         if (place(want, hosts).ok) expect(place(want, [...hosts, more]).ok).toBe(true);
@@ -157,7 +157,7 @@ describe("the placement index", () => {
     );
   });
 
-  it("says of every host it does not take why not, and of none that it could take", () => {
+  it("gives a reason for every host it cannot use, and none for hosts it could use", () => {
     fc.assert(
       fc.property(arbitraryWant, arbitraryHosts, (want, hosts) => {
         const placed = place(want, hosts);
@@ -180,7 +180,7 @@ describe("where an instance goes", () => {
   };
   const beside = { gpuUuid: "GPU-1", account: ada, memoryBytes: 50 * gib };
 
-  it("joins its account's other small models in the smallest hole that holds it, and pays for its part alone", () => {
+  it("joins other small models of its account in the smallest gap that fits, and pays only for its part", () => {
     const ample = real("a", { claims: [{ ...beside, memoryBytes: 10 * gib }] });
     expect(place(want, [ample, real("b", { claims: [beside] }), real("c")])).toMatchObject({
       ...{ ok: true, host: "b", gpuShare: 0.25, gpuMemoryBytes: 20 * gib },
@@ -216,7 +216,7 @@ describe("where an instance goes", () => {
     expect(place({ ...want, sharesWith: undefined }, hosts)).toMatchObject({ ok: true, host: "a" });
   });
 
-  it("cuts a model over GPUs of one kind that each hold their part, and over no slices", () => {
+  it("splits a model over GPUs of one type that each hold their part, never over slices", () => {
     const other = (n: number, name: string, size: number, migProfile = "") =>
       gpu(n, { name, memoryBytes: size * gib, migProfile });
     const mixed = (gpus: ReturnType<typeof other>[]) => [
@@ -235,7 +235,7 @@ describe("where an instance goes", () => {
     expect(place({ ...two, gpusPerInstance: 1, memoryBytes: 20 * gib }, mixed(sliced)).ok).toBe(true);
   });
 
-  it("promises the memory of a host once", () => {
+  it("reserves the memory of a host only once", () => {
     const agent: Want = { ...want, gpusPerInstance: 0, engine: "agent_instance", memoryBytes: 8 * gib };
     const docker = inventory({ drivers: ["docker"], memoryBytes: 16 * gib });
     const at = (granted: number) => [hostView("a", { inventory: docker, grantedMemoryBytes: granted * gib })];

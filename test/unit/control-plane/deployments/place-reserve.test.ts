@@ -1,4 +1,4 @@
-// Minimums of accounts: whoever deploys what, the GPUs still due to others stay free for them.
+// Account minimums: whatever is deployed, the GPUs reserved for other accounts stay free.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { place } from "../../../../control-plane/deployments/place.ts";
@@ -45,7 +45,7 @@ const sizeOf = (hosts: readonly HostView[]) => hosts.reduce((sum, host) => sum +
 const sizes = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 });
 const deploys = fc.array(fc.tuple(fc.nat({ max: 2 }), fc.integer({ min: 1, max: 3 })), { maxLength: 20 });
 
-it("keeps what every account is promised, one GPU at a time, whatever the others deployed before", () => {
+it("guarantees the minimum of every account, one GPU at a time, whatever the others deployed before", () => {
   fc.assert(
     fc.property(
       sizes,
@@ -68,7 +68,7 @@ it("keeps what every account is promised, one GPU at a time, whatever the others
   );
 });
 
-it("gives everything that is free to whoever asks once no more is due", () => {
+it("gives all free GPUs to any account once no minimum is outstanding", () => {
   fc.assert(
     fc.property(sizes, deploys, (sizes, all) => {
       const [ada, bob] = accounts as [AccountId, AccountId];
@@ -82,7 +82,7 @@ it("gives everything that is free to whoever asks once no more is due", () => {
   );
 });
 
-it("of a lost host are due anew, and a refused account reads that free GPUs are kept", () => {
+it("count again after a host is lost, and a refused account reads that free GPUs are reserved", () => {
   const [ada, bob] = accounts as [AccountId, AccountId];
   const minimums: GpuMinimums = new Map([[bob, { [type]: 1 }]]);
   const [first, second] = fleetOf([1, 1]) as [HostView, HostView];

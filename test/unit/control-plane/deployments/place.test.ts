@@ -49,7 +49,7 @@ const arbitraryWant: fc.Arbitrary<Want> = fc.record({
 });
 
 describe("place", () => {
-  it("never overcommits: what it takes is free, healthy, of the type asked for, enough, and on a host that may be used", () => {
+  it("never overcommits: it takes GPUs that are free, healthy, of the requested type, sufficient, and on a permitted host", () => {
     fc.assert(
       fc.property(arbitraryWant, arbitraryHosts, (want, hosts) => {
         const placed = place(want, hosts);
@@ -69,7 +69,7 @@ describe("place", () => {
     );
   });
 
-  it("decides the same whatever order the hosts come in", () => {
+  it("makes the same decision for any order of the hosts", () => {
     fc.assert(
       fc.property(arbitraryWant, arbitraryHosts, fc.infiniteStream(fc.nat()), (want, hosts, keys) => {
         const shuffled = hosts
@@ -81,7 +81,7 @@ describe("place", () => {
     );
   });
 
-  it("never fails because of a host more", () => {
+  it("never fails because of an additional host", () => {
     fc.assert(
       fc.property(arbitraryWant, arbitraryHosts, arbitraryHost("more"), (want, hosts, more) => {
         if (place(want, hosts).ok) expect(place(want, [...hosts, more]).ok).toBe(true);
@@ -89,7 +89,7 @@ describe("place", () => {
     );
   });
 
-  it("says why of every host when none fits", () => {
+  it("gives a reason for every host when none fits", () => {
     fc.assert(
       fc.property(arbitraryWant, arbitraryHosts, (want, hosts) => {
         const placed = place(want, hosts);
@@ -137,7 +137,7 @@ describe("place", () => {
   });
 });
 
-describe("what brings an image of its own", () => {
+describe("a deployment with its own image", () => {
   const image = `registry.example/desk@sha256:${"a".repeat(64)}`;
   const want = { gpu: "other", gpusPerInstance: 0, memoryBytes: gib, host: undefined } as const;
   const agentWant: Want = { ...want, engine: "agent_instance", image };
@@ -145,7 +145,7 @@ describe("what brings an image of its own", () => {
   const withRules = (id: string, over: Partial<typeof rules>) =>
     hostView(id, { inventory: inventory({ drivers: ["docker"], containers: { ...rules, ...over } }) });
 
-  it("goes where the operator allows the image, and to a host whose agent does not tell", () => {
+  it("is placed where the operator allows the image, and on hosts whose agent does not report that", () => {
     expect(place(agentWant, [withRules("a", {})])).toMatchObject({ ok: true, host: "a" });
     const silent = hostView("b", { inventory: inventory({ drivers: ["docker"] }) });
     expect(place(agentWant, [silent])).toMatchObject({ ok: true, host: "b" });
@@ -160,7 +160,7 @@ describe("what brings an image of its own", () => {
     expect(placed).toMatchObject({ ok: false, rejections: [{ host: "a", why: expect.stringContaining(why) }] });
   });
 
-  it("needs no volumes for a model server, and its digest where only that is allowed", () => {
+  it("needs no volumes for a model server, and needs its digest where only that is allowed", () => {
     const host = withRules("a", { volumesUnavailable: "no root" });
     expect(place({ ...want, engine: "custom", image }, [host])).toMatchObject({ ok: true });
     const tagged = place({ ...want, engine: "custom", image: "registry.example/desk:7" }, [host]);

@@ -13,13 +13,13 @@ const plan = (want: Partial<WantedInstances>, instances: readonly PlacedInstance
   planInstances({ status: "deployed", target: 1, spec: 1, mayReplace: true, ...want }, instances);
 
 describe("the plan of a deployment's instances", () => {
-  it("places what is missing and nothing when all is there", () => {
+  it("places missing instances, and nothing when all exist", () => {
     expect(plan({ status: "initializing", target: 2 }, [])).toMatchObject({ place: 2, tombstone: [] });
     expect(plan({}, [i("a", { phase: "loading" })])).toMatchObject({ place: 0, tombstone: [] });
     expect(plan({}, [ready("a")])).toMatchObject({ place: 0, tombstone: [], revise: [] });
   });
 
-  it("places anew what shares a GPU: its part was cut, and priced, for what it runs", () => {
+  it("places again an instance that shares a GPU: its part was sized, and priced, for what it runs", () => {
     const shares = { gpuMemoryBytes: 1, spec: 0 };
     expect(plan({}, [ready("a", { spec: 0 })])).toMatchObject({ place: 1, inPlace: "a" });
     expect(plan({}, [ready("a", shares)])).toMatchObject({ place: 1, inPlace: undefined, tombstone: [] });
@@ -30,24 +30,24 @@ describe("the plan of a deployment's instances", () => {
     });
   });
 
-  it("replaces a copy on a lost host first and sends the old one away only when the new one serves", () => {
+  it("replaces a copy on a lost host first, and removes the old one only when the new one serves", () => {
     const old = ready("old", { isHostLost: true });
     expect(plan({}, [old])).toMatchObject({ place: 1, tombstone: [] });
     expect(plan({}, [old, i("new", { phase: "loading" })])).toMatchObject({ place: 0, tombstone: [] });
     expect(plan({}, [old, ready("new")])).toMatchObject({ place: 0, tombstone: ["old"] });
   });
 
-  it("tries the replacement of a copy on a lost host again, once its back-off is over: nobody else serves", () => {
+  it("retries the replacement of a copy on a lost host after its back-off: no other instance serves", () => {
     const both = [ready("old", { isHostLost: true }), failed("new")];
     expect(plan({}, both)).toMatchObject({ place: 1, tombstone: ["new"], replaced: 1 });
     expect(plan({ mayReplace: false }, both)).toMatchObject({ place: 0, tombstone: [], replaced: 0 });
   });
 
-  it("keeps the copy that serves when its host returns before the replacement is ready", () => {
+  it("retains the serving copy if its host returns before the replacement is ready", () => {
     expect(plan({}, [ready("old"), i("new", { phase: "loading" })]).tombstone).toEqual(["new"]);
   });
 
-  it("sends everything away of a deployment that is not wanted, or asleep, once", () => {
+  it("removes every instance of a stopped or sleeping deployment, once", () => {
     for (const status of ["stopping", "stopped", "failed", "deleted"] as const) {
       expect(plan({ status }, [ready("a"), i("b", { isTombstoned: true })])).toMatchObject({
         place: 0,
@@ -60,13 +60,13 @@ describe("the plan of a deployment's instances", () => {
     });
   });
 
-  it("replaces one that gave up while another serves, once its back-off is over", () => {
+  it("replaces a failed instance after its back-off while another serves", () => {
     const both = [ready("a"), failed("b")];
     expect(plan({ target: 2 }, both)).toMatchObject({ place: 1, tombstone: ["b"], replaced: 1 });
     expect(plan({ target: 2, mayReplace: false }, both)).toMatchObject({ place: 0, tombstone: [], replaced: 0 });
   });
 
-  it("takes away the one with the fewest requests where fewer are wanted, the youngest of equals", () => {
+  it("scales down by removing the instance with the fewest requests, the youngest among equals", () => {
     const three = [
       ready("old", { load: 1, createdAtMs: 1 }),
       ready("busy", { load: 7, createdAtMs: 2 }),
@@ -78,7 +78,7 @@ describe("the plan of a deployment's instances", () => {
     expect(plan({ target: 1 }, [i("new", { load: 9 }), ready("idle")]).tombstone).toEqual(["new"]);
   });
 
-  it("puts a new instance beside the old one, and sends the old one away when the new one serves", () => {
+  it("starts a new instance beside the old one, and removes the old one when the new one serves", () => {
     const want = { status: "updating", spec: 2 } as const;
     const old = ready("old");
     expect(plan(want, [old])).toEqual({ place: 1, tombstone: [], revise: [], inPlace: "old", replaced: 0 });
@@ -94,7 +94,7 @@ describe("the plan of a deployment's instances", () => {
     expect(plan(want, [...old.slice(0, 2), ready("d", { spec: 2 })])).toMatchObject({ place: 1, tombstone: [] });
   });
 
-  it("changes in place what does not serve: nothing is lost by it", () => {
+  it("changes in place an instance that does not serve: nothing is lost", () => {
     expect(plan({ status: "updating", spec: 2 }, [i("old", { phase: "loading" })])).toMatchObject({
       place: 0,
       tombstone: [],
@@ -102,7 +102,7 @@ describe("the plan of a deployment's instances", () => {
     });
   });
 
-  it("sends a failed update away when what served before is wanted again, and takes back what was changed in place", () => {
+  it("removes a failed update when the previous version is restored, and reverts in-place changes", () => {
     expect(plan({ status: "updating" }, [ready("old"), failed("new", { spec: 2 })])).toMatchObject({
       place: 0,
       tombstone: ["new"],
@@ -114,7 +114,7 @@ describe("the plan of a deployment's instances", () => {
     });
   });
 
-  it("empties a host without a gap where there is room elsewhere, and at once when its time is over", () => {
+  it("empties a host without a gap if there is capacity elsewhere, and immediately at the deadline", () => {
     const going = ready("going", { leaving: "moving" });
     expect(plan({}, [going])).toMatchObject({ place: 1, tombstone: [], inPlace: undefined });
     expect(plan({}, [going, i("new", { phase: "loading" })])).toMatchObject({ place: 0, tombstone: [] });
@@ -126,7 +126,7 @@ describe("the plan of a deployment's instances", () => {
     expect(plan({}, [ready("going", { leaving: "due" })])).toMatchObject({ place: 1, tombstone: ["going"] });
   });
 
-  it("waits twice as long before each further replacement, five minutes at most, and forgets after a calm time", () => {
+  it("doubles the wait before each further replacement, up to five minutes, and resets after a quiet period", () => {
     const at = (replacements: number, sinceMs: number) => replacementsAt({ replacements, replacedAtMs: 0 }, sinceMs);
     expect(at(0, 0)).toMatchObject({ count: 0, isDue: true });
     expect([at(1, 9_999).isDue, at(1, 10_000).isDue]).toEqual([false, true]);
@@ -210,7 +210,7 @@ describe("any sequence of updates, broken updates and changes of scale", () => {
     fc.constant({ kind: "pass" as const }),
   );
 
-  it("never costs a serving copy that is still wanted but in place, and ends with every copy serving what last worked", () => {
+  it("never removes a serving copy that is still wanted except in place, and ends with every copy serving the last working version", () => {
     fc.assert(
       fc.property(fc.array(act, { maxLength: 40 }), fc.integer({ min: 3, max: 5 }), (acts, places) => {
         const world = new World(places);

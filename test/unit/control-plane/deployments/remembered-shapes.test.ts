@@ -26,8 +26,8 @@ function world() {
   return { now, asked, ask, answer };
 }
 
-describe("what reading asks of the hub", () => {
-  it("is asked once in ten minutes of what was found, in one minute of what was not", async () => {
+describe("requests to the hub for model shapes", () => {
+  it("are sent once in ten minutes for found models, once a minute for unknown ones", async () => {
     const { now, asked, ask } = world();
     for (const ms of [0, 59_000]) {
       now.ms = ms;
@@ -44,7 +44,7 @@ describe("what reading asks of the hub", () => {
     expect(asked.at(-1)).toBe("org/known");
   });
 
-  it("is asked once by all who ask the same at the same time", async () => {
+  it("are sent once for concurrent identical lookups", async () => {
     const { now, asked, ask, answer } = world();
     now.isHeld = true;
     const answers = Promise.all(Array.from({ length: 20 }, () => ask("org/known")));
@@ -53,7 +53,7 @@ describe("what reading asks of the hub", () => {
     expect(asked).toEqual(["org/known"]);
   });
 
-  it("is four look-ups at once; of what comes above it nothing is known, and nothing is remembered", async () => {
+  it("are limited to four at once; above that the shape is unknown, and nothing is cached", async () => {
     const { now, asked, ask, answer } = world();
     now.isHeld = true;
     const first = [1, 2, 3, 4].map((n) => ask(`org/${n}`));
@@ -66,7 +66,7 @@ describe("what reading asks of the hub", () => {
     expect(await ask("org/known")).toEqual(shape);
   });
 
-  it("is thirty look-ups in a minute, whatever repositories are named; what is remembered is still told", async () => {
+  it("are limited to thirty a minute over all repositories; cached answers are still given", async () => {
     const { now, asked, ask } = world();
     await ask("org/known");
     for (let n = 0; n < 100; n += 1) await ask(`org/${n}`);
@@ -77,7 +77,7 @@ describe("what reading asks of the hub", () => {
     expect(asked.at(-1)).toBe("org/99");
   });
 
-  it("is not remembered where a token shows it: another caller may not see it", async () => {
+  it("are not cached if made with a token: another caller may not see the model", async () => {
     const { asked, ask } = world();
     await ask("org/known", "hf_one");
     await ask("org/known", "hf_one");
@@ -85,7 +85,7 @@ describe("what reading asks of the hub", () => {
     expect(asked).toHaveLength(3);
   });
 
-  it("is remembered of two hundred repositories at most: the one known longest is asked for again", async () => {
+  it("are cached for two hundred repositories at most: the oldest is requested again", async () => {
     const { now, asked, ask } = world();
     await ask("org/known");
     for (let n = 1; n <= 200; n += 1) {

@@ -69,7 +69,7 @@ function world(over: Partial<Deployment> = {}) {
 }
 
 describe("the scaler", () => {
-  it("adds instances for load that runs and waits, if they are paid for", async () => {
+  it("adds instances for running and waiting load, if they are paid for", async () => {
     const w = world();
     w.figures = { inFlight: 10, waiting: 12, finished: 0 };
     w.funds = 150n;
@@ -80,7 +80,7 @@ describe("the scaler", () => {
     expect(w.moves).toEqual([3]);
   });
 
-  it("counts those for whom there was no place, as much as what is there at most", async () => {
+  it("counts rejected requests, up to the capacity of the existing instances", async () => {
     const w = world({ maxInstances: 10 });
     // 8 run and 8 wait: two instances' worth; half as many as ended found no place.
     for (let n = 1; n <= 4; n++) {
@@ -95,7 +95,7 @@ describe("the scaler", () => {
     expect(w.moves).toEqual([2, 3, 4]);
   });
 
-  it("lets a deployment sleep when nobody came for its idle time; requests between two looks count", async () => {
+  it("puts a deployment to sleep after its idle time without requests; requests between two checks count", async () => {
     const w = world({ inactiveShutdown: 60 });
     for (let n = 1; n <= 5; n++) {
       w.figures = { inFlight: 0, waiting: 0, finished: n };
@@ -106,7 +106,7 @@ describe("the scaler", () => {
     expect(w.moves).toEqual([0]);
   });
 
-  it("takes whoever waits for an instance for use, and what is not heard of for busy", async () => {
+  it("counts waiting requests as use, and instances without a report as busy", async () => {
     const waiting = world({ inactiveShutdown: 60 });
     for (let n = 0; n < 20; n++) {
       waiting.deployment = { ...waiting.deployment, awaitedAtMs: waiting.nowMs };
@@ -120,7 +120,7 @@ describe("the scaler", () => {
     expect(silent.moves).toEqual([]);
   });
 
-  it("counts idle time over restarts, which neither shorten it nor begin it anew", async () => {
+  it("counts idle time over restarts, which neither shorten nor reset it", async () => {
     const w = world({ inactiveShutdown: 60, updatedAtMs: 0 });
     w.figures = { inFlight: 1, waiting: 0, finished: 0 };
     await w.last(100_000);
@@ -141,7 +141,7 @@ describe("the scaler", () => {
     expect(w.notes).toBe(11);
   });
 
-  it("puts nothing to sleep that nobody watched: its whole idle time is watched first, and use between two looks shows", async () => {
+  it("puts nothing to sleep before observing its whole idle time, including use between two checks", async () => {
     // No control plane ran for an hour, or the one before it did not note use.
     const w = world({ inactiveShutdown: 60, updatedAtMs: 0 });
     w.nowMs = 3_600_000;
@@ -164,7 +164,7 @@ describe("the scaler", () => {
     expect(busy.moves).toEqual([]);
   });
 
-  it("does not take a deployment that was just started again for one that idled while it was stopped", async () => {
+  it("does not count the time stopped as idle time of a restarted deployment", async () => {
     const w = world({ inactiveShutdown: 60, usedAtMs: 1_000 });
     w.nowMs = 3_600_000;
     w.deployment = { ...w.deployment, updatedAtMs: w.nowMs };
@@ -174,7 +174,7 @@ describe("the scaler", () => {
     expect(w.moves).toEqual([0]);
   });
 
-  it("takes nothing away while an update is under way", async () => {
+  it("removes nothing during an update", async () => {
     const w = world({ status: "updating", inactiveShutdown: 60 });
     await w.last(120_000);
     expect(w.moves).toEqual([]);

@@ -23,7 +23,7 @@ const wire = {
 const all = readStandardArgs(wire);
 
 describe("standard_args", () => {
-  it("are said in each engine's own words, which it takes", () => {
+  it("are translated to arguments that each engine accepts", () => {
     const { maxImagesPerPrompt: _, ...noImages } = all;
     const said = { vllm: standardAsArgs(all, "vllm"), sglang: standardAsArgs(noImages, "sglang") };
     expect(said.vllm).toEqual([
@@ -61,14 +61,14 @@ describe("standard_args", () => {
     expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(name);
   });
 
-  it("of ONNX graphs are refused where they would have no effect, and what stands there already stays", () => {
+  it("of ONNX graphs are refused if they would have no effect, and stored ones stay", () => {
     const graphs = { engine: "stoker", format: "onnx" } as const;
     expect(() => checkStandardArgs({ maxContextSize: 4096 }, graphs)).toThrow(/max_context_size has no effect.*ONNX/);
     checkStandardArgs({ maxContextSize: 4096, maxConcurrentRequests: 4 }, graphs, { maxContextSize: 4096 });
     checkStandardArgs({ maxContextSize: 4096 }, { engine: "stoker", format: "gguf" });
   });
 
-  it("stand beside extra_args, never against them, and each comes back as it was given", () => {
+  it("combine with extra_args, never conflict with them, and each is returned as given", () => {
     const extraArgs = withStandardArgs(["--dtype=bfloat16"], all, "vllm");
     expect(ownArgs({ extraArgs, standardArgs: all, engine: "vllm" })).toEqual(["--dtype=bfloat16"]);
     expect(writeStandardArgs(all)).toEqual(wire);

@@ -17,23 +17,23 @@ const inMs = (instances: readonly PlacedInstance[], times = hosts(), over: Param
   return at === undefined ? undefined : at - nowMs;
 };
 
-describe("what of a deployment comes due by time alone", () => {
-  it("is nothing where it is at rest, on live hosts that nobody empties", () => {
+describe("the next timer of a deployment", () => {
+  it("is none if it is stable, on live hosts that are not being drained", () => {
     expect(inMs([on("a"), on("b")])).toBeUndefined();
     expect(inMs([], hosts({ a: 5 }, { a: 5 }), { target: 0, minInstances: 0 })).toBeUndefined();
   });
 
-  it("is the soonest of: a silent host that is lost, a drain that waits no longer", () => {
+  it("is the soonest of the loss of a silent host and the deadline of a drain", () => {
     expect(inMs([on("a"), on("b")], hosts({ a: 40_000 }))).toBe(40_000);
     expect(inMs([on("a"), on("b")], hosts({ a: 40_000 }, { b: 7_000 }))).toBe(7_000);
   });
 
-  it("is nothing that has passed: the look that finds it acts", () => {
+  it("is never in the past: the check that finds it acts", () => {
     expect(inMs([on("a")], hosts({}, { a: -3 }))).toBeUndefined();
     expect(inMs([on("a"), on("b")], hosts({}, { a: 0, b: 9 }))).toBe(9);
   });
 
-  it("does not concern what stays with its host, nor copies on their way out", () => {
+  it("ignores instances bound to their host, and copies being removed", () => {
     expect(inMs([on("a")], hosts({ a: 5 }, { a: 5 }), { kind: "container" })).toBeUndefined();
     expect(inMs([on("a", { isTombstoned: true })], hosts({ a: 5 }, { a: 5 }))).toBeUndefined();
   });
@@ -42,7 +42,7 @@ describe("what of a deployment comes due by time alone", () => {
     expect(inMs([on("a", { isTombstoned: true })], hosts({ a: 5 }), { status: "stopping" })).toBe(5);
   });
 
-  it("is the pause before one that failed beside a serving one is replaced again", () => {
+  it("is the end of the back-off before replacing a failed instance beside a serving one", () => {
     const both = [on("a"), on("b", { phase: "failed" })];
     const paused = { replacements: 2, replacedAtMs: nowMs - 5_000 };
     expect(inMs(both, hosts(), paused)).toBe(15_000);

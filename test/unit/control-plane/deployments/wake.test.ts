@@ -9,12 +9,12 @@ const start = (externalUrl: string | null, phase: ColdStart["phases"][number]): 
   startMs: 0,
 });
 
-describe("what callers are told of the next instance", () => {
-  it("a model server that loads is on its way", () => {
+describe("what callers learn about the next instance", () => {
+  it("a loading model server counts as starting", () => {
     expect(stateOf(start(null, "loading"))).toEqual({ kind: "coming", phase: "deploying", etaSeconds: 2 });
   });
 
-  it("a server of somebody else that does not answer is not: nothing here starts it", () => {
+  it("an external server that does not answer does not: nothing here starts it", () => {
     const told = stateOf(start("http://127.0.0.1:1", "loading"));
     expect(told).toEqual({ kind: "stuck", phase: "unreachable", etaSeconds: 10 });
   });

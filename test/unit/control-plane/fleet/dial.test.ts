@@ -22,7 +22,7 @@ function dialler(over: { readonly plain?: string; readonly revoked?: string } = 
   return { world, dial };
 }
 
-it("shows one certificate until two thirds of its life are over, then the next one", () => {
+it("uses one certificate for two thirds of its lifetime, then the next", () => {
   const { world, dial } = dialler();
   const first = dial(secure).secureContext;
   world.nowMs += 1_999;
@@ -33,18 +33,20 @@ it("shows one certificate until two thirds of its life are over, then the next o
   expect(world.issued).toBe(2);
 });
 
-it("adds nothing to a connection by plain HTTP, and has no certificate made for it", () => {
+it("adds nothing to a plain HTTP connection, and creates no certificate for it", () => {
   const { world, dial } = dialler({ plain: "10.0.0.7" });
   expect(dial({ hostId, origin: "http://10.0.0.7:9100" })).toEqual({});
   expect(world.issued).toBe(0);
 });
 
-it("uses plain HTTP to this machine only, unless the operator names the host", () => {
+it("uses plain HTTP only to this machine, unless the operator names the host", () => {
   const { dial } = dialler();
   for (const near of ["http://127.0.0.1:9100", "http://[::1]:9100", "http://localhost:9100"])
     expect(dial({ hostId, origin: near })).toEqual({});
   for (const far of ["http://10.0.0.7:9100", "http://127.0.0.1.example.com:9100", "http://localhost.example.com"])
-    expect(() => dial({ hostId, origin: far })).toThrow(/speaks no TLS, which is required of hosts on other machines/);
+    expect(() => dial({ hostId, origin: far })).toThrow(
+      /does not use TLS, which is required for hosts on other machines/,
+    );
   expect(dial(secure).servername).toBeDefined();
 });
 

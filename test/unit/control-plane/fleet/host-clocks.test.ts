@@ -13,7 +13,7 @@ function start(hosts: readonly HostId[], seenMs = 1_000_000) {
 }
 
 describe("the clocks of a host", () => {
-  it("begin anew when the control plane starts, however long ago the host was seen", () => {
+  it("restart with the control plane, however long ago the host was seen", () => {
     const { clocks, pass } = start([a], 0);
     expect(clocks.state(a)).toBe("live");
     pass(20_000);
@@ -24,7 +24,7 @@ describe("the clocks of a host", () => {
     expect(clocks.state(a)).toBe("lost");
   });
 
-  it("say how long a silent host has left, and nothing of one that is heard, lost or held back with the others", () => {
+  it("give the remaining time of a silent host, and nothing for a reachable, lost or suspended one", () => {
     const { clocks, pass } = start([a]);
     expect(clocks.untilLostMs(a)).toBeUndefined();
     pass(20_001);
@@ -41,7 +41,7 @@ describe("the clocks of a host", () => {
     expect(many.clocks.untilLostMs(a)).toBeUndefined();
   });
 
-  it("count a renewal, a heartbeat written by another replica and an answer on the data path as life", () => {
+  it("count a renewal, a heartbeat written by another replica and a response on the data path as signs of life", () => {
     const { clocks, seen, pass } = start([a, b]);
     pass(30_000);
     clocks.heard(a);
@@ -53,7 +53,7 @@ describe("the clocks of a host", () => {
     expect(clocks.state(b)).toBe("unreachable");
   });
 
-  it("hold everybody back when more than half of three or more hosts fall silent together", () => {
+  it("declare no host lost when more than half of three or more hosts fall silent together", () => {
     const { clocks, pass } = start([a, b, c]);
     pass(30_000);
     clocks.heard(c);
@@ -64,7 +64,7 @@ describe("the clocks of a host", () => {
     expect(clocks.heldBack()).toEqual([a, b]);
   });
 
-  it("lose one host of three, and one of two", () => {
+  it("declare one host of three lost, and one of two", () => {
     for (const others of [[b, c], [b]]) {
       const { clocks, pass } = start([a, ...others]);
       pass(61_000);
@@ -74,7 +74,7 @@ describe("the clocks of a host", () => {
     }
   });
 
-  it("do not let hosts that were gone long before hold back a new loss", () => {
+  it("do not let hosts lost long ago prevent a new loss", () => {
     const { clocks, pass } = start([a, b, c, d]);
     pass(300_000);
     for (const host of [b, c, d]) clocks.heard(host);

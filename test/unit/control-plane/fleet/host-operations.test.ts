@@ -35,7 +35,7 @@ function world() {
   return { operations, done };
 }
 
-it("a name that two hosts share takes neither out of use, and says which there are", async () => {
+it("a name shared by two hosts drains neither, and the error lists both", async () => {
   const { operations, done } = world();
   for (const operate of [
     () => operations.cordon("gpu-box", act),
@@ -50,7 +50,7 @@ it("a name that two hosts share takes neither out of use, and says which there a
   expect(await operations.drain("other-box", 1_000, act)).toBe("h3");
 });
 
-it("how far a host is told by its id, whatever it was asked by", async () => {
+it("progress names the host by id, however it was requested", async () => {
   const { operations } = world();
   expect(await operations.progress("other-box")).toMatchObject({ host: "h3", left: 2 });
 });

@@ -26,26 +26,26 @@ const propose = (...hosts: ReturnType<typeof host>[]) =>
     hosts.flatMap(({ placed }) => placed),
   );
 
-it("scattered small models are gathered so that one host is empty, by the fewest moves", () => {
+it("scattered small models are consolidated so that one host is empty, with the fewest moves", () => {
   const found = propose(host("a", [1]), host("b", [1]), host("c", [2, 1]));
   expect(found).toMatchObject({ gpu: "H100-80GB", largestNow: 3, largestAfter: 4 });
   // Onto the fullest host that still takes it.
   expect(found?.moves).toEqual([expect.objectContaining({ from: "a", to: "c", gpus: 1, gapSeconds: 0 })]);
 });
 
-it("nothing is proposed where no move opens a larger hole", () => {
+it("nothing is proposed if no move frees a larger gap", () => {
   expect(propose(host("a", [4]), host("b", [4]))).toBeUndefined();
   expect(propose(host("a", []), host("b", [2]))).toBeUndefined();
 });
 
-it("what lives on its host's disk, and hosts out of use, are left alone", () => {
+it("instances with data on their host, and drained hosts, are not moved", () => {
   expect(propose(host("a", [1], false), host("b", [3], false))).toBeUndefined();
   const cordoned = host("c", []);
   const away = { ...cordoned, view: { ...cordoned.view, schedulable: false } };
   expect(propose(host("a", [1, 3]), host("b", [3, 1]), away)).toBeUndefined();
 });
 
-it("an instance that fits nowhere stays, and still others may go", () => {
+it("an instance that fits nowhere else stays, and others may still move", () => {
   const found = propose(host("a", [2, 1]), host("b", [2, 1]), host("c", [3]));
   expect(found).toMatchObject({ largestNow: 1, largestAfter: 2 });
   expect(found?.moves).toHaveLength(1);

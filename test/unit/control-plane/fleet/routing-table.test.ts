@@ -38,7 +38,7 @@ function start() {
 }
 
 describe("the routing table", () => {
-  it("keeps one object per instance over refreshes, with its requests in flight and the newest address and key", async () => {
+  it("retains one object per instance over refreshes, with its requests in flight and the newest address and key", async () => {
     const { at, table } = start();
     at.rows = [row("a")];
     await table.refresh();
@@ -50,7 +50,7 @@ describe("the routing table", () => {
     expect(route).toMatchObject({ inFlight: 3, origin: "http://moved", ticketKey: Buffer.alloc(32, 1) });
   });
 
-  it("keeps the last known routes while the database is away", async () => {
+  it("retains the last known routes while the database is unavailable", async () => {
     const { at, table, ids } = start();
     at.rows = [row("a")];
     await table.refresh();
@@ -60,7 +60,7 @@ describe("the routing table", () => {
     expect(table.isLoaded).toBe(true);
   });
 
-  it("gives no new routes to a silent host and gives them again when it is heard", async () => {
+  it("routes no new requests to a silent host until it reports again", async () => {
     const { at, table, ids } = start();
     at.rows = [row("a", "h1"), row("b", "h2")];
     await table.refresh();
@@ -88,7 +88,7 @@ describe("the routing table", () => {
     expect(ids()).toEqual(["a", "b"]);
   });
 
-  it("drops what is gone and knows nothing of other deployments", async () => {
+  it("removes deleted instances and ignores other deployments", async () => {
     const { at, table, ids } = start();
     at.rows = [row("a")];
     await table.refresh();
