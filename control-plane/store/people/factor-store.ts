@@ -20,6 +20,18 @@ const recordColumns = [
 ] as const;
 
 export function createFactorStore(db: Kysely<Database>): FactorStore {
+  return asked<FactorStore>({
+    ...readMethods(db),
+    ...useMethods(db),
+    ...changeMethods(db),
+    ...policyMethods(db),
+
+    noteRefusal: (actor, action, what) => inTransaction(db, (trx) => auditOwn(trx, actor, action, { after: { what } })),
+  });
+}
+
+/** Reads of the factors of accounts. */
+function readMethods(db: Kysely<Database>) {
   const passkeys = () =>
     db
       .selectFrom("secondFactor")
@@ -32,8 +44,7 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
       ])
       .where("kind", "=", "passkey")
       .where("deletedAt", "is", null);
-
-  return asked<FactorStore>({
+  return {
     async overview(account) {
       const owner = await db
         .selectFrom("account")
@@ -71,8 +82,14 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
     },
 
     passkeysOf: (account) => passkeys().where("secondFactor.accountId", "=", account).execute(),
-    passkey: (credentialId) => passkeys().where("credentialId", "=", credentialId).executeTakeFirst(),
 
+    passkey: (credentialId) => passkeys().where("credentialId", "=", credentialId).executeTakeFirst(),
+  } satisfies Partial<FactorStore>;
+}
+
+/** Uses of factors and recovery codes, each at most once. */
+const useMethods = (db: Kysely<Database>) =>
+  ({
     useTotp: (id, step, challenge, atMs) =>
       useWithChallenge(db, challenge, atMs, async (trx) => {
         const { numUpdatedRows } = await trx
@@ -104,7 +121,11 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
         if (numDeletedRows > 0n) await auditOwn(trx, actor, "recovery_code.use");
         return numDeletedRows > 0n;
       }),
+  }) satisfies Partial<FactorStore>;
 
+/** Changes of factors and recovery codes. */
+const changeMethods = (db: Kysely<Database>) =>
+  ({
     async addFactor(actor, factor, { session, recoveryCodes, maxFactors }) {
       try {
         return await inTransaction(db, async (trx) => {
@@ -193,9 +214,11 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
         });
         return count;
       }),
+  }) satisfies Partial<FactorStore>;
 
-    noteRefusal: (actor, action, what) => inTransaction(db, (trx) => auditOwn(trx, actor, action, { after: { what } })),
-
+/** Which accounts must have a second factor. */
+const policyMethods = (db: Kysely<Database>) =>
+  ({
     async policy() {
       const row = await db.selectFrom("signInPolicy").select("secondFactor").executeTakeFirst();
       return row?.secondFactor ?? "none";
@@ -218,8 +241,7 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
           after: { second_factor: requiredFor },
         });
       }),
-  });
-}
+  }) satisfies Partial<FactorStore>;
 
 /** Deletes the challenge if `use` succeeds. The row lock makes a second code for the same challenge wait, then find it gone. */
 const useWithChallenge = (

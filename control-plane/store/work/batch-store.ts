@@ -12,18 +12,28 @@ const open = ["validating", "in_progress", "finalizing", "cancelling"] as const;
 const now = sql<Date>`now()`;
 const after = (ms: number) => sql<Date>`now() + ${interval(ms)}`;
 
+const wasDone = ({ numUpdatedRows }: { readonly numUpdatedRows: bigint }) => numUpdatedRows > 0n;
+
+/** Limits a write to this run, and to a batch that has not ended. */
+const held = (db: Kysely<Database>, { batch, run }: BatchRun) =>
+  db.updateTable("batch").where("batchId", "=", batch.id).where("run", "=", run).where("status", "in", open);
+
 /** The errors without those that apply only until the output is written. */
 const lastingErrors = sql`jsonb_path_query_array(coalesce(errors, '[]'),
   '$[*] ? (!(@.code starts with "output_"))')`;
 
 export function createBatchStore(db: Kysely<Database>): BatchStore {
-  const own = (account: AccountId) => db.selectFrom("batch").selectAll().where("accountId", "=", account);
-  /** Limits a write to this run, and to a batch that has not ended. */
-  const held = ({ batch, run }: BatchRun, on: Kysely<Database> = db) =>
-    on.updateTable("batch").where("batchId", "=", batch.id).where("run", "=", run).where("status", "in", open);
-  const wasDone = ({ numUpdatedRows }: { readonly numUpdatedRows: bigint }) => numUpdatedRows > 0n;
-
   return asked<BatchStore>({
+    ...accountMethods(db),
+    ...runMethods(db),
+    ...resultMethods(db),
+  });
+}
+
+/** Requests of accounts. */
+function accountMethods(db: Kysely<Database>) {
+  const own = (account: AccountId) => db.selectFrom("batch").selectAll().where("accountId", "=", account);
+  return {
     create(request, maxOpen) {
       return inTransaction(db, async (trx) => {
         // Serialised per account, so that concurrent requests count each other.
@@ -106,7 +116,12 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
         return batchOf(cancelled);
       });
     },
+  } satisfies Partial<BatchStore>;
+}
 
+/** Runs of batches: who processes one, and how far it is. */
+const runMethods = (db: Kysely<Database>) =>
+  ({
     async due(limit) {
       const { rows } = await sql<DueBatch>`
         select batch_id as id, run, rank::float8 from (
@@ -137,7 +152,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
     },
 
     async renew(run, lockMs) {
-      const row = await held(run)
+      const row = await held(db, run)
         .set({ lockedUntil: after(lockMs) })
         .returning("status")
         .executeTakeFirst();
@@ -146,18 +161,18 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
 
     async release(run) {
       const barrenRuns = sql<number>`greatest(barren_runs - 1, 0)`;
-      await held(run).set({ lockedUntil: now, barrenRuns }).execute();
+      await held(db, run).set({ lockedUntil: now, barrenRuns }).execute();
     },
 
     async pause(run, ms, problem) {
       const errors = sql<string>`${lastingErrors} || ${JSON.stringify([problem])}::jsonb`;
-      await held(run)
+      await held(db, run)
         .set({ lockedUntil: after(ms), ...(problem ? { errors } : {}) })
         .execute();
     },
 
     async began(run, { total, model }) {
-      const end = await held(run)
+      const end = await held(db, run)
         .set({
           total,
           model,
@@ -170,42 +185,15 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
 
     async failed(run, errors) {
       const set = { status: "failed", failedAt: now, errors: JSON.stringify(errors) } as const;
-      return wasDone(await held(run).set(set).executeTakeFirst());
-    },
-
-    addResults(run, results) {
-      return inTransaction(db, async (trx) => {
-        // First, so that the later of two concurrent runs waits here and finds that it was overtaken.
-        if (!wasDone(await held(run, trx).set({ lockedUntil: sql`locked_until` }).executeTakeFirst())) return false;
-        const added = await trx
-          .insertInto("batchResult")
-          .values(results.map(({ line, isError, body }) => ({ batchId: run.batch.id, line, isError, body })))
-          .onConflict((at) => at.columns(["batchId", "line"]).doNothing())
-          .returning("line")
-          .execute();
-        const fresh = new Set(added.map(({ line }) => line));
-        const counted = results.filter(({ line }) => fresh.has(line));
-        await held(run, trx)
-          .set((of) => ({
-            completed: of("completed", "+", counted.filter(({ isError }) => !isError).length),
-            failed: of("failed", "+", counted.filter(({ isError }) => isError).length),
-            inputTokens: of("inputTokens", "+", sumOf(counted, "input")),
-            cachedTokens: of("cachedTokens", "+", sumOf(counted, "cachedInput")),
-            outputTokens: of("outputTokens", "+", sumOf(counted, "output")),
-            reasoningTokens: of("reasoningTokens", "+", sumOf(counted, "reasoning")),
-            ...(counted.length > 0 ? { barrenRuns: 0 } : {}),
-          }))
-          .execute();
-        return true;
-      });
+      return wasDone(await held(db, run).set(set).executeTakeFirst());
     },
 
     async expired(run) {
-      return wasDone(await held(run).set({ expiredAt: now }).executeTakeFirst());
+      return wasDone(await held(db, run).set({ expiredAt: now }).executeTakeFirst());
     },
 
     async finalizing(run, problem) {
-      const end = await held(run)
+      const end = await held(db, run)
         .set({
           ...(problem ? { errors: JSON.stringify([problem]) } : {}),
           status: sql`case status when 'cancelling' then status else 'finalizing' end`,
@@ -218,7 +206,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
     end(run, { output, errors }) {
       const { batch } = run;
       return inTransaction(db, async (trx) => {
-        const ended = await held(run, trx)
+        const ended = await held(trx, run)
           .set({
             status: sql`case when status = 'cancelling' then 'cancelled' when expired_at is not null then 'expired'
               else 'completed' end`,
@@ -233,6 +221,37 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
         for (const file of [output, errors]) if (file) await makeFile(trx, batch, file);
         await trx.deleteFrom("batchResult").where("batchId", "=", batch.id).execute();
         await announce(trx, "batch", batch.id);
+        return true;
+      });
+    },
+  }) satisfies Partial<BatchStore>;
+
+/** Results of the lines of a batch, until its files are written. */
+const resultMethods = (db: Kysely<Database>) =>
+  ({
+    addResults(run, results) {
+      return inTransaction(db, async (trx) => {
+        // First, so that the later of two concurrent runs waits here and finds that it was overtaken.
+        if (!wasDone(await held(trx, run).set({ lockedUntil: sql`locked_until` }).executeTakeFirst())) return false;
+        const added = await trx
+          .insertInto("batchResult")
+          .values(results.map(({ line, isError, body }) => ({ batchId: run.batch.id, line, isError, body })))
+          .onConflict((at) => at.columns(["batchId", "line"]).doNothing())
+          .returning("line")
+          .execute();
+        const fresh = new Set(added.map(({ line }) => line));
+        const counted = results.filter(({ line }) => fresh.has(line));
+        await held(trx, run)
+          .set((of) => ({
+            completed: of("completed", "+", counted.filter(({ isError }) => !isError).length),
+            failed: of("failed", "+", counted.filter(({ isError }) => isError).length),
+            inputTokens: of("inputTokens", "+", sumOf(counted, "input")),
+            cachedTokens: of("cachedTokens", "+", sumOf(counted, "cachedInput")),
+            outputTokens: of("outputTokens", "+", sumOf(counted, "output")),
+            reasoningTokens: of("reasoningTokens", "+", sumOf(counted, "reasoning")),
+            ...(counted.length > 0 ? { barrenRuns: 0 } : {}),
+          }))
+          .execute();
         return true;
       });
     },
@@ -257,8 +276,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
         where before < ${bytes} order by line`.execute(db);
       return rows.map(({ line, body }) => ({ line, body, isError, tokens: undefined }));
     },
-  });
-}
+  }) satisfies Partial<BatchStore>;
 
 async function makeFile(trx: Transaction<Database>, batch: Batch, { id, filename, bytes }: OutputFile): Promise<void> {
   await trx

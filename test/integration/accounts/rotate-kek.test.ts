@@ -301,7 +301,7 @@ describe("the secrets of another machine", () => {
     await expect(world.rotate({}, files)).rejects.toThrow(/was started on another machine/);
     // Made there at the same moment: another key of the same version.
     await world.pool.query("update kek set fingerprint = '\\x00', finished_at = null");
-    await expect(world.rotate()).rejects.toThrow(/Another machine made another kek\.2/);
+    await expect(world.rotate()).rejects.toThrow(/Another machine created another kek\.2/);
   });
 });
 
