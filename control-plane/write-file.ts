@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { closeSync, fsyncSync, linkSync, openSync, rmSync, writeSync } from "node:fs";
 import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Logger } from "pino";
@@ -18,6 +19,29 @@ export async function writeFileAtomically(path: string, text: string): Promise<v
     await file.close().catch(() => {});
     await rm(fresh, { force: true });
     throw error;
+  }
+}
+
+/**
+ * Creates the file completely or not at all, and on disk when this returns. Throws EEXIST if it exists, also if another
+ * process creates it meanwhile.
+ */
+export function createFileOnce(path: string, content: Uint8Array, mode: number): void {
+  const fresh = `${path}.${randomBytes(6).toString("hex")}`;
+  const file = openSync(fresh, "wx", mode);
+  try {
+    writeSync(file, content);
+    fsyncSync(file);
+    linkSync(fresh, path);
+  } finally {
+    closeSync(file);
+    rmSync(fresh, { force: true });
+  }
+  const folder = openSync(dirname(path), "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
   }
 }
 

@@ -1,19 +1,10 @@
 // Secrets outside PostgreSQL: key-encryption keys and the pepper. Created once, for an empty installation. If one is missing
 // while accounts exist, the operator must restore it: a new one would make every key unreadable.
 import { randomBytes } from "node:crypto";
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { OperatorError } from "../service-error.ts";
+import { createFileOnce } from "../write-file.ts";
 import type { AccountSecrets, Kek } from "./envelope.ts";
 
 const secretBytes = 32;
@@ -137,27 +128,9 @@ function read(path: string): Buffer | undefined {
   );
 }
 
-/**
- * Whole or not at all, and on disk before it is used: an account made with a secret that a power cut takes away would be
- * lost. Throws EEXIST when another start was faster.
- */
+/** On disk before use: an account created with a secret that a power failure removes would be lost. */
 function make(path: string): Buffer {
   const bytes = randomBytes(secretBytes);
-  const fresh = `${path}.${randomBytes(6).toString("hex")}`;
-  const file = openSync(fresh, "wx", 0o400);
-  try {
-    writeSync(file, bytes);
-    fsyncSync(file);
-    linkSync(fresh, path);
-  } finally {
-    closeSync(file);
-    rmSync(fresh, { force: true });
-  }
-  const folder = openSync(join(path, ".."), "r");
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+  createFileOnce(path, bytes, 0o400);
   return bytes;
 }

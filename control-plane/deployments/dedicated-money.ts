@@ -59,6 +59,19 @@ export async function requireFunds(
   if (funds <= 0n || funds < needed) throw noFunds(needed);
 }
 
+/** Whether the account can hold the first minutes of `count` more instances. Reserves nothing yet. */
+export async function affords(
+  { funds, firstMinutes }: FundsDeps,
+  deployment: Pick<Deployment, "account" | "modelName" | "gpu" | "numGpus" | "priceSubject">,
+  count: number,
+): Promise<boolean> {
+  const { account, modelName: model, gpu, numGpus, priceSubject } = deployment;
+  const left = await funds(account);
+  if (left === null) return true;
+  const needed = await firstMinutes(priceSubject ?? gpu, numGpus, count, { account, model });
+  return needed === 0n || left >= needed;
+}
+
 /** Two more renewals are tried before this; enough time is left to drain. */
 const stopAtMs = 2 * 60_000;
 

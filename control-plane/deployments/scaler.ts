@@ -6,7 +6,7 @@ import type { DeploymentId, HostId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { type AgedLive, freshMs, type InstanceLive } from "../fleet/live.ts";
 import { fullShare, type Sample, type ScaleWindows, scaleTo, scaleWindows } from "./autoscale.ts";
-import type { FundsDeps } from "./dedicated-money.ts";
+import { affords, type FundsDeps } from "./dedicated-money.ts";
 import type { Deployment, Instance } from "./deployment.ts";
 import { targetOf } from "./lifecycle.ts";
 import { batchSizeOf } from "./standard-args.ts";
@@ -118,7 +118,7 @@ export function createScaler(deps: {
   }
 
   async function move(deployment: Deployment, from: number, to: number): Promise<boolean> {
-    if (to > from && !(await isPaid(deployment, to - from))) {
+    if (to > from && !(await affords(deps, deployment, to - from))) {
       log.info({ deployment: deployment.id, from, to }, "funds do not cover more instances; not scaled up");
       return false;
     }
@@ -126,14 +126,6 @@ export function createScaler(deps: {
     if (!(await store.change(deployment.id, deployment.account, deployment.revision, { target: to }))) return false;
     log.info({ deployment: deployment.id, from, to }, "deployment scaled");
     return true;
-  }
-
-  async function isPaid(deployment: Deployment, more: number): Promise<boolean> {
-    const { account, modelName: model, gpu, numGpus, priceSubject } = deployment;
-    const left = await deps.funds(account);
-    if (left === null) return true;
-    const needed = await deps.firstMinutes(priceSubject ?? gpu, numGpus, more, { account, model });
-    return needed === 0n || left >= needed;
   }
 
   return {

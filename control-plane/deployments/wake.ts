@@ -1,6 +1,6 @@
 // Requests an instance for a waiting caller if none is desired and funds suffice, and reports its progress.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
-import type { FundsDeps } from "./dedicated-money.ts";
+import { affords, type FundsDeps } from "./dedicated-money.ts";
 import { isWanted, targetOf } from "./lifecycle.ts";
 import type { ColdStart, DeploymentStore } from "./store.ts";
 
@@ -25,20 +25,10 @@ export function createWaker(
     if (!start) return { kind: "ended", phase: "deleted" };
     const { deployment } = start;
     if (!isWanted(deployment.status)) return { kind: "ended", phase: deployment.status };
-    if (targetOf(deployment) === 0 && !(await isPaid(deps, deployment))) return { kind: "unpaid" };
+    if (targetOf(deployment) === 0 && !(await affords(deps, deployment, 1))) return { kind: "unpaid" };
     await deps.store.wake(id, account);
     return stateOf(start);
   };
-}
-
-async function isPaid(
-  { funds, firstMinutes }: FundsDeps,
-  { account, modelName: model, gpu, numGpus, priceSubject }: ColdStart["deployment"],
-): Promise<boolean> {
-  const left = await funds(account);
-  if (left === null) return true;
-  const needed = await firstMinutes(priceSubject ?? gpu, numGpus, 1, { account, model });
-  return needed === 0n || left >= needed;
 }
 
 /** Estimate for a start without earlier measurements. */

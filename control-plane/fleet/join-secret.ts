@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { createFileOnce } from "../write-file.ts";
 
 /** Returns the join secret of agents from `agent.secret` (mode 0600) in the folder; creates it if it does not exist. */
 export function readJoinSecret(folder: string): string {
@@ -23,21 +24,11 @@ function read(path: string): string | undefined {
   }
 }
 
-/** Whole or not at all; of two that start at once the first one's stays. */
+/** If another start creates it first, that one applies. */
 function make(path: string): void {
-  const fresh = `${path}.${randomBytes(6).toString("hex")}`;
-  const file = openSync(fresh, "wx", 0o600);
   try {
-    writeSync(file, `${randomBytes(32).toString("base64url")}\n`);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  try {
-    linkSync(fresh, path);
+    createFileOnce(path, Buffer.from(`${randomBytes(32).toString("base64url")}\n`), 0o600);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  } finally {
-    rmSync(fresh, { force: true });
   }
 }

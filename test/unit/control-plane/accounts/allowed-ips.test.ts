@@ -22,7 +22,7 @@ describe("the addresses a key may be used from", () => {
     expect(addressTest([entry])?.(ip)).toBe(isHeld);
   });
 
-  it("are any without a list, and none with an empty list or a peer without an address", () => {
+  it("are unrestricted without a list; an empty list or a peer without an address matches nothing", () => {
     expect(addressTest(null)).toBeUndefined();
     expect(addressTest([])?.("10.0.0.1")).toBe(false);
     expect(addressTest(["0.0.0.0/0", "::/0"])?.("")).toBe(false);

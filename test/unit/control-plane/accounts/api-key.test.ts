@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { fragmentOf, looksLikeApiKey, makeApiKey } from "../../../../control-plane/accounts/api-key.ts";
 
 describe("API keys", () => {
-  it("have one shape whatever their random bytes, and are recognised", () => {
+  it("have one format for any random bytes, and are recognised", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (bytes) => {
         const key = makeApiKey(Buffer.from(bytes));
@@ -14,14 +14,14 @@ describe("API keys", () => {
     );
   });
 
-  it("of different bytes differ", () => {
+  it("differ for different bytes", () => {
     const first = Buffer.alloc(32);
     const last = Buffer.alloc(32);
     last[31] = 1;
     expect(makeApiKey(first)).not.toBe(makeApiKey(last));
   });
 
-  it("with one character changed are refused before anything is asked", () => {
+  it("with one changed character are refused without a query", () => {
     const key = makeApiKey();
     for (let i = 0; i < key.length; i++) {
       const changed = key.slice(0, i) + (key[i] === "x" ? "y" : "x") + key.slice(i + 1);

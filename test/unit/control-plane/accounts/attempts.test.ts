@@ -20,7 +20,7 @@ describe("attempts", () => {
     return { clock, asked, refusal };
   }
 
-  it("are refused beyond the limit until the window ends, and told how long that is", async () => {
+  it("are refused beyond the limit until the window ends, with the time left", async () => {
     const { clock, refusal } = counting({ max: 3, windowMs: 60_000 });
     for (let i = 0; i < 3; i++) expect(await refusal()).toBeUndefined();
     clock.nowMs = 50_000;
@@ -28,7 +28,7 @@ describe("attempts", () => {
     expect((await refusal())?.retryAfterSeconds).toBe(10);
   });
 
-  it("of a key that is never forgiven ask the database no more once they were refused", async () => {
+  it("against a key without resets no longer query the database once refused", async () => {
     const { clock, asked, refusal } = counting({ max: 1, windowMs: 60_000, isFinal: true });
     for (let i = 0; i < 9; i++) await refusal();
     expect(asked).toEqual(["what a", "what a"]);

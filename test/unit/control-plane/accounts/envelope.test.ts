@@ -19,7 +19,7 @@ const [ada, bob] = ["u:1", "u:2"] as AccountId[] as [AccountId, AccountId];
 const [first, second] = ["k1", "k2"] as KeyId[] as [KeyId, KeyId];
 
 describe("the envelope", () => {
-  it("gives back what was put in", () => {
+  it("returns the sealed content", () => {
     const dek = makeDek();
     const apiKey = makeApiKey();
     const unwrapped = unwrapDek(secrets, wrapDek(kek, dek, ada), ada);
@@ -27,7 +27,7 @@ describe("the envelope", () => {
     expect(openSecret(dek, sealSecret(dek, "hf_x", ada, "deployment|d1"), ada, "deployment|d1")).toBe("hf_x");
   });
 
-  it("opens under any key-encryption key at hand, and under one that a rotation makes meanwhile", () => {
+  it("opens with any available key-encryption key, including one that a rotation creates meanwhile", () => {
     const dek = makeDek();
     const next = { version: 2, bytes: randomBytes(32) };
     const [old, rewrapped] = [wrapDek(kek, dek, ada), wrapDek(next, dek, ada)];
@@ -47,7 +47,7 @@ describe("the envelope", () => {
     expect(looks).toBe(2);
   });
 
-  it("never looks the same twice", () => {
+  it("never produces the same bytes twice", () => {
     const dek = makeDek();
     const sealed = new Set(Array.from({ length: 50 }, () => sealApiKey(dek, "secret", ada, first).toString("hex")));
     expect(sealed.size).toBe(50);
@@ -66,7 +66,7 @@ describe("the envelope", () => {
     expect(() => unwrapDek({ ...secrets, keks: [{ version: 1, bytes: randomBytes(32) }] }, wrapped, ada)).toThrow();
   });
 
-  it("does not open when any byte was changed or its end cut off", () => {
+  it("does not open if any byte was changed or the end is missing", () => {
     const dek = makeDek();
     const sealed = sealApiKey(dek, "secret", ada, first);
     for (let i = 0; i < sealed.length; i++) {
@@ -77,7 +77,7 @@ describe("the envelope", () => {
     }
   });
 
-  it("finds a key only with the pepper", () => {
+  it("looks up a key only with the pepper", () => {
     const other = { ...secrets, pepper: randomBytes(32) };
     expect(lookupOf(secrets, "k").equals(lookupOf(secrets, "k"))).toBe(true);
     expect(lookupOf(secrets, "k").equals(lookupOf(other, "k"))).toBe(false);

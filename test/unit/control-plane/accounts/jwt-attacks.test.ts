@@ -17,7 +17,7 @@ afterAll(() => {
   expect(refusals.size).toBe(1);
 });
 
-describe("a token minted with an ordinary library", () => {
+describe("a token signed with a standard library", () => {
   const mint = (secret: string, claims: Record<string, unknown>, kid = kidOf("auto")) =>
     new SignJWT(claims)
       .setProtectedHeader({ alg: "HS256", typ: "JWT", kid })
@@ -25,7 +25,7 @@ describe("a token minted with an ordinary library", () => {
       .setExpirationTime(nowS + 3600)
       .sign(Buffer.from(secret));
 
-  it("is its signer's caller, held to its models, its end and its budget", async () => {
+  it("authenticates as its signer, limited to its models, expiry and budget", async () => {
     const { key, open } = ring();
     const caller = await open(`jwt:${await mint(key.secret, { models: ["a/b", "c/d"], spending_limit: 0.5 })}`);
     expect(caller).toMatchObject({
@@ -40,7 +40,7 @@ describe("a token minted with an ordinary library", () => {
     expect(caller?.spending.token?.budget).toMatch(/^jwt\/[\w-]{43}$/);
   });
 
-  it("may name one model as `model`, and any when it names none", async () => {
+  it("may name one model in `model`, and allows every model if it names none", async () => {
     const { key, open } = ring();
     expect((await open(`jwt:${await mint(key.secret, { model: "a/b" })}`))?.models).toEqual(new Set(["a/b"]));
     expect(await open(`jwt:${await mint(key.secret, {})}`)).toMatchObject({
@@ -93,7 +93,7 @@ describe("the algorithm", () => {
       ).toBeUndefined();
   });
 
-  it("HS384 and HS512 over the right key are refused, and so is HS256 that is signed with them", async () => {
+  it("HS384 and HS512 with the right key are refused, and so is HS256 signed with them", async () => {
     const { key, open } = ring();
     for (const hash of ["sha384", "sha512"]) {
       expect(await open(forge(key, { header: { ...header, alg: hash.replace("sha", "HS") }, hash }))).toBeUndefined();
@@ -101,7 +101,7 @@ describe("the algorithm", () => {
     }
   });
 
-  it("RS256 with a key pair of the attacker's, named in every header field that names one, is refused", async () => {
+  it("RS256 with the attacker's key pair is refused, in every header field that can name a key", async () => {
     const { key, open } = ring();
     const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
     const jwk = publicKey.export({ format: "jwk" });
@@ -135,7 +135,7 @@ describe("the algorithm", () => {
 });
 
 describe("the signature", () => {
-  it("in its four spellings is one token with one budget", async () => {
+  it("in its four encodings is one token with one budget", async () => {
     const { key, open } = ring();
     const token = forge(key);
     const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -148,7 +148,7 @@ describe("the signature", () => {
     expect(new Set(budgets).size).toBe(1);
   });
 
-  it("is over every byte: none may change, go or come", async () => {
+  it("covers every byte: none may be changed, removed or added", async () => {
     const { key, open } = ring();
     const token = forge(key);
     for (let i = 4; i < token.length - 1; i += 3) {
@@ -167,7 +167,7 @@ describe("the signature", () => {
       expect(await open(spelled), spelled).toBeUndefined();
   });
 
-  it("of another key, or none, is refused", async () => {
+  it("by another key, or missing, is refused", async () => {
     const { key, open, add } = ring();
     const other = add("other");
     expect(await open(forge({ name: "auto", secret: other.secret }))).toBeUndefined();
@@ -179,7 +179,7 @@ describe("the signature", () => {
       expect(await open(forge(key, { signature }))).toBeUndefined();
   });
 
-  it("covers what is read: parts in standard base64, padded or with spaces are refused", async () => {
+  it("covers the parsed text: parts in standard base64, padded or with spaces are refused", async () => {
     const { key, open } = ring();
     const [head = "", body = "", signature = ""] = forge(key).slice(4).split(".");
     for (const spelled of [
@@ -227,20 +227,20 @@ describe("the key id", () => {
     expect(await open(forge(key, { header: { ...header, kid } }))).toBeUndefined();
   });
 
-  it("of a megabyte is not even decoded", async () => {
+  it("of a megabyte is refused without decoding", async () => {
     const { key, open, asked } = ring();
     expect(await open(forge(key, { header: { ...header, kid: kidOf("x".repeat(1024 * 1024)) } }))).toBeUndefined();
     expect(asked.findSigningKey).toBe(0);
   });
 
-  it("decides whose budget and rights: a token cannot say it is somebody else's", async () => {
+  it("determines the budget and permissions: a token cannot claim those of another account", async () => {
     const { key, open } = ring();
     for (const sub of ["u:2000000000000", "", null, undefined, 7, [user]])
       expect(await open(forge(key, { payload: { ...payload, sub } }))).toBeUndefined();
   });
 });
 
-describe("a token's end", () => {
+describe("the expiry of a token", () => {
   it.each([
     undefined,
     null,
@@ -269,13 +269,13 @@ describe("a token's end", () => {
     },
   );
 
-  it("may be a second away, or a year and the leeway of a minute", async () => {
+  it("may be a second away, or up to a year plus one minute of leeway", async () => {
     const { key, open } = ring();
     for (const exp of [nowS + 1, nowS + year, nowS + year + 60])
       expect(await open(forge(key, { payload: { ...payload, exp } }))).toBeDefined();
   });
 
-  it("ends it on the second, although it was verified before", async () => {
+  it("applies to the second, also for a token verified before", async () => {
     const { key, open, clock } = ring();
     const token = forge(key, { payload: { ...payload, exp: nowS + 10 } });
     expect(await open(token)).toBeDefined();
@@ -299,13 +299,13 @@ describe("claims", () => {
     expect(await open(forge(key, { payload: text }))).toBeUndefined();
   });
 
-  it("a header that says its algorithm twice is refused", async () => {
+  it("a header with two algorithms is refused", async () => {
     const { key, open } = ring();
     const text = `{"alg":"none","typ":"JWT","kid":"${kidOf("auto")}","alg":"HS256"}`;
     expect(await open(forge(key, { header: text }))).toBeUndefined();
   });
 
-  it("that are unknown are ignored, however deep they repeat ours", async () => {
+  it("that are unknown are ignored, even if nested copies of known ones", async () => {
     const { key, open } = ring();
     const text = `{"sub":"${user}","exp":${nowS + 60},"iss":"x","x":{"exp":"no","exp":2},"y":[{"sub":1},{"sub":2}],"z":"{\\"exp\\""}`;
     expect(await open(forge(key, { payload: text }))).toMatchObject({ expiresAtMs: (nowS + 60) * 1000 });
@@ -325,7 +325,7 @@ describe("claims", () => {
     expect(await open(forge(key, { payload: { ...payload, ...claims } }))).toBeUndefined();
   });
 
-  it("a limit without end is refused, one beyond all money is the most there can be", async () => {
+  it("an infinite limit is refused; one beyond the maximum amount becomes the maximum", async () => {
     const { key, open } = ring();
     const limited = (limit: string) => `{"sub":"${user}","exp":${nowS + 60},"spending_limit":${limit}}`;
     expect(await open(forge(key, { payload: limited("1e999") }))).toBeUndefined();

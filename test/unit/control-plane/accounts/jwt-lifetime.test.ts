@@ -9,7 +9,7 @@ function ring() {
 }
 
 describe("the signing key", () => {
-  it("ends its tokens when it ends, and one made under the same name does not bring them back", async () => {
+  it("invalidates its tokens when revoked, also if a new key has the same name", async () => {
     const { key, open, revoke, add } = ring();
     const token = forge(key);
     expect(await open(token)).toBeDefined();
@@ -20,7 +20,7 @@ describe("the signing key", () => {
     expect(await open(forge(successor))).toMatchObject({ key: successor.id });
   });
 
-  it("that names addresses holds its tokens to them", async () => {
+  it("with allowed addresses limits its tokens to them", async () => {
     const { open, add } = openRing();
     const key = add("auto", { allowedIps: ["10.0.0.0/8"] });
     for (const secret of [key.secret, forge(key)]) {
@@ -31,7 +31,7 @@ describe("the signing key", () => {
     }
   });
 
-  it("passes its own and its account's monthly limits on", async () => {
+  it("applies its own and its account's monthly limits", async () => {
     const { open, add } = openRing();
     const key = add("auto", { hasKeyLimit: true, hasAccountLimit: true });
     expect((await open(forge(key)))?.spending).toMatchObject({ hasKeyLimit: true, hasAccountLimit: true });
@@ -40,7 +40,7 @@ describe("the signing key", () => {
 });
 
 describe("a verified token", () => {
-  it("is answered from memory, and others of its key without the database", async () => {
+  it("is cached, and other tokens of its key need no database", async () => {
     const { key, open, asked, authenticator } = ring();
     const token = forge(key);
     await open(token);
@@ -49,7 +49,7 @@ describe("a verified token", () => {
     expect(asked.findSigningKey).toBe(1);
   });
 
-  it("is asked for again after five minutes", async () => {
+  it("is verified again after five minutes", async () => {
     const { key, open, asked, clock } = ring();
     const token = forge(key);
     await open(token);
@@ -66,7 +66,7 @@ describe("a verified token", () => {
     expect(used).toEqual([key.id]);
   });
 
-  it("revoked while it was being verified is not let in afterwards", async () => {
+  it("revoked during verification is refused afterwards", async () => {
     const { key, open, store, revoke } = ring();
     const find = store.findSigningKey;
     let during: (() => void) | undefined = () => revoke(key);

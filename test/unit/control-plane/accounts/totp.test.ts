@@ -15,19 +15,19 @@ describe("a TOTP code", () => {
     expect(totpStep(secret, code, seconds * 1000)).toBe(BigInt(Math.floor(seconds / 30)));
   });
 
-  it("is accepted one step early or late, and not two", () => {
+  it("is accepted one step early or late, but not two", () => {
     const [code, atMs] = ["005924", 1_234_567_890_000];
     const step = BigInt(Math.floor(1_234_567_890 / 30));
     for (const shiftMs of [-30_000, 0, 30_000]) expect(totpStep(secret, code, atMs + shiftMs)).toBe(step);
     for (const shiftMs of [-60_000, 60_000]) expect(totpStep(secret, code, atMs + shiftMs)).toBeUndefined();
   });
 
-  it("of another form is none", () => {
+  it("in another form is refused", () => {
     for (const code of ["", "5924", "0059240", "abcdef", "٠٠٥٩٢٤"])
       expect(totpStep(secret, code, 1_234_567_890_000)).toBeUndefined();
   });
 
-  it("comes from a secret of 160 bits whose address an app reads", () => {
+  it("comes from a 160-bit secret in an otpauth URI", () => {
     const made = makeTotpSecret("Stoker", "ada@example.com");
     expect(made.secret).toMatch(/^[A-Z2-7]{32}$/);
     expect(made.uri).toContain(`secret=${made.secret}`);

@@ -1,10 +1,10 @@
-// A caller that waited for an instance is asked for again: nothing of the database where nothing changed.
+// A caller that waited for an instance is authenticated again, without the database if nothing changed.
 import { expect, it } from "vitest";
 import type { Caller } from "../../../../control-plane/accounts/caller.ts";
 import { InvalidApiKey } from "../../../../control-plane/accounts/errors.ts";
 import { forge, nowS, openRing, user } from "./key-ring.ts";
 
-it("is the same while nothing of its key and account changed, whatever else did, without a look at the database", async () => {
+it("is unchanged while its key and account are unchanged, without a query", async () => {
   const ring = openRing();
   const key = ring.add("auto");
   const caller = (await ring.open(key.secret)) as Caller;
@@ -15,7 +15,7 @@ it("is the same while nothing of its key and account changed, whatever else did,
   expect(ring.asked.findOwnKey).toBe(0);
 });
 
-it("is refused once its key was revoked meanwhile, its scoped tokens too, and not for what was before", async () => {
+it("is refused if its key was revoked meanwhile, as are its scoped tokens, but not for earlier changes", async () => {
   const ring = openRing();
   const key = ring.add("auto");
   const caller = (await ring.open(key.secret)) as Caller;

@@ -10,11 +10,11 @@ function read(over: object) {
   return { port: types.get("workspace")?.dashboardPort, problems };
 }
 
-it("takes the shipped catalogue as it is, dashboard included", () => {
+it("accepts the shipped catalogue, including dashboards", () => {
   expect(read({})).toEqual({ port: 8000, problems: [] });
 });
 
-it("has a dashboard where one is declared: at its own port, or at the program's where only that it has one is said", () => {
+it("has a declared dashboard: at its own port, or at the program's port if none is given", () => {
   expect(read({ dashboard_port: 9000 })).toEqual({ port: 9000, problems: [] });
   expect(read({ dashboard_port: undefined, has_dashboard: true, port: 8100 })).toEqual({ port: 8100, problems: [] });
   expect(read({ dashboard_port: undefined })).toEqual({ port: null, problems: [] });

@@ -6,7 +6,7 @@ const id = "agent-AbCdEfGhIjKl" as DeploymentId;
 const label = labelOf(id);
 
 describe("the address of dashboards", () => {
-  it("gives each instance a host's name of its own, which tells ids apart that differ in case alone", () => {
+  it("gives each instance its own host name, also for ids that differ only in case", () => {
     expect(label).toMatch(/^agent-[0-9a-f]{32}$/);
     expect(labelOf(id.toLowerCase() as DeploymentId)).not.toBe(label);
     const { originOf } = dashboardAddress("https://*.dash.example.com");
@@ -17,7 +17,7 @@ describe("the address of dashboards", () => {
     expect(dashboardAddress("http://*.localhost").originOf(id, 8080)).toBe(`http://${label}.localhost:8080`);
   });
 
-  it("owns every name below its domain, whatever its case, port and last dot, and no other", () => {
+  it("covers every name below its domain, with any case, port and final dot, and no other", () => {
     const { owns, labelIn } = dashboardAddress("https://*.Dash.example.com");
     for (const host of [
       `${label}.dash.example.com`,

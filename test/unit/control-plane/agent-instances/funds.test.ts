@@ -5,7 +5,7 @@ import type { DeploymentId } from "../../../../proto/ids.ts";
 import { workspace } from "../../../fakes/agent-instance-ports.ts";
 import { account } from "../../../fakes/fleet-records.ts";
 
-it("checks the funds for a start at the price that a discount on the instance's name leaves", async () => {
+it("checks the funds for a start at the price after a discount on the instance's name", async () => {
   const owner = { account, suspendReason: null };
   const stopped = { type: workspace.id, plan: "standard", deployment: { modelName: "cheap", status: "stopped" } };
   let started = 0;

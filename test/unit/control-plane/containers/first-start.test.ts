@@ -12,17 +12,17 @@ const script = (value: object) => readFirstStart(cloudConfig(value)).script;
 const isShell = (text: string) => execFileSync("sh", ["-n"], { input: text, stdio: ["pipe", "pipe", "pipe"] });
 
 describe("cloud_init_user_data", () => {
-  it("that is a script is carried out as it is, whoever's line ends it has", () => {
+  it("that is a script runs unchanged, with any line endings", () => {
     expect(readFirstStart("#!/bin/bash\r\necho hi\r\n")).toEqual({ script: "#!/bin/bash\necho hi\n", mayOpen: true });
   });
 
-  it("that is an empty cloud-config does nothing and lets nobody in", () => {
+  it("that is an empty cloud-config does nothing and adds no access", () => {
     for (const text of ["#cloud-config", "#cloud-config\n", "#cloud-config\n{}\n"])
       expect(readFirstStart(text).mayOpen).toBe(false);
     isShell(readFirstStart("#cloud-config").script);
   });
 
-  it("keeps every text of a cloud-config away from the shell, whatever stands in it", () => {
+  it("never passes text of a cloud-config to the shell, whatever it contains", () => {
     const folder = mkdtempSync(join(tmpdir(), "stoker-first-start-"));
     try {
       fc.assert(
@@ -45,7 +45,7 @@ describe("cloud_init_user_data", () => {
     }
   });
 
-  it("writes files with their bytes, mode and in order, and says which step failed", () => {
+  it("writes files with their bytes, mode and in order, and reports which step failed", () => {
     const folder = mkdtempSync(join(tmpdir(), "stoker-first-start-"));
     try {
       const me = execFileSync("id", ["-un"]).toString().trim();
@@ -70,7 +70,7 @@ describe("cloud_init_user_data", () => {
     }
   });
 
-  it("that brings a key lets its user in", () => {
+  it("with a key grants its user access", () => {
     const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada's";
     for (const config of [
       { ssh_authorized_keys: [key] },

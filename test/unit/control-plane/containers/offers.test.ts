@@ -33,8 +33,8 @@ describe("a gpu_config", () => {
   );
 });
 
-describe("what is offered for rent", () => {
-  it("is every size that a host with images has, free or not, at its price", () => {
+describe("the offers for rent", () => {
+  it("include every size of hosts that allow images, free or not, with its price", () => {
     const claims = [{ gpuUuid: "GPU-0", account }];
     expect(offers([{ ...renting("a"), claims }, hostView("models only")], rates)).toEqual([
       { gpuConfig: "1xH100-80GB", hourRate: 2_000_000_000n, isAvailable: true },
@@ -42,7 +42,7 @@ describe("what is offered for rent", () => {
     ]);
   });
 
-  it("is not available where minimums keep the GPUs for other accounts", () => {
+  it("are unavailable if the GPUs are reserved for other accounts", () => {
     const available = (most: number) => offers([renting("a")], rates, () => most).map(({ isAvailable }) => isAvailable);
     expect([available(2), available(1), available(0)]).toEqual([
       [true, true],
@@ -51,14 +51,14 @@ describe("what is offered for rent", () => {
     ]);
   });
 
-  it("is nothing of hosts that are silent or have no firewall, and no part of a GPU", () => {
+  it("exclude hosts that are silent or have no firewall, and parts of a GPU", () => {
     const mig = renting("mig", { gpus: [h100(0, "MIG-1"), h100(1, "MIG-2")] });
     const silent = { ...renting("silent"), state: "unreachable" as const };
     expect(offers([mig, silent, renting("none", { rentalImages: [] })], rates)).toEqual([]);
     expect(offeredImages([mig, silent, renting("b", { rentalImages: ["a", "torch"] })])).toEqual(["a", "torch"]);
   });
 
-  it("is placed on a host with that image alone; the others say why", () => {
+  it("are placed only on hosts with that image; the others give a reason", () => {
     const why = "rentals need a firewall between customers, and iptables cannot be used here";
     const hosts = [renting("a", { rentalImages: [], rentalsUnavailable: why }), renting("b"), hostView("c")];
     expect(place({ ...want, rentalImage: "torch" }, hosts)).toMatchObject({ ok: true, host: "b" });
@@ -72,7 +72,7 @@ describe("what is offered for rent", () => {
     });
   });
 
-  it("is whole GPUs: a slice is passed over", () => {
+  it("are whole GPUs: slices are ignored", () => {
     const host = renting("a", { gpus: [h100(0, "MIG-1"), h100(1)] });
     expect(place({ ...want, rentalImage: "torch" }, [host])).toMatchObject({ ok: true, gpus: [{ uuid: "GPU-1" }] });
     expect(place({ ...want, gpusPerInstance: 2, rentalImage: "torch" }, [host]).ok).toBe(false);

@@ -29,8 +29,8 @@ const headers = (account = ada): Record<string, string> => {
   return Object.fromEntries(list.flatMap((name, i) => (i % 2 === 0 ? [[name, list[i + 1] as string]] : [])));
 };
 
-describe("requests at once", () => {
-  it("are counted per account and model, and a place is free the moment a request ends", () => {
+describe("concurrent requests", () => {
+  it("are counted per account and model, and freed when a request ends", () => {
     const first = rates.meter(ada, model).take();
     rates.meter(ada, model).take();
     expect(refusal()).toMatchObject({
@@ -44,7 +44,7 @@ describe("requests at once", () => {
     rates.meter(ada, model).take();
   });
 
-  it("come back once, however often a permit is ended", () => {
+  it("are freed once, however often a permit is released", () => {
     const permit = rates.meter(ada, model).take();
     rates.meter(ada, model).take();
     permit.end(10);
@@ -54,7 +54,7 @@ describe("requests at once", () => {
 });
 
 describe("tokens per minute", () => {
-  it("refuse when the last minute has used them up, and say when to come back", () => {
+  it("refuse when the last minute used all of them, with a retry time", () => {
     rates.meter(ada, model).take().end(60);
     nowMs += 20_000;
     rates.meter(ada, model).take().end(40);
@@ -67,7 +67,7 @@ describe("tokens per minute", () => {
     expect(headers()).toMatchObject({ "x-ratelimit-remaining-tokens": "60", "x-ratelimit-reset-tokens": "20s" });
   });
 
-  it("are measured after the fact: a request that is running is not refused what it uses", () => {
+  it("are measured afterwards: a running request is never interrupted", () => {
     const permit = rates.meter(ada, model).take();
     permit.end(100_000);
     expect(refusal().params.limit).toBe("tpm");
@@ -76,7 +76,7 @@ describe("tokens per minute", () => {
 });
 
 describe("the headers", () => {
-  it("say limit, rest and the time until all of it is back", () => {
+  it("give the limit, the rest and the time until it is fully restored", () => {
     expect(headers()).toEqual({
       "x-ratelimit-limit-requests": "2",
       "x-ratelimit-limit-tokens": "100",
@@ -95,8 +95,8 @@ describe("the headers", () => {
   });
 });
 
-describe("limits of an account's own", () => {
-  it("count from the moment they are known, for what runs too; what they leave out is the default", () => {
+describe("account-specific limits", () => {
+  it("apply as soon as they are known, also to running requests; missing ones have the default", () => {
     rates.meter(ada, model).take();
     rates.setOwnLimits(new Map([[ada, { concurrent: 1, tokensPerMinute: null }]]));
     expect(refusal().params.limit).toBe("concurrency");
@@ -108,7 +108,7 @@ describe("limits of an account's own", () => {
 });
 
 describe("other replicas", () => {
-  it("count as if their requests were here", () => {
+  it("count like local requests", () => {
     const meter = rates.meter(ada, model);
     meter.othersInFlight = 1;
     meter.take();
@@ -119,7 +119,7 @@ describe("other replicas", () => {
   });
 });
 
-it("who does nothing takes no memory; who runs a request or used tokens in the last minute is remembered", () => {
+it("idle accounts take no memory; accounts with requests or recent tokens are retained", () => {
   const permit = rates.meter(ada, model).take();
   rates.meter(bob, model).take().end(5);
   rates.forgetIdle();

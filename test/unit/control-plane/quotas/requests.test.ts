@@ -17,7 +17,7 @@ const record: LimitRecord = {
 };
 
 describe("GPU limits", () => {
-  it("are the account's entry, else the default; the operator's own account has none but its entries", () => {
+  it("are the account's entry, else the default; the operator's own account has only its entries", () => {
     expect(gpuLimits(record, defaults)).toMatchObject({
       max: { "H100-80GB": 4, "L4-24GB": 8, other: 8 },
       min: { "H100-80GB": 2, other: 0 },
@@ -25,7 +25,7 @@ describe("GPU limits", () => {
     expect(gpuLimits({ ...record, isAdmin: true }, defaults).max).toMatchObject({ "H100-80GB": 4, other: maxGpus });
   });
 
-  it("let a deployment take what is left, to the last one", () => {
+  it("let a deployment use every remaining GPU", () => {
     const use = { isAdmin: false, max: {}, used: 6 };
     requireGpus(use, "other", 2, defaults);
     expect(() => requireGpus(use, "other", 3, defaults)).toThrow(
@@ -57,7 +57,7 @@ describe("a request for another GPU pool", () => {
     expect(() => fileGpuRequest(request(change), record, undefined, defaults)).toThrow(errors.GpuRequestRefused);
   });
 
-  it("may ask for less, and replaces all that the open one asks for", () => {
+  it("may request less, and replaces everything in the open one", () => {
     const filing = fileGpuRequest(request({ max: { other: 0 }, expectedId: "gpr_01" }), record, gpuRequest, defaults);
     expect(filing).toEqual({ requested: { max: { other: 0 }, min: {} }, reason: "launch" });
   });
@@ -71,7 +71,7 @@ describe("a request for another GPU pool", () => {
     expect(file).toThrow(expect.objectContaining({ code: "request_conflict" }));
   });
 
-  it("for one type joins what the open one asks for", () => {
+  it("for one type is added to the open one", () => {
     expect(fileGpuLimit("other", 9, "more", record, gpuRequest, defaults)).toEqual({
       requested: { max: { "H100-80GB": 16, other: 9 }, min: { "H100-80GB": 1 } },
       reason: "more",
@@ -85,7 +85,7 @@ describe("a request for higher rate limits", () => {
   const file = (change: object, of = record, open?: typeof gpuRequest) =>
     fileRateRequest({ ...request, ...change }, of, open, defaultRateLimits);
 
-  it("must raise one of the two and lower neither", () => {
+  it("must raise one of the two limits and lower neither", () => {
     expect(file({})).toEqual({ requested: { concurrent: 400, tokensPerMinute: null }, reason: "evals" });
     expect(file({ concurrent: 200, tokensPerMinute: 5_000_001 }).requested.tokensPerMinute).toBe(5_000_001);
     for (const change of [

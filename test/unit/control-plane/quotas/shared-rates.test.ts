@@ -30,8 +30,8 @@ const exchange = (...all: Replica[]) => {
   for (const one of [...all, ...all]) one.tick();
 };
 
-describe("replicas that hear each other", () => {
-  it("grant one limit together, once each has said what it counts", () => {
+describe("connected replicas", () => {
+  it("share one limit, once each has sent its counts", () => {
     const [a, b, c] = [replica("a"), replica("b"), replica("c")];
     a.take();
     a.take();
@@ -56,7 +56,7 @@ describe("replicas that hear each other", () => {
     a.take();
   });
 
-  it("a model that is new to one of them begins with what the others count", () => {
+  it("a model new to one of them starts with the counts of the others", () => {
     const [a, b] = [replica("a"), replica("b")];
     for (let i = 0; i < 4; i++) a.take();
     exchange(a, b);
@@ -64,8 +64,8 @@ describe("replicas that hear each other", () => {
   });
 });
 
-describe("replicas that do not", () => {
-  it("each grant the whole limit: what was heard counts for two seconds more, and again when they meet", () => {
+describe("disconnected replicas", () => {
+  it("each grant the whole limit: received counts expire after two seconds, and return on reconnection", () => {
     const [a, b] = [replica("a"), replica("b")];
     for (let i = 0; i < 4; i++) a.take();
     exchange(a, b);
@@ -82,7 +82,7 @@ describe("replicas that do not", () => {
     for (const one of [a, b]) expect(() => one.take()).toThrow(/4 concurrent requests/);
   });
 
-  it("ignore what is no message of theirs", () => {
+  it("ignore messages of other formats", () => {
     const a = replica("a");
     const ear = ears.get("a") as (message: string, from: string) => void;
     for (const junk of [
@@ -102,7 +102,7 @@ describe("replicas that do not", () => {
   });
 });
 
-it("who has nothing to say is silent, after saying that it ended", () => {
+it("a replica without counts sends nothing, after a final zero", () => {
   const said: string[] = [];
   const a = replica("a");
   ears.set("listener", (message) => said.push(message));

@@ -25,7 +25,7 @@ describe("the window of a minute", () => {
     );
   });
 
-  it("says when enough of it will have left, to the second", () => {
+  it("gives the time until enough of it is free, to the second", () => {
     fc.assert(
       fc.property(
         fc.array(fc.nat(500), { minLength: 61, maxLength: 61 }),
@@ -46,7 +46,7 @@ describe("the window of a minute", () => {
     );
   });
 
-  it("is empty again when its last use has left", () => {
+  it("is empty when its last use has expired", () => {
     const window = new TokenWindow(5);
     expect(window.secondsUntilEmpty()).toBe(0);
     window.add(7, 10);

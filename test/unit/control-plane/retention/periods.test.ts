@@ -4,14 +4,14 @@ import { periods, readRetention } from "../../../../control-plane/retention/peri
 const hourMs = 3_600_000;
 
 describe("the periods of retention", () => {
-  it("are the defaults where nothing is said", () => {
+  it("are the defaults if nothing is configured", () => {
     const { retention, problems } = readRetention(undefined);
     expect(problems).toEqual([]);
     expect(retention.changes).toBe(7 * 24 * hourMs);
     expect(Object.keys(retention).toSorted()).toEqual(Object.keys(periods).toSorted());
   });
 
-  it("take hours and days over the defaults", () => {
+  it("prefer configured hours and days to the defaults", () => {
     const { retention, problems } = readRetention("changes=36h, request-labels=90d");
     expect(problems).toEqual([]);
     expect([retention.changes, retention["request-labels"]]).toEqual([36 * hourMs, 90 * 24 * hourMs]);

@@ -47,6 +47,6 @@ describe.each(files)("migration %s", (file) => {
   });
 });
 
-it("keeps a digest of no migration that is gone", () => {
+it("has no digest of a removed migration", () => {
   expect([...digests.keys()].toSorted()).toEqual(files);
 });

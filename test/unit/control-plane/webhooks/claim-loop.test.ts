@@ -2,7 +2,7 @@ import pino from "pino";
 import { expect, it } from "vitest";
 import { createClaimLoop } from "../../../../control-plane/webhooks/claim-loop.ts";
 
-it("nothing more is claimed once the loop is to end, however much there is, and what runs is waited for", async () => {
+it("a stopping loop claims nothing more, and waits for running jobs", async () => {
   const ending = new AbortController();
   let claims = 0;
   let ended = 0;

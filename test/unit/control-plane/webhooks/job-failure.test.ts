@@ -3,7 +3,7 @@ import { coldStartsFull, InstancesUnreachable, upstreamBroken } from "../../../.
 import { RateLimited } from "../../../../control-plane/quotas/errors.ts";
 import { failureOf } from "../../../../control-plane/webhooks/job-failure.ts";
 
-describe("a run that failed", () => {
+describe("a failed run", () => {
   it.each([coldStartsFull("org/model", 5), new InstancesUnreachable({}), RateLimited.byConcurrency(8)])(
     "because others are served goes on waiting, however often: $code",
     (error) => {
@@ -12,12 +12,12 @@ describe("a run that failed", () => {
     },
   );
 
-  it("waits as long as it is told to", () => {
+  it("waits as long as the response requires", () => {
     const failure = failureOf(coldStartsFull("org/model", 5), { claims: 1, faults: 0 });
     expect(failure).toMatchObject({ afterMs: 5_000 });
   });
 
-  it("because it broke off is tried a few times", () => {
+  it("is retried a few times if the connection broke", () => {
     const again = (faults: number) => failureOf(upstreamBroken(), { claims: 1, faults }).kind;
     expect([again(0), again(3), again(4)]).toEqual(["again", "again", "over"]);
   });

@@ -33,19 +33,19 @@ async function nameServer(answer?: { readonly flags: number; readonly address?: 
 }
 
 describe("a receiver's name", () => {
-  it("is asked of the name servers, in both families", async () => {
+  it("is resolved with the name servers, in both address families", async () => {
     const server = await nameServer({ flags: flags.ok, address: [10, 1, 2, 3] });
     expect(await resolveHost({ ...noHosts, servers: [server] })("hooks.example")).toEqual(["10.1.2.3"]);
   });
 
-  it("that nobody knows is refused", async () => {
+  it("that is unknown is refused", async () => {
     const server = await nameServer({ flags: flags.unknown });
     const resolve = resolveHost({ ...noHosts, servers: [server] });
     const targets = createTargets({ allowsPrivate: false, blocked: [] }, resolve);
     await expect(targets.check("https://hooks.example/")).rejects.toMatchObject({ code: "webhook_refused" });
   });
 
-  it("whose servers are silent is given up in time, and is not refused for it", async () => {
+  it("whose servers do not respond times out, without a refusal", async () => {
     const resolve = resolveHost({ ...noHosts, servers: [await nameServer()], maxMs: 50 });
     await expect(resolve("hooks.example")).rejects.toMatchObject({ code: "ECANCELLED" });
     const targets = createTargets({ allowsPrivate: false, blocked: [] }, resolve);
@@ -55,7 +55,7 @@ describe("a receiver's name", () => {
     });
   });
 
-  it("that the hosts file has is not asked of anybody", async () => {
+  it("in the hosts file needs no name server", async () => {
     const folder = await mkdtemp(join(tmpdir(), "hosts-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     const hostsFile = join(folder, "hosts");

@@ -19,18 +19,18 @@ describe("the schedule of a call", () => {
     expect(nextDelayMs(8, {}, middle)).toBeUndefined();
   });
 
-  it("spreads by a fifth either way", () => {
+  it("varies by a fifth either way", () => {
     expect(nextDelayMs(1, {}, 0)).toBe(4_000);
     expect(nextDelayMs(1, {}, 0.999999)).toBeCloseTo(6_000, 0);
   });
 
-  it("waits as long as a receiver that is busy asks, an hour at most, and never less than its own pause", () => {
+  it("waits as long as a busy receiver asks, at most an hour, and never less than its own pause", () => {
     const pause = (status: number, retryAfterMs: number) => nextDelayMs(1, { status, retryAfterMs }, middle);
     expect([429, 502, 503, 504].map((status) => pause(status, 60_000))).toEqual([60_000, 60_000, 60_000, 60_000]);
     expect([pause(503, 1_000), pause(503, 9e9), pause(500, 60_000)]).toEqual([5_000, 3_600_000, 5_000]);
   });
 
-  it("reads seconds and dates, and nothing else", () => {
+  it("reads seconds and dates only", () => {
     const nowMs = Date.parse("2026-01-02T03:04:05Z");
     expect(readRetryAfter("120", nowMs)).toBe(120_000);
     expect(readRetryAfter("Fri, 02 Jan 2026 03:05:05 GMT", nowMs)).toBe(60_000);
@@ -38,7 +38,7 @@ describe("the schedule of a call", () => {
     expect([readRetryAfter("soon", nowMs), readRetryAfter(undefined, nowMs)]).toEqual([undefined, undefined]);
   });
 
-  it("takes 2xx alone as success", () => {
+  it("accepts only 2xx as success", () => {
     expect([200, 204, 301, 304, 410, 429, 500, 599].map(outcomeOf)).toEqual([
       ...["ok", "ok", "3xx", "3xx", "4xx", "4xx", "5xx", "5xx"],
     ]);
@@ -46,7 +46,7 @@ describe("the schedule of a call", () => {
 });
 
 describe("a receiver's host", () => {
-  it("gets eight calls at once", () => {
+  it("gets eight concurrent calls", () => {
     const calls = new HostCalls(() => 0);
     for (let i = 0; i < maxPerHost; i++) calls.started(`account-${i % 2}`, "a");
     calls.started("account-0", "b");
@@ -58,7 +58,7 @@ describe("a receiver's host", () => {
     expect([calls.capacity().get("a"), calls.silent()]).toEqual([1, []]);
   });
 
-  it("that was silent to an account five times rests for it, then gets one call, and all of them once it answers", () => {
+  it("that timed out five times for an account pauses for it, then gets one call, and all of them after a response", () => {
     let nowMs = 0;
     const calls = new HostCalls(() => nowMs);
     const call = (isAlive: boolean | undefined, account = "ada") => {
@@ -85,7 +85,7 @@ describe("a receiver's host", () => {
     expect([calls.silent(), calls.capacity().size]).toEqual([[], 0]);
   });
 
-  it("of which nothing was learned is not counted as silent", () => {
+  it("with an unknown outcome does not count as silent", () => {
     const calls = new HostCalls(() => 0);
     for (let i = 0; i < 9; i++) {
       calls.started("ada", "a");

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { createWebhookSecrets } from "../../../../control-plane/webhooks/secrets.ts";
 import type { SecretRow } from "../../../../control-plane/webhooks/store.ts";
 
-it("an account's secret is made at its first use alone", async () => {
+it("an account's secret is created at its first use only", async () => {
   let row: SecretRow | undefined;
   let sealed = 0;
   const secrets = createWebhookSecrets({

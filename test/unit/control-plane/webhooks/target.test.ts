@@ -1,4 +1,4 @@
-// Server-side request forgery: what a webhook's URL may be, in every spelling of the address behind it.
+// Server-side request forgery: the permitted URLs of a webhook, in every spelling of their address.
 import { describe, expect, it } from "vitest";
 import { createTargets } from "../../../../control-plane/webhooks/target.ts";
 import { addressTest } from "../../../../proto/address-rules.ts";
@@ -26,7 +26,7 @@ const verdict = (url: string, of = targets) =>
     ({ code }) => code as string,
   );
 
-it("may be longer where its user says so, as adapters' are", async () => {
+it("may be longer if its user allows it, as for adapters", async () => {
   const longer = createTargets(strict, resolve, 4096);
   expect(await verdict(`https://good.example/?${"x".repeat(4000)}`, longer)).toBe("taken");
   expect(await verdict(`https://good.example/?${"x".repeat(4096)}`, longer)).toBe("webhook_invalid");
@@ -117,12 +117,12 @@ describe("a webhook's URL", () => {
     "https://localhost/",
   ])("%s is refused", async (url) => expect(await verdict(url)).toBe("webhook_refused"));
 
-  it("is not refused because its name cannot be resolved just now", async () => {
+  it("is not refused because its name cannot be resolved at the moment", async () => {
     const away = createTargets(strict, () => Promise.reject(Object.assign(new Error("x"), { code: "EAI_AGAIN" })));
     expect(await verdict("https://good.example/", away)).toBe("taken");
   });
 
-  it("is looked up anew for each call, so that a name that leads elsewhere by then is not called", async () => {
+  it("is resolved again for each call, so that a name that changed meanwhile is checked again", async () => {
     const answers = [[outside], ["127.0.0.1"]];
     const rebinding = createTargets(strict, async () => answers.shift() ?? []);
     expect(await verdict("https://good.example/", rebinding)).toBe("taken");
@@ -151,7 +151,7 @@ describe("with private networks allowed", () => {
   ])("%s is still refused", async (url) => expect(await verdict(url, open)).toBe("webhook_refused"));
 });
 
-it("what is no address at all is never connected to", () => {
+it("an invalid address is never connected to", () => {
   const may = addressTest({ allowsPrivate: true, blocked: [] });
   expect(["", "undefined", "example.com"].map(may)).toEqual([false, false, false]);
 });

@@ -38,7 +38,7 @@ it("recognises a full disk that the server reports as an I/O or internal error",
   expect(outageReason(failed("22023", "No space left on device"))).toBeUndefined();
 });
 
-it("keeps an outage that was recognised already", async () => {
+it("does not wrap a recognised outage again", async () => {
   const outage = new DatabaseUnavailable("no_answer");
   await expect(asking(() => Promise.reject(outage))).rejects.toBe(outage);
 });
