@@ -55,7 +55,7 @@ async function authenticator(world: World, nowMs?: () => number) {
 }
 
 describe("accounts", () => {
-  it("are made with a key, a budget and their credit in the ledger", async () => {
+  it("are created with a key, a budget and their credit in the ledger", async () => {
     const world = await openWorld(postgres);
     const { account, apiKey } = await world.accounts.createAccount(ada);
     expect(account).toMatch(/^u:[1-9]\d{12}$/);
@@ -73,7 +73,7 @@ describe("accounts", () => {
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
-  it("refuse a taken e-mail address or display name, naming which, and leave nothing behind", async () => {
+  it("refuse a taken e-mail address or display name, name which, and write nothing", async () => {
     const world = await openWorld(postgres);
     await world.accounts.createAccount(ada);
     const sameEmail = await world.accounts.createAccount({ ...ada, displayName: "other" }).catch((error) => error);
@@ -87,7 +87,7 @@ describe("accounts", () => {
     expect(rows).toEqual([{ accounts: 1n, budgets: 1n }]);
   });
 
-  it("begin with one admin account, however many replicas start first", async () => {
+  it("start with one admin account, however many replicas start first", async () => {
     const world = await openWorld(postgres);
     const made = await Promise.all([1, 2, 3].map(() => world.accounts.ensureFirstAccount()));
     expect(made.filter((account) => account !== undefined)).toHaveLength(1);
@@ -116,7 +116,7 @@ describe("the first account's key", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  it("is left alone where the file holds one, and stays away once it is revoked", async () => {
+  it("is unchanged if the file contains one, and is not created again once revoked", async () => {
     const world = await openWorld(postgres);
     const file = keyFile();
     await start(world, file);
@@ -131,7 +131,7 @@ describe("the first account's key", () => {
 });
 
 describe("authentication", () => {
-  it("answers a known key synchronously, without the database", async () => {
+  it("accepts a known key synchronously, without the database", async () => {
     const world = await openWorld(postgres);
     const { account, apiKey } = await world.accounts.createAccount(ada);
     const auth = await authenticator(world);
@@ -178,7 +178,7 @@ describe("authentication", () => {
     await expect.poll(answer, { timeout: promisedMs(2_000), interval: 5 }).toBe("refused");
   });
 
-  it("accepts a key made a moment after it was refused", async () => {
+  it("accepts a key created just after it was refused", async () => {
     const world = await openWorld(postgres);
     const { account, apiKey } = await world.accounts.createAccount(ada);
     const auth = await authenticator(world);
@@ -193,7 +193,7 @@ describe("authentication", () => {
     );
   });
 
-  it("asks the database again after five minutes", async () => {
+  it("queries the database again after five minutes", async () => {
     const world = await openWorld(postgres);
     const { apiKey } = await world.accounts.createAccount(ada);
     let now = 0;
@@ -220,7 +220,7 @@ describe("authentication", () => {
 });
 
 describe("a key named by its secret or its id", () => {
-  it("is found by its own account alone", async () => {
+  it("is found only by its own account", async () => {
     const world = await openWorld(postgres);
     const mine = await world.accounts.createAccount(ada);
     const other = await world.accounts.createAccount({ ...ada, email: "b@example.com", displayName: "b" });
@@ -259,7 +259,7 @@ describe("secrets at rest", () => {
     expect(dump).not.toContain(apiKey.slice(4, 20));
   });
 
-  it("are made once, closed to others, and read again", async () => {
+  it("are created once, unreadable for others, and read again", async () => {
     const folder = secretsFolder();
     const made = readSecretFiles(folder, false);
     expect(statSync(join(folder, "kek")).mode & 0o777).toBe(0o400);
@@ -268,7 +268,7 @@ describe("secrets at rest", () => {
     expect(new Set([...made.keks.map(({ bytes }) => bytes.toString("hex")), made.pepper.toString("hex")]).size).toBe(2);
   });
 
-  it("refuse a start that would make every key unreadable, saying what is missing", () => {
+  it("refuse a start that would make every key unreadable, with what is missing", () => {
     const folder = secretsFolder();
     expect(() => readSecretFiles(folder, true)).toThrow(/kek and pepper is missing.*backup/s);
     readSecretFiles(folder, false);
@@ -277,7 +277,7 @@ describe("secrets at rest", () => {
     expect(() => readSecretFiles(folder, true)).toThrow(SecretsMissing);
   });
 
-  it("are completed where the first start was killed between the two", () => {
+  it("are completed if the first start was killed between the two", () => {
     const folder = secretsFolder();
     const { keks } = readSecretFiles(folder, false);
     rmSync(join(folder, "pepper"), { force: true });

@@ -48,7 +48,7 @@ async function openHost() {
 }
 
 describe("a lost key of the operator's account", () => {
-  it("is replaced on the host, in a file for its owner alone, audited, and never printed", async () => {
+  it("is replaced on the host, in a file only its owner can read, audited, and never printed", async () => {
     const host = await openHost();
     const { code, out, err } = await host.run();
     expect({ code, err }).toEqual({ code: 0, err: "" });
@@ -65,14 +65,14 @@ describe("a lost key of the operator's account", () => {
     );
   });
 
-  it("ends with every other key of the account when asked", async () => {
+  it("is revoked with every other key of the account on request", async () => {
     const host = await openHost();
     expect((await host.run(["--revoke-others"])).out).toContain("1 others were revoked");
     expect(await host.accountOf(host.oldKey)).toBeUndefined();
     expect(await host.accountOf(readFileSync(host.file, "utf8").trim())).toBe(host.account);
   });
 
-  it("stays as it was where the file cannot be written, and no key is left behind", async () => {
+  it("is unchanged if the file cannot be written, and no key remains", async () => {
     const host = await openHost();
     mkdirSync(host.file);
     writeFileSync(join(host.file, "x"), "");
@@ -83,7 +83,7 @@ describe("a lost key of the operator's account", () => {
     expect(live).toEqual([{ name: "auto" }]);
   });
 
-  it("cannot be replaced with other secrets, without an operator's account or without the database, and says so", async () => {
+  it("cannot be replaced with other secrets, without an operator's account or without the database, with the reason", async () => {
     const host = await openHost();
     const elsewhere = join(host.data, "other");
     readSecretFiles(elsewhere, false);

@@ -139,7 +139,7 @@ function plainFiles(folder: string, secrets: readonly Buffer[]): string[] {
 const backupsIn = (folder: string) => readdirSync(folder).filter((name) => name.endsWith(".stoker-backup"));
 
 describe.runIf(programs)("stoker admin backup create", () => {
-  it("leaves no plain text when it is killed, and the next run removes what it left", async () => {
+  it("leaves no plain text when killed, and the next run removes the remains", async () => {
     const { backups, temporary, secrets, recipient, start, create } = await openInstallation();
     const child = start("create", "--recipient", recipient);
     await vi.waitFor(() => {
@@ -162,7 +162,7 @@ describe.runIf(programs)("stoker admin backup create", () => {
 });
 
 describe.runIf(programs)("stoker admin backup restore --replace", () => {
-  it("leaves database and secrets as they were where the backup is damaged", async () => {
+  it("leaves database and secrets unchanged if the backup is damaged", async () => {
     const { url, name, backups, secrets, recipient, opening, create, run, restoring, state, beside } =
       await openInstallation();
     expect((await create()).status).toBe(0);
@@ -201,7 +201,7 @@ describe.runIf(programs)("stoker admin backup restore --replace", () => {
     expect(await beside("restoring")).toEqual([]);
   }, 120_000);
 
-  it("leaves the old database when it is killed, and a retry restores and removes what was left", async () => {
+  it("leaves the old database when killed, and a retry restores and removes the remains", async () => {
     const { home, url, name, backups, secrets, identityFile, create, start, run, restoring, state, beside } =
       await openInstallation();
     expect((await create()).status).toBe(0);
@@ -260,7 +260,7 @@ describe.runIf(programs)("stoker admin backup restore --replace", () => {
     expect(await query(url, "select cause from reconcile")).toEqual([{ cause: "restored from a backup" }]);
   }, 180_000);
 
-  it("leaves the databases of a command that runs, refuses a second restore, and drops what a kill left", async () => {
+  it("leaves the databases of a running command, refuses a second restore, and removes the remains of a killed one", async () => {
     const { url, backups, create, start, run, restoring, identityFile, state, beside } = await openInstallation();
     expect((await create()).status).toBe(0);
     const [file = ""] = backupsIn(backups);
@@ -297,7 +297,7 @@ describe.runIf(programs)("stoker admin backup restore --replace", () => {
     expect(await beside("replaced")).toEqual([]);
   }, 120_000);
 
-  it("names the rights that the role lacks before it loads anything", async () => {
+  it("names the missing rights of the role before it loads anything", async () => {
     const { url, name, backups, create, run, restoring, state } = await openInstallation();
     expect((await create()).status).toBe(0);
     const [file = ""] = backupsIn(backups);

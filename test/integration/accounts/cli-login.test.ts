@@ -1,4 +1,4 @@
-// A browser's yes at one replica, a command line's wait at another, over one PostgreSQL.
+// The browser's approval at one replica, the command line's wait at another, over one PostgreSQL.
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
@@ -56,7 +56,7 @@ const keysOf = async (world: World) => {
 };
 
 describe("a command line's login", () => {
-  it("answers whoever waits at another replica within 2 s of the yes, with a key that works", async () => {
+  it("gives a waiting client at another replica a working key within 2 s of the approval", async () => {
     const { world, actor, replica } = await worldOfAda();
     const [browser, terminal] = [await replica(), await replica()];
     const waiting = terminal.wait(loginId, ip, never);
@@ -77,7 +77,7 @@ describe("a command line's login", () => {
     expect(rows).toContainEqual({ actor: actor.account, ip: actor.ip });
   });
 
-  it("answers one of two who wait, once", async () => {
+  it("responds to one of two waiting clients, once", async () => {
     const { actor, replica } = await worldOfAda();
     const [one, two] = [await replica(), await replica()];
     const waits = [one, two].map((each) => each.wait(loginId, ip, never));
@@ -88,7 +88,7 @@ describe("a command line's login", () => {
     await expect(two.wait(loginId, ip, never)).rejects.toMatchObject({ code: "login_used" });
   });
 
-  it("makes one key however many pages say yes", async () => {
+  it("creates one key for any number of approvals", async () => {
     const { world, actor, replica } = await worldOfAda();
     const logins = await replica();
     const ends = await Promise.allSettled([1, 2, 3].map(() => logins.approve(actor, loginId)));
@@ -97,7 +97,7 @@ describe("a command line's login", () => {
     await expect(logins.approve(actor, loginId)).rejects.toMatchObject({ code: "login_used" });
   });
 
-  it("keeps neither login id nor key in readable form", async () => {
+  it("stores neither login id nor key in readable form", async () => {
     const { world, actor, replica } = await worldOfAda();
     const logins = await replica();
     await logins.approve(actor, loginId);
@@ -131,12 +131,12 @@ describe("the wait", () => {
     return { logins, clock, actor };
   }
 
-  it("ends by itself with a clear sentence", async () => {
+  it("times out with a clear sentence", async () => {
     const { logins } = await alone(50);
     await expect(logins.wait(loginId, ip, never)).rejects.toMatchObject({ code: "login_timed_out" });
   });
 
-  it("ends when the client has gone", async () => {
+  it("ends when the client disconnects", async () => {
     const { logins } = await alone(60_000);
     const gone = new AbortController();
     const waiting = logins.wait(loginId, ip, gone.signal);
@@ -144,7 +144,7 @@ describe("the wait", () => {
     expect(await waiting).toBeUndefined();
   });
 
-  it("finds a yes that was given before it, for ten minutes", async () => {
+  it("finds an earlier approval, for ten minutes", async () => {
     const { logins, clock, actor } = await alone(50);
     await logins.approve(actor, loginId);
     clock.unixMs += 599_999;
@@ -155,7 +155,7 @@ describe("the wait", () => {
     await expect(logins.wait(other, ip, never)).rejects.toMatchObject({ code: "login_used" });
   });
 
-  it("may be held open ten times from one network, and again when one has ended", async () => {
+  it("may be open ten times from one network, and again when one has ended", async () => {
     const { logins } = await alone(60_000);
     const gone = new AbortController();
     const idOf = (i: number) => loginId.slice(0, 30) + String(i).padStart(2, "0");

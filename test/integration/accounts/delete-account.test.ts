@@ -102,7 +102,7 @@ const retained = [
 ] as const;
 
 describe("the personal data of a deleted account", () => {
-  it("is cleared in every text column of the account but the reason of a suspension", async () => {
+  it("is cleared in every text column of the account except the reason for a suspension", async () => {
     const world = await openWorld(postgres);
     const people = await peopleOf(world);
     const { account } = await world.accounts.createAccount(requestOf("ada"));
@@ -118,7 +118,7 @@ describe("the personal data of a deleted account", () => {
     expect(left.map(([name]) => name)).toEqual(["suspend_reason"]);
   });
 
-  it("is in no table that nobody has classified", async () => {
+  it("is in no unclassified table", async () => {
     const world = await openWorld(postgres);
     const { rows } = await world.pool.query<{ name: string }>(
       `select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid
@@ -131,7 +131,7 @@ describe("the personal data of a deleted account", () => {
 });
 
 describe("an account that its owner deletes", () => {
-  it("answers its record, and ends keys, sessions, password and deployments", async () => {
+  it("returns its record, and ends keys, sessions, password and deployments", async () => {
     const world = await openWorld(postgres);
     const people = await peopleOf(world);
     const { account, apiKey } = await world.accounts.createAccount(requestOf("ada"));
@@ -174,7 +174,7 @@ describe("an account that its owner deletes", () => {
     expect(await authenticator.authenticate(other.apiKey, ip)).toMatchObject({ account: other.account });
   });
 
-  it("is refused by every replica within 2 s, one that knows its key from memory too", async () => {
+  it("is refused by every replica within 2 s, also one with a cached key", async () => {
     const world = await openWorld(postgres);
     const people = await peopleOf(world);
     const { account, apiKey } = await world.accounts.createAccount(requestOf("ada"));
@@ -201,7 +201,7 @@ describe("an account that its owner deletes", () => {
     );
   });
 
-  it("leaves ledger and audit whole, and its address and names to others", async () => {
+  it("leaves ledger and audit complete, and frees its address and names", async () => {
     const world = await openWorld(postgres);
     const people = await peopleOf(world);
     const { account } = await world.accounts.createAccount(requestOf("ada"));
@@ -224,7 +224,7 @@ describe("an account that its owner deletes", () => {
     expect(audit).toEqual([{ actor: account, subject: account, ip }]);
   });
 
-  it("stays when it is the last admin's, with all it has; of two that go at once one stays", async () => {
+  it("is refused for the last admin, unchanged; of two concurrent deletions one is refused", async () => {
     const world = await openWorld(postgres);
     const people = await peopleOf(world);
     const first = await world.accounts.createAccount(requestOf("root", true));
@@ -239,7 +239,7 @@ describe("an account that its owner deletes", () => {
     expect(ends.find((end) => end.status === "rejected")?.reason).toMatchObject({ code: "last_admin" });
   });
 
-  it("stays while something keeps making deployments", async () => {
+  it("is refused while something continues to create deployments", async () => {
     const world = await openWorld(postgres);
     const people = await peopleOf(world);
     const { account } = await world.accounts.createAccount(requestOf("ada"));

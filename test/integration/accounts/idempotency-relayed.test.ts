@@ -1,4 +1,4 @@
-// Paid requests with an `Idempotency-Key` at two control planes over one PostgreSQL, and what a death in the middle leaves.
+// Paid requests with an `Idempotency-Key` at two control planes over one PostgreSQL, and after a crash in the middle.
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { createIdempotency, type Idempotency } from "../../../control-plane/accounts/idempotency.ts";
@@ -35,7 +35,7 @@ async function start(options: { lockMs?: number; maxHourlyBytes?: number } = {},
   return { world, one, two, ask, asked, close: () => Promise.all(edges.map((edge) => edge.close())) };
 }
 
-it("of many at once at two control planes one runs and is paid, and the others get its answer", async () => {
+it("of many concurrent ones at two control planes one runs and is paid, and the others get its response", async () => {
   const { one, two, ask, asked, close } = await start();
   const all = await Promise.all(Array.from({ length: 16 }, (_, i) => ask(i % 2 === 0 ? one : two, "k1")));
   const statuses = all.map(({ status }) => status);
@@ -49,7 +49,7 @@ it("of many at once at two control planes one runs and is paid, and the others g
   await close();
 });
 
-it("in flight is held for as long as it runs, at both", async () => {
+it("in progress reserves its key for as long as it runs, at both", async () => {
   const { world, one, two, ask, close } = await start({ lockMs: 20_000 });
   one.agent.script({ kind: "hang" });
   const running = ask(one, "k1").catch(() => undefined);
@@ -64,7 +64,7 @@ it("in flight is held for as long as it runs, at both", async () => {
   await running;
 });
 
-it("of a control plane that died is never run again: 409, told that its end is not known", async () => {
+it("of a dead control plane is never run again: 409, with an unknown outcome", async () => {
   // Neither an end nor a sign of life comes through any more.
   const dead = new Promise<never>(() => {});
   let isDead = true;
@@ -91,7 +91,7 @@ it("of a control plane that died is never run again: 409, told that its end is n
   await first;
 });
 
-it("above what an account may keep in an hour is answered as ever, and not given again", async () => {
+it("above the hourly limit of an account is served as usual, but not replayed", async () => {
   const { one, ask, asked, close } = await start({ maxHourlyBytes: wholeChat.length });
   expect((await ask(one, "k1")).status).toBe(200);
   expect(await (await ask(one, "k2")).text()).toBe(wholeChat);
@@ -102,7 +102,7 @@ it("above what an account may keep in an hour is answered as ever, and not given
   await close();
 });
 
-it("keeps bytes that are no text as they are, sealed", async () => {
+it("stores binary bytes unchanged, sealed", async () => {
   const { world } = await start().then(async (all) => {
     await all.close();
     return all;

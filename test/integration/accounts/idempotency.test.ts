@@ -41,7 +41,7 @@ const secret = "stk_canary_in_an_answer";
 const answer = { status: 200, headers: ["content-type", "application/json"], body: `{"token":"${secret}"}` };
 
 describe("idempotency over PostgreSQL", () => {
-  it("gives one of many requests at once the right to run, and its answer to those that come later", async () => {
+  it("lets one of many concurrent requests run, and gives its response to later ones", async () => {
     const { ask, claimed } = await open();
     const all = await Promise.allSettled(Array.from({ length: 12 }, () => claimed()));
     const won = all.filter((one) => one.status === "fulfilled");
@@ -53,7 +53,7 @@ describe("idempotency over PostgreSQL", () => {
     await expect(ask({ body: "other" })).rejects.toMatchObject({ code: "idempotency_key_reused" });
   });
 
-  it("keeps the answer sealed, for its own account alone", async () => {
+  it("stores the response sealed, only for its own account", async () => {
     const { world, ask, claimed } = await open();
     await (await claimed()).finish(answer);
     const other = await world.account(0n);
@@ -65,7 +65,7 @@ describe("idempotency over PostgreSQL", () => {
     expect(rows[0].text).not.toContain("canary");
   });
 
-  it("frees a key whose holder died, and drops what a holder that was overtaken writes", async () => {
+  it("frees a key whose holder died, and ignores writes of a replaced holder", async () => {
     const { ask, claimed } = await open(0);
     const dead = await claimed();
     const successor = await claimed({ body: "other" });
@@ -75,7 +75,7 @@ describe("idempotency over PostgreSQL", () => {
     expect(await ask({ body: "other" })).toEqual({ kept: answer });
   });
 
-  it("frees a key that was given up, and one that is older than a day", async () => {
+  it("frees a released key, and one older than a day", async () => {
     const { world, ask, claimed } = await open();
     await (await claimed()).abandon();
     await (await claimed()).finish(answer);

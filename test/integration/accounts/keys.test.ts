@@ -24,7 +24,7 @@ async function open() {
 const plain = (name: string) => ({ name, allowedIps: null });
 
 describe("API keys", () => {
-  it("show their secret when made and to whoever names it, and are masked by id and in lists", async () => {
+  it("show their secret at creation and when named by it, and are masked by id and in lists", async () => {
     const { tokens, account, act } = await open();
     const made = await tokens.create(account, plain("ci"), act);
     expect(made.token).toMatch(/^stk_[0-9A-Za-z]{49}$/);
@@ -54,7 +54,7 @@ describe("API keys", () => {
     expect(await tokens.create(account, plain("ü".repeat(64)), act)).toMatchObject({ name: "ü".repeat(64) });
   });
 
-  it("are another account's neither to see, to change nor to end, by id or by secret", async () => {
+  it("cannot be seen, changed or revoked by another account, by id or by secret", async () => {
     const { tokens, account, other, act } = await open();
     const made = await tokens.create(account, plain("ci"), act);
     for (const name of [made.key, made.token]) {
@@ -66,7 +66,7 @@ describe("API keys", () => {
     expect(await tokens.get(account, made.key)).toMatchObject({ allowedIps: null });
   });
 
-  it("once ended are not found, by id or by secret", async () => {
+  it("are not found once revoked, by id or by secret", async () => {
     const { tokens, account, act } = await open();
     const made = await tokens.create(account, plain("ci"), act);
     expect(await tokens.revoke(account, made.token, act)).toMatchObject({ key: made.key });
@@ -75,7 +75,7 @@ describe("API keys", () => {
     expect((await tokens.list(account)).map(({ name }) => name)).toEqual(["auto"]);
   });
 
-  it("name only addresses and blocks, and never close themselves to the one who asks", async () => {
+  it("accept only addresses and blocks, and never exclude the caller", async () => {
     const { tokens, account, act } = await open();
     for (const allowedIps of [[], ["home"], Array.from({ length: 257 }, () => "10.0.0.1")])
       await expect(tokens.create(account, { name: "ci", allowedIps }, act)).rejects.toMatchObject({
@@ -92,7 +92,7 @@ describe("API keys", () => {
     expect(await tokens.setAllowedIps(own, made.key, null, act)).toMatchObject({ allowedIps: null });
   });
 
-  it("leave every act in the audit log, and no secret", async () => {
+  it("are audited with every change, without secrets", async () => {
     const { world, tokens, account, act } = await open();
     const made = await tokens.create(account, plain("ci"), act);
     await tokens.setAllowedIps({ account, key: made.key }, made.key, ["192.0.2.7"], act);
@@ -108,7 +108,7 @@ describe("API keys", () => {
     );
   });
 
-  it("are not made for an account that was ended", async () => {
+  it("are not created for a deleted account", async () => {
     const { world, tokens, account, act } = await open();
     await world.db.updateTable("account").set({ deletedAt: new Date() }).where("accountId", "=", account).execute();
     await expect(tokens.create(account, plain("ci"), act)).rejects.toThrow();

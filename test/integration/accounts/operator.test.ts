@@ -35,7 +35,7 @@ const shown = async ({ operator }: Office, account: AccountId) => {
 };
 
 describe("suspensions", () => {
-  it("hold side by side; the gravest is shown, and each is lifted by itself", async () => {
+  it("can be combined; the most severe is shown, and each is lifted separately", async () => {
     const office = await openOffice();
     const account = await office.account(1n);
     for (const reason of [...suspendReasons].reverse()) {
@@ -48,7 +48,7 @@ describe("suspensions", () => {
     }
   });
 
-  it("are lifted together when no reason is named, and then there is nothing to lift", async () => {
+  it("are lifted together if no reason is named, and then there is nothing to lift", async () => {
     const office = await openOffice();
     const account = await office.account(1n);
     await office.operator.suspend(account, "admin", act());
@@ -65,7 +65,7 @@ describe("suspensions", () => {
     });
   });
 
-  it("of two reasons at once show what follows from both", async () => {
+  it("for two reasons have the effects of both", async () => {
     const office = await openOffice();
     const account = await office.account(1n);
     const reasons = ["balance", "admin", "bad-cc", "limit-reached"] as const;
@@ -78,7 +78,7 @@ describe("suspensions", () => {
     expect(await shown(office, account)).toEqual(["bad-cc", ["bad-cc", "limit-reached", "payment-method"]]);
   });
 
-  it("reach every replica's memory of keys in under two seconds, and so does their end", async () => {
+  it("reach every replica's key cache in under two seconds, and so does lifting them", async () => {
     const office = await openOffice();
     const { account, apiKey } = await office.accounts.createAccount({
       email: "ada@example.com",
@@ -113,7 +113,7 @@ describe("suspensions", () => {
 });
 
 describe("the audit log", () => {
-  it("keeps who, from where, why, and what it was before and after", async () => {
+  it("stores the actor, address, reason, and the state before and after", async () => {
     const office = await openOffice();
     const account = await office.account(5n);
     await office.operator.suspend(account, "balance", act("no money"));
@@ -144,7 +144,7 @@ describe("the audit log", () => {
     expect(records[0]).toMatchObject({ actor: "u:1000000000000", ip: "192.0.2.7", subject: account, account });
   });
 
-  it("says nothing of an act that changed nothing or failed", async () => {
+  it("has no entry for an act that changed nothing or failed", async () => {
     const office = await openOffice();
     const account = await office.account(1n);
     await office.operator.suspend(account, "admin", act());
@@ -154,7 +154,7 @@ describe("the audit log", () => {
     expect(records.map(({ action }) => action)).toEqual(["account.suspend", "account.create"]);
   });
 
-  it("is found by account, actor, action and time, and paged without gap or double", async () => {
+  it("is searched by account, actor, action and time, and paged without gaps or repeats", async () => {
     const office = await openOffice();
     const [a, b] = [await office.account(1n), await office.account(1n)];
     await office.operator.suspend(a, "admin", act());
@@ -179,7 +179,7 @@ describe("the audit log", () => {
     await expect(office.audit.read({}, "1 or 1", 3)).rejects.toMatchObject({ code: "bad_cursor" });
   });
 
-  it("cannot be changed, not even by whoever owns the database's tables", async () => {
+  it("cannot be changed, even by the owner of the database's tables", async () => {
     const office = await openOffice();
     await office.account(1n);
     for (const statement of ["update audit set note = 'x'", "delete from audit", "truncate audit"])
@@ -189,7 +189,7 @@ describe("the audit log", () => {
 });
 
 describe("the operator's list of accounts", () => {
-  it("is found by part of an address, name or uid, and paged newest first", async () => {
+  it("is searched by part of an address, name or uid, and paged newest first", async () => {
     const office = await openOffice();
     const made: AccountId[] = [];
     for (let i = 0; i < 5; i++) made.unshift(await office.account(BigInt(i)));
@@ -226,8 +226,8 @@ describe("the operator's list of accounts", () => {
   });
 });
 
-describe("an account that was deleted", () => {
-  it("is shown with its money, and nothing of it can be changed", async () => {
+describe("a deleted account", () => {
+  it("is shown with its money, and cannot be changed", async () => {
     const office = await openOffice();
     const account = await office.account(7n);
     await office.db.updateTable("budget").set({ spent: 2n }).execute();
@@ -252,7 +252,7 @@ describe("an account that was deleted", () => {
 });
 
 describe("an operator's rights", () => {
-  it("are given and taken, but the last operator keeps them even when two take them at once", async () => {
+  it("are granted and revoked, but the last operator keeps them, also with two concurrent revocations", async () => {
     const office = await openOffice();
     const [a, b] = [await office.account(1n), await office.account(1n)];
     for (const account of [a, b]) await office.operator.changeAccount(account, { isAdmin: true }, act());
@@ -270,7 +270,7 @@ describe("an operator's rights", () => {
     ]);
   });
 
-  it("include making an account a team's; taken back, the team's name is free again", async () => {
+  it("include making an account a team account; reverted, the team's name is free again", async () => {
     const office = await openOffice();
     const account = await office.account(1n);
     expect(await office.operator.changeAccount(account, { isTeamAccount: true }, act())).toMatchObject({
@@ -293,7 +293,7 @@ describe("an operator's credit", () => {
     mayGoBelowZero: false,
   });
 
-  it("raises the funds, stands in the ledger and the audit log, and ends a lack of funds but nothing else", async () => {
+  it("raises the funds, is in the ledger and the audit log, and lifts only suspensions for lack of funds", async () => {
     const office = await openOffice();
     const account = await office.account(0n);
     for (const reason of ["balance", "admin"] as const) await office.operator.suspend(account, reason, act());
@@ -308,7 +308,7 @@ describe("an operator's credit", () => {
     expect(await checkBooks(office.db)).toEqual(wholeBooks);
   });
 
-  it("counts once per idempotency key, also when the calls meet, and refuses another amount under it", async () => {
+  it("counts once per idempotency key, also for concurrent calls, and refuses another amount with it", async () => {
     const office = await openOffice();
     const account = await office.account(0n);
     await Promise.all([1, 2, 3].map(() => office.operator.credit(request(account, 5, "june"), act())));
@@ -321,7 +321,7 @@ describe("an operator's credit", () => {
     expect((await office.operator.account(account)).funds).toBe(usd(15));
   });
 
-  it("corrected downwards stops at what is left, unless the operator says that it may go below", async () => {
+  it("corrected downwards stops at zero, unless the operator allows a negative balance", async () => {
     const office = await openOffice();
     const account = await office.account(usd(5));
     await office.operator.credit(request(account, -2), act("typing error"));
@@ -345,7 +345,7 @@ describe("an application to the startup program", () => {
   };
   const credit = nano(100_000_000_000n);
 
-  it("is open once per account, decided once, and an approval brings its credit once", async () => {
+  it("is open once per account, decided once, and an approval grants its credit once", async () => {
     const office = await openOffice();
     const account = await office.account(0n);
     await office.operator.suspend(account, "balance", act());
@@ -371,7 +371,7 @@ describe("an application to the startup program", () => {
     expect(await checkBooks(office.db)).toEqual(wholeBooks);
   });
 
-  it("that was rejected brings nothing, and the account may apply again", async () => {
+  it("that was rejected grants nothing, and the account may apply again", async () => {
     const office = await openOffice();
     const [account, other] = [await office.account(0n), await office.account(0n)];
     const { id } = await office.applications.apply(account, form);

@@ -38,7 +38,7 @@ async function twoPeople() {
 }
 
 describe("the profile", () => {
-  it("keeps what is changed and leaves the rest", async () => {
+  it("stores changed fields and leaves the rest", async () => {
     const { ada, profiles } = await twoPeople();
     const before = await profiles.read(ada.account);
     const after = await profiles.change(ada, { firstName: "Ada", isBusinessAccount: true, website: "" });
@@ -59,7 +59,7 @@ describe("the profile", () => {
     expect(await profiles.read(ada.account)).toEqual(before);
   });
 
-  it("takes an address that its owner gave as not verified, an operator's own as verified", async () => {
+  it("treats an address from its owner as unverified, an operator's own as verified", async () => {
     const { ada, profiles, make } = await twoPeople();
     expect(await profiles.emails(ada.account)).toEqual(["ada@example.com"]);
     expect((await profiles.change(ada, { email: "ada@example.com" })).emailVerified).toBe(true);
@@ -70,7 +70,7 @@ describe("the profile", () => {
     expect(await profiles.emails(operator.account)).toEqual(["root@example.org"]);
   });
 
-  it("tells the audit log and every replica when sign-in address or name change", async () => {
+  it("informs the audit log and every replica when sign-in address or name change", async () => {
     const { world, ada, profiles } = await twoPeople();
     await profiles.change(ada, { email: "a@example.org" });
     const { rows } = await world.pool.query(
@@ -90,7 +90,7 @@ describe("the profile", () => {
     expect(told).toEqual([{ topic: "account", subject: ada.account }]);
   });
 
-  it("of an account that is gone is refused", async () => {
+  it("of a deleted account is refused", async () => {
     const { profiles } = await twoPeople();
     const nobody = { account: "u:0000000000000" as AccountId, ip: "" };
     await expect(profiles.read(nobody.account)).rejects.toMatchObject({ code: "account_not_found" });
@@ -122,7 +122,7 @@ describe("SSH keys", () => {
     return `ssh-ed25519 ${blob.toString("base64")} ada@laptop`;
   };
 
-  it("are one account's own: names may repeat between accounts, lists and deletions never cross", async () => {
+  it("belong to one account: names may repeat between accounts, lists and deletions are separate", async () => {
     const { ada, bob, sshKeys } = await twoPeople();
     const mine = await sshKeys.add(ada.account, "laptop", publicKey());
     const his = await sshKeys.add(bob.account, "laptop", publicKey());

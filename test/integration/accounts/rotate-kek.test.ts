@@ -133,7 +133,7 @@ const only = ({ keks, pepper }: AccountSecrets, version: number): AccountSecrets
 });
 
 describe("a rotation of the key-encryption key", () => {
-  it("leaves everything to the new key alone, so that the old file may go", async () => {
+  it("leaves everything to the new key, so that the old file can be removed", async () => {
     const world = await openInstallation();
     const rotation = await world.rotate();
     expect(rotation).toEqual({
@@ -158,7 +158,7 @@ describe("a rotation of the key-encryption key", () => {
     ]);
   });
 
-  it("follows another one, and begins no third where the second did not end", async () => {
+  it("follows another one, and starts no third before the second ended", async () => {
     const world = await openInstallation();
     await world.rotate();
     expect((await world.rotate()).version).toBe(3);
@@ -169,7 +169,7 @@ describe("a rotation of the key-encryption key", () => {
     expect(readdirSync(world.folder).sort()).toEqual(["kek", "kek.2", "kek.3", "kek.4", "pepper"]);
   });
 
-  it("leaves every secret openable wherever it stops, and goes on from there", async () => {
+  it("leaves every secret readable wherever it stops, and continues from there", async () => {
     const world = await openInstallation();
     const steps: string[] = [];
     const counted = <Name extends keyof KekStore>(name: Name, method: KekStore[Name], stopAt: number): KekStore[Name] =>
@@ -197,7 +197,7 @@ describe("a rotation of the key-encryption key", () => {
     expect(new Set(await world.versions()).size).toBe(1);
   });
 
-  it("does not undo what a control plane writes meanwhile", async () => {
+  it("does not undo concurrent writes of a control plane", async () => {
     const world = await openInstallation();
     const fresh = Buffer.alloc(32, 9);
     const held = readSecretFiles(world.folder, true);
@@ -219,7 +219,7 @@ describe("a rotation of the key-encryption key", () => {
     expect(ticketKeySeal(held).open(rows[0].ticket_key, "h1" as HostId)).toEqual(fresh);
   });
 
-  it("counts what opens under no key, leaves it, and tells to keep the files", async () => {
+  it("counts secrets that no key opens, leaves them, and advises keeping the files", async () => {
     const world = await openInstallation();
     await world.pool.query("update account set wrapped_dek = '\\x00' where display_name = 'k3'");
     const held = readSecretFiles(world.folder, true);
@@ -232,7 +232,7 @@ describe("a rotation of the key-encryption key", () => {
 });
 
 describe("a control plane that runs during a rotation", () => {
-  it("opens what is re-wrapped before the word of it came", async () => {
+  it("opens re-wrapped secrets before the notification arrives", async () => {
     const world = await openInstallation();
     await world.rotate();
     expect(world.secrets.keks).toHaveLength(1);
@@ -240,7 +240,7 @@ describe("a control plane that runs during a rotation", () => {
     expect(world.secrets.keks.map(({ version }) => version)).toEqual([2, 1]);
   });
 
-  it("hears of the new key, says that it holds it, and makes accounts with it", async () => {
+  it("learns of the new key, confirms that it holds it, and creates accounts with it", async () => {
     const world = await openInstallation();
     const { id } = await world.replica();
     const feed = createChangeFeed({ pool: world.pool, log });
@@ -274,14 +274,14 @@ describe("a control plane that runs during a rotation", () => {
     expect((await world.rotate()).resealed["data keys"]).toBe(5);
   });
 
-  it("is not waited for once it is gone", async () => {
+  it("is not waited for once it ended", async () => {
     const world = await openInstallation();
     await world.replica();
     await world.pool.query("update replica set seen_at = now() - interval '31 seconds'");
     expect((await world.rotate()).version).toBe(2);
   });
 
-  it("makes no account under the old key once the new one is in use", async () => {
+  it("creates no account with the old key once the new one is in use", async () => {
     const world = await openInstallation();
     await world.rotate();
     const stale = only(readSecretFiles(world.folder, true), 1);
@@ -292,7 +292,7 @@ describe("a control plane that runs during a rotation", () => {
 });
 
 describe("the secrets of another machine", () => {
-  it("must have the new key before its control plane starts, and the rotation is not begun a second time there", async () => {
+  it("must include the new key before its control plane starts, and the rotation is not started again there", async () => {
     const world = await openInstallation();
     const elsewhere = only(world.secrets, 1);
     await world.rotate();
@@ -321,7 +321,7 @@ describe("stoker admin rotate-kek", () => {
     return { child: child as ChildProcess, ended };
   }
 
-  it("killed in the middle loses nothing; run again it ends", async () => {
+  it("loses nothing if killed in the middle, and completes when run again", async () => {
     const world = await openInstallation();
     // It waits for the row that this transaction holds: there it is killed.
     const blocker = await world.pool.connect();
@@ -342,7 +342,7 @@ describe("stoker admin rotate-kek", () => {
     expect(await world.opened(only(held, 2))).toEqual(world.everything());
   });
 
-  it("says in a sentence why it did nothing", async () => {
+  it("gives the reason in one sentence if it did nothing", async () => {
     const world = await openInstallation();
     const other = await openInstallation();
     const { code, err } = await start({ url: world.url, folder: other.folder }).ended;

@@ -75,7 +75,7 @@ describe("a scoped token", () => {
       await expect(scoped.inspect(account, text)).rejects.toMatchObject({ code: "scoped_jwt_not_found" });
   });
 
-  it("carries the claim `model` when it is minted for one model, so that any JWT library can read it", async () => {
+  it("has the claim `model` if created for one model, so that any JWT library can read it", async () => {
     const { scoped, account, act } = await open();
     const claimsOf = async (models: readonly string[] | undefined) => {
       const [, payload = ""] = (await scoped.mint(account, { ...request, models }, act)).split(".");
@@ -87,7 +87,7 @@ describe("a scoped token", () => {
     expect(await claimsOf(undefined)).not.toHaveProperty("models");
   });
 
-  it("lives a year unless it is told otherwise, and no longer", async () => {
+  it("lives a year by default, and no longer", async () => {
     const { scoped, account, act } = await open();
     const year = 365 * 24 * 3600;
     const whole = await scoped.inspect(account, await scoped.mint(account, request, act));
@@ -103,7 +103,7 @@ describe("a scoped token", () => {
       await expect(scoped.mint(account, { ...request, ...expiry }, act)).rejects.toMatchObject({ code: "bad_expiry" });
   });
 
-  it("needs a live key of that name, and its making is audited without the token", async () => {
+  it("needs a live key of that name, and its creation is audited without the token", async () => {
     const { world, scoped, tokens, account, act, key } = await open();
     await expect(scoped.mint(account, { ...request, apiKeyName: "CI" }, act)).rejects.toMatchObject({
       code: "api_key_not_found",
@@ -146,7 +146,7 @@ describe("a revoked key", () => {
     }
   });
 
-  it("is refused within 2 s also where the message that wakes the replicas is lost", async () => {
+  it("is refused within 2 s also if the notification to the replicas is lost", async () => {
     const { world, key } = await open();
     const use = await replica(world);
     await use(key.token);
@@ -160,7 +160,7 @@ describe("a revoked key", () => {
     expect(performance.now() - revokedMs).toBeLessThan(promisedMs(2_000));
   });
 
-  it("counts also when it is only closed to an address", async () => {
+  it("has the same effect if it is only restricted to other addresses", async () => {
     const { world, tokens, account, act, key } = await open();
     const use = await replica(world);
     await use(key.token);

@@ -77,7 +77,7 @@ describe("signing in", () => {
     expect(found?.csrfToken).toMatch(/^[\w-]{43}$/);
   });
 
-  it("answers an unknown address, a wrong password and an account without one alike, after one hash each", async () => {
+  it("responds identically to an unknown address, a wrong password and an account without one, after one hash each", async () => {
     const { world, signIn, verified } = await signedUp();
     await world.accounts.createAccount({
       email: "b@example.com",
@@ -99,7 +99,7 @@ describe("signing in", () => {
     expect(verified.map((hash) => hash !== undefined)).toEqual([true, false, false]);
   });
 
-  it("never takes over the cookie that a browser brought, and ends that session", async () => {
+  it("never reuses the cookie of a browser, and ends that session", async () => {
     const { sessions, signIn } = await signedUp();
     const planted = "A".repeat(43);
     const first = await signIn.signIn({ email, password }, ip, planted);
@@ -112,7 +112,7 @@ describe("signing in", () => {
     expect(await sessions.find(second.cookie)).toBeDefined();
   });
 
-  it("is refused after ten wrong passwords from one network for 15 minutes, with the right one too, and not for other accounts", async () => {
+  it("is refused after ten wrong passwords from one network for 15 minutes, also with the right one, but not for other accounts", async () => {
     const { world, clock, signIn } = await signedUp();
     const ends = await Promise.all(
       Array.from({ length: 12 }, (_, i) =>
@@ -136,7 +136,7 @@ describe("signing in", () => {
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
   });
 
-  it("goes on for the account's owner while a stranger elsewhere guesses, up to 200 guesses from everywhere", async () => {
+  it("stays possible for the account's owner while others guess, up to 200 guesses in total", async () => {
     const { signIn } = await signedUp({ isHashing: false });
     const guess = (from: string) => codeOf(signIn.signIn({ email, password: "wrong" }, from, undefined));
     for (let i = 0; i < 12; i++) await guess("198.51.100.7");
@@ -150,7 +150,7 @@ describe("signing in", () => {
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("too_many_attempts");
   });
 
-  it("is counted over all control planes: ten wrong passwords at several of them are ten", async () => {
+  it("is counted over all control planes", async () => {
     const { signIn, replica, clock } = await signedUp({ isHashing: false });
     const replicas = [signIn, replica(), replica()];
     const ends = await Promise.all(
@@ -166,7 +166,7 @@ describe("signing in", () => {
     expect(await codeOf(replica().signIn({ email, password }, ip, undefined))).toBe("done");
   });
 
-  it("keeps no address and no account's name of who tried", async () => {
+  it("stores no address and no account name of attempts", async () => {
     const { world, signIn } = await signedUp({ isHashing: false });
     await codeOf(signIn.signIn({ email: "secret@example.com", password: "wrong" }, "203.0.113.77", undefined));
     const rows = await world.db.selectFrom("signInAttempt").selectAll().execute();
@@ -174,7 +174,7 @@ describe("signing in", () => {
     expect(rows.every((row) => row.key.length === 32)).toBe(true);
   });
 
-  it("is refused after 30 attempts from one address, whomever they were for", async () => {
+  it("is refused after 30 attempts from one address, for any accounts", async () => {
     const { signIn } = await signedUp();
     const ends = [];
     for (let i = 0; i < 31; i++)
@@ -200,7 +200,7 @@ describe("a session", () => {
     expect(await sessions.find(cookie)).toBeUndefined();
   });
 
-  it("ends 90 days after its beginning, however much it is used", async () => {
+  it("ends 90 days after its start, however much it is used", async () => {
     const { clock, sessions, actor } = await signedUp();
     const { cookie } = await sessions.begin(actor, ["password"]);
     for (; clock.unixMs < begunAt + maxSessionMs; clock.unixMs += sessionIdleMs / 2)
@@ -209,7 +209,7 @@ describe("a session", () => {
     expect(await sessions.find(cookie)).toBeUndefined();
   });
 
-  it("is in the database as a keyed hash alone", async () => {
+  it("is stored only as a keyed hash", async () => {
     const { world, sessions, actor } = await signedUp();
     const { cookie, csrfToken } = await sessions.begin(actor, ["password"]);
     const { rows } = await world.pool.query(
@@ -226,7 +226,7 @@ describe("a session", () => {
         expect(dump).not.toContain(form);
   });
 
-  it("has a token of its own, and no other session's", async () => {
+  it("has its own CSRF token, and accepts no other session's", async () => {
     const { sessions, actor } = await signedUp();
     const [one, two] = await Promise.all([sessions.begin(actor, ["password"]), sessions.begin(actor, ["password"])]);
     expect(sessions.hasCsrfToken(one, one.csrfToken)).toBe(true);
@@ -234,7 +234,7 @@ describe("a session", () => {
       expect(sessions.hasCsrfToken(one, wrong)).toBe(false);
   });
 
-  it("carries what the account is at this moment", async () => {
+  it("has the current state of the account", async () => {
     const { world, sessions, actor } = await signedUp();
     const { cookie } = await sessions.begin(actor, ["password"]);
     await world.pool.query("update account set is_admin = true, suspend_reason = 'admin'");
@@ -245,7 +245,7 @@ describe("a session", () => {
 });
 
 describe("a password", () => {
-  it("is changed by who knows the present one, and every other session ends", async () => {
+  it("is changed with the current one, which ends every other session", async () => {
     const { world, sessions, signIn, actor } = await signedUp();
     const [mine, other] = await Promise.all([sessions.begin(actor, ["password"]), sessions.begin(actor, ["password"])]);
     const change = (current: string | undefined) =>
@@ -263,7 +263,7 @@ describe("a password", () => {
     expect(rows).toEqual([{ action: "password.set", ip, after: { sessions_ended: 1 } }]);
   });
 
-  it("is not guessed through a stolen session", async () => {
+  it("cannot be guessed through a stolen session", async () => {
     const { sessions, signIn, actor } = await signedUp();
     const session = await sessions.begin(actor, ["password"]);
     const change = (current: string) =>
@@ -272,7 +272,7 @@ describe("a password", () => {
     expect(await change(password)).toBe("too_many_attempts");
   });
 
-  it("is set anew with an API key, which ends every session", async () => {
+  it("is reset with an API key, which ends every session", async () => {
     const { sessions, signIn, actor } = await signedUp();
     const session = await sessions.begin(actor, ["password"]);
     await signIn.setPassword(actor, { password: "battery staple", current: undefined }, undefined);
@@ -287,14 +287,14 @@ describe("a password", () => {
 describe("signing up", () => {
   const request = { email: "new@example.com", password, displayName: "new" };
 
-  it("is closed unless the operator opens it", async () => {
+  it("is closed unless the operator enables it", async () => {
     const { world, signIn } = await signedUp({ isSignUpOpen: false });
     await expect(signIn.signUp(request, ip)).rejects.toMatchObject({ code: "sign_up_closed" });
     const { rows } = await world.pool.query("select count(*) as n from account");
     expect(rows).toEqual([{ n: 1n }]);
   });
 
-  it("makes an account without credit, whose address nobody has vouched for, and signs in to it", async () => {
+  it("creates an account without credit, with an unverified address, and signs in to it", async () => {
     const { world, sessions, signIn, profiles } = await signedUp();
     const { account, apiKey, session } = await signIn.signUp(request, ip);
     expect(apiKey).toMatch(/^stk_/);
@@ -310,7 +310,7 @@ describe("signing up", () => {
     expect(rows).toEqual([{ actor: account, ip, note: "sign-up" }]);
   });
 
-  it("of a taken address leaves its password alone", async () => {
+  it("with a taken address does not change its password", async () => {
     const { signIn } = await signedUp();
     await expect(
       signIn.signUp({ ...request, email: "Ada@example.com", password: "battery staple" }, ip),
@@ -318,7 +318,7 @@ describe("signing up", () => {
     expect(await codeOf(signIn.signIn({ email, password }, ip, undefined))).toBe("done");
   });
 
-  it("of a display name that differs from another's by case alone is refused, as is changing to one", async () => {
+  it("with a display name that differs from another only in case is refused, as is changing to one", async () => {
     const { world, signIn } = await signedUp();
     const { account } = await signIn.signUp({ ...request, email: "one@example.com", displayName: "Grace" }, ip);
     await expect(

@@ -22,7 +22,7 @@ afterAll(async () => {
 });
 beforeEach(() => world.empty());
 
-test("a dashboard that is not there is told to whoever owns the instance, and to nobody else that it exists", async () => {
+test("a missing dashboard is reported to the owner of the instance, and to others as an unknown instance", async () => {
   const id = await world.instances.create(ada, request, ip);
   const by = { ip, port: 8080, key: undefined, login: undefined };
   await expect(world.instances.launchToken(ada, id, by)).rejects.toThrow(/Workspace has no dashboard/);
@@ -30,7 +30,7 @@ test("a dashboard that is not there is told to whoever owns the instance, and to
 });
 
 describe("creating an agent instance", () => {
-  test("writes the intent down; nobody else sees it", async () => {
+  test("stores the record; no other account sees it", async () => {
     const id = await world.instances.create(ada, request, ip);
     expect(await world.instances.get(ada, id)).toMatchObject({
       type: "workspace",
@@ -42,7 +42,7 @@ describe("creating an agent instance", () => {
     expect(await world.instances.list(bob)).toEqual([]);
   });
 
-  test("is placed by its image and plan: where the operator does not allow it, or no volume is kept, the reason says so", async () => {
+  test("is placed by its image and plan; a host that does not allow it, or has no volumes, gives a reason", async () => {
     const id = await world.instances.create(ada, request, ip);
     const { deployment } = await world.instances.get(ada, id);
     const rules = { unavailable: "", images: { own: [], allowed: [workspace.image] }, volumesUnavailable: "" };
@@ -55,7 +55,7 @@ describe("creating an agent instance", () => {
     expect(why({ volumesUnavailable: "it keeps no volumes" })).toBe("it keeps no volumes");
   });
 
-  test("is refused with the reason: type, plan, name, number, funds, room", async () => {
+  test("is refused with the reason: type, plan, name, count, funds, capacity", async () => {
     const { create } = world.instances;
     await expect(create(ada, { ...request, type: "none" }, ip)).rejects.toThrow(/no agent type none/);
     await expect(create(ada, { ...request, plan: "huge" }, ip)).rejects.toThrow(/it has standard/);
@@ -81,7 +81,7 @@ describe("creating an agent instance", () => {
     await expect(create({ ...bob, suspendReason: "balance" }, request, ip)).rejects.toThrow(/suspended/i);
   });
 
-  test("is written into the audit log with the address it was asked from, as is its end", async () => {
+  test("is audited with the address of the caller, as is its deletion", async () => {
     const id = await made(world);
     await world.instances.remove(ada, id, "203.0.113.10");
     const rows = await world.db
@@ -97,7 +97,7 @@ describe("creating an agent instance", () => {
     ]);
   });
 
-  test("two at once of one name make one", async () => {
+  test("creates one for two concurrent requests of one name", async () => {
     const both = await Promise.allSettled([
       world.instances.create(ada, request, ip),
       world.instances.create(ada, request, ip),
@@ -107,7 +107,7 @@ describe("creating an agent instance", () => {
 });
 
 describe("an agent instance's price", () => {
-  test("is the one it is billed by, also after the catalogue changed", async () => {
+  test("is the billed one, also after the catalogue changed", async () => {
     const id = await made(world);
     await sql`insert into price (kind, subject, hour_rate) select 'container', price_subject, 123 from deployment
       where deploy_id = ${id}`.execute(world.db);
@@ -116,7 +116,7 @@ describe("an agent instance's price", () => {
 });
 
 describe("an agent instance's life", () => {
-  test("stops, starts, is updated to the catalogue's version, renamed and deleted, each from the states it may", async () => {
+  test("stops, starts, is updated to the catalogue's version, renamed and deleted, each from the permitted states", async () => {
     const id = await made(world);
     const { instances } = world;
     const status = async () => (await instances.get(ada, id)).deployment.status;
@@ -139,7 +139,7 @@ describe("an agent instance's life", () => {
     await expect(instances.remove(bob, id, ip)).rejects.toMatchObject({ code: "agent_not_found" });
   });
 
-  test("a minute of it costs its plan's price, whatever its GPUs", async () => {
+  test("costs its plan's price per minute, whatever its GPUs", async () => {
     const id = await made(world);
     await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
       values ('i1', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
@@ -161,7 +161,7 @@ describe("an agent instance's life", () => {
 });
 
 describe("an operation on its volume", () => {
-  test("is told to the host that has the volume, and what it tells becomes a backup", async () => {
+  test("is sent to the host that has the volume, whose report becomes a backup", async () => {
     const id = await made(world);
     const backup = await world.backups.backup(ada, id, "198.51.100.1");
     const [command] = await world.open();
@@ -188,7 +188,7 @@ describe("an operation on its volume", () => {
     ]);
   });
 
-  test("runs alone: of ten begun at once one is, and nothing else may change the instance meanwhile", async () => {
+  test("runs alone: one of ten concurrent requests succeeds, and nothing else may change the instance meanwhile", async () => {
     const id = await made(world);
     const all = await Promise.allSettled(Array.from({ length: 10 }, () => world.backups.backup(ada, id, "")));
     const refused = all.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
@@ -202,7 +202,7 @@ describe("an operation on its volume", () => {
     await instances.rename(ada, id, "renamed");
   });
 
-  test("and a stop meet at once: one of them is refused", async () => {
+  test("is refused during a concurrent stop, or the stop is refused", async () => {
     for (let round = 0; round < 5; round++) {
       const id = await made(world, `round-${round}`);
       const [backup, stop] = await Promise.allSettled([
@@ -241,7 +241,7 @@ describe("an operation on its volume", () => {
     expect((await world.instances.get(ada, id)).lastFault).toBe("");
   });
 
-  test("that failed for a reason its owner can act on says that reason", async () => {
+  test("that failed for a reason that its owner can fix reports that reason", async () => {
     const id = await made(world);
     await world.backups.backup(ada, id, "");
     await world.told("volume.backup", "failed", {}, "The host has no disk space left.");
@@ -279,7 +279,7 @@ describe("an operation on its volume", () => {
     await expect(world.backups.restore(ada, other, good, "")).rejects.toMatchObject({ code: "backup_not_found" });
   });
 
-  test("of a host that says nothing for hours does not hold the instance for ever", async () => {
+  test("of a host without reports for hours does not block the instance forever", async () => {
     const id = await made(world);
     await world.backups.backup(ada, id, "");
     await world.backups.settle();
@@ -296,7 +296,7 @@ describe("an operation on its volume", () => {
     expect((await world.instances.get(ada, id)).lastBackupAtMs).not.toBeNull();
   });
 
-  test("makes ten backups by hand of one instance and says why there is no eleventh", async () => {
+  test("creates ten manual backups of one instance and gives the reason for refusing an eleventh", async () => {
     const id = await made(world);
     for (let n = 0; n < 10; n++) await saved(world, id);
     await expect(world.backups.backup(ada, id, "")).rejects.toMatchObject({ code: "backup_limit_reached" });
@@ -304,7 +304,7 @@ describe("an operation on its volume", () => {
     expect(await world.backups.list(ada, id)).toHaveLength(10);
   });
 
-  test("lets go of one backup when its owner says so, which makes room for another; its host is told at once", async () => {
+  test("deletes a backup on its owner's request, which allows another; its host is told immediately", async () => {
     const id = await made(world);
     for (let n = 0; n < 10; n++) await saved(world, id);
     const [newest, next] = await world.backups.list(ada, id);

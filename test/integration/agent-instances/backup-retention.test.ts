@@ -1,4 +1,4 @@
-// When backups of an agent instance are made by themselves, and when they go.
+// When backups of an agent instance are created automatically, and when they are removed.
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -19,7 +19,7 @@ beforeEach(() => world.empty());
 describe("schedule and retention", () => {
   const dayMs = 24 * 3_600_000;
 
-  test("a running instance is backed up when its time has come, a stopped one is not", async () => {
+  test("a running instance is backed up on schedule, a stopped one is not", async () => {
     const id = await made(world);
     await world.backups.tend();
     expect(await world.open()).toEqual([]);
@@ -36,7 +36,7 @@ describe("schedule and retention", () => {
     expect(await world.open()).toEqual([]);
   });
 
-  test("the oldest scheduled ones beyond their number go, those made by hand stay; a removal that failed is asked for again", async () => {
+  test("the oldest scheduled ones beyond their limit are removed, manual ones stay; a failed removal is retried", async () => {
     const id = await made(world);
     const byHand = await saved(world, id);
     for (let n = 1; n <= 4; n++)
@@ -75,7 +75,7 @@ describe("schedule and retention", () => {
     expect(await world.open()).toMatchObject([{ kind: "volume.remove_backup" }]);
   });
 
-  test("of a deleted instance everything goes, its volume only once its container is gone", async () => {
+  test("of a deleted instance everything is removed, its volume only after its container", async () => {
     const id = await made(world);
     await saved(world, id);
     await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)

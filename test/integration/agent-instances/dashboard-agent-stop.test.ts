@@ -1,4 +1,4 @@
-// The agent of a host stops, with dashboards open: their instances run on, so nobody else ends what is open.
+// The agent of a host stops with open dashboards: their instances continue, so only the agent can end the connections.
 import { once } from "node:events";
 import { request } from "node:http";
 import { expect, test, vi } from "vitest";
@@ -20,7 +20,7 @@ openDashboards();
 
 const goingAway = Buffer.from([0x88, 0x02, 0x03, 0xe9]);
 
-test("an agent that stops lets answers of dashboards end; WebSockets are told to come again, and so is whoever comes then", async () => {
+test("a stopping agent lets responses of dashboards end; WebSockets and new requests are told to reconnect", async () => {
   const id = await serving();
   const cookie = await opened(id);
   const { socket, read } = await handshake(hostOf(id), { cookie }, { port, path: "/held" });

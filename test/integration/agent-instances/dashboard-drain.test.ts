@@ -1,4 +1,4 @@
-// A control plane that stops, with dashboards open, behind a proxy that it trusts.
+// A control plane that stops with open dashboards, behind a trusted proxy.
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, test, vi } from "vitest";
@@ -23,14 +23,14 @@ openDashboards({ bounds: { goodbyeMs: 6_000 }, trustedProxies: ["127.0.0.0/8"] }
 const frame = (text: string) => Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);
 const goingAway = Buffer.from([0x88, 0x02, 0x03, 0xe9]);
 
-test("a dashboard hears whose browser it is from a proxy that is trusted, and no address that a browser made up", async () => {
+test("a dashboard gets the browser's address from a trusted proxy, and never a forged one", async () => {
   const id = await serving();
   const headers = { cookie: await opened(id), "x-forwarded-for": "192.0.2.1, 203.0.113.77" };
   expect((await ask(hostOf(id), "/", { headers })).status).toBe(200);
   expect(heard[0]?.headers["x-forwarded-for"]).toBe("203.0.113.77");
 });
 
-test("a control plane that stops lets answers end, takes nothing new, and tells WebSockets to come again between two frames", async () => {
+test("a stopping control plane lets responses end, accepts nothing new, and tells WebSockets to reconnect between two frames", async () => {
   const id = await serving();
   const cookie = await opened(id);
   const bytesOf = ({ read }: { read: () => string }) =>

@@ -1,4 +1,4 @@
-// What ends or bounds requests to dashboards: who leaves, how many are open, what fails.
+// Limits and ends of requests to dashboards: disconnected browsers, open connections, failures.
 import { once } from "node:events";
 import { createServer, request } from "node:http";
 import { type AddressInfo, connect } from "node:net";
@@ -27,7 +27,7 @@ import { ada } from "./world.ts";
 openDashboards();
 
 describe("a dashboard", () => {
-  test("is left when the browser leaves", async () => {
+  test("is disconnected when the browser disconnects", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const before = left;
@@ -39,7 +39,7 @@ describe("a dashboard", () => {
     await vi.waitFor(() => expect(left).toBe(before + 1), waiting);
   });
 
-  test("has a WebSocket's place back when its browser ends its side before the dashboard has answered", async () => {
+  test("frees a WebSocket slot when its browser disconnects before the dashboard responded", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const before = left;
@@ -54,7 +54,7 @@ describe("a dashboard", () => {
     socket.destroy();
   });
 
-  test("hears all that may be open at once, and nothing waits: one more is told so", async () => {
+  test("gets all permitted connections, without waiting; one more is refused", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const before = left;
@@ -77,7 +77,7 @@ describe("a dashboard", () => {
     expect((await ask(hostOf(id), "/", { headers: { cookie } })).status).toBe(200);
   });
 
-  test("that answers before it has read the body leaves no connection hanging on the rest of it", async () => {
+  test("that responds before it has read the body leaves no connection open for the rest", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const socket = connect(port, "127.0.0.1");
@@ -102,7 +102,7 @@ describe("a dashboard", () => {
     socket.destroy();
   });
 
-  test("of a host whose agent has too many open already is busy, and does not count as down", async () => {
+  test("of a host whose agent has too many connections is busy, and does not count as down", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const agent = createServer().on("upgrade", (_, socket) =>
@@ -116,7 +116,7 @@ describe("a dashboard", () => {
     agent.close();
   });
 
-  test("is cut from under an open stream and an open WebSocket when the visit they were opened with ends", async () => {
+  test("closes an open stream and an open WebSocket when their visit ends", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const { socket, read } = await handshake(hostOf(id), { cookie });
@@ -132,7 +132,7 @@ describe("a dashboard", () => {
     await vi.waitFor(() => expect(cuts).toBe(2), waiting);
   });
 
-  test("that fails by a fault of ours names the request's id, for the operator's log", async () => {
+  test("that fails through our fault names the request's id, for the operator's log", async () => {
     const id = await serving();
     given.broken = new Error("a fault");
     const { status, headers, text } = await ask(hostOf(id), "/");
@@ -144,7 +144,7 @@ describe("a dashboard", () => {
 });
 
 describe("an agent", () => {
-  test("closes a connection that it refuses, whether or not its peer ever ends its own side", async () => {
+  test("closes a refused connection, whether or not its peer closes it", async () => {
     const socket = connect({ port: path.port, host: "127.0.0.1", allowHalfOpen: true });
     const ended = once(socket, "end");
     let isGone = false;

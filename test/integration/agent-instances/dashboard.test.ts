@@ -32,7 +32,7 @@ import { ada, bob, made } from "./world.ts";
 openDashboards();
 
 describe("a dashboard", () => {
-  test("opens by a launch token, once, with a cookie of this host alone; then its page, bodies and WebSocket pass", async () => {
+  test("opens with a launch token, once, with a cookie for this host only; then its page, bodies and WebSocket pass", async () => {
     const id = await serving();
     const url = await launched(id);
     expect(url.host).toBe(hostOf(id));
@@ -70,7 +70,7 @@ describe("a dashboard", () => {
     socket.destroy();
   });
 
-  test("that refuses a WebSocket is heard with its own status and words, and serves on", async () => {
+  test("that refuses a WebSocket returns its own status and message, and continues to serve", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const { socket, read } = await handshake(hostOf(id), { cookie }, { port, path: "/refuses" });
@@ -81,7 +81,7 @@ describe("a dashboard", () => {
     expect((await ask(hostOf(id), "/", { headers: { cookie } })).status).toBe(200);
   });
 
-  test("is counted: requests by class of status, WebSockets that are open, bytes in both directions", async () => {
+  test("has metrics: requests by class of status, open WebSockets, bytes in both directions", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const read = async (series: string) =>
@@ -104,7 +104,7 @@ describe("a dashboard", () => {
     await vi.waitFor(async () => expect((await since()).at(-1)).toBe(0), waiting);
   });
 
-  test("is opened by nobody else: another account, another instance's cookie or token, another site's page", async () => {
+  test("cannot be opened by another account, another instance's cookie or token, or another site's page", async () => {
     const [one, other] = [await serving("one"), await made(world, "other")];
     await expect(world.instances.launchToken(bob, one, by)).rejects.toMatchObject({ code: "agent_not_found" });
     const cookie = await opened(other);
@@ -121,7 +121,7 @@ describe("a dashboard", () => {
     expect(heard).toEqual([]);
   });
 
-  test("and the API never meet: neither's requests reach the other by any path", async () => {
+  test("is separate from the API: neither's requests reach the other by any path", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const headers = { cookie, authorization: `Bearer ${apiKey}` };
@@ -137,7 +137,7 @@ describe("a dashboard", () => {
     expect(heard).toHaveLength(1);
   });
 
-  test("closes with its account's suspension, its instance's stop and its deletion, and says which", async () => {
+  test("closes with its account's suspension, its instance's stop and its deletion, with the reason", async () => {
     const id = await serving();
     const cookie = await opened(id);
     const look = async () => {
@@ -157,7 +157,7 @@ describe("a dashboard", () => {
     expect((await look()).status).toBe(401);
   });
 
-  test("closes when its key is revoked, or whoever opened it signs out", async () => {
+  test("closes when its key is revoked, or its user signs out", async () => {
     const id = await serving();
     await sql`insert into api_key (token_id, account_id, name, lookup, ciphertext, fragment)
       values ('key-1', ${ada.account}, 'mine', '\\x01', '\\x01', '')`.execute(world.db);
@@ -187,7 +187,7 @@ describe("a dashboard", () => {
     expect(await look()).toEqual([401, 401]);
   });
 
-  test("that does not answer is 502, and one whose host's address is not proven 503", async () => {
+  test("that does not respond is 502, and one with an unproven host address 503", async () => {
     const id = await serving();
     const cookie = await opened(id);
     path.target({ dashboard: "http://127.0.0.1:1" });
@@ -199,7 +199,7 @@ describe("a dashboard", () => {
     expect([down.status, down.headers["retry-after"]]).toEqual([503, "5"]);
   });
 
-  test("keeps the twenty newest visits, and sweeps those whose time is over", async () => {
+  test("retains the twenty newest visits, and removes expired ones", async () => {
     const id = await serving();
     const first = await opened(id);
     for (let i = 0; i < 19; i++) await launched(id);
@@ -224,7 +224,7 @@ describe("an agent", () => {
     return read().split(" ")[1];
   };
 
-  test("opens a way to a dashboard by a ticket for it alone, and to nothing that has none", async () => {
+  test("opens a tunnel to a dashboard only with a ticket for it", async () => {
     const instance = `in-${await serving()}`;
     expect(await tunnel(instance, {})).toBe("101");
     expect(await tunnel(instance, { model: "some/model" })).toBe("401");
@@ -234,7 +234,7 @@ describe("an agent", () => {
     expect(await tunnel("another", {})).toBe("404");
   });
 
-  test("takes no new way to an instance that is being ended, and cuts those it had once its time to end is over", async () => {
+  test("accepts no new tunnel to an ending instance, and closes existing ones after its grace period", async () => {
     const id = await serving();
     const { socket, read } = await handshake(hostOf(id), { cookie: await opened(id) });
     const beganMs = performance.now();
@@ -248,7 +248,7 @@ describe("an agent", () => {
     expect(performance.now() - beganMs).toBeGreaterThan(dashboardEndMs * 0.9);
   });
 
-  test("cuts nothing of an instance that is there again in time", async () => {
+  test("closes nothing of an instance that returns in time", async () => {
     const id = await serving();
     const { socket, read } = await handshake(hostOf(id), { cookie: await opened(id) });
     path.ingress.setTargets([]);

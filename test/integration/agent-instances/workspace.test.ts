@@ -15,7 +15,7 @@ const file = join(volume, "large.bin");
 
 afterAll(() => rmSync(volume, { recursive: true }));
 
-it("lets go of a file whose reader has left", async () => {
+it("closes a file whose reader has left", async () => {
   writeFileSync(file, Buffer.alloc(8 * 1024 ** 2));
   const port = await freePort();
   const env = { ...process.env, PORT: String(port), STOKER_VOLUME: volume };

@@ -46,7 +46,7 @@ async function twoPeople() {
 }
 
 describe("a voice", () => {
-  it("is kept with its blend, and its recordings sealed", async () => {
+  it("is stored with its blend, and its recordings sealed", async () => {
     const { world, voices, ada } = await twoPeople();
     const made = await voices.add(ada, request, samples, blend);
     expect(made).toMatchObject({ ...request, blends: [blend] });
@@ -57,7 +57,7 @@ describe("a voice", () => {
     for (const { sealed } of rows) expect(sealed.includes("recording of ada")).toBe(false);
   });
 
-  it("is not there for another account, by any verb", async () => {
+  it("does not exist for another account, for any operation", async () => {
     const { voices, ada, bob } = await twoPeople();
     const made = await voices.add(ada, request, samples, blend);
     await expect(voices.get(bob, made.id)).rejects.toMatchObject({ code: "voice_not_found" });
@@ -72,7 +72,7 @@ describe("a voice", () => {
     await voices.add(bob, request, samples, blend);
   });
 
-  it("is named once per account, and never as one that comes with a model", async () => {
+  it("has a unique name in its account, different from a model's own voices", async () => {
     const { voices, ada } = await twoPeople();
     const first = await voices.add(ada, request, samples, blend);
     const second = await voices.add(ada, { ...request, name: "Ada 2" }, samples, blend);
@@ -85,7 +85,7 @@ describe("a voice", () => {
     expect((await voices.edit(ada, first.id, "Ada again", undefined)).description).toBe("brisk");
   });
 
-  it("is one of thirty at most, also when several are added at the same moment", async () => {
+  it("is one of at most thirty, also with concurrent additions", async () => {
     const { world, voices, ada } = await twoPeople();
     for (let i = 0; i < maxVoices - 1; i++)
       await world.pool.query("insert into voice (voice_id, account_id, name, description) values ($1, $2, $1, '')", [
@@ -99,7 +99,7 @@ describe("a voice", () => {
     await expect(voices.mayAdd(ada, "one more", samples)).rejects.toMatchObject({ code: "voice_slots_full" });
   });
 
-  it("has a blend for each model that measured it", async () => {
+  it("has a blend for each model that created one", async () => {
     const { voices, ada } = await twoPeople();
     const made = await voices.add(ada, request, samples, blend);
     const other = { ...blend, model: "org/other" };
@@ -120,7 +120,7 @@ describe("a voice", () => {
     expect(Number(await left())).toBe(0);
   });
 
-  it("is found in memory until a change is told, so that another replica's edit counts at once", async () => {
+  it("is cached until a change notification, so that another replica's edit applies immediately", async () => {
     const { world, voices, changed, ada } = await twoPeople();
     const made = await voices.add(ada, request, samples, blend);
     expect((await voices.find(ada, "Ada"))?.id).toBe(made.id);

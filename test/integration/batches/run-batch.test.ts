@@ -1,4 +1,4 @@
-// Runs of batches on a real PostgreSQL and a real folder; the requests of their lines are the tests' own.
+// Runs of batches on a real PostgreSQL and a real folder, with fake requests.
 import { once } from "node:events";
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -63,7 +63,7 @@ const expireInput = () =>
     .where("purpose", "=", "batch")
     .execute();
 
-it("a batch taken up after its input has expired goes on with it, and its lines that are done are not run again", async () => {
+it("a batch resumed after its input expired continues with it, without repeating finished lines", async () => {
   const id = await brokenOffAfter(requests(4), 2);
   await expireInput();
   await expect(files.get(caller.account, (await state(id)).inputFile)).rejects.toThrow(FileNotFound);
@@ -105,7 +105,7 @@ it.each([
   },
 );
 
-it("an input that cannot be read again and again ends the batch with the results there are", async () => {
+it("an input that repeatedly cannot be read ends the batch with the existing results", async () => {
   const id = await brokenOffAfter(requests(4), 2);
   await takenUpAndLost(97);
   const away: Partial<RunDeps> = {
@@ -126,7 +126,7 @@ const unwritable = (): Partial<RunDeps> => ({
   files: { ...files, write: () => Promise.reject(fileStoreUnavailable(new Error("x"))) },
 });
 
-it("results that cannot be written for however long are files when they can", async () => {
+it("results that cannot be written for a time become files later", async () => {
   const { id } = await create(requests(2));
   await expect(runOnce(async () => answer(), unwritable())).rejects.toMatchObject({ code: "file_store_away" });
   await takenUpAndLost(120);
@@ -138,7 +138,7 @@ it("results that cannot be written for however long are files when they can", as
   expect(await idsOf(ended.outputFile)).toEqual(["r1", "r2"]);
 });
 
-it("a batch whose files cannot be written is not taken up again before its pause is over, which doubles", async () => {
+it("a batch whose files cannot be written is not resumed before its pause ends, which doubles", async () => {
   const { id } = await create(requests(1));
   const pauseMs = async () => {
     const { rows } = await world.pool.query("select extract(epoch from locked_until - now()) * 1000 as ms from batch");
@@ -160,7 +160,7 @@ it("a batch whose files cannot be written is not taken up again before its pause
   expect((await state(id)).errors).toHaveLength(1);
 });
 
-it("files that cannot be written for a week end the batch, which says why, and its results stay", async () => {
+it("files that cannot be written for a week end the batch with the reason, and its results stay", async () => {
   const { id } = await create(requests(1));
   await expect(runOnce(async () => answer(), unwritable())).rejects.toMatchObject({ code: "file_store_away" });
   await world.pool.query("update batch set finalizing_at = now() - interval '169 hours'");
@@ -176,7 +176,7 @@ it("files that cannot be written for a week end the batch, which says why, and i
   expect(rows).toEqual([{ kept: 1 }]);
 });
 
-it("a run that its control plane gave back, or that added a result, is not one that added none", async () => {
+it("a released run, or one that added a result, does not count as a run without results", async () => {
   const id = await brokenOffAfter(requests(3), 1);
   for (let n = 0; n < 3; n++) await runOnce(async () => answer(), {}, AbortSignal.abort());
   expect((await state(id)).counts.completed).toBe(1);
@@ -198,7 +198,7 @@ it("two lines without funds end with 402", async () => {
   expect(await idsOf(ended.errorFile)).toEqual(["r1", "r2"]);
 });
 
-it("a line without funds waits for what a running one holds", async () => {
+it("a line without funds waits for the hold of a running one", async () => {
   const { id } = await create(requests(2));
   const { promise: hasBegun, resolve: begin } = Promise.withResolvers<void>();
   const { promise: wasRefused, resolve: refuse } = Promise.withResolvers<void>();
@@ -218,7 +218,7 @@ it("a line without funds waits for what a running one holds", async () => {
   expect(await state(id)).toMatchObject({ status: "completed", counts: { completed: 2, failed: 0 } });
 });
 
-it("where the input breaks off, the lines that run end and their results count before the run does", async () => {
+it("if the input breaks off, the running lines end and their results count before the run ends", async () => {
   const { id } = await create(requests(2));
   const { promise: hasBegun, resolve: begin } = Promise.withResolvers<void>();
   const { promise: isBroken, resolve: broken } = Promise.withResolvers<void>();
@@ -255,7 +255,7 @@ it("where the input breaks off, the lines that run end and their results count b
   expect(await state(id)).toMatchObject({ status: "completed", counts: { completed: 2 } });
 });
 
-it("texts that PostgreSQL cannot keep are told without them", async () => {
+it("text that PostgreSQL cannot store is reported without it", async () => {
   const strange = "a\0b\ud800";
   const lines = [
     request(1, { custom_id: strange }),
@@ -276,13 +276,13 @@ it("texts that PostgreSQL cannot keep are told without them", async () => {
   expect(errors?.every(({ message }) => message.includes("ab\ufffd"))).toBe(true);
 });
 
-it("a result that the database refuses ends the run with its reason", async () => {
+it("a result that the database rejects ends the run with its reason", async () => {
   await create(requests(1));
   const refused = async () => ({ ...answer(), body: '"\0"' }) as LineAnswer;
   await expect(runOnce(refused)).rejects.toThrow(/invalid byte sequence/);
 });
 
-it("a run that cannot renew its lock for as long as it lives breaks off", async () => {
+it("a run that cannot renew its lock before it expires ends", async () => {
   const { id } = await create(requests(1));
   const renew = () => Promise.reject(new Error("the database is away"));
   await runOnce(
@@ -295,7 +295,7 @@ it("a run that cannot renew its lock for as long as it lives breaks off", async 
   expect(await state(id)).toMatchObject({ status: "in_progress", counts: { completed: 0 } });
 });
 
-it("long lines run by themselves", async () => {
+it("long lines run alone", async () => {
   const prompt = "x".repeat(9 * 1024 * 1024);
   const { id } = await create([1, 2].map((n) => request(n, { body: { model: "acme/model", prompt } })));
   let atOnce = 0;
@@ -312,7 +312,7 @@ it("long lines run by themselves", async () => {
   expect((await state(id)).counts.completed).toBe(2);
 });
 
-it("results are read in pages of so many bytes, and none is left out", async () => {
+it("results are read in pages limited by bytes, without omissions", async () => {
   const { id } = await create(requests(1));
   const run = await claimNext(60_000);
   if (!run) throw new Error("it was not taken up");

@@ -1,4 +1,4 @@
-// Batches on their way through the queue, with two control planes on one PostgreSQL; the requests of lines are the tests' own.
+// Batches in the queue, with two control planes on one PostgreSQL and fake requests.
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { Registry } from "prom-client";
@@ -103,7 +103,7 @@ const completed = (...ids: BatchId[]) =>
 
 const linesOf = (...ids: BatchId[]) => ids.flatMap((id) => [1, 2, 3].map((line) => `${id}_${line}`)).toSorted();
 
-it("a batch that two jobs are about, at two control planes, is run by one of them, and no line twice", async () => {
+it("a batch with two jobs at two control planes is run by one of them, and no line twice", async () => {
   const one = controlPlane(1);
   const other = controlPlane(1);
   const id = await create();
@@ -118,7 +118,7 @@ it("a batch that two jobs are about, at two control planes, is run by one of the
   expect(begun.toSorted()).toEqual(linesOf(id));
 });
 
-it("jobs that are lost with the queue are made anew from the table, also while a batch runs", async () => {
+it("jobs lost with the queue are created again from the table, also while a batch runs", async () => {
   const { asked } = controlPlane(1);
   const first = await create();
   await vi.waitFor(() => expect(begun).toHaveLength(lines), patience);

@@ -1,4 +1,4 @@
-// Whose turn a batch is: in which order batches come, which of several control planes has one, and when its time is over.
+// The order of batches, which of several control planes has one, and when its time is over.
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import type { BatchId } from "../../../control-plane/batches/batch.ts";
@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterAll(() => postgres?.stop());
 
-it("lines that have not begun 24 hours after their batch was made are not begun, and those that were done are kept", async () => {
+it("lines not started 24 hours after the creation of their batch are not started, and finished ones are retained", async () => {
   const { id, times } = await at.create(requests(4));
   let nowMs = times.created + 86_400_000 - 1;
   const ran: number[] = [];
@@ -42,7 +42,7 @@ it("lines that have not begun 24 hours after their batch was made are not begun,
   ).toEqual(["batch_expired", "batch_expired"]);
 });
 
-it("no line begins once the results of a batch come to their limit, those of a run before counted", async () => {
+it("no line starts once the results of a batch reach their limit, including those of earlier runs", async () => {
   const { id } = await at.create(requests(4));
   const ran: number[] = [];
   const runLine = async (work: LineWork) => {
@@ -69,7 +69,7 @@ it("no line begins once the results of a batch come to their limit, those of a r
   ]);
 });
 
-it("of two control planes that run one batch the later one's results count, under the same request ids", async () => {
+it("of two control planes that run one batch, the results of the later one count, under the same request ids", async () => {
   const { id } = await at.create(requests(2));
   const works: LineWork[][] = [[], []];
   const { promise: isTakenOver, resolve: takeOver } = Promise.withResolvers<void>();
@@ -95,13 +95,13 @@ it("of two control planes that run one batch the later one's results count, unde
   expect(after?.every(({ attempts }, n) => attempts > (before?.[n]?.attempts ?? Number.POSITIVE_INFINITY))).toBe(true);
 });
 
-it("of two that take up one batch at once one has it", async () => {
+it("of two concurrent claims of a batch one succeeds", async () => {
   const { id } = await at.create(requests(1));
   const runs = await Promise.all(Array.from({ length: 8 }, () => at.store.claim(id, 60_000)));
   expect(runs.filter((run) => run !== undefined)).toHaveLength(1);
 });
 
-it("batches of accounts that have fewer at work or waiting come first", async () => {
+it("batches of accounts with fewer running or waiting ones come first", async () => {
   const made: BatchId[] = [];
   for (let n = 0; n < 3; n++) made.push((await at.create(requests(1))).id);
   const other = await at.callerOf();

@@ -1,4 +1,4 @@
-// LoRA adapters on a real database: what hosts are told, which instances callers are sent to, and whose place is given away.
+// LoRA adapters on a real database: what hosts load, which instances serve callers, and which adapter is unloaded.
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
@@ -99,7 +99,7 @@ const usedAgo = (id: AdapterId, seconds: number) =>
     .execute();
 
 describe("a LoRA adapter", () => {
-  it("reaches the instances of its base alone, with its token, and callers are sent to those that hold it", async () => {
+  it("is sent only to instances of its base, with its token, and callers are routed to those that hold it", async () => {
     const { adapters, directory } = parts();
     const made = await adapters.create(ada, request("ink", { token: "hf_secret" }));
     expect(made).toMatchObject({ name: "ada/ink", baseModel: "ada/base", status: "initializing", hasToken: true });
@@ -119,7 +119,7 @@ describe("a LoRA adapter", () => {
     expect(directory.list(ada.account).map(({ name }) => name)).toContain("ada/ink");
   });
 
-  it("is of its account alone, and takes no name that something of the account has", async () => {
+  it("belongs to its account only, and cannot have a name that the account already uses", async () => {
     const { adapters, directory } = parts();
     await directory.refresh();
     const { id } = await adapters.get(ada, "ada/ink");
@@ -135,7 +135,7 @@ describe("a LoRA adapter", () => {
       });
   });
 
-  it("fails with the host's reason when trying again cannot help, and gives its name to a new one", async () => {
+  it("fails with the host's reason if a retry cannot help, and frees its name", async () => {
     const { adapters, ask, directory } = parts();
     const made = await adapters.create(ada, request("bad", { origin: hub("ada/bad") }));
     const why = { status: "failed", failReason: "adapter_refused: made for another" };
@@ -150,7 +150,7 @@ describe("a LoRA adapter", () => {
     await adapters.remove(ada, made.id);
   });
 
-  it("gives its place to one that is waited for when it was used longest ago, and comes back when it is asked for", async () => {
+  it("is unloaded for a requested one if it is the least recently used, and loaded again on request", async () => {
     const { adapters, store, ask } = parts();
     const ids: AdapterId[] = [(await adapters.get(ada, "ada/ink")).id];
     while (ids.length <= maxHeld("stoker", "text-generation"))
@@ -176,7 +176,7 @@ describe("a LoRA adapter", () => {
     await vi.waitFor(() => expect(told(base)).toEqual([first]), wait);
   });
 
-  it("takes the place of one that is idle where its host has no memory for one more, and of one at a time", async () => {
+  it("replaces one idle adapter at a time if its host has no memory for another", async () => {
     const { adapters, ask } = parts();
     const first = await adapters.get(ada, "ada/ink");
     await vi.waitFor(() => expect(told(base)).toEqual([first.id]), wait);
@@ -201,7 +201,7 @@ describe("a LoRA adapter", () => {
     await vi.waitFor(() => expect(told(base)).toEqual([first.id]), wait);
   });
 
-  it("is of the commit that the hub named when it was made, or else of the first that a host has, on every instance", async () => {
+  it("has the commit that the hub named at its creation, or else the first that a host loaded, on every instance", async () => {
     const { adapters } = parts();
     const [a, b] = ["a".repeat(40), "b".repeat(40)];
     said.set("ada/moving", { phase: "ready", commit: a });
@@ -216,7 +216,7 @@ describe("a LoRA adapter", () => {
     for (const { id } of [made, next]) await adapters.remove(ada, id);
   });
 
-  it("of a picture model may come from a URL, which hosts are told whole and nobody else", async () => {
+  it("of a picture model may come from a URL, which only hosts receive in full", async () => {
     const { adapters } = parts();
     await replica.db.updateTable("deployment").set({ task: "text-to-image" }).where("deployId", "=", other).execute();
     const url = (text: string) => request("seen", { baseModel: "ada/other", origin: { kind: "url", url: text } });
@@ -237,7 +237,7 @@ describe("a LoRA adapter", () => {
     await replica.db.updateTable("deployment").set({ task: "text-generation" }).where("deployId", "=", other).execute();
   });
 
-  it("holds off an update that would start its base without adapters; one that has none is updated", async () => {
+  it("prevents an update that would start its base without adapters; a base without adapters is updated", async () => {
     const { adapters } = parts();
     const made = await adapters.create(ada, request("kept"));
     const { id } = await replica.deploy({ modelName: "ada/third" });
@@ -258,7 +258,7 @@ describe("a LoRA adapter", () => {
     await adapters.remove(ada, made.id);
   });
 
-  it("is not made on a base whose update to none was committed since, nor is the update while one is being made", async () => {
+  it("is not created on a base that was updated to accept none, nor the other way round", async () => {
     const { adapters, directory } = parts();
     const { id } = await replica.deploy({ modelName: "ada/fourth" });
     await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
@@ -303,7 +303,7 @@ describe("a LoRA adapter", () => {
     await deleteDeployment(replica.deploymentStore, ada.account, id);
   });
 
-  it("costs half as much again as an offered base, follows it to another deployment, and fails with it", async () => {
+  it("costs one and a half times an offered base, follows it to another deployment, and fails with it", async () => {
     const { adapters, catalog, directory, store } = parts();
     await catalog.offer({ name: "org/offered", deployId: base, description: "", rates });
     const made = await adapters.create(ada, request("offered", { baseModel: "org/offered" }));

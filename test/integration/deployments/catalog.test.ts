@@ -43,7 +43,7 @@ const external = (over: { url?: string; host?: string; name?: string } = {}) =>
   });
 
 describe("a server that already runs", () => {
-  it("is placed without a GPU, named as it knows itself, and routable like any other", async () => {
+  it("is placed without a GPU, with the server's model name, and is routable like any other", async () => {
     const { id } = await external();
     await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
     expect(agent.desired?.instances[0]).toMatchObject({
@@ -54,13 +54,13 @@ describe("a server that already runs", () => {
     });
   });
 
-  it("is the same deployment when asked for again, and a taken name at another address", async () => {
+  it("is the same deployment on a repeated request, and a name conflict with another address", async () => {
     const { id } = await external();
     expect((await external()).id).toBe(id);
     await expect(external({ url: "http://127.0.0.1:5000" })).rejects.toMatchObject({ code: "name_taken" });
   });
 
-  it("is refused with an address that holds a secret or on a host that is not there", async () => {
+  it("is refused with an address that contains a secret, or on an unknown host", async () => {
     await expect(external({ url: "http://user:pw@127.0.0.1" })).rejects.toMatchObject({ param: "url" });
     await expect(external({ host: "nowhere" })).rejects.toMatchObject({ code: "host_not_found" });
   });
@@ -69,7 +69,7 @@ describe("a server that already runs", () => {
 describe("an offered model", () => {
   const rates = { input: 20_000_000n, cachedInput: 10_000_000n, output: 40_000_000n };
 
-  it("has a new price version only for new prices, and the old one is never changed", async () => {
+  it("gets a new price version only for new prices, and the old one never changes", async () => {
     const store = createCatalogStore(replica.db);
     const { id } = await external();
     const offer = { name: "org/small", deployId: id, description: "small", rates };
@@ -81,7 +81,7 @@ describe("an offered model", () => {
     expect(kept.map((row) => row.outputRate)).toEqual([40_000_000n, 50_000_000n]);
   });
 
-  it("is everybody's at its price, with what its instance reported, until its deployment is deleted", async () => {
+  it("is available to every account at its price, with the reported properties, until its deployment is deleted", async () => {
     const store = createCatalogStore(replica.db);
     const models = createDirectory(store);
     const { id } = await external();
@@ -97,7 +97,7 @@ describe("an offered model", () => {
     expect(models.resolve("org/small", bob)).toBeUndefined();
   });
 
-  it("is refused for a deployment that is not there", async () => {
+  it("is refused for an unknown deployment", async () => {
     const store = createCatalogStore(replica.db);
     const offer = { name: "org/small", deployId: "nothing" as DeploymentId, description: "", rates };
     await expect(offerModel(store, offer)).rejects.toMatchObject({ code: "deployment_not_found" });
@@ -123,7 +123,7 @@ describe("the record of a model", () => {
     return { directory, verbs };
   }
 
-  it("says what its owner said, field by field, and shows itself to others only when its owner wants it", async () => {
+  it("has the owner's text, field by field, and is visible to others only if the owner allows it", async () => {
     const { directory, verbs } = records();
     await external();
     await directory.refresh();
@@ -162,7 +162,7 @@ describe("the record of a model", () => {
     expect(await audited()).toContain("model.show org/beside");
   });
 
-  it("of an offered model is the offer's to describe, and hiding it ends the offer", async () => {
+  it("of an offered model has the description of the offer, and hiding it ends the offer", async () => {
     const { directory, verbs } = records();
     const { id } = await external();
     await offerModel(createCatalogStore(replica.db), { name: "org/small", deployId: id, description: "small", rates });
@@ -177,7 +177,7 @@ describe("the record of a model", () => {
     expect(directory.resolve(`deploy_id:${id}`, ada.account)).toBeDefined();
   });
 
-  it("ends with its deployments: by its version, or with all", async () => {
+  it("is deleted with its deployments: of one version, or of all", async () => {
     const { directory, verbs } = records();
     const { id } = await external();
     await directory.refresh();

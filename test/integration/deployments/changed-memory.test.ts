@@ -1,4 +1,4 @@
-// What a deployment claims of its GPUs follows what it lets in at once: two replicas, eight GPUs, a real database.
+// GPU memory claims follow the concurrency of a deployment: two replicas, eight GPUs, a real database.
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { updateDeployment } from "../../../control-plane/deployments/change.ts";
 import { versionOf } from "../../../control-plane/deployments/create.ts";
@@ -38,7 +38,7 @@ async function claims(): Promise<number[][]> {
 const sum = (values: readonly number[]) => values.reduce((all, one) => all + one, 0);
 const near = (bytes: number) => expect.closeTo(bytes, 3);
 
-it("more is placed by what more takes, a failed update claims as before, and less is given back", async () => {
+it("raised concurrency claims more, a failed update claims as before, and lowered concurrency frees memory", async () => {
   const one = await world.deploy(ada, "one", { isSmall: true });
   const two = await world.deploy(ada, "two", { isSmall: true });
   await vi.waitFor(async () => expect(await claims()).toEqual([[near(25.2), near(25.2)]]), wait);

@@ -42,14 +42,14 @@ async function stackWith(leftMs: () => number | undefined, why: "funds" | "suspe
 }
 
 describe("a dedicated deployment", () => {
-  it("is held as soon as it is ready, by account, GPU type and number", async () => {
+  it("holds money as soon as it is ready, by account, GPU type and count", async () => {
     const { asked, id, status } = await stackWith(() => undefined);
     await vi.waitFor(async () => expect(await status()).toBe("deployed"), wait);
     await vi.waitFor(() => expect(asked.at(-1)).toHaveLength(1), wait);
     expect(asked.at(-1)).toMatchObject([{ deployId: id, account: "u:ada", gpu: "other", gpus: 2 }]);
   });
 
-  it("whose next minutes cannot be held is drained and stopped while what was held lasts, and says why", async () => {
+  it("whose next minutes cannot be held is drained and stopped within the held time, with the reason", async () => {
     const { replica, agent, id, status } = await stackWith(() => 90_000);
     await vi.waitFor(async () => expect(await status()).toBe("stopped"), wait);
     expect((await replica.get(id))?.failReason).toMatch(/^insufficient_funds: .*USD 0\.5 .*Add funds/);
@@ -62,13 +62,13 @@ describe("a dedicated deployment", () => {
     expect((await replica.get(id))?.failReason).toMatch(/^account_suspended: .*\(admin\)/);
   });
 
-  it("runs on while a top-up may still come in time", async () => {
+  it("continues while a top-up can still arrive in time", async () => {
     const { asked, status } = await stackWith(() => 200_000);
     await vi.waitFor(() => expect(asked.at(-1)).toHaveLength(1), wait);
     await vi.waitFor(async () => expect(await status()).toBe("deployed"), wait);
   });
 
-  it("is not begun without the money of its first minutes", async () => {
+  it("does not start without funds for its first minutes", async () => {
     const want = { modelName: "acme/m", gpu: "H100-80GB" as const, numGpus: 2, minInstances: 3 };
     const asked: unknown[] = [];
     const paying = (funds: bigint | null) => ({

@@ -51,7 +51,7 @@ const dryRun = (over: { readonly maxInstances?: number } = {}) =>
 const ready = (id: DeploymentId) => replica.routing.ready(id);
 
 describe("a deployment", () => {
-  it("goes from intent to routable: placed once a host is proven, sent whole, reported, served, removed and forgotten", async () => {
+  it("goes from request to routable: placed once a host is proven, sent, reported, served, removed and deleted", async () => {
     const { id } = await replica.deploy({ hf: { repo: "ada/weights", token: "hf_secret" } });
     await vi.waitFor(async () => {
       expect((await replica.get(id))?.pendingReasons[0]?.why).toContain("no host is connected");
@@ -109,7 +109,7 @@ describe("a deployment", () => {
     expect(await status(id)).toBe("deleted");
   });
 
-  it("keeps its GPUs until the host confirms the removal, and lists its tombstone that long", async () => {
+  it("retains its GPUs and its tombstone until the host confirms the removal", async () => {
     agent.connect();
     agent.obey("ready");
     const first = await replica.deploy({ numGpus: 4 });
@@ -151,7 +151,7 @@ describe("a deployment", () => {
     await expect(start(first.id)).rejects.toThrow(/now has this name/);
   });
 
-  it("fails with the instance's code and words, and gives its GPUs back", async () => {
+  it("fails with the instance's code and message, and frees its GPUs", async () => {
     agent.connect();
     agent.obey("failed", { failCode: "hub_repo_not_found", failMessage: "ada/weights does not exist; check hf.repo" });
     const { id } = await replica.deploy();
@@ -177,7 +177,7 @@ describe("a deployment", () => {
     expect(agent.desired?.instances[0]?.instanceId).not.toBe(before);
   });
 
-  it("scales up and down, and never sends away the copy that serves", async () => {
+  it("scales up and down, and never removes the serving copy", async () => {
     agent.connect();
     agent.obey("ready");
     const { id } = await replica.deploy({ maxInstances: 3 });
@@ -189,7 +189,7 @@ describe("a deployment", () => {
     await vi.waitFor(() => expect(ready(id)).toEqual([first]), wait);
   });
 
-  it("gives its name to nobody else of the account until it is gone", async () => {
+  it("reserves its name in the account until it is deleted", async () => {
     const { id } = await replica.deploy();
     await expect(replica.deploy()).rejects.toMatchObject({ code: "name_taken" });
     await expect(dryRun()).rejects.toMatchObject({ code: "name_taken" });
@@ -198,7 +198,7 @@ describe("a deployment", () => {
   });
 });
 
-it("a dry run refuses what would be refused, and writes nothing whatever it says", async () => {
+it("a dry run refuses what a deployment would, and never writes anything", async () => {
   const before = await replica.db.selectFrom("deployment").select("deployId").execute();
   expect(await dryRun({ maxInstances: 2 })).toMatchObject({ modelName: "ada/llm", engine: "stoker" });
   await expect(dryRun({ maxInstances: gpuDefaults.perType + 1 })).rejects.toBeInstanceOf(GpuLimitReached);
@@ -225,7 +225,7 @@ describe("several controllers", () => {
     }
   });
 
-  it("never give one GPU to two instances, whatever is deployed and deleted meanwhile", async () => {
+  it("never give one GPU to two instances, with concurrent deployments and deletions", async () => {
     const other = await startReplica(url, { owner: "b" });
     const second = await startFakeAgent({ address: other.address, token: replica.joinToken, hostId: "host-2" });
     try {

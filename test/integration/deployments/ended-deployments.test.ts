@@ -1,4 +1,4 @@
-// A look costs by what is to run, whatever was deployed and deleted before.
+// The cost of a check depends on active deployments, not on ended ones.
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createContainerStore } from "../../../control-plane/store/deployments/containers-store.ts";
@@ -21,7 +21,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-it("finds what is to run, and what is served, without reading thousands that ended; lists the last of those", async () => {
+it("finds active and served deployments without reading thousands of ended ones; lists the latest of those", async () => {
   const wanted = await replica.deploy();
   const found = await replica.db.transaction().execute(async (trx) => {
     const { rows: columns } = await sql<{ name: string }>`
@@ -58,7 +58,7 @@ it("finds what is to run, and what is served, without reading thousands that end
     expect(list.map(({ id }) => id as string).toSorted()).toEqual([wanted.id, ...lastDeleted].toSorted());
 });
 
-it("reads what instances run, whatever their deployment ran before", async () => {
+it("reads the current settings of instances, whatever their deployment ran before", async () => {
   const { id } = await replica.deploy({ modelName: "ada/often" });
   const found = await replica.db.transaction().execute(async (trx) => {
     await sql`insert into deployment_spec (deploy_id, spec, extra_args, context_length)

@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => world?.stop());
 
 describe("eight GPUs", () => {
-  it(`are never claimed twice, whatever happens for ${seconds} s`, { timeout: (seconds + 90) * 1000 }, async () => {
+  it(`are never claimed twice during ${seconds} s of random events`, { timeout: (seconds + 90) * 1000 }, async () => {
     process.stderr.write(`gpu-claims: STOKER_PROPERTY_SEED=${seed}\n`);
     const next = randomOf(seed);
     const live: (readonly [Owner, DeploymentId])[] = [];

@@ -1,4 +1,4 @@
-// What an account is promised of a GPU type stays free for it, also when several control planes place at once.
+// The GPU minimum of an account stays free for it, also with several concurrent control planes.
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
@@ -29,7 +29,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-it("keeps a minimum of two GPUs from six deployments of another account, and gives them to whom they are promised", async () => {
+it("reserves a minimum of two GPUs against six deployments of another account, and gives them to their account", async () => {
   const [one, two] = replicas as [Replica, Replica];
   await one.db
     .insertInto("account")

@@ -1,4 +1,4 @@
-// What a GPU, or a slice of one, is shared by: small models of one account, wherever control planes decide at the same moment.
+// A GPU, or a slice of one, is shared only by small models of one account, also with concurrent control planes.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { versionOf } from "../../../control-plane/deployments/create.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => world?.stop());
 
 describe("GPUs", () => {
-  it("are shared by the small models of one account, and by nobody else's", async () => {
+  it("are shared by small models of one account, and never between accounts", async () => {
     const mine = [await world.deploy(ada, "one", { isSmall: true })];
     mine.push(await world.deploy(ada, "two", { isSmall: true }));
     const theirs = await world.deploy(bob, "three", { isSmall: true });
@@ -33,7 +33,7 @@ describe("GPUs", () => {
     await world.removeAll([...mine.map((id) => [ada, id] as const), [bob, theirs]]);
   });
 
-  it("are begun to be shared by one account one at a time, wherever two replicas would rather go at the same moment", async () => {
+  it("are opened for sharing one at a time per account, also by two replicas at the same moment", async () => {
     const { db } = world.replicas[0] as Replica;
     const repos = ["ada/here", "ada/there"];
     for (const [n, repo] of repos.entries()) {
@@ -57,7 +57,7 @@ describe("GPUs", () => {
     }
   });
 
-  it("that are split are given by the slice: the smallest that holds the model, one account on each", async () => {
+  it("that are split are allocated by slice: the smallest that holds the model, one account on each", async () => {
     const sliceOf = async (account: AccountId) => [
       ...new Set((await world.instancesOnGpus()).filter((row) => row.accountId === account).map(({ gpu }) => gpu)),
     ];

@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 describe("a deployment's kind", () => {
-  it("keeps containers and agent instances out of everything that speaks of models, and counts their GPUs all the same", async () => {
+  it("excludes containers and agent instances from every list of models, but counts their GPUs", async () => {
     const { db } = database;
     const store = createDeploymentStore(db);
     const kinds: readonly DeploymentKind[] = ["model", "container", "agent_instance"];
@@ -100,7 +100,7 @@ describe("a deployment's kind", () => {
     );
   });
 
-  it("of a machine of its own is audited from its creation to its end, with the address of who asked", async () => {
+  it("of a rented machine is audited from creation to deletion, with the address of the caller", async () => {
     const store = createDeploymentStore(database.db);
     const [container, model] = [wanted("container"), wanted("model")].map((one) => ({ ...one, ip: "203.0.113.9" }));
     for (const one of [container, model] as NewDeployment[]) {

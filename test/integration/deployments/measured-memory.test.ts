@@ -1,4 +1,4 @@
-// What instances were seen to hold, on a real database and the figures of one host.
+// The measured memory of instances, on a real database with the figures of one host.
 import { randomBytes } from "node:crypto";
 import pino from "pino";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -33,7 +33,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-it("is written down for the batch that the engine was started for, and not while fewer requests are let in", async () => {
+it("is recorded for the batch size of the engine's start, not while fewer requests are allowed", async () => {
   const { db } = database;
   const store = createDeploymentStore(db);
   const memory = createMeasuredMemoryStore(db);
@@ -79,7 +79,7 @@ it("is written down for the batch that the engine was started for, and not while
   expect(await memory.find(made)).toBe(1000);
 });
 
-it("bounds the run that it was found of and no later one; a token is opened for its owner alone", async () => {
+it("limits the run it was measured in and no later one; a token is opened only for its owner", async () => {
   const store = createDeploymentStore(database.db);
   const made: NewDeployment = {
     ...{ id: randomId<"deployment">(16), account: ada.account, kind: "model", modelName: "ada/two", version: "v" },

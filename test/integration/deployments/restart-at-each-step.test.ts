@@ -1,4 +1,4 @@
-// P9 of promises, for the control plane: one ends without a word while deployments stand in every step of their lives, and
+// P9 of promises, for the control plane: one is killed while deployments are in every step of their lives, and
 // what it had claimed for itself stays claimed. What ends agents and engines in each step: test/docker/life-on-own-engine.ts.
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
@@ -30,7 +30,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-it("each is deployed once or gone, on the GPUs it had, although the control plane was killed", async () => {
+it("each is deployed once or deleted, on its previous GPUs, although the control plane was killed", async () => {
   const url = await postgres.migratedDatabase();
   const first = await startReplica(url, { owner: "first" });
   replicas.push(first);

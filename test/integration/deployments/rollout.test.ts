@@ -51,7 +51,7 @@ async function deployed(numGpus: number): Promise<DeploymentId> {
 }
 
 describe("an update", () => {
-  it("puts a new instance beside the old one, which keeps its arguments and its requests until the new one serves", async () => {
+  it("starts a new instance beside the old one, which retains its arguments and requests until the new one serves", async () => {
     const id = await deployed(1);
     const [old] = ready(id);
     newOnes({ phase: "loading" });
@@ -72,7 +72,7 @@ describe("an update", () => {
     await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", servingSpec: 2 }), wait);
   });
 
-  it("changes the instance in its place where no GPU is free beside it", async () => {
+  it("changes the instance in place if no other GPU is free", async () => {
     const id = await deployed(4);
     const [old] = ready(id);
     await put(id, ["--max-model-len=1024"]);
@@ -82,7 +82,7 @@ describe("an update", () => {
     await vi.waitFor(async () => expect(await record(id)).toMatchObject({ status: "deployed", servingSpec: 2 }), wait);
   });
 
-  it("that the instance's own GPUs could not hold either leaves it serving, and says what is missing", async () => {
+  it("that does not fit on the instance's own GPUs either leaves it serving, and reports what is missing", async () => {
     const id = await deployed(4);
     const [before] = agent.desired?.instances ?? [];
     await putTaking(5 * 1024 ** 3, id, ["--max-model-len=1024"]);
@@ -95,7 +95,7 @@ describe("an update", () => {
     expect(agent.desired?.instances).toEqual([before]);
   });
 
-  it("that is taken back by its owner ends what came up for it, and what serves is not touched", async () => {
+  it("that its owner reverts removes its new instances, and leaves the serving ones", async () => {
     const id = await deployed(1);
     const [before] = agent.desired?.instances ?? [];
     newOnes({ phase: "loading" });
@@ -111,7 +111,7 @@ describe("an update", () => {
     await vi.waitFor(() => expect(argsOf(0)).toEqual(["--max-model-len=512"]), wait);
   });
 
-  it("that gives up costs nothing: the old instance serves on, the new one goes, the reason is told", async () => {
+  it("that gives up is harmless: the old instance continues, the new one is removed, the reason is reported", async () => {
     const id = await deployed(1);
     const [old] = ready(id);
     newOnes(gaveUp);
@@ -160,7 +160,7 @@ describe("an update", () => {
     await expect(put(id, ["--dtype=bfloat16", "--dtype=bfloat16"])).rejects.toThrow(/twice/);
   });
 
-  it("to fewer requests at once is followed where it runs, and one to more by an instance that starts anew", async () => {
+  it("to lower concurrency applies in place, and one to higher concurrency starts a new instance", async () => {
     const id = await deployed(1);
     const [old] = ready(id);
     await change(id, { standardArgs: { maxConcurrentRequests: 2 } });
@@ -190,7 +190,7 @@ describe("an update", () => {
     );
   });
 
-  it("that gives up gives nothing back of what was lowered before it", async () => {
+  it("that gives up does not undo an earlier lowering", async () => {
     const id = await deployed(1);
     await change(id, { standardArgs: { maxConcurrentRequests: 2 } });
     newOnes(gaveUp);
@@ -204,7 +204,7 @@ describe("an update", () => {
     await vi.waitFor(() => expect(agent.desired?.instances).toMatchObject([{ maxBatchSize: 2, extraArgs: [] }]), wait);
   });
 
-  it("that gives up in its place is taken back there, as a newer generation with the old arguments", async () => {
+  it("in place that gives up is reverted in place, as a newer generation with the old arguments", async () => {
     const id = await deployed(4);
     const [old] = ready(id);
     newOnes(gaveUp);
@@ -221,7 +221,7 @@ describe("an update", () => {
   });
 });
 
-it("an update under way is finished by another control plane when this one is gone", async () => {
+it("a started update is finished by another control plane if this one ends", async () => {
   const url = await postgres.migratedDatabase();
   const first = await startReplica(url, { owner: "first" });
   const host = await startFakeAgent({ address: first.address, token: first.joinToken, hostId: "host-1" });
@@ -253,7 +253,7 @@ it("an update under way is finished by another control plane when this one is go
   }
 });
 
-it("more instances than the account can pay the first minutes of are refused, fewer are not", async () => {
+it("more instances than the account can fund for the first minutes are refused, fewer are not", async () => {
   const { id } = await replica.deploy({ maxInstances: 4 });
   const scale = (minInstances: number) =>
     updateDeployment(replica.deploymentStore, ada.account, id, { minInstances }, gpuDefaults, {

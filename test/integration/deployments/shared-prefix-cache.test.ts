@@ -18,7 +18,7 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-it("is off until an operator sets it, and written into the audit log", async () => {
+it("is off until an operator enables it, and is audited", async () => {
   const store = createDeploymentStore(replica.db);
   const { id } = await replica.deploy();
   expect((await store.get(id, ada.account))?.sharesPrefixCache).toBeUndefined();

@@ -1,5 +1,5 @@
-// What comes due by time alone is done when it is due: a job wakes a controller that would not look for another minute. And
-// without jobs, or with a queue that is wiped or away, the looks do it.
+// Time-based actions happen when due: a job wakes a controller whose next check would be a minute later. And
+// without jobs, or with an empty or unavailable queue, the regular checks do it.
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import { query } from "../../e2e/spine/database.ts";
@@ -63,7 +63,7 @@ async function drained(replica: Replica, agent: FakeAgent, deadlineMs: number): 
 }
 
 describe("a job wakes a controller", () => {
-  it("when a drain waits for replacements no longer", async () => {
+  it("when a drain reaches its deadline", async () => {
     const url = await postgres.migratedDatabase();
     const replica = await start(url, { resyncMs: seldomMs, jobs: { databaseUrl: url } });
     const agent = await host(replica, "host-1");
@@ -88,7 +88,7 @@ describe("a job wakes a controller", () => {
     expect(replica.clocks.state(agent.hostId as HostId)).toBe("lost");
   });
 
-  it("when the claim of a control plane that died has ended", async () => {
+  it("when the claim of a dead control plane has expired", async () => {
     const url = await postgres.migratedDatabase();
     const replica = await start(url, { resyncMs: seldomMs, jobs: { databaseUrl: url } });
     const agent = await host(replica, "host-1");
@@ -104,8 +104,8 @@ describe("a job wakes a controller", () => {
   });
 });
 
-describe("the looks do what is due", () => {
-  it("when every job is taken away before its time", async () => {
+describe("regular checks do what is due", () => {
+  it("when every job is deleted before its time", async () => {
     const url = await postgres.migratedDatabase();
     const replica = await start(url, { jobs: { databaseUrl: url } });
     const agent = await host(replica, "host-1");
@@ -116,7 +116,7 @@ describe("the looks do what is due", () => {
     await vi.waitFor(() => expect(agent.tombstonesSeen).toHaveLength(1), wait);
   });
 
-  it("while the queue cannot be reached at all", async () => {
+  it("while the queue is unavailable", async () => {
     const url = await postgres.migratedDatabase();
     const away = new URL(url);
     away.port = String(await freePort());

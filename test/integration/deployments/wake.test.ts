@@ -46,8 +46,8 @@ async function sleep(): Promise<void> {
   expect(await record()).toMatchObject({ status: "deployed", target: 0, running: 0 });
 }
 
-describe("a deployment that sleeps", () => {
-  it("is woken once by fifty callers at two replicas, who are told how far it is", async () => {
+describe("a sleeping deployment", () => {
+  it("is woken once by fifty callers at two replicas, who see its progress", async () => {
     await sleep();
     agent.obey("loading");
     const before = (await record())?.revision ?? 0n;
@@ -64,7 +64,7 @@ describe("a deployment that sleeps", () => {
     expect((await record())?.awaitedAtMs).toBeGreaterThan(0);
   });
 
-  it("remembers when it was last used, which moves nothing that others decide on", async () => {
+  it("records its last use, without changing its revision", async () => {
     await vi.waitFor(async () => {
       const before = await record();
       // A row that a controller works on is left out for once.
@@ -75,7 +75,7 @@ describe("a deployment that sleeps", () => {
     }, wait);
   });
 
-  it("is not woken by whom it does not belong to, for an account that cannot pay it, or when it was stopped", async () => {
+  it("is not woken by other accounts, without funds, or when stopped", async () => {
     await sleep();
     expect(await asker(replica)(id, "u:eve" as AccountId)).toEqual({ kind: "ended", phase: "deleted" });
     const poor = { funds: async () => 5n, firstMinutes: async () => 6n };
@@ -88,7 +88,7 @@ describe("a deployment that sleeps", () => {
     await vi.waitFor(() => expect(replica.routing.ready(id)).toHaveLength(1), wait);
   });
 
-  it("takes an update while it sleeps, and goes back to what it served when that does not come up", async () => {
+  it("accepts an update while sleeping, and returns to the previous version if the new one fails", async () => {
     await sleep();
     agent.obeyEach(({ extraArgs }) =>
       extraArgs.length > 0 ? { phase: "failed", failCode: "start_failed", failMessage: "no" } : { phase: "ready" },

@@ -1,4 +1,4 @@
-// One suite for every place where bytes of files may lie.
+// One suite for every blob store.
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -37,7 +37,7 @@ describe.each([
   ["a folder", true, () => createFolderBlobs(folder)],
   ["an S3 bucket", server !== undefined, () => createS3Blobs(s3)],
 ] as const)("blobs in %s", (_, isThere, open) => {
-  it.skipIf(!isThere)("come back as they were put, also in several parts, and go when they are removed", async () => {
+  it.skipIf(!isThere)("are read as written, also in several parts, and deleted on removal", async () => {
     const blobs = open();
     const parts = Array.from({ length: 18 }, (_, n) => Buffer.alloc(1024 * 1024, `${n}`));
     await blobs.put("files/large", Readable.from(parts), signal);
@@ -50,13 +50,13 @@ describe.each([
     await expect(blobs.get("files/large")).rejects.toThrow(BlobMissing);
   });
 
-  it.skipIf(!isThere)("are empty where nothing was put in", async () => {
+  it.skipIf(!isThere)("are empty if nothing was written", async () => {
     const blobs = open();
     await blobs.put("files/empty", Readable.from([]), signal);
     expect(await text(await blobs.get("files/empty"))).toBe("");
   });
 
-  it.skipIf(!isThere)("are not there when their bytes broke off or nobody waits any more", async () => {
+  it.skipIf(!isThere)("do not exist if their upload broke off or was cancelled", async () => {
     const blobs = open();
     const breaking = Readable.from(
       (function* () {
@@ -70,16 +70,16 @@ describe.each([
     await expect(blobs.get("files/late")).rejects.toThrow(BlobMissing);
   });
 
-  it.skipIf(!isThere)("never lie outside of their store", async () => {
+  it.skipIf(!isThere)("never leave their store", async () => {
     await expect(open().put("../outside", Readable.from(["x"]), signal)).rejects.toThrow(/invalid blob key/);
   });
 });
 
-it("a folder keeps nothing of what broke off", () => {
+it("a folder retains nothing of a broken upload", () => {
   expect(readdirSync(join(folder, "files")).filter((name) => name.includes("part"))).toEqual([]);
 });
 
-it("what an upload left whose control plane was killed goes with its key", async () => {
+it("the remains of an upload by a killed control plane are deleted with its key", async () => {
   const blobs = createFolderBlobs(folder);
   await blobs.put("files/whole", Readable.from(["x"]), signal);
   writeFileSync(join(folder, "files", "killed.part"), "half of it");
@@ -87,7 +87,7 @@ it("what an upload left whose control plane was killed goes with its key", async
   expect(readdirSync(join(folder, "files")).filter((name) => name.startsWith("killed"))).toEqual([]);
 });
 
-it("a reader that pauses for longer than any connection lives still gets all of an S3 object", async () => {
+it("a reader that pauses for longer than a connection lives still gets the whole S3 object", async () => {
   const content = Buffer.concat(Array.from({ length: 10 }, (_, n) => Buffer.alloc(1024 * 1024, `${n}`)));
   let requests = 0;
   const slow = createServer((request, reply) => {
@@ -111,7 +111,7 @@ it("a reader that pauses for longer than any connection lives still gets all of 
   expect(requests).toBeGreaterThan(1);
 });
 
-it("a store that cannot be reached is told apart from a file that is not there", async () => {
+it("an unreachable store differs from a missing file", async () => {
   const away = createS3Blobs({ ...s3, endpoint: "http://127.0.0.1:9" });
   await expect(away.get("files/any")).rejects.toMatchObject({ code: "file_store_away" });
   const blocked = createFolderBlobs("/dev/null/files");

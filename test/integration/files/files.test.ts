@@ -44,7 +44,7 @@ async function keep(content: string, filename = "a.jsonl", owner = account) {
 }
 const onDisk = () => (existsSync(join(folder, "files")) ? readdirSync(join(folder, "files")) : []);
 
-it("an upload is a file once it is kept, and nobody else's", async () => {
+it("an upload is a file once stored, only of its account", async () => {
   const files = open();
   const kept = await keep("hello", "../../etc/p\u0000asswd");
   expect(kept).toMatchObject({ bytes: 5, filename: "passwd", purpose: "batch", account });
@@ -59,7 +59,7 @@ it("an upload is a file once it is kept, and nobody else's", async () => {
   });
 });
 
-it("of uploads at the same time only as many are kept as the quota takes", async () => {
+it("of concurrent uploads only as many are stored as the quota allows", async () => {
   const files = open(25);
   const staged = await Promise.all(
     Array.from({ length: 5 }, () => files.stage(account, Readable.from(["ten bytes!"]), signal)),
@@ -70,7 +70,7 @@ it("of uploads at the same time only as many are kept as the quota takes", async
     if (end.status === "rejected") expect(end.reason).toMatchObject({ code: "file_quota_used_up" });
 });
 
-it("what was refused, deleted, has expired or was never finished is swept away with its bytes", async () => {
+it("refused, deleted, expired and unfinished files are removed with their bytes", async () => {
   const files = open();
   const deleted = await keep("deleted");
   const expired = await keep("expired");
@@ -103,7 +103,7 @@ it("an upload that breaks off leaves neither a file nor bytes", async () => {
   expect(await open().sweep(signal)).toBe(1);
 });
 
-it("pages follow one another in both orders, and say when there are more", async () => {
+it("pages continue in both orders, and report whether there are more", async () => {
   const files = open();
   const ids: string[] = [];
   for (let n = 0; n < 5; n++) ids.push((await keep(`${n}`)).id);

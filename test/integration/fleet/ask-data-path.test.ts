@@ -1,11 +1,11 @@
-// Whatever answers at the address that a host announces: a question to it ends.
+// Every response at the address of a host ends the request to it.
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, it } from "vitest";
 import { proveDataPath } from "../../../control-plane/fleet/prove-data-path.ts";
 import type { HostId } from "../../../proto/ids.ts";
 
-it("an answer that nobody asked for, such as an upgrade, fails a proof instead of holding it for ever", async () => {
+it("an unexpected response, such as an upgrade, fails a proof instead of blocking it", async () => {
   const stranger = createServer((socket) => {
     socket.on("error", () => {});
     socket.once("data", () =>

@@ -1,4 +1,4 @@
-// A control plane, its real certificates and hosts' data paths: what is proven, what is shown of the rest, who hears of revoked ones.
+// A control plane, its real certificates and hosts' data paths: proofs, reported failures, and revocations.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import type { HostId } from "../../../proto/ids.ts";
 import type { OwnCertificate } from "../../../proto/peer-tls.ts";
@@ -60,14 +60,14 @@ async function dataPath(own: OwnCertificate, agent: () => FakeAgent | undefined)
 
 const host = async (id: string) => (await replica.fleetStore.hosts()).find((one) => one.id === id);
 
-it("a host is proven by the certificate of its own", async () => {
+it("a host is proven by its own certificate", async () => {
   let agent: FakeAgent | undefined;
   const path = await dataPath(await certificateOf("host-1"), () => agent);
   agent = await comes("host-1", { advertise: `https://127.0.0.1:${path.port}` });
   await vi.waitFor(async () => expect(await host("host-1")).toMatchObject({ schedulable: true, condition: "" }), wait);
 });
 
-it("a host at whose address another one answers is shown with a sentence that says so, and gets no work", async () => {
+it("a host whose address belongs to another one is shown with this reason, and gets no work", async () => {
   let agent: FakeAgent | undefined;
   const path = await dataPath(await certificateOf("host-2"), () => agent);
   agent = await comes("host-1", { advertise: `https://127.0.0.1:${path.port}` });
@@ -96,7 +96,7 @@ it("a host that announces plain HTTP gets no work, unless it is on this machine 
   }, wait);
 });
 
-it("every host hears who was revoked, and is sent to it for nothing", async () => {
+it("every host learns about revoked hosts, and never contacts them", async () => {
   const one = await comes("host-1");
   await comes("host-2");
   await vi.waitFor(async () => expect((await host("host-2"))?.schedulable).toBe(true), wait);
@@ -108,7 +108,7 @@ it("every host hears who was revoked, and is sent to it for nothing", async () =
   await vi.waitFor(() => expect(late.welcome?.barredHosts).toEqual(["host-2"]), wait);
 });
 
-it("a control plane that starts knows who was revoked before the first host comes", async () => {
+it("a starting control plane knows the revoked hosts before the first host connects", async () => {
   const agent = await comes("host-2");
   await vi.waitFor(async () => expect((await host("host-2"))?.schedulable).toBe(true), wait);
   await replica.enrolment.revoke("host-2" as HostId, act);

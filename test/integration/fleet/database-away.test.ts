@@ -133,7 +133,7 @@ it.each(["refused", "silent"] as const)(
   },
 );
 
-it("an agent stays where it is while every replica is cut off, and needs no other once its own is whole again", async () => {
+it("an agent stays connected while every replica is cut off, and needs no other after recovery", async () => {
   const epoch = session.nodeEpoch();
   for (const one of [link, otherLink]) one.cut("refused");
   await vi.waitFor(() => expect(said.join("")).toContain("does not accept the host either"), patient);

@@ -89,7 +89,7 @@ async function sessionWith(replica: Replica, tls: TlsParts): Promise<string> {
 }
 
 describe("a join token", () => {
-  it("makes one host of the installation, and again the same one when the answer was lost", async () => {
+  it("creates one host of the installation, and the same one again if the response was lost", async () => {
     const replica = await start();
     const token = await tokenOf(replica);
     const key = makeKey();
@@ -101,7 +101,7 @@ describe("a join token", () => {
     expect(JSON.stringify(row)).not.toContain(token.split(".")[1]);
   });
 
-  it("lets nobody in once it has expired, or with a wrong secret, or when it is malformed", async () => {
+  it("is refused if expired, with a wrong secret, or malformed", async () => {
     const replica = await start();
     const token = await tokenOf(replica);
     await replica.db
@@ -114,7 +114,7 @@ describe("a join token", () => {
     expect(await replica.db.selectFrom("nodeIdentity").selectAll().execute()).toEqual([]);
   });
 
-  it("is told to nobody but the control plane whose authority it names", async () => {
+  it("is sent only to the control plane whose authority it names", async () => {
     const replica = await start();
     const token = await tokenOf(replica);
     const other = token.replace(/[^.]+$/, "A".repeat(43));
@@ -123,7 +123,7 @@ describe("a join token", () => {
     expect(row?.usedAt).toBeNull();
   });
 
-  it("does not give away a host that has another key", async () => {
+  it("does not replace a host that has another key", async () => {
     const replica = await start();
     await joins(replica, await tokenOf(replica), "host-a");
     await expect(joins(replica, await tokenOf(replica), "host-a")).rejects.toThrow("joined with another key");
@@ -131,7 +131,7 @@ describe("a join token", () => {
 });
 
 describe("a certificate", () => {
-  it("and its key are readable by the agent alone, and last over a restart without a token", async () => {
+  it("and its key are readable only by the agent, and survive a restart without a token", async () => {
     const replica = await start();
     const first = await identity(replica).tls(replica.address, limit());
     for (const name of ["key.pem", "certificate.json"])
@@ -162,7 +162,7 @@ describe("a certificate", () => {
     }
   });
 
-  it("is used though it cannot be written down, and is written once it can", async () => {
+  it("is used even if it cannot be stored, and is stored once possible", async () => {
     const replica = await start();
     const path = join(folder, "identity", "certificate.json");
     // What a full disk does to a file that is to be written.
@@ -192,7 +192,7 @@ describe("a certificate", () => {
     expect(await sessionWith(patient, again)).toBe("welcomed");
   });
 
-  it("of another installation, or none, opens no session; the name in the message counts for nothing", async () => {
+  it("of another installation, or missing, opens no session; the name in the message is ignored", async () => {
     const replica = await start();
     const other = await startReplica(await postgres.migratedDatabase());
     try {
@@ -220,7 +220,7 @@ describe("a certificate", () => {
 });
 
 describe("a revoked host", () => {
-  it("loses its session and its routes at every replica, and comes back only by a token made for it", async () => {
+  it("loses its session and its routes at every replica, and returns only with a token created for it", async () => {
     const replica = await start();
     const second = await start({ owner: "b" });
     const agent = await comes(replica);
@@ -243,7 +243,7 @@ describe("a revoked host", () => {
     expect(await audited(replica)).toContain("node.revoke host-1");
   });
 
-  it("comes back by a token that its operator puts beside its state, while its agent runs", async () => {
+  it("returns with a token that its operator puts beside its state, while its agent runs", async () => {
     const replica = await start();
     let own: string | undefined;
     const one = identity(replica, { readOwnToken: async () => own });
@@ -261,7 +261,7 @@ describe("a revoked host", () => {
     expect(await sessionWith(replica, await one.tls(replica.address, limit()))).toBe("welcomed");
   });
 
-  it("has its work placed elsewhere at once, not after a silence; what it says meanwhile counts for nothing", async () => {
+  it("is replaced immediately, without a silence period; its reports are ignored", async () => {
     const replica = await start();
     const agent = await comes(replica);
     const { id } = await replica.deploy();
@@ -276,7 +276,7 @@ describe("a revoked host", () => {
     expect(replica.alerts).not.toContain("cloned_identity");
   });
 
-  it("is not counted among the instances that run", async () => {
+  it("is not counted among running instances", async () => {
     const replica = await start();
     await comes(replica);
     const { id } = await replica.deploy();
@@ -285,7 +285,7 @@ describe("a revoked host", () => {
     expect((await replica.get(id))?.running).toBe(0);
   });
 
-  it("need not have opened a session; where it joined from is audited", async () => {
+  it("need not have opened a session; the address it joined from is audited", async () => {
     const replica = await start();
     const key = makeKey();
     await joins(replica, await tokenOf(replica), "host-a", key);
@@ -296,7 +296,7 @@ describe("a revoked host", () => {
     await expect(replica.enrolment.revoke("host-b" as HostId, act)).rejects.toMatchObject({ code: "node_not_found" });
   });
 
-  it("does not come back by a token from before, used or not", async () => {
+  it("does not return with an earlier token, used or not", async () => {
     const replica = await start();
     const host = "host-1" as HostId;
     const key = makeKey();
@@ -317,7 +317,7 @@ describe("a revoked host", () => {
   });
 });
 
-it("has the pool of the token that it joined with", async () => {
+it("has the pool of its join token", async () => {
   const replica = await start();
   await welcomed(await comes(replica, { token: await tokenOf(replica) }));
   await welcomed(await comes(replica, { hostId: "host-2" }));
@@ -329,7 +329,7 @@ it("has the pool of the token that it joined with", async () => {
 });
 
 describe("a cloned identity", () => {
-  it("is fenced when it comes back beside its successor: the newer one stays, the operator is told", async () => {
+  it("is fenced when it returns beside its successor: the newer one stays, the operator is alerted", async () => {
     const replica = await start();
     const original = await comes(replica);
     await welcomed(original);
@@ -346,7 +346,7 @@ describe("a cloned identity", () => {
     expect(shown?.condition).toMatch(/^cloned_identity: /);
   });
 
-  it("is none where a host's agent is only started anew", async () => {
+  it("is not assumed when an agent restarts", async () => {
     const replica = await start();
     const agent = await comes(replica);
     for (let n = 0; n < 3; n++) {
@@ -359,7 +359,7 @@ describe("a cloned identity", () => {
     expect((await replica.fleetStore.hosts())[0]?.condition).not.toContain("cloned_identity");
   });
 
-  it("that is alone again is taken again: whoever is gone holds nothing", async () => {
+  it("that is alone again is accepted again", async () => {
     const replica = await start({ limits: scaledLimits });
     const original = await comes(replica);
     await welcomed(original);
@@ -375,8 +375,8 @@ describe("a cloned identity", () => {
   });
 });
 
-describe("a control plane that is older than what its hosts obeyed", () => {
-  it("stays behind however often they come, until somebody adopts them", async () => {
+describe("a control plane older than the epochs of its hosts", () => {
+  it("stays outdated however often they reconnect, until an operator adopts them", async () => {
     const replica = await start();
     const agent = await comes(replica, { highestEpoch: 500n });
     for (let n = 0; n < 3; n++) {

@@ -1,4 +1,4 @@
-// A GPU at fault goes out of use by itself and comes back by an operator's word alone; what hosts do now is kept with its age.
+// A faulty GPU is cordoned automatically and returns only by an operator; figures of hosts are stored with their age.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { place } from "../../../control-plane/deployments/place.ts";
 import type { Gpu } from "../../../control-plane/fleet/host.ts";
@@ -56,7 +56,7 @@ const audit = (action: string, id: string) =>
   replica.db.selectFrom("audit").selectAll().where("action", "=", action).where("subject", "=", id).execute();
 
 describe("a host that cannot write usage records", () => {
-  it("is given nothing and says why, in its condition and to who waits for a place, until it can", async () => {
+  it("gets no work, with the reason in its condition and in pending deployments, until it can", async () => {
     const host = await comes("full", gpu(0));
     const want = { gpu: "other", gpusPerInstance: 1, memoryBytes: 0, engine: "stoker", host: undefined } as const;
     const placed = async () =>
@@ -74,7 +74,7 @@ describe("a host that cannot write usage records", () => {
 });
 
 describe("a GPU with a fault", () => {
-  it("is given to nobody, also after it looks well again, until an operator lifts that fault", async () => {
+  it("is not allocated, also after it recovers, until an operator clears that fault", async () => {
     const host = await comes("faulty", gpu(0), gpu(1));
     await told(host, gpu(0, fault), gpu(1));
     expect(await healthOf(host.hostId)).toEqual([false, true]);
@@ -98,7 +98,7 @@ describe("a GPU with a fault", () => {
     expect(await audit("gpu.uncordon", "faulty/GPU-0")).toMatchObject([{ actor: "u:ada", note: "reseated" }]);
   });
 
-  it("is not cordoned again for the fault that was lifted, and is for the next one", async () => {
+  it("is not cordoned again for the cleared fault, but for the next one", async () => {
     const host = await comes("again", gpu(0, fault));
     expect(await healthOf(host.hostId)).toEqual([false]);
     await replica.fleetStore.uncordon({ host: host.hostId, gpu: undefined, act });
@@ -113,7 +113,7 @@ describe("a GPU with a fault", () => {
     expect(await healthOf(host.hostId)).toEqual([false]);
   });
 
-  it("that is away stays out of use whatever an operator says, and one that only cannot be asked comes back by itself", async () => {
+  it("that is missing stays unused whatever an operator does; one that cannot be queried returns automatically", async () => {
     const gone = { isHealthy: false, unhealthyReason: "it is not listed any more", faultId: "gone:1" };
     const away = await comes("away", gpu(0, gone));
     await replica.fleetStore.uncordon({ host: away.hostId, gpu: undefined, act });

@@ -1,4 +1,4 @@
-// Hosts that an operator takes out of use, over real sessions and PostgreSQL.
+// Hosts that an operator cordons or drains, over real sessions and PostgreSQL.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
@@ -43,8 +43,8 @@ async function serving(agent: FakeAgent): Promise<DeploymentId> {
   return id;
 }
 
-describe("a host that is cordoned", () => {
-  it("keeps what it has and gets nothing new, until that is ended; each act is audited", async () => {
+describe("a cordoned host", () => {
+  it("retains its instances and gets no new ones until it is uncordoned; each action is audited", async () => {
     const one = await host("host-1");
     const id = await serving(one);
     await replica.hostOperations.cordon("host-1", act);
@@ -68,8 +68,8 @@ describe("a host that is cordoned", () => {
   });
 });
 
-describe("a host that is drained", () => {
-  it("serves until its instance serves elsewhere, and counts what is left", async () => {
+describe("a drained host", () => {
+  it("serves until its instance serves elsewhere, and counts the rest", async () => {
     const one = await host("host-1");
     const id = await serving(one);
     const two = await host("host-2");
@@ -103,7 +103,7 @@ describe("a host that is drained", () => {
     expect(await hostsOf(id)).toEqual(["host-2"]);
   });
 
-  it("stays one when it is to be cordoned as well: that is refused, and is done once the drain is ended", async () => {
+  it("cannot be cordoned as well until the drain is cancelled", async () => {
     await host("host-1");
     await replica.hostOperations.cordon("host-1", act);
     await replica.hostOperations.drain("host-1", 600_000, act);
@@ -118,7 +118,7 @@ describe("a host that is drained", () => {
     expect(await view("host-1")).toMatchObject({ operation: { kind: "cordon" } });
   });
 
-  it("lets go at the deadline of what could be placed nowhere else", async () => {
+  it("removes at the deadline what could not be placed elsewhere", async () => {
     const one = await host("host-1");
     const id = await serving(one);
     await replica.hostOperations.drain("host-1", 0, act);
@@ -128,7 +128,7 @@ describe("a host that is drained", () => {
   });
 });
 
-it("an instance on a GPU with a fault is replaced on another before it goes", async () => {
+it("an instance on a faulty GPU is replaced on another before its removal", async () => {
   const one = await host("host-1");
   const id = await serving(one);
   const first = one.desired?.instances[0];
@@ -162,7 +162,7 @@ it("an instance on a GPU with a fault is replaced on another before it goes", as
   await vi.waitFor(() => expect(replica.routing.ready(id).map((route) => route.instanceId)).toEqual([left?.id]), wait);
 });
 
-it("a host is forgotten once it is away and empty, and its certificate is good no more", async () => {
+it("a host is deleted once it is offline and empty, and its certificate is rejected", async () => {
   await replica.stop();
   replica = await startReplica(await postgres.migratedDatabase(), { limits: { leaseMs: 4_000, lostMs: 8_000 } });
   const one = await host("host-1");
@@ -182,7 +182,7 @@ it("a host is forgotten once it is away and empty, and its certificate is good n
   expect(identity?.revokedAt).not.toBeNull();
 });
 
-it("has a host end what no deployment knows, and nothing else; it is audited", async () => {
+it("makes a host end only unknown instances; it is audited", async () => {
   const one = await host("host-1");
   const id = await serving(one);
   const known = one.desired?.instances[0]?.instanceId ?? "";

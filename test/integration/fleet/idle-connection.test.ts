@@ -1,4 +1,4 @@
-// F14 at the port of agents: whoever connects there and asks nothing is not kept.
+// F14 at the port of agents: idle connections are closed.
 import { connect } from "node:http2";
 import { pino } from "pino";
 import { afterEach, expect, it, vi } from "vitest";
@@ -8,7 +8,7 @@ import { createGrpcServer, type GrpcServer } from "../../../control-plane/rpc/gr
 let server: GrpcServer | undefined;
 afterEach(() => server?.close());
 
-it("a connection without a call is closed after its bound", async () => {
+it("a connection without a call is closed after its limit", async () => {
   const authority = openAuthority(makeAuthority(Date.now()), { nowMs: Date.now, lifeMs: 3_600_000 });
   const nobody = async () => {
     throw new Error("nobody asks");

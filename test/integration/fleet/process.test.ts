@@ -1,4 +1,4 @@
-// The control plane as the process it is: started, asked, killed, started again.
+// The control plane as a process: started, called, killed, restarted.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -86,7 +86,7 @@ async function call(ports: Ports, method: string, path: string, body?: object) {
 }
 
 describe("the control plane's process", () => {
-  it("makes the first account once, serves, and ends in order when its parent is gone", async () => {
+  it("creates the first account once, serves, and ends in order when its parent ends", async () => {
     const ports = await serving();
     expect(statSync(join(folder, "admin.key")).mode & 0o777).toBe(0o600);
     expect(statSync(join(folder, "secrets", "agent.secret")).mode & 0o777).toBe(0o600);
@@ -106,7 +106,7 @@ describe("the control plane's process", () => {
     expect(output).not.toContain(first);
   });
 
-  it("serves while its key-encryption key is rotated, and starts again with the new file alone", async () => {
+  it("serves while its key-encryption key is rotated, and restarts with only the new file", async () => {
     const ports = await serving();
     const mint = (at: Ports) => call(at, "POST", "/v1/scoped-jwt", { api_key_name: "auto", expires_delta: 600 });
     const use = async (at: Ports, token: string) =>
@@ -140,7 +140,7 @@ describe("the control plane's process", () => {
     expect((await mint(again)).status).toBe(200);
   });
 
-  it("takes a deployment over HTTP to a connected agent and keeps it over kill -9", async () => {
+  it("takes a deployment over HTTP to a connected agent and retains it over kill -9", async () => {
     const ports = await serving({ STOKER_RPC_PORT: "0" });
     const token = readFileSync(join(folder, "secrets", "agent.token"), "utf8").trim();
     agent = await startFakeAgent({ address: `127.0.0.1:${ports.rpc}`, token, hostId: "host-1" });
@@ -177,7 +177,7 @@ describe("the control plane's process", () => {
     await vi.waitFor(() => expect(agent?.tombstonesSeen).toHaveLength(1), wait);
   });
 
-  it("answers among clients that connect and say nothing, spends little memory on them, and closes them (F14)", async () => {
+  it("responds beside clients that connect and send nothing, uses little memory for them, and closes them (F14)", async () => {
     const count = allowedConnections(longer(400, 10_000));
     const ports = await serving();
     const ask = () => call(ports, "GET", "/v1/me");
@@ -197,7 +197,7 @@ describe("the control plane's process", () => {
     }
   }, 300_000);
 
-  it("says in one sentence what is wrong with its environment, its database or its secrets", async () => {
+  it("reports in one sentence what is wrong with its environment, its database or its secrets", async () => {
     const fails = async (over: Record<string, string>, exitCode = 1) => {
       output = "";
       // Its last words may come after its end.

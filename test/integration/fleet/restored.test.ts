@@ -1,5 +1,5 @@
 // P20: a control plane restored from a backup finds hosts that run what was placed after it was made. Nothing of it ends; an
-// operator's word makes what the backup knows of known again.
+// operator's decision makes what the backup contains known again.
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -28,7 +28,7 @@ const instances = (at: Replica) =>
     .orderBy("instanceId")
     .execute();
 
-it("restored from before a placement ends nothing, and knows it again once the host is adopted, or says why not", async () => {
+it("restored from before a placement ends nothing, and knows it again once the host is adopted, or reports why not", async () => {
   const newest = await postgres.migratedDatabase();
   replica = await startReplica(newest);
   const { port, joinToken, address } = replica;

@@ -77,7 +77,7 @@ describe("an agent's session", () => {
     await vi.waitFor(() => expect(replica.routing.ready(id)[0]?.ticketKey).toEqual(agent.welcome?.ticketKey), wait);
   });
 
-  it("removes nothing by reporting nothing", async () => {
+  it("removes nothing if it reports nothing", async () => {
     const replica = await start();
     const agent = await join(replica);
     const id = await deployed(replica);
@@ -95,7 +95,7 @@ describe("an agent's session", () => {
     expect(replica.routing.ready(id)).toHaveLength(1);
   });
 
-  it("is ended when a newer one of the same host begins, also at another replica, and writes nothing from then on", async () => {
+  it("is ended when a newer one of the same host begins, also at another replica, and then writes nothing", async () => {
     const first = await start();
     const second = await start({ owner: "b" });
     const old = await join(first);
@@ -135,7 +135,7 @@ describe("an agent's session", () => {
     expect((await first.get(id))?.status).toBe("deployed");
   });
 
-  it("that comes back before the end of the last one was noticed is no clone: the same process, or another one after a silence", async () => {
+  it("that returns before the end of the last one was noticed is no clone: the same process, or another one after a silence", async () => {
     const replica = await start({ limits: { leaseMs: 500, lostMs: 30_000 }, renewEveryMs: 200 });
     const link = await startTcpLink(replica.port);
     try {
@@ -155,7 +155,7 @@ describe("an agent's session", () => {
     }
   });
 
-  it("is told again to remove what had ended and runs all the same, until it is gone", async () => {
+  it("is told again to remove ended instances that still run, until they are removed", async () => {
     const replica = await start();
     const agent = await join(replica);
     const id = await deployed(replica);
@@ -174,7 +174,7 @@ describe("an agent's session", () => {
     await vi.waitFor(async () => expect((await replica.fleetStore.hosts())[0]?.claims).toEqual([]), wait);
   });
 
-  it("shows what runs and nobody knows as the host's condition, and places nothing on its GPUs", async () => {
+  it("shows unknown instances in the host's condition, and places nothing on their GPUs", async () => {
     const replica = await start();
     const agent = await join(replica, { gpus: 1 });
     await vi.waitFor(() => expect(agent.provenTimes).toBeGreaterThan(0), wait);
@@ -198,7 +198,7 @@ describe("an agent's session", () => {
     expect(await condition()).toBe("");
   });
 
-  it("is told to change nothing by a control plane that is older than what it has seen", async () => {
+  it("is told to change nothing by an outdated control plane", async () => {
     const replica = await start();
     const agent = await join(replica, { highestEpoch: 1_000_000n });
     await vi.waitFor(() => expect(agent.welcome).toBeDefined(), wait);
@@ -210,7 +210,7 @@ describe("an agent's session", () => {
     expect(agent.desiredCount).toBe(0);
   });
 
-  it("shows a host that cannot be reached as such, and gives it no work", async () => {
+  it("shows an unreachable host as such, and gives it no work", async () => {
     const replica = await start();
     await join(replica, { advertise: "http://127.0.0.1:1" });
     const { id } = await replica.deploy();
@@ -220,7 +220,7 @@ describe("an agent's session", () => {
     }, wait);
   });
 
-  it("acknowledges only usage that is durable", async () => {
+  it("acknowledges only durable usage", async () => {
     const replica = await start();
     const agent = await join(replica);
     await vi.waitFor(() => expect(agent.welcome).toBeDefined(), wait);
@@ -229,7 +229,7 @@ describe("an agent's session", () => {
     await vi.waitFor(() => expect(agent.acknowledged).toEqual(["1", "3"]), wait);
   });
 
-  it("keeps its reported leases where every replica can read them", async () => {
+  it("stores its reported leases for every replica", async () => {
     const replica = await start();
     const agent = await join(replica);
     await vi.waitFor(() => expect(agent.welcome).toBeDefined(), wait);
@@ -287,7 +287,7 @@ describe("a host that falls silent", () => {
     expect((await replica.get(id))?.status).toBe("deployed");
   });
 
-  it("is left alone when it comes back before it counts as lost", async () => {
+  it("is unchanged if it returns before it counts as lost", async () => {
     const replica = await start({ limits: { leaseMs: 500, lostMs: 30_000 } });
     const agent = await join(replica);
     await join(replica, { hostId: "host-2" });
@@ -313,8 +313,8 @@ describe("a host that falls silent", () => {
   });
 });
 
-describe("a control plane that was away", () => {
-  it("routes from its first second and moves nothing, however long it was gone", async () => {
+describe("a restarted control plane", () => {
+  it("routes from its first second and moves nothing, however long it was down", async () => {
     const first = await start({ limits: scaledLimits });
     const agent = await join(first);
     const id = await deployed(first);

@@ -1,4 +1,4 @@
-// Agents of earlier releases, as they were recorded, in a session with the control plane of this tree.
+// Recorded agents of earlier releases, in a session with the control plane of this tree.
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -115,7 +115,7 @@ function renamed(bytes: Buffer, names: ReadonlyMap<string, string>): Buffer {
 }
 
 describe.each(recordings)("the recorded session %s", (name) => {
-  it("brings its host, makes its instance routable, and has its usage, which no ticket proves, quarantined and acknowledged", async () => {
+  it("registers its host, makes its instance routable, and gets its usage without tickets quarantined and acknowledged", async () => {
     const [introduction, ...rest] = read(name) as [Said, ...Said[]];
     const { hello } = introduction.message;
     if (!hello) throw new Error("a recording begins with Hello");
@@ -152,7 +152,7 @@ describe.each(recordings)("the recorded session %s", (name) => {
   });
 });
 
-it("an agent below the least version is not let in, and its log says what to do", async () => {
+it("an agent below the minimum version is refused, and its log says what to do", async () => {
   const [introduction] = read(recordings[0] as string) as [Said];
   const { hello } = introduction.message;
   const agent = await talk(hello?.hostId ?? "");

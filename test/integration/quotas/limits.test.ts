@@ -1,4 +1,4 @@
-// Limits on a real PostgreSQL: what two of a kind at once may not do, and what operators decide.
+// Limits on a real PostgreSQL: concurrent requests, and decisions of operators.
 import { randomBytes } from "node:crypto";
 import pino from "pino";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
@@ -90,14 +90,14 @@ const setMax = (count: number | null) => desk.setLimits(account, { max: { other:
 const status = async (id: DeploymentId) => (await deployments.get(id, account))?.status;
 
 describe("deployments count against the GPU limit", () => {
-  it("by most instances times GPUs of one, and a refusal leaves nothing behind", async () => {
+  it("by maximum instances times GPUs of each, and a refusal writes nothing", async () => {
     await deploy("two", 2, 3);
     await expect(deploy("one", 1, 3)).rejects.toThrow(/needs up to 3 other .* 6 of your limit of 8/);
     expect(await deployments.list(account, "model", undefined)).toHaveLength(1);
     await deploy("rest", 2, 1);
   });
 
-  it("and of ten at once for the last GPU one is made", async () => {
+  it("and of ten concurrent ones for the last GPU one is created", async () => {
     await setMax(1);
     expect(await outcomes(Array.from({ length: 10 }, (_, i) => deploy(`same-${i}`)))).toEqual([
       "done",
@@ -105,7 +105,7 @@ describe("deployments count against the GPU limit", () => {
     ]);
   });
 
-  it("also when they grow, and two that grow at once for the last GPU do not both", async () => {
+  it("also when they grow, and of two that grow concurrently one gets the last GPU", async () => {
     await setMax(3);
     const [first, second] = [await deploy("first"), await deploy("second")];
     const grow = ({ id }: { id: DeploymentId }) =>
@@ -115,7 +115,7 @@ describe("deployments count against the GPU limit", () => {
     expect(sizes.sort()).toEqual([1, 2]);
   });
 
-  it("not while they are stopped, and again when they start", async () => {
+  it("not while stopped, but again when started", async () => {
     await setMax(1);
     const { id } = await deploy("first");
     await stopDeployment(deployments, account, id);
@@ -130,7 +130,7 @@ describe("deployments count against the GPU limit", () => {
     await startDeployment(deployments, account, id, paying);
   });
 
-  it("a lowered limit stops nothing that runs, and lets nothing grow; smaller is always allowed", async () => {
+  it("a lowered limit stops no running deployment, and prevents growth; shrinking is always allowed", async () => {
     const { id } = await deploy("large", 6);
     await setMax(2);
     await expect(updateDeployment(deployments, account, id, { maxInstances: 7 }, defaults.gpus)).rejects.toThrow(
@@ -146,14 +146,14 @@ describe("deployments count against the GPU limit", () => {
 });
 
 describe("a request for another GPU pool", () => {
-  it("keeps its id when it is amended, which replaces what it asks for", async () => {
+  it("retains its id when amended, which replaces its content", async () => {
     const { id, createdAtMs } = await ask({ other: 16, "L4-24GB": 9 });
     const amended = await ask({ other: 12 }, id);
     expect(amended).toMatchObject({ id, createdAtMs, revision: 2, requested: { max: { other: 12 } } });
     expect((await desk.gpuPool(account)).pending?.requested.max).toEqual({ other: 12 });
   });
 
-  it("of many filed at once is one, and of many amendments the last stands whole", async () => {
+  it("is one of many filed concurrently, and the last of many amendments applies in full", async () => {
     const filed = Array.from({ length: 8 }, (_, i) => ask({ other: 10 + i }));
     expect(await outcomes(filed)).toEqual(["done", ...Array.from({ length: 7 }, () => "request_conflict")]);
     const id = (await desk.gpuPool(account)).pending?.id as string;
@@ -174,7 +174,7 @@ describe("a request for another GPU pool", () => {
     expect((await ask({ other: 16 })).id).not.toBe(id);
   });
 
-  it("an unknown account is told so", async () => {
+  it("an unknown account is reported", async () => {
     account = "u:nobody" as AccountId;
     await expect(ask({ other: 16 })).rejects.toMatchObject({ code: "account_not_found" });
     await expect(desk.gpuPool(account)).rejects.toMatchObject({ code: "account_not_found" });
@@ -185,7 +185,7 @@ describe("an operator's decision", () => {
   const resolve = (id: string, decision: "approved" | "rejected", ifRevision?: number) =>
     desk.resolve("gpu", id, decision, ifRevision, act);
 
-  it("grants what is asked for, is made once, and stands in the audit log with before and after", async () => {
+  it("grants the request, is made once, and is audited with before and after", async () => {
     await desk.setLimits(account, { max: { "L4-24GB": 2 } }, act);
     const { id } = await ask({ other: 16 });
     expect(await outcomes([resolve(id, "approved"), resolve(id, "approved"), resolve(id, "approved")])).toEqual([
@@ -207,7 +207,7 @@ describe("an operator's decision", () => {
     expect((await desk.gpuPool(account)).max).toMatchObject({ other: 16, "L4-24GB": 2, "H100-80GB": 8 });
   });
 
-  it("is on what was read: an amendment meanwhile is a conflict", async () => {
+  it("applies to the version read: an amendment meanwhile is a conflict", async () => {
     const { id, revision } = await ask({ other: 16 });
     await ask({ other: 64 }, id);
     await expect(resolve(id, "approved", revision)).rejects.toMatchObject({ code: "request_conflict" });
@@ -228,7 +228,7 @@ describe("an operator's decision", () => {
     expect((await desk.gpuPool(account)).lastRejection).toBeUndefined();
   });
 
-  it("lists open ones first, with whose they are", async () => {
+  it("lists open ones first, with their account", async () => {
     const first = await ask({ other: 16 });
     account = await makeAccount(false);
     const second = await ask({ other: 16 });

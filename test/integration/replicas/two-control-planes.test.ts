@@ -1,4 +1,4 @@
-// Two control planes as processes on one database, one agent, whose session only one of them holds.
+// Two control plane processes on one database, one agent with a session at one of them.
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { query } from "../../e2e/spine/database.ts";
@@ -36,7 +36,7 @@ const placed = () =>
 const ask = async (at: ControlPlane, model = world.model) =>
   (await world.stack.call("POST", "/v1/completions", { model, prompt: "hello", max_tokens: 2 }, {}, at)).status;
 
-it("answers requests and shows the host as ready at the one that holds no session", async () => {
+it("serves requests and shows the host as ready at the one without the session", async () => {
   const { holds, other } = holder();
   expect(newestEpoch(holds)).toBeGreaterThan(newestEpoch(other));
   // What the holder hears comes to the other one by the database.
@@ -47,7 +47,7 @@ it("answers requests and shows the host as ready at the one that holds no sessio
   }, patient);
 });
 
-it("runs at the agent what was asked of the other one, serves it from both, and reads its log lines from either", async () => {
+it("runs at the agent what the other one deployed, serves it from both, and reads its log lines from either", async () => {
   const { holds, other } = holder();
   const { stack } = world;
   const before = await placed();
@@ -72,7 +72,7 @@ it("runs at the agent what was asked of the other one, serves it from both, and 
   await vi.waitFor(async () => expect(await placed()).toEqual(before), patient);
 });
 
-it("keeps a host in use at the one that once found its door closed, as soon as it is heard again", async () => {
+it("uses a host again after a refused connection, as soon as it reports", async () => {
   const { other } = holder();
   const [agent] = world.stack.agents;
   await agent?.kill9();
@@ -85,7 +85,7 @@ it("keeps a host in use at the one that once found its door closed, as soon as i
   }, patient);
 });
 
-it("loses no request at the one that stays when the session's holder is killed, and the agent comes over", async () => {
+it("loses no request at the remaining one when the session's holder is killed, and the agent reconnects there", async () => {
   const { holds, other } = holder();
   const before = await placed();
   await holds.kill9();

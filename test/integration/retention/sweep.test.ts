@@ -1,4 +1,4 @@
-// Retention on a real database: what is older than its period goes; what is younger, unsettled or money stays.
+// Retention on a real database: rows older than their period are removed; younger, unsettled and money rows stay.
 import pino from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Kept, periods, readRetention } from "../../../control-plane/retention/periods.ts";
@@ -131,7 +131,7 @@ describe.each(Object.keys(periods) as Kept[])("%s", (kind) => {
   const text = `select ${column} as name from ${table} where ${column} like 'sweep-%' order by 1`;
   const names = async () => (await query<{ name: string }>(url, text)).map((row) => row.name);
 
-  it("go once they are older than their period, and not before", async () => {
+  it("are removed once older than their period, and not before", async () => {
     const edgeMs = nowMs - retention[kind];
     await query(url, insert, ["sweep-old", new Date(edgeMs - minuteMs)]);
     await query(url, insert, ["sweep-young", new Date(edgeMs + minuteMs)]);
@@ -141,7 +141,7 @@ describe.each(Object.keys(periods) as Kept[])("%s", (kind) => {
   });
 });
 
-it("more rows than one batch holds all go in one sweep", async () => {
+it("more rows than one batch are all removed in one sweep", async () => {
   const old = new Date(nowMs - retention["request-labels"] - minuteMs);
   await query(
     url,
@@ -153,7 +153,7 @@ it("more rows than one batch holds all go in one sweep", async () => {
   expect(await query(url, "select 1 from request_label where request_id like 'many-%'")).toEqual([]);
 });
 
-it("a delivered count without its record, an open lease, a replica with leases and a call that is still tried stay, however old", async () => {
+it("a delivered count without its record, an open lease, a replica with leases and a call still being retried stay, however old", async () => {
   const old = [new Date(nowMs - 365 * 24 * 60 * minuteMs)];
   await query(
     url,
@@ -184,7 +184,7 @@ it("a delivered count without its record, an open lease, a replica with leases a
   expect(await query(url, "select 1 from replica where replica_id = 'holder'")).toHaveLength(1);
 });
 
-it("a batch that has not ended, or whose results are still files, stays, however old; results that were never written go", async () => {
+it("a batch that has not ended, or with result files, stays, however old; unwritten results are removed", async () => {
   const old = new Date(nowMs - 365 * 24 * 60 * minuteMs);
   const insert = `insert into batch (batch_id, account_id, key_id, endpoint, input_file_id, output_expires_after_ms, status,
     expires_at, completed_at, failed_at, output_file_id) values ($1, 'u:1', 'k1', '/v1/completions', 'f', 1, $2, $5, $3, $4, $6)`;

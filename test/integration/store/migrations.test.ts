@@ -51,7 +51,7 @@ async function withSameMonths<T>(urls: readonly string[], work: (url: string) =>
 }
 
 describe.each(recorded)("a database of an earlier version (%s)", (name) => {
-  it("has the same catalogue after the upgrade as a new database, and keeps every row", async () => {
+  it("has the same catalogue after the upgrade as a new database, and retains every row", async () => {
     const url = await restored(name);
     const { db, close } = openDatabase(url, { maxConnections: 1, log });
     const before = await readFacts(db);
@@ -131,7 +131,7 @@ describe("a migration", () => {
     expect(await namesOf(url)).toContain("0041-baseline");
   });
 
-  it("leaves a new database with the month that its first credit is posted in", async () => {
+  it("prepares a new database for the month of its first credit", async () => {
     const url = await postgres.migratedDatabase();
     await query(
       url,
@@ -167,7 +167,7 @@ describe("a control plane older than its database", () => {
     return url;
   };
 
-  it("starts when the newer schema supports it, and leaves the schema as it is", async () => {
+  it("starts when the newer schema supports it, and leaves the schema unchanged", async () => {
     const url = await newer();
     const before = [await namesOf(url), await catalogueOf(url)];
     const lines: string[] = [];
@@ -176,7 +176,7 @@ describe("a control plane older than its database", () => {
     expect([await namesOf(url), await catalogueOf(url)]).toEqual(before);
   });
 
-  it("refuses when the newer schema requires a migration it does not know, and says what to do", async () => {
+  it("refuses when the newer schema requires an unknown migration, and says what to do", async () => {
     const url = await newer("9999-later");
     await expect(migrateDatabase(url, { log })).rejects.toThrow(MigrationRefused);
     await expect(migrateDatabase(url, { log })).rejects.toThrow(/newer version.*9999-later.*Start the newer version/s);

@@ -1,4 +1,4 @@
-// Calls against receivers that misbehave, several control planes, and one receiver that must not harm another's.
+// Calls to misbehaving receivers, by several control planes, without harm to other receivers.
 import { setTimeout as wait } from "node:timers/promises";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -45,14 +45,14 @@ describe("one call", () => {
   const call = (url = `${receiver.origin}/hook?secret=1`, targets = open, limits = patient) =>
     send({ targets, limits }, url, { "webhook-id": "msg_1" }, Buffer.from("{}"));
 
-  it("that is redirected fails and goes nowhere else", async () => {
+  it("that is redirected fails and is not followed", async () => {
     const before = receiver.calls.length;
     receiver.answer((_, res) => res.writeHead(302, { location: `${receiver.origin}/elsewhere` }).end());
     expect(await call()).toMatchObject({ outcome: "3xx", status: 302 });
     expect(receiver.calls.slice(before).map(({ path }) => path)).toEqual(["/hook?secret=1"]);
   });
 
-  it("that is never answered, or whose answer never ends, times out", async () => {
+  it("without a response, or whose response never ends, times out", async () => {
     const hurried = () => call(undefined, undefined, { connectMs: 2_000, totalMs: 2_000 });
     receiver.answer(() => {});
     expect(await hurried()).toMatchObject({ outcome: "timeout", status: undefined, isAlive: false });
@@ -60,7 +60,7 @@ describe("one call", () => {
     expect(await hurried()).toMatchObject({ outcome: "timeout" });
   });
 
-  it("whose answer is huge is judged by its status, and 64 KiB of it are read", async () => {
+  it("with a huge response is judged by its status, and 64 KiB of it are read", async () => {
     let written = 0;
     receiver.answer((_, res) => {
       res.writeHead(200);
@@ -75,7 +75,7 @@ describe("one call", () => {
     expect(written).toBeLessThan(64 * 1024 * 1024);
   });
 
-  it("that is cut off, or that nobody takes, is told without the URL", async () => {
+  it("that is cut off or refused is reported without the URL", async () => {
     receiver.answer((_, res) => res.socket?.resetAndDestroy());
     const cut = await call();
     const closed = await startWebhookReceiver();
@@ -86,12 +86,12 @@ describe("one call", () => {
     expect(cut.answer + refused.answer).not.toContain("secret");
   });
 
-  it("hears when to come again", async () => {
+  it("respects the requested retry time", async () => {
     receiver.answer((_, res) => res.writeHead(503, { "retry-after": "7" }).end());
     expect(await call()).toMatchObject({ outcome: "5xx", status: 503, retryAfterMs: 7_000 });
   });
 
-  it("of a name that leads inside by now is blocked, and no connection is made", async () => {
+  it("to a name that now resolves to a private address is blocked without a connection", async () => {
     const before = receiver.calls.length;
     const { port } = new URL(receiver.origin);
     const rules = { allowsPrivate: false, blocked: [] };
@@ -101,14 +101,14 @@ describe("one call", () => {
     expect(receiver.calls).toHaveLength(before);
   });
 
-  it("looks at the address of the open socket, whatever was resolved", async () => {
+  it("checks the address of the open socket, whatever was resolved", async () => {
     const before = receiver.calls.length;
     const lying = { ...open, mayConnectTo: () => false };
     expect(await call(receiver.origin, lying)).toMatchObject({ outcome: "blocked" });
     expect(receiver.calls).toHaveLength(before);
   });
 
-  it("of a name that is not resolved says nothing of its host", async () => {
+  it("to a name that is not resolved does not affect its host", async () => {
     for (const code of ["ETIMEOUT", "ENOTFOUND"]) {
       const away = createTargets({ allowsPrivate: true, blocked: [] }, async () => {
         throw Object.assign(new Error("queryA"), { code });
@@ -119,7 +119,7 @@ describe("one call", () => {
     }
   });
 
-  it("keeps the name it was meant for while it goes to the checked address", async () => {
+  it("retains its host name while connecting to the checked address", async () => {
     receiver.answer(undefined);
     const named = createTargets({ allowsPrivate: true, blocked: [] }, async () => ["127.0.0.1"]);
     const { port } = new URL(receiver.origin);
@@ -128,8 +128,8 @@ describe("one call", () => {
   });
 });
 
-describe("what one account has waiting", () => {
-  it("is bounded in number and in bytes, and what has ended counts no more", async () => {
+describe("the queue of one account", () => {
+  it("is limited in count and bytes, and ended ones no longer count", async () => {
     const world = await openWebhooks(postgres);
     const [account, other] = [await world.account(0n), await world.account(0n)];
     await world.stop();
@@ -148,7 +148,7 @@ describe("what one account has waiting", () => {
     expect(atOnce.filter((outcome) => outcome === "added")).toHaveLength(2);
   });
 
-  it("is claimed while what runs is small, the oldest of each account first", async () => {
+  it("is claimed while running ones are small, the oldest of each account first", async () => {
     const world = await openWebhooks(postgres);
     const [ada, bob] = [await world.account(0n), await world.account(0n)];
     await world.stop();
@@ -176,8 +176,8 @@ describe("what one account has waiting", () => {
   });
 });
 
-describe("calls that are due", () => {
-  it("of one account go on while another's to the same host rest", async () => {
+describe("due calls", () => {
+  it("of one account continue while another's to the same host pause", async () => {
     const world = await openWebhooks(postgres);
     const [ada, bob] = [await world.account(0n), await world.account(0n)];
     await world.stop();
@@ -208,7 +208,7 @@ describe("calls that are due", () => {
     expect(await claim(0, new Map([["shared", 0]]))).toEqual([]);
   });
 
-  it("say nothing of their receiver when they cannot be signed", async () => {
+  it("that cannot be signed do not affect their receiver", async () => {
     const delivery = { webhookId: "msg_1", claim: "c", account: "ada" as never, url: `${receiver.origin}/`, host: "h" };
     let looks = 0;
     const silent: unknown[] = [];
@@ -234,7 +234,7 @@ describe("calls that are due", () => {
     expect([looks, silent]).toEqual([10, []]);
   });
 
-  it("are made eight times at most, with one id and the same bytes, and then given up", async () => {
+  it("are attempted eight times at most, with one id and the same bytes", async () => {
     const world = await openWebhooks(postgres);
     const account = await world.account(0n);
     await world.stop();
@@ -271,7 +271,7 @@ describe("calls that are due", () => {
     });
   });
 
-  it("to a receiver that hangs do not hold up those to another one", async () => {
+  it("to a hanging receiver do not delay those to another one", async () => {
     const world = await openWebhooks(postgres);
     const hanging = await startWebhookReceiver();
     hanging.answer(() => {});
@@ -316,7 +316,7 @@ describe("calls that are due", () => {
     await hanging.close();
   });
 
-  it("are shared out among control planes: each request runs once and is told once", async () => {
+  it("are distributed among control planes: each request runs once and is delivered once", async () => {
     const runs: string[] = [];
     const world = await openWebhooks(postgres, {
       run: async (job) => {
@@ -344,7 +344,7 @@ describe("calls that are due", () => {
     );
   });
 
-  it("of a control plane that died are made by another one, and what the dead one still writes changes nothing", async () => {
+  it("of a dead control plane are made by another one, and late writes of the dead one are ignored", async () => {
     const world = await openWebhooks(postgres);
     await world.stop();
     const account = await world.account(0n);

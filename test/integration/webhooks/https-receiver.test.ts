@@ -1,4 +1,4 @@
-// A receiver behind TLS: the certificate is judged by the name in the URL, though the connection goes to a checked address.
+// A receiver with TLS: its certificate must match the name in the URL, although the connection goes to a checked address.
 import { generateKeyPairSync, sign } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:https";
@@ -64,12 +64,12 @@ const targets = createTargets({ allowsPrivate: true, blocked: [] }, async () => 
 const call = (host: string, trust: { readonly ca?: string }) =>
   send({ targets, ...trust }, `https://${host}:${port}/hook`, { "webhook-id": "msg_1" }, Buffer.from("{}"));
 
-it("is called by its own name in Host and SNI", async () => {
+it("is called with its own name in Host and SNI", async () => {
   expect(await call(name, { ca: certificate })).toMatchObject({ outcome: "ok", status: 204 });
   expect(seen).toEqual([{ host: `${name}:${port}`, servername: name }]);
 });
 
-it("whose certificate nobody vouches for, or that is another's, is not told anything", async () => {
+it("with an untrusted certificate, or one of another name, receives nothing", async () => {
   const before = seen.length;
   const [unknown, foreign] = [await call(name, {}), await call("other.example", { ca: certificate })];
   expect([unknown.outcome, foreign.outcome]).toEqual(["unreachable", "unreachable"]);

@@ -1,4 +1,4 @@
-// What calls keep of answers in the database is bounded by account.
+// Stored responses of calls are limited per account.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createWebhookDeliveryStore } from "../../../control-plane/store/work/webhook-delivery-store.ts";
 import { createWebhookJobStore } from "../../../control-plane/store/work/webhook-job-store.ts";
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres?.stop());
 
-it("calls of an account keep answers within its bytes: the oldest that were told are let go, those that were not fill it", async () => {
+it("calls of an account store responses within its limit: the oldest delivered ones are deleted, undelivered ones count", async () => {
   const world = await openWebhooks(postgres);
   const [account, other] = [await world.account(0n), await world.account(0n)];
   await world.stop();

@@ -1,4 +1,4 @@
-// What an account sees of webhooks: its requests are run, told, signed, logged and replayed, for it alone.
+// Webhooks of an account: its requests are run, delivered, signed, logged and replayed.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { InsufficientFunds } from "../../../control-plane/billing/hold.ts";
 import { EngineOverloaded, upstreamBroken } from "../../../control-plane/inference/errors.ts";
@@ -17,7 +17,7 @@ afterAll(() => postgres.stop());
 const ip = "192.0.2.1";
 
 describe("a request with a webhook", () => {
-  it("is told there in the interface's own shape, signed so that the official library trusts it", async () => {
+  it("is delivered in the documented format, with a signature that the official library accepts", async () => {
     const world = await openWebhooks(postgres);
     const account = await world.account(0n);
     const requestId = await world.ask(await world.callerIn(account), "Grüße");
@@ -39,7 +39,7 @@ describe("a request with a webhook", () => {
     expect(told).toMatchObject({ attempts: 1, lastStatus: 204, error: null });
   });
 
-  it("that fails is told without results, and its account reads why", async () => {
+  it("that fails is delivered without results, and its account can read the reason", async () => {
     const world = await openWebhooks(postgres, {
       run: async () => {
         throw new InsufficientFunds();
@@ -54,7 +54,7 @@ describe("a request with a webhook", () => {
     );
   });
 
-  it("waits while its model is busy, runs once more where it broke off, each run above the attempts of the last", async () => {
+  it("waits while its model is busy, and runs again after a break, with increasing attempt numbers", async () => {
     const began: number[] = [];
     const world = await openWebhooks(postgres, {
       run: async (job, caller, firstAttempt, signal) => {
@@ -70,7 +70,7 @@ describe("a request with a webhook", () => {
     expect(began).toEqual([0, 100, 200]);
   });
 
-  it("that breaks off every time is given up and told as failed", async () => {
+  it("that always breaks off is delivered as failed", async () => {
     let runs = 0;
     const world = await openWebhooks(postgres, {
       run: async () => {
@@ -83,7 +83,7 @@ describe("a request with a webhook", () => {
     expect([error?.code, runs]).toEqual(["upstream_error", 5]);
   });
 
-  it("whose key was ended meanwhile does not run", async () => {
+  it("whose key was revoked meanwhile does not run", async () => {
     const world = await openWebhooks(postgres);
     const account = await world.account(0n);
     const caller = await world.callerIn(account);
@@ -92,7 +92,7 @@ describe("a request with a webhook", () => {
     expect(error?.code).toBe("invalid_api_key");
   });
 
-  it("is gone with its account, and nobody is told", async () => {
+  it("is deleted with its account, without a delivery", async () => {
     const started = Promise.withResolvers<void>();
     const go = Promise.withResolvers<void>();
     const world = await openWebhooks(postgres, {
@@ -112,7 +112,7 @@ describe("a request with a webhook", () => {
     expect((await world.pool.query("select 1 from webhook_job")).rows).toEqual([]);
   });
 
-  it("keeps what a scoped token allowed, however the key stands", async () => {
+  it("retains the permissions of a scoped token, whatever the state of its key", async () => {
     const seen: unknown[] = [];
     const world = await openWebhooks(postgres, {
       run: async (job, caller, ...rest) => {
@@ -129,7 +129,7 @@ describe("a request with a webhook", () => {
     expect(seen).toEqual([["jwt", ["org/model"], token, false, null]]);
   });
 
-  it("with results above 5 MiB is told with a link that opens them, and no other", async () => {
+  it("with results above 5 MiB is delivered with a link to only those", async () => {
     const large = "x".repeat(6 * 1024 * 1024);
     const world = await openWebhooks(postgres, {
       run: async () => ({ results: { text: large }, runtimeMs: 1, cost: 0 }),
@@ -154,7 +154,7 @@ describe("a request with a webhook", () => {
 });
 
 describe("the secret of an account", () => {
-  it("is its own, stays until it is replaced, and then signs beside the new one", async () => {
+  it("is unique, stays until replaced, and then signs beside the new one", async () => {
     const world = await openWebhooks(postgres);
     const [account, other] = [await world.account(0n), await world.account(0n)];
     const all = await Promise.all(Array.from({ length: 5 }, () => world.secret(account)));
@@ -183,7 +183,7 @@ describe("the secret of an account", () => {
 });
 
 describe("the log of calls", () => {
-  it("shows every attempt, begins anew on request with the same id and bytes, and is its account's alone", async () => {
+  it("shows every attempt, repeats it on request with the same id and bytes, and belongs only to its account", async () => {
     const world = await openWebhooks(postgres);
     const [account, other] = [await world.account(0n), await world.account(0n)];
     world.receiver.answer((_call, res, count) =>
@@ -212,7 +212,7 @@ describe("the log of calls", () => {
     await expect(world.replay(other, webhookId, ip)).rejects.toMatchObject(refusal);
   });
 
-  it("comes in pages, newest first", async () => {
+  it("is paginated, newest first", async () => {
     const world = await openWebhooks(postgres);
     const account = await world.account(0n);
     const caller = await world.callerIn(account);

@@ -33,7 +33,7 @@ async function follow(pool: ReturnType<typeof open>["pool"]) {
 }
 
 describe("change feed", () => {
-  it("delivers each committed change once, in commit order, and none that was rolled back", async () => {
+  it("delivers each committed change once, in commit order, and no rolled back one", async () => {
     const { db, pool } = open();
     const seen = await follow(pool);
     const subjects = Array.from({ length: 60 }, (_, i) => `k${i}`);
@@ -54,7 +54,7 @@ describe("change feed", () => {
     expect(subjects.filter((subject, i) => i % 3 === 0 && seen.includes(subject))).toEqual([]);
   });
 
-  it("skips what happened before it started and hears only its topics", async () => {
+  it("skips changes before its start and delivers only its topics", async () => {
     const { db, pool } = open();
     await inTransaction(db, (trx) => announce(trx, "key", "old"));
     const seen = await follow(pool);
@@ -63,7 +63,7 @@ describe("change feed", () => {
     await vi.waitFor(() => expect(seen).toEqual(["new"]), patience);
   });
 
-  it("goes on after PostgreSQL was killed and started again, missing nothing", async () => {
+  it("continues after PostgreSQL was killed and restarted, without a missing change", async () => {
     const { db, pool } = open();
     const seen = await follow(pool);
     await inTransaction(db, (trx) => announce(trx, "key", "before"));
@@ -75,8 +75,8 @@ describe("change feed", () => {
   });
 });
 
-describe("between replicas that NOTIFY does not reach", () => {
-  it("the one that reads a change tells the others, once; and who is told reads at once", async () => {
+describe("between replicas without NOTIFY", () => {
+  it("the replica that reads a change informs the others once, which read immediately", async () => {
     const { pool } = open();
     const said: string[] = [];
     let tell = (_: string) => {};

@@ -71,7 +71,7 @@ it("connects for its checks in advance", async () => {
   expect(lines).toEqual([]);
 });
 
-it("takes an error that PostgreSQL replies for a sign of life", async () => {
+it("counts an error from PostgreSQL as a sign of life", async () => {
   const { link, url } = await startLink();
   const { query, lines } = openPool(url);
   await query("select 1");
