@@ -68,9 +68,9 @@ export function createIdempotency(deps: {
       const outcome = await deps.store.claim({ ...claim, bodyHash, lockMs: lock, keepMs, mayTakeOver });
       switch (outcome.kind) {
         case "claimed": {
-          const letGo = holdOn(() => deps.store.renew(claim, lock), lock / 3);
+          const stopRenewing = holdOn(() => deps.store.renew(claim, lock), lock / 3);
           const write = async (answer: Kept) => {
-            letGo();
+            stopRenewing();
             await deps.store.finish(claim, sealSecret(await dekOf(), JSON.stringify(answer), account, purpose));
           };
           return {
@@ -87,7 +87,7 @@ export function createIdempotency(deps: {
                 ),
               spend: () => write(null),
               abandon: () => {
-                letGo();
+                stopRenewing();
                 return deps.store.abandon(claim);
               },
             },

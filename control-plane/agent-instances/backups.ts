@@ -26,12 +26,12 @@ export interface AgentBackups {
   /** Applies the reports of hosts. */
   settle(): Promise<void>;
   /**
-   * Removes what deleted instances left on hosts, without waiting for the next `tend`. Costs one query when there is
+   * Removes what deleted instances left on hosts, without waiting for the next `maintain`. Costs one query when there is
    * nothing.
    */
   sweepDeleted(): Promise<void>;
   /** Runs the schedule and retention; idempotent. */
-  tend(): Promise<void>;
+  maintain(): Promise<void>;
 }
 
 export function createAgentBackups(deps: {
@@ -75,7 +75,7 @@ export function createAgentBackups(deps: {
       const retired = await store.retire(catalog.types, deps.unixMs());
       if (retired > 0) log.info({ retired }, "removing volumes and backups of deleted instances");
     },
-    async tend() {
+    async maintain() {
       await store.settle();
       const due = await store.due(catalog.types, deps.unixMs());
       for (const { id, account } of due) {

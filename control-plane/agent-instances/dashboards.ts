@@ -55,7 +55,7 @@ export function createDashboards(deps: {
   // A page loads dozens of files at once.
   const remembered = new Map<string, { readonly untilMs: number; readonly visit: Promise<Visit | undefined> }>();
 
-  async function look(cookie: string): Promise<Visit | undefined> {
+  async function readVisit(cookie: string): Promise<Visit | undefined> {
     const row = await store.visit(hashOf(cookie));
     return row && { id: row.id, status: row.status, way: await wayTo(row.at) };
   }
@@ -69,7 +69,7 @@ export function createDashboards(deps: {
     const known = remembered.get(cookie);
     if (known && clock() < known.untilMs) return known.visit;
     if (remembered.size >= maxRemembered) remembered.clear();
-    const visit = look(cookie);
+    const visit = readVisit(cookie);
     remembered.set(cookie, { untilMs: clock() + rememberedMs, visit });
     const forget = () => void remembered.delete(cookie);
     // Invented cookies must not fill the cache.

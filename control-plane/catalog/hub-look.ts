@@ -43,9 +43,12 @@ export function createHubLook(endpoint: string | undefined): LookAtRepo {
         await answer.body?.cancel();
         return { kind: "unreachable" };
       }
-      const look = readLook(JSON.parse(await boundedText(answer)));
-      if (look.kind !== "found" || look.task !== undefined) return look;
-      return { ...look, task: await configuredTask(`${base}/${repo}/resolve/${at}/config.json`, headers, look.files) };
+      const found = readLook(JSON.parse(await boundedText(answer)));
+      if (found.kind !== "found" || found.task !== undefined) return found;
+      return {
+        ...found,
+        task: await configuredTask(`${base}/${repo}/resolve/${at}/config.json`, headers, found.files),
+      };
     } catch {
       return { kind: "unreachable" };
     }

@@ -120,10 +120,10 @@ export function createFiles(deps: {
           if (bytes === 0) throw fileEmpty();
           if (bytes > limits.batchBytes) throw fileTooLarge(`${limits.batchBytes / 1e6} MB`);
           const request = { account, id, filename: nameOf(filename), bytes, expiresAfterMs };
-          const kept = await store.finish(request, limits.quotaBytes);
-          if (typeof kept === "number") throw fileQuotaUsedUp(kept, limits.quotaBytes);
+          const stored = await store.finish(request, limits.quotaBytes);
+          if (typeof stored === "number") throw fileQuotaUsedUp(stored, limits.quotaBytes);
           isKept = true;
-          return kept;
+          return stored;
         },
         async discard() {
           if (!isKept) await store.abandon(account, id);

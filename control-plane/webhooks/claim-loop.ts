@@ -43,7 +43,7 @@ export function createClaimLoop<Item>(deps: {
     return items.length > 0;
   }
 
-  async function look(signal: AbortSignal): Promise<void> {
+  async function claimAll(signal: AbortSignal): Promise<void> {
     try {
       while (!signal.aborted && (await claimOnce()));
       if (isUnavailable) deps.log.info(`${deps.what}: database reachable again`);
@@ -61,7 +61,7 @@ export function createClaimLoop<Item>(deps: {
       while (!signal.aborted) {
         // Created before polling, so that a wake during the poll is not missed.
         woken = Promise.withResolvers<void>();
-        await look(signal);
+        await claimAll(signal);
         if (signal.aborted) break;
         const timer = new AbortController();
         const idle = wait(deps.idleMs, undefined, { signal: timer.signal }).catch(() => {});

@@ -8,7 +8,7 @@ export interface WebhookMetrics {
   /** Seconds since the oldest due call became due, at the last read. */
   oldestDue(seconds: number): void;
   /** Bytes kept for all accounts, at the last read. */
-  kept(bytes: number): void;
+  storedBytes(bytes: number): void;
 }
 
 export function createWebhookMetrics(registry: Registry): WebhookMetrics {
@@ -36,7 +36,7 @@ export function createWebhookMetrics(registry: Registry): WebhookMetrics {
     help: "How long the webhook call that waits longest has been due",
     registers,
   });
-  const kept = new Gauge({
+  const storedBytes = new Gauge({
     name: "stoker_webhook_kept_bytes",
     help: "Bytes of answers that webhook calls of all accounts keep in the database",
     registers,
@@ -49,6 +49,6 @@ export function createWebhookMetrics(registry: Registry): WebhookMetrics {
     exhausted: () => deliveries.inc({ outcome: "exhausted" }),
     ran: (outcome) => jobs.inc({ outcome }),
     oldestDue: (age) => oldest.set(age),
-    kept: (bytes) => kept.set(bytes),
+    storedBytes: (bytes) => storedBytes.set(bytes),
   };
 }

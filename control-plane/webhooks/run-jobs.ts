@@ -139,7 +139,7 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
     },
   });
 
-  async function keep(signal: AbortSignal): Promise<void> {
+  async function renewClaims(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await wait(claimMs / 4, undefined, { signal }).catch(() => {});
       const claims = [...aborts.keys()];
@@ -158,7 +158,7 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
     async run(run, signal) {
       runJob = run;
       const over = new AbortController();
-      const kept = keep(over.signal);
+      const renewals = renewClaims(over.signal);
       let grace: NodeJS.Timeout | undefined;
       signal.addEventListener(
         "abort",
@@ -172,7 +172,7 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
       await loop.run(signal);
       clearTimeout(grace);
       over.abort();
-      await kept;
+      await renewals;
     },
   };
 }

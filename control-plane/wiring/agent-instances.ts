@@ -76,7 +76,7 @@ export function createAgents(
   });
   return {
     features: { agentInstances, agentBackups, dashboards },
-    tend: agentBackups.tend,
+    tend: agentBackups.maintain,
     setPrices: () => setCatalogPrices(catalog, deps.prices),
     run: async (signal: AbortSignal): Promise<void> => {
       await Promise.all([loop.run(signal), sweep.run(signal)]);

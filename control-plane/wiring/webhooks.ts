@@ -73,7 +73,7 @@ export function createWebhookService(deps: {
       const ms = await deliveryStore.oldestDueMs().catch(() => undefined);
       if (ms !== undefined) metrics.oldestDue(ms / 1000);
       const kept = await deliveryStore.keptBytes().catch(() => undefined);
-      if (kept !== undefined) metrics.kept(kept);
+      if (kept !== undefined) metrics.storedBytes(kept);
       await wait(ageEveryMs, undefined, { signal: stopping.signal }).catch(() => {});
     }
   }

@@ -79,7 +79,7 @@ export function fakeAgentInstances(account: AccountId, deployment: Deployment) {
     await own(owner, id);
     if (name !== backupId) throw backupNotFound();
   };
-  const agentBackups: Omit<AgentBackups, "settle" | "tend" | "sweepDeleted"> = {
+  const agentBackups: Omit<AgentBackups, "settle" | "maintain" | "sweepDeleted"> = {
     list: async (owner, id) => {
       await own(owner, id);
       return [backup];

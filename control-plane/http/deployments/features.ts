@@ -12,6 +12,6 @@ export interface DeploymentFeatures {
   readonly adapters: Adapters;
   readonly containers: Containers;
   readonly agentInstances: AgentInstances;
-  readonly agentBackups: Omit<AgentBackups, "settle" | "tend" | "sweepDeleted">;
+  readonly agentBackups: Omit<AgentBackups, "settle" | "maintain" | "sweepDeleted">;
   readonly spine: { readonly models: ModelDirectory };
 }

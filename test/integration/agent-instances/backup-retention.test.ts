@@ -21,18 +21,18 @@ describe("schedule and retention", () => {
 
   test("a running instance is backed up on schedule, a stopped one is not", async () => {
     const id = await made(world);
-    await world.backups.tend();
+    await world.backups.maintain();
     expect(await world.open()).toEqual([]);
     world.given.nowMs += dayMs + 60_000;
-    await world.backups.tend();
-    await world.backups.tend();
+    await world.backups.maintain();
+    await world.backups.maintain();
     expect(await world.open()).toMatchObject([{ kind: "volume.backup" }]);
     await world.told("volume.backup", "done", { sha256: "ab", sizeBytes: 1 });
     await world.backups.settle();
     expect(await world.backups.list(ada, id)).toMatchObject([{ state: "ready" }]);
     await world.runs(id, "stopped");
     world.given.nowMs += 2 * dayMs;
-    await world.backups.tend();
+    await world.backups.maintain();
     expect(await world.open()).toEqual([]);
   });
 
@@ -44,7 +44,7 @@ describe("schedule and retention", () => {
         values (${`bk-s${n}`}, ${id}, ${ada.account}, true, 'ready', ${`backups/${id}/bk-s${n}`}, now() + ${`${n} minutes`}::interval)`.execute(
         world.db,
       );
-    await world.backups.tend();
+    await world.backups.maintain();
     expect((await world.backups.list(ada, id)).map((one) => one.id)).toEqual(["bk-s4", "bk-s3", byHand]);
     const removals = await world.open();
     expect(removals.map((one) => (one.arguments as { key: string }).key).sort()).toEqual([
@@ -52,10 +52,10 @@ describe("schedule and retention", () => {
       `backups/${id}/bk-s2`,
     ]);
     await world.told("volume.remove_backup", "failed");
-    await world.backups.tend();
+    await world.backups.maintain();
     expect(await world.open()).toHaveLength(2);
     await world.told("volume.remove_backup", "done");
-    await world.backups.tend();
+    await world.backups.maintain();
     expect(await world.open()).toEqual([]);
     const { rows } = await sql`select from instance_backup where deploy_id = ${id}`.execute(world.db);
     expect(rows).toHaveLength(3);
@@ -65,12 +65,12 @@ describe("schedule and retention", () => {
     const id = await made(world);
     await world.backups.backup(ada, id, "");
     await world.told("volume.backup", "failed");
-    await world.backups.tend();
+    await world.backups.maintain();
     await sql`update instance_backup set finished_at = now() - interval '6 days'`.execute(world.db);
-    await world.backups.tend();
+    await world.backups.maintain();
     expect(await world.backups.list(ada, id)).toMatchObject([{ state: "failed" }]);
     await sql`update instance_backup set finished_at = now() - interval '8 days'`.execute(world.db);
-    await world.backups.tend();
+    await world.backups.maintain();
     expect(await world.backups.list(ada, id)).toEqual([]);
     expect(await world.open()).toMatchObject([{ kind: "volume.remove_backup" }]);
   });
@@ -89,8 +89,8 @@ describe("schedule and retention", () => {
     expect((await world.open()).map((one) => one.kind).sort()).toEqual(["volume.remove", "volume.remove_backup"]);
     await world.told("volume.remove", "done");
     await world.told("volume.remove_backup", "done");
-    await world.backups.tend();
-    await world.backups.tend();
+    await world.backups.maintain();
+    await world.backups.maintain();
     expect(await world.open()).toEqual([]);
   });
 });
