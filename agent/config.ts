@@ -1,9 +1,9 @@
 // Environment of the agent -> one frozen object. Every problem is reported at once.
+import { BlockList, isIP } from "node:net";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isLoopbackHost } from "../proto/address-rules.ts";
 import { type BackupSettings, readBackupSettings } from "./backup-settings.ts";
-import { networksIn } from "./networks.ts";
 import { type RentalSettings, readRentalSettings } from "./rental-settings.ts";
 import { Secret } from "./secret.ts";
 
@@ -204,4 +204,26 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
   };
   if (problems.length > 0) throw new ConfigError(problems);
   return Object.freeze(config);
+}
+
+/** Addresses and networks with commas between, in CIDR; undefined where one of them is none. */
+export function networksIn(text: string): readonly string[] | undefined {
+  const given = text.split(",").map((entry) => entry.trim());
+  const networks = given.filter((entry) => entry !== "").map(inCidr);
+  return networks.every(isNetwork) ? networks : undefined;
+}
+
+function inCidr(entry: string): string {
+  const family = isIP(entry);
+  return family === 0 ? entry : `${entry}/${family === 6 ? 128 : 32}`;
+}
+
+function isNetwork(entry: string): boolean {
+  const [, address = "", bits] = /^([^/]+)\/(\d{1,3})$/.exec(entry) ?? [];
+  try {
+    new BlockList().addSubnet(address, Number(bits), isIP(address) === 6 ? "ipv6" : "ipv4");
+    return true;
+  } catch {
+    return false;
+  }
 }

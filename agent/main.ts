@@ -1,5 +1,6 @@
 // The agent of one host as a process. A straight list: configuration, state, data path, drivers, loop, session; the reverse
-// on the way out. Its model servers outlive it unless it is told to take them along. Environment: config.ts.
+// at shutdown. Model servers keep running unless STOKER_STOP_INSTANCES is set. Environment: config.ts.
+
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -10,7 +11,7 @@ import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredS
 import { createLogDestination } from "../proto/log-destination.ts";
 import { createAdapterFiles } from "./adapters/adapter-files.ts";
 import { createAdapters } from "./adapters/adapters.ts";
-import { lastSuccess } from "./backups/last-success.ts";
+import { lastSuccess } from "./backups/backups.ts";
 import { readConfig } from "./config.ts";
 import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
 import { createInventory } from "./fingerprint/inventory.ts";
@@ -30,18 +31,15 @@ import { watchLimits } from "./reconcile/progress.ts";
 import { lockFolder } from "./state/folder-lock.ts";
 import { openState } from "./state/open-state.ts";
 import { announcedOrigin, choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.ts";
-import { bootId } from "./wiring/boot-id.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
-import { dieOnDefect, reportAndExit } from "./wiring/defects.ts";
 import { chooseDriver, containerRules, createDrivers, engineNames, isolationTrouble } from "./wiring/drivers.ts";
 import { dropOldGraphs } from "./wiring/graph-caches.ts";
 import { inspection, plainWarning } from "./wiring/inspection.ts";
-import { gpuFaults, watchInventory } from "./wiring/inventory-watch.ts";
+import { gpuFaults, recordTrouble, recordTroubleChanges, watchInventory } from "./wiring/inventory-watch.ts";
 import { measuredDriver } from "./wiring/measured-driver.ts";
-import { recordTrouble, recordTroubleChanges } from "./wiring/record-trouble.ts";
+import { bootId, dieOnDefect, reportAndExit, stopSignal } from "./wiring/process.ts";
 import { createRentals } from "./wiring/rentals.ts";
 import { createSamples } from "./wiring/samples.ts";
-import { stopSignal } from "./wiring/stop-signal.ts";
 import { hostVolumes, volumeExecutors } from "./wiring/volumes.ts";
 import { createHostWeights } from "./wiring/weights.ts";
 

@@ -1,13 +1,14 @@
 // The model server process: listen at once, load the model, serve, drain on SIGTERM.
 // Exit codes: 0 drained, 1 the model could not be loaded or the port not be opened, 2 bad configuration.
+
+import { rename, writeFile } from "node:fs/promises";
 import type { Server } from "node:http";
 import { availableParallelism } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import { readBearerSecret } from "../proto/bearer-secret.ts";
 import { ConfigError, type RuntimeConfig, readConfig } from "./config.ts";
 import { openEngine } from "./open-engine.ts";
-import { writeAddressFile } from "./server/address-file.ts";
-import { drained } from "./server/drain.ts";
 import { createRuntimeServer } from "./server/http-server.ts";
 import { RuntimeMetrics } from "./server/metrics.ts";
 import { watchForOrphan } from "./server/orphan-watch.ts";
@@ -98,4 +99,29 @@ try {
   const isConfig = error instanceof ConfigError;
   newLog("info", process.env["STOKER_INSTANCE_ID"]).error(error instanceof Error ? error.message : String(error));
   process.exit(isConfig ? 2 : 1);
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+  readonly pid: number;
+  readonly instance_id: string;
+}
+
+async function writeAddressFile(path: string, address: Address): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`;
+  await writeFile(temporary, `${JSON.stringify(address)}\n`, { mode: 0o600 });
+  await rename(temporary, path);
+}
+
+const pollMs = 50;
+
+/** True when nothing runs any more, false when `boundMs` passed or the signal aborted first. */
+async function drained(state: RuntimeState, boundMs: number, signal: AbortSignal): Promise<boolean> {
+  const deadline = performance.now() + boundMs;
+  while (state.open > 0) {
+    if (signal.aborted || performance.now() > deadline) return false;
+    await sleep(pollMs);
+  }
+  return true;
 }

@@ -4,9 +4,9 @@
 import { existsSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
-import { nightlyFiles, testsThatImport } from "./suites/nightly-files.ts";
 import { type SuiteResult, totals } from "./suites/result.ts";
 import { root } from "./suites/run-tool.ts";
+import { nightlyFiles, testsThatImport } from "./suites/stages.ts";
 import { installTestNpm } from "./suites/test-npm.ts";
 import { runVitest } from "./suites/vitest-suite.ts";
 

@@ -1,5 +1,6 @@
 // Supervisor of one machine: PostgreSQL, control planes, agents and a first model. Usage: scripts/up --help
-import { existsSync } from "node:fs";
+
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { WeightsError } from "../agent/weights/weights-error.ts";
 import { demoModelByKey, demoModelNamed } from "../control-plane/catalog/demo-models.ts";
@@ -11,9 +12,7 @@ import { deployModel, hubAdvice, servesOthers } from "./supervisor/deploy-model.
 import { chooseDriver } from "./supervisor/driver-choice.ts";
 import { demoModelsDir } from "./supervisor/environment.ts";
 import { serveExternal } from "./supervisor/external.ts";
-import { requireJoinable } from "./supervisor/join.ts";
-import { clearLeftOvers } from "./supervisor/left-overs.ts";
-import { takeLock } from "./supervisor/lock.ts";
+import { clearLeftOvers, takeLock } from "./supervisor/lock.ts";
 import { readOptions, type UpOptions } from "./supervisor/options.ts";
 import { ownApi } from "./supervisor/own-api.ts";
 import { requireFreePort } from "./supervisor/ports.ts";
@@ -139,4 +138,25 @@ function explain(error: unknown): string {
   const { code, message, stack: trace } = error as NodeJS.ErrnoException;
   if (code === "ENOSPC") return `No disk space: free some on the disk of ${options.dataDir} and start again.`;
   return trace ?? message ?? String(error);
+}
+
+/** Secrets of the installation. `kek` may be `kek.2`, ... after a rotation. */
+const needed = ["kek", "pepper", "agent.secret"];
+
+/** Throws UpError unless the data folder and the environment name the installation to join. */
+function requireJoinable(dataDir: string, env: NodeJS.ProcessEnv): void {
+  if (!env["DATABASE_URL"]) {
+    throw new UpError("--join needs DATABASE_URL: the address of the database that the other control planes use.");
+  }
+  const secrets = join(dataDir, "secrets");
+  const there = existsSync(secrets) ? readdirSync(secrets) : [];
+  const missing = needed.filter(
+    (name) => !there.some((file) => file === name || (name === "kek" && /^kek\.\d+$/.test(file))),
+  );
+  if (missing.length === 0) return;
+  throw new UpError(
+    `--join needs the secrets of the installation: ${missing.join(", ")} ${missing.length === 1 ? "is" : "are"} missing in ` +
+      `${secrets}. Copy that folder from the data folder of a control plane that runs (mode 0700, over ` +
+      "a channel that nobody else reads).",
+  );
 }

@@ -18,8 +18,7 @@ export interface AdapterFiles {
   show(source: AdapterSource, instanceId: string, id: string): Promise<string>;
   hide(instanceId: string, id: string): Promise<void>;
   /**
-   * Writes down that this engine process or container holds it, and of which commit; whoever showed it since must say so anew.
-   * For an agent after this one.
+   * Records that this engine process or container holds the adapter, and its commit, for the next agent. `show` clears the record.
    */
   noteHeld(instanceId: string, id: string, held: HeldAdapter): Promise<void>;
   /** Empty if it was not recorded for that engine. */
@@ -62,7 +61,7 @@ export function createAdapterFiles(folder: string, isContained: boolean): Adapte
         const held = JSON.parse(await readFile(noteOf(instanceId, id), "utf8")) as Partial<HeldAdapter>;
         return held.engineIdentity === engineIdentity && typeof held.commit === "string" ? held.commit : "";
       } catch {
-        // None was written, or by a hand that was interrupted: unknown, as it was.
+        // Missing or partially written: unknown.
         return "";
       }
     },

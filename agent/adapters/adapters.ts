@@ -1,8 +1,8 @@
-// LoRA adapters of the instances of this host: fetched, checked, shown to the engine, and loaded while it serves. Level-triggered:
-// every look compares what is wanted with what each engine holds, which is forgotten with the engine's life.
-// INVARIANTS: an adapter is told as ready only while requests may name it; one that goes is told first and unloaded later, so
-// that nobody is sent to it meanwhile; an engine is asked to load one at a time, and what it was asked to load is waited for,
-// wanted or not, because nothing ends its loading.
+// LoRA adapters of this host's instances: fetched, checked, shown to the engine, and loaded while it serves. Level-triggered:
+// each pass compares the desired adapters with those that each engine holds. The state of an engine is dropped when it ends.
+// INVARIANTS: an adapter is reported as ready only while requests may name it. A removed adapter is first reported as gone and
+// unloaded later, so that no request is routed to it in between. An engine loads one adapter at a time, and every load is
+// awaited, also of an adapter that is no longer desired, because a load cannot be cancelled.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -129,7 +129,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       if (why !== undefined)
         throw new AdapterFailure(
           "adapter_refused",
-          `the adapter ${nameOf(weights)} is refused: ${why}; put it on the model it was made for, or train it anew.`,
+          `the adapter ${nameOf(weights)} is refused: ${why}; use it with the model it was made for, or train it again.`,
           { isFinal: true },
         );
       const mine = life.turn.then(async () => {
@@ -151,7 +151,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       else set(life, id, { phase: "ready", commit });
       log.info({ instance: spec.instanceId, adapter: id, commit }, "adapter loaded");
     } catch (error) {
-      // Not wanted any more, or the engine ended: what it holds of it is read at its next look.
+      // No longer desired, or the engine ended: the next pass reads what the engine holds.
       if (both.aborted) {
         life.isRead = false;
         if (life.ones.has(id)) set(life, id, undefined);
@@ -206,19 +206,19 @@ export function createAdapters(deps: AdapterDeps): Adapters {
         ones.set(id, { ...one, retryAtMs: clock() });
   }
 
-  async function lookAt(spec: InstanceSpec__Output, target: RouteTarget, signal: AbortSignal): Promise<void> {
+  async function reconcile(spec: InstanceSpec__Output, target: RouteTarget, signal: AbortSignal): Promise<void> {
     const life = lifeOf(target);
     const list = spec.adapters.filter(({ id }) => idForm.test(id));
     const engine = engineAdapters(spec.engine);
     if (!engine) {
-      // Nothing to ask it, now or in a second.
+      // Unsupported: never retried.
       life.isRead = true;
       for (const { id } of list) if (!life.ones.has(id)) set(life, id, unsupported(spec.engine));
       return;
     }
-    // Also where nothing is wanted: an agent before this one may have loaded some.
+    // Also without desired adapters: an earlier agent may have loaded some.
     if (!life.isRead) await read(target, life, engine, signal);
-    // One that another instance has of another commit goes, and comes as that.
+    // Unload an adapter of another commit first, and load the desired commit in a later pass.
     const right = list.filter((adapter) => !isOther(life.ones.get(adapter.id), adapter));
     const ids = new Set(right.map(({ id }) => id));
     for (const adapter of right) {
@@ -242,7 +242,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     }
   }
 
-  async function look(signal: AbortSignal): Promise<void> {
+  async function pass(signal: AbortSignal): Promise<void> {
     const seen = new Set<string>(targets.map(({ instanceId }) => instanceId));
     for (const [id, life] of lives) {
       if (seen.has(id)) continue;
@@ -253,7 +253,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
       targets.map(async (target) => {
         const spec = wanted.get(target.instanceId);
         if (!spec || !target.ready || target.draining) return;
-        await lookAt(spec, target, signal).catch((error) => {
+        await reconcile(spec, target, signal).catch((error) => {
           if (!signal.aborted)
             log.debug({ err: error, instance: target.instanceId }, "an engine's adapters are unknown");
         });
@@ -265,7 +265,7 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     }
   }
 
-  /** Something is due by the clock, or an engine was not asked yet. */
+  /** Returns true if something is due by the clock, or an engine was not read yet. */
   const isRestless = () =>
     [...lives.values()].some(
       ({ ones, isRead }) =>
@@ -298,8 +298,8 @@ export function createAdapters(deps: AdapterDeps): Adapters {
         const woken = new Promise<void>((resolve) => {
           wake = resolve;
         });
-        await look(signal).catch((error) => {
-          if (!signal.aborted) log.error({ err: error }, "a look at the adapters failed; the next is taken as usual");
+        await pass(signal).catch((error) => {
+          if (!signal.aborted) log.error({ err: error }, "could not reconcile the adapters; will retry");
         });
         const timer = new AbortController();
         const pause = isRestless()
@@ -335,7 +335,7 @@ async function whyRefused(
   return whyAdapterRefused(text ?? "", spec.weights?.repo ?? "", maxRank);
 }
 
-/** It is held as another commit than the one that is wanted, where that is known of both. */
+/** Returns true if the loaded commit differs from the desired one; false if either is unknown. */
 function isOther(one: One | undefined, { weights }: Adapter__Output): boolean {
   if (!one || !("commit" in one) || one.commit === "" || !weights) return false;
   const wanted = weights.url === "" ? weights.revision : weights.sha256;

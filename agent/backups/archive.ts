@@ -29,7 +29,7 @@ export function packFolder(folder: string, signal: AbortSignal): { readonly body
       yield chunk;
     }
     await flow;
-    // An archive that its maker did not finish is none, however well its bytes look.
+    // Reject an archive that tar did not finish, even if its bytes look valid.
     await tar.ended;
   }
   return { body: Readable.from(packed(), { objectMode: false }), digest: digest.read };
@@ -57,7 +57,7 @@ export async function unpackInto(folder: string, body: Readable, expected: Diges
   const flow = pipeline(fromStore, tap, createZstdDecompress(), into(tar.stdin), { signal });
   const [flown, ended] = await Promise.allSettled([flow, tar.ended]);
   signal.throwIfAborted();
-  // The host's and the store's own trouble first: a full disk, too, looks like a damaged archive.
+  // Report faults of the host and the store first: a full disk also looks like a damaged archive.
   if (cut !== undefined) throw cut;
   if (ended.status === "rejected" && /no space left|quota/i.test(String(ended.reason))) throw ended.reason;
   const found = digest.read();
@@ -70,7 +70,7 @@ export async function unpackInto(folder: string, body: Readable, expected: Diges
   if (ended.status === "rejected") throw ended.reason;
 }
 
-/** Writes to a program while it reads: one that has read enough is not a failure; its exit status is checked elsewhere. */
+/** Writes to a program while it reads. A program that stops reading early is no failure; its exit status is checked elsewhere. */
 function into(stdin: Writable): Writable {
   let isGone = false;
   let next: ((error?: Error | null) => void) | undefined;
@@ -90,7 +90,7 @@ function into(stdin: Writable): Writable {
       next = done;
       if (isGone || stdin.write(chunk)) go();
     },
-    // Not before the program took the rest: `destroy` follows and would throw away what the pipe had no room for.
+    // Wait until the program has read the rest: `destroy` follows and would drop what is still buffered.
     final(done) {
       next = done;
       stdin.end(go);

@@ -1,6 +1,9 @@
 // Backup and restore of instance volumes. INVARIANTS: one work per volume at a time; a backup is of one moment (its
 // container is frozen while the copy is made); a restore touches the volume only by the swap, after the checksum was right;
 // work that was cut off leaves the old content, and rubbish that the next start sweeps away.
+
+import { statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Logger } from "pino";
 import { type Digest, packFolder, unpackInto } from "./archive.ts";
 import { asBackupError, BackupError } from "./backup-error.ts";
@@ -13,7 +16,7 @@ export interface VolumeUsers {
   frozen<T>(volume: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
   /** Runs `work` with no process on the volume; instances that ran before start again afterwards, also when `work` failed. */
   ended<T>(volume: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Wakes what a death of the agent left frozen. */
+  /** Resumes containers that a killed agent left frozen. */
   thawAll(signal: AbortSignal): Promise<void>;
 }
 
@@ -28,7 +31,7 @@ export interface Backups {
   removeVolume(volume: string, signal: AbortSignal): Promise<void>;
   /** Once, before anything else. */
   recover(signal: AbortSignal): Promise<void>;
-  /** Ends what runs, as `interrupted`, and takes nothing new: whoever stops must leave no container frozen. */
+  /** Ends running work as `interrupted` and accepts no more, so that a stopping agent leaves no container frozen. */
   close(): Promise<void>;
 }
 
@@ -83,9 +86,7 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
   async function swept(volume: string): Promise<void> {
     await volumes
       .sweep(volume)
-      .catch((err) =>
-        log.warn({ volume, err }, "a volume could not be swept: what is left beside its content takes room"),
-      );
+      .catch((err) => log.warn({ volume, err }, "could not sweep a volume; leftover files use disk space"));
   }
 
   async function unpacked(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<string> {
@@ -150,3 +151,27 @@ function interruptedBy(cause: unknown): BackupError {
 
 const measured: Readonly<Record<string, "create" | "restore">> = { backup: "create", restore: "restore" };
 const folderOf = (key: string) => key.slice(0, key.lastIndexOf("/"));
+
+interface LastSuccess {
+  /** Unix seconds; undefined: never, or not recorded. */
+  read(): number | undefined;
+  /** Now. Where the file cannot be written (a full disk) the time is lost at the next start, and the backup is none the worse. */
+  note(): void;
+}
+
+export function lastSuccess(folder: string, log: Pick<Logger, "warn">): LastSuccess {
+  const file = join(folder, "last-backup");
+  return {
+    read() {
+      const found = statSync(file, { throwIfNoEntry: false });
+      return found && found.mtimeMs / 1000;
+    },
+    note() {
+      try {
+        writeFileSync(file, "", { mode: 0o600 });
+      } catch (err) {
+        log.warn({ err }, "the time of the last backup could not be written down");
+      }
+    },
+  };
+}

@@ -37,7 +37,7 @@ function wantOf(given: unknown) {
   const { volume, key, sha256, size_bytes: sizeBytes } = (given ?? {}) as Record<string, unknown>;
   if (typeof volume !== "string" || !/^[\w-]{1,80}$/.test(volume)) throw new Error("the command names no volume");
   const isKey = key === undefined || (typeof key === "string" && key.startsWith(`backups/${volume}/`));
-  // A backup of one volume never becomes another one's, whoever asks.
+  // A backup of one volume is never restored to another, whatever the control plane sends.
   if (!isKey) throw new Error("the command names a backup of another volume");
   return {
     volume,

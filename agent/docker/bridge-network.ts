@@ -1,32 +1,37 @@
-// One bridge per instance of any kind. What it must not reach is the firewall's part, which knows it by the bridge's name.
+// Creates one bridge network per instance. The firewall, which recognises an instance by its bridge's name, limits what it reaches.
+
 import { createHash } from "node:crypto";
 import type Docker from "dockerode";
 import type { InstanceId } from "../../proto/ids.ts";
 import { DriverError } from "../reconcile/driver.ts";
 import { saidBy, statusOf } from "./engine-fault.ts";
-import { networkName, ownerLabels } from "./labels.ts";
+import { labelFilter, networkName, ownerLabels } from "./labels.ts";
 import { subnetsFor } from "./subnets.ts";
 
 const maxTries = 256;
 const hashOf = (text: string, length: number) => createHash("sha256").update(text).digest("hex").slice(0, length);
 
-/** Prefix of every bridge of one kind and node; an interface's name has at most 15 characters. */
-export const bridgePrefixOf = (kind: string, nodeName: string): string => `${kind}${hashOf(nodeName, 4)}`;
+/** Prefix of every rental bridge on a machine, of all agents. */
+export const anyBridge = "skr";
 
-export interface BridgeFacts {
+/** Prefixes of the bridges of one node. An interface name has at most 15 characters. */
+export const modelBridgePrefix = (nodeName: string): string => `skm${hashOf(nodeName, 4)}`;
+export const bridgePrefix = (nodeName: string): string => `${anyBridge}${hashOf(nodeName, 4)}`;
+
+interface BridgeFacts {
   readonly nodeName: string;
   readonly bridgePrefix: string;
   readonly subnet: string;
-  /** Said when the range holds no free network. */
+  /** Error text when the range has no free network. */
   readonly full: string;
-  /** Beside those that forbid neighbours. */
+  /** Driver options besides those that separate neighbours. */
   readonly options?: Readonly<Record<string, string>>;
-  /** Without a way out. */
+  /** True: no route to other networks. */
   readonly isInternal: boolean;
 }
 
-/** Makes the network where it is not there yet. */
-export async function ensureBridge(
+/** Creates the network if it does not exist. */
+async function ensureBridge(
   docker: Docker,
   instanceId: InstanceId,
   facts: BridgeFacts,
@@ -62,4 +67,44 @@ export async function ensureBridge(
     }
   }
   throw new DriverError("start_failed", facts.full, { retryable: true });
+}
+
+export function ensureNetwork(
+  docker: Docker,
+  instanceId: InstanceId,
+  { nodeName, subnet }: { readonly nodeName: string; readonly subnet: string },
+  abortSignal: AbortSignal,
+): Promise<void> {
+  const full = `No free network of this host is left in ${subnet} for another instance: give the agent a larger or another range with --container-subnet.`;
+  const options = { "com.docker.network.bridge.enable_ip_masquerade": "false" };
+  const facts = { nodeName, subnet, full, options, bridgePrefix: modelBridgePrefix(nodeName), isInternal: true };
+  return ensureBridge(docker, instanceId, facts, abortSignal);
+}
+
+/** No-op when it is gone, or another agent's. */
+export async function removeNetwork(
+  docker: Docker,
+  nodeName: string,
+  instanceId: InstanceId,
+  abortSignal: AbortSignal,
+): Promise<void> {
+  const filters = labelFilter(nodeName, instanceId);
+  for (const { Id } of await docker.listNetworks({ filters, abortSignal }))
+    await docker
+      .getNetwork(Id)
+      .remove({ abortSignal })
+      .catch((error: unknown) => {
+        if (statusOf(error) !== 404) throw error;
+      });
+}
+
+export function ensureRentalNetwork(
+  docker: Docker,
+  instanceId: InstanceId,
+  { nodeName, subnet }: { readonly nodeName: string; readonly subnet: string },
+  abortSignal: AbortSignal,
+): Promise<void> {
+  const full = `No free network of this host is left in ${subnet} for another rented container: its operator must give a larger or another range with STOKER_RENTAL_SUBNET.`;
+  const facts = { nodeName, subnet, full, bridgePrefix: bridgePrefix(nodeName), isInternal: false };
+  return ensureBridge(docker, instanceId, facts, abortSignal);
 }

@@ -1,5 +1,10 @@
-import Docker from "dockerode";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { setTimeout as wait } from "node:timers/promises";
+import Docker, { type GetEventsOptions } from "dockerode";
+import type { Logger } from "pino";
 import { faultOf } from "./engine-fault.ts";
+import { labelFilter } from "./labels.ts";
 
 /** Newest API this driver was written for; 1.41 has all it uses. */
 const newest = [1, 47] as const;
@@ -42,4 +47,43 @@ export function createEngineClient(socketPath: string | undefined): EngineClient
       }
     },
   };
+}
+
+/** Returns the host user of root in a container: `nobody` if the engine has user namespaces. Throws DriverError without an engine. */
+export async function rootOf(signal: AbortSignal, socketPath?: string): Promise<"nobody" | "host"> {
+  const info = await createEngineClient(socketPath).call(
+    signal,
+    async (docker) => (await docker.info()) as { SecurityOptions?: readonly string[] },
+  );
+  const options = info.SecurityOptions ?? [];
+  return options.some((one) => /^name=(userns|rootless)/.test(one)) ? "nobody" : "host";
+}
+
+const firstDelayMs = 500;
+const longestDelayMs = 15_000;
+
+/** Calls back for every event of our containers, and whenever events may have been missed. Ends with the signal. */
+export async function followEvents(
+  client: EngineClient,
+  nodeName: string,
+  onChange: () => void,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  const filters = { type: ["container" as const], event: ["start", "oom", "die", "destroy"], ...labelFilter(nodeName) };
+  for (let delayMs = firstDelayMs; !signal.aborted; ) {
+    try {
+      const events = await client.call(signal, (docker) =>
+        docker.getEvents({ filters, abortSignal: signal } as GetEventsOptions),
+      );
+      onChange();
+      delayMs = firstDelayMs;
+      // The engine sends one line per event. Observe the containers instead of trusting its content.
+      for await (const _ of createInterface({ input: events as Readable, signal })) onChange();
+    } catch (err) {
+      if (!signal.aborted) log.warn({ err }, "could not follow the engine's events; will retry");
+    }
+    await wait(delayMs, undefined, { signal }).catch(() => {});
+    delayMs = Math.min(2 * delayMs, longestDelayMs);
+  }
 }

@@ -1,6 +1,6 @@
-// Puts a set of rules into the kernel and takes it out. Idempotent both ways; whoever calls does so one at a time. The only
-// user of iptables. Rules stand in the table `mangle`, which is asked before `filter` and belongs to nobody else: the engine
-// takes its jump to DOCKER-USER out and in again whenever it makes a network, and what comes in between would stay connected.
+// Adds a set of rules to the kernel and removes it. Idempotent both ways; callers serialise their calls. The only user of
+// iptables. Rules are in the table `mangle`, which is evaluated before `filter`: the engine removes and re-adds its jump to
+// DOCKER-USER whenever it creates a network, and connections opened in between would stay open.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";

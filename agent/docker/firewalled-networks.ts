@@ -2,8 +2,8 @@
 // are changed by one caller at a time.
 import type Docker from "dockerode";
 import type { InstanceId } from "../../proto/ids.ts";
+import { removeNetwork } from "./bridge-network.ts";
 import type { Firewall } from "./firewall.ts";
-import { removeNetwork } from "./instance-network.ts";
 import { labelFilter } from "./labels.ts";
 import type { ContainerProfile } from "./profile.ts";
 

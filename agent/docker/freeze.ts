@@ -7,13 +7,13 @@ import { labelFilter } from "./labels.ts";
 
 export interface Freezer {
   /**
-   * Runs `work` while every running container of the deployment stands still. They go on when it has ended, however; one that
-   * the engine does not wake in time is no failure of `work`, and is left to `wakeLeft`.
+   * Runs `work` while every running container of the deployment is frozen, and resumes them afterwards. A container that the
+   * engine does not resume in time is no failure of `work`; `wakeLeft` retries it.
    */
   frozen<T>(deployId: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Wakes every container of the node that stands still: whoever froze it is gone. */
+  /** Resumes every frozen container of the node: the process that froze it is gone. */
   thawAll(signal: AbortSignal): Promise<void>;
-  /** Tries once more to wake what could not be woken; done at once where there is nothing, or where a try still runs. */
+  /** Retries containers that could not be resumed. No-op if there are none, or while a retry runs. */
   wakeLeft(): Promise<void>;
 }
 
@@ -28,13 +28,13 @@ export interface FreezerOptions {
 export function createFreezer(options: FreezerOptions): Freezer {
   const { log, thawLimitMs = 30_000 } = options;
   const client = createEngineClient(options.socketPath);
-  /** Containers that stand still and are to run. */
+  /** Frozen containers that should run. */
   const left = new Set<string>();
-  /** Containers that a copy is being made of. */
+  /** Containers that are being copied. */
   const held = new Set<string>();
-  /** The engine could not be asked what an earlier life of the agent left asleep. */
+  /** The containers that an earlier agent left frozen are still unknown. */
   let owesAll = false;
-  /** Freezes that are about to say which containers they hold. */
+  /** Calls of `frozen` that are still listing their containers. */
   let choosing = 0;
   let waking: Promise<void> | undefined;
 
@@ -66,10 +66,9 @@ export function createFreezer(options: FreezerOptions): Freezer {
       ids.map(async (id) => {
         try {
           await turn(id, "unpause", signal);
-          if (left.delete(id)) log.info({ container: id }, "a container that stood still was woken");
+          if (left.delete(id)) log.info({ container: id }, "resumed a frozen container");
         } catch (err) {
-          if (!left.has(id))
-            log.error({ container: id, err }, "a container stands still and could not be woken; it is tried again");
+          if (!left.has(id)) log.error({ container: id, err }, "could not resume a frozen container; will retry");
           left.add(id);
         }
       }),
@@ -89,7 +88,7 @@ export function createFreezer(options: FreezerOptions): Freezer {
 
   return {
     async frozen(deployId, work, signal) {
-      // One that is woken in the middle of the copy would write into it.
+      // A container that resumes during the copy would write into it.
       while (waking) await waking;
       choosing += 1;
       let ids: readonly string[] = [];
@@ -114,7 +113,7 @@ export function createFreezer(options: FreezerOptions): Freezer {
     async wakeLeft() {
       if (waking || choosing > 0 || (left.size === 0 && !owesAll)) return;
       const signal = AbortSignal.timeout(thawLimitMs);
-      // An engine that does not even say what stands still is asked again.
+      // If the engine cannot list the frozen containers, the next call retries.
       waking = (owesAll ? wakeAll(signal) : wake([...left], signal)).catch(() => {});
       await waking;
       waking = undefined;

@@ -2,6 +2,7 @@
 // all addresses, by its bridge's gateway. These rules let the host ask and never be asked, whatever the engine's own rules say.
 import type { Logger } from "pino";
 import { DriverError } from "../reconcile/driver.ts";
+import { modelBridgePrefix } from "./bridge-network.ts";
 import {
   chainPrefix,
   createFirewall,
@@ -11,7 +12,6 @@ import {
   type Rules,
   ruleSet,
 } from "./firewall.ts";
-import { modelBridgePrefix } from "./instance-network.ts";
 
 export interface ModelFirewallOptions extends FirewallOptions {
   readonly nodeName: string;

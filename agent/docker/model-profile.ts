@@ -1,7 +1,7 @@
+import { ensureNetwork } from "./bridge-network.ts";
 import { type ConfigFacts, containerConfig } from "./container-config.ts";
 import type { Firewall } from "./firewall.ts";
 import { firewalledNetworks } from "./firewalled-networks.ts";
-import { ensureNetwork } from "./instance-network.ts";
 import type { ContainerProfile } from "./profile.ts";
 
 export function modelProfile(

@@ -44,12 +44,12 @@ export function observeContainer(info: ContainerInspectInfo, isStarting: boolean
   }
 }
 
-/** New after every start, the same for whoever looks: an exited container may be started again. */
+/** Changes with every start and is stable between starts: an exited container may be started again. */
 function identityOf(info: ContainerInspectInfo): string {
   return `${info.Id.slice(0, 12)}@${info.State.StartedAt}`;
 }
 
-/** Engines tell a death by signal as 128 + its number. */
+/** Engines report an exit by signal as 128 plus its number. */
 function signalOf(exitCode: number): string | undefined {
   const found = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128);
   return exitCode > 128 ? found?.[0] : undefined;

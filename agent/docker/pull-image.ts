@@ -96,7 +96,7 @@ export function pullFault(error: unknown, image: string): DriverError {
   if (/verification failed|digest|checksum|unexpected EOF.*layer|invalid tar/i.test(said))
     return fail(
       "image_corrupt",
-      "what its registry sent is not what the digest names. Ask whoever runs the registry.",
+      "its registry sent content that does not match the digest. Contact the registry's operator.",
       false,
     );
   if (/no space left|disk quota/i.test(said))

@@ -9,7 +9,7 @@ import { rentalInit } from "./rental-init.ts";
 
 const cpuPeriodUs = 100_000;
 export const sshPort = 22;
-/** On the container, for whoever chooses a port while it is stopped. */
+/** Label with the container's port, for port selection while it is stopped. */
 export const sshPortLabel = "stoker.ssh-port";
 
 /** The engine's default without raw sockets, device nodes and the audit log. */

@@ -1,16 +1,17 @@
 // Rentals on a Docker engine.
+
+import { readFileSync } from "node:fs";
 import type Docker from "dockerode";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
 import { DriverError } from "../reconcile/driver.ts";
+import { ensureRentalNetwork } from "./bridge-network.ts";
 import type { Firewall } from "./firewall.ts";
 import { firewalledNetworks } from "./firewalled-networks.ts";
 import { labelFilter, ownedOf } from "./labels.ts";
 import { isPortOpen } from "./port-open.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { rentalConfig, sshPort, sshPortLabel } from "./rental-config.ts";
-import { ensureRentalNetwork } from "./rental-network.ts";
-import { canLimitDisk } from "./storage-limit.ts";
 
 export interface RentalProfileOptions {
   readonly nodeName: string;
@@ -115,4 +116,33 @@ async function freePort(
   }
   const text = `All ports from ${ports.first} to ${ports.last} of this host are taken: its operator must give more with STOKER_RENTAL_PORTS.`;
   throw new DriverError("port_in_use", text, { retryable: true });
+}
+
+/** Returns true if the engine can limit the writable layer of a container; depends on its storage driver and mount options. */
+async function canLimitDisk(docker: Docker, abortSignal: AbortSignal): Promise<boolean> {
+  const info = (await (docker as unknown as { info(options: object): Promise<object> }).info({ abortSignal })) as {
+    Driver?: string;
+    DockerRootDir?: string;
+  };
+  if (info.Driver === "btrfs" || info.Driver === "zfs") return true;
+  return info.Driver === "overlay2" && hasProjectQuota(info.DockerRootDir ?? "", readMounts());
+}
+
+/** `mounts` as in /proc/self/mounts: the longest mount point above the folder must be xfs with project quotas. */
+export function hasProjectQuota(folder: string, mounts: string): boolean {
+  const above = mounts
+    .split("\n")
+    .map((line) => line.split(" "))
+    .filter(([, point = "-"]) => folder === point || folder.startsWith(point.endsWith("/") ? point : `${point}/`))
+    .sort(([, a = ""], [, b = ""]) => b.length - a.length)[0];
+  const [, , type = "", options = ""] = above ?? [];
+  return type === "xfs" && options.split(",").some((one) => one === "prjquota" || one === "pquota");
+}
+
+function readMounts(): string {
+  try {
+    return readFileSync("/proc/self/mounts", "utf8");
+  } catch {
+    return "";
+  }
 }

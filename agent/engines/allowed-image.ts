@@ -1,5 +1,4 @@
-// The agent holds to its operator's list of images whoever asks: a control plane that fell into other hands must not run what
-// it likes here.
+// Enforces the operator's list of images for every request, so that a compromised control plane cannot run arbitrary images.
 import { type ImageRules, whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import type { HostFacts } from "./host-facts.ts";
 

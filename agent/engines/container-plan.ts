@@ -1,9 +1,9 @@
 // Common parts of the plans of foreign engines: weights read-only at /models, caches in memory, one port.
+
 import { basename } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { adaptersMount } from "./adapters-mount.ts";
-import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
-import { identityOf } from "./plan-identity.ts";
+import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
 

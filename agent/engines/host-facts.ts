@@ -1,3 +1,5 @@
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
 
 /** Host's part of a plan's input, besides the instance's specification. */
@@ -27,7 +29,7 @@ export interface HostFacts {
   };
 }
 
-/** A file the plan mounts or names; whoever starts the plan writes it first. */
+/** File that the plan mounts or names; written before the start. */
 export interface PlanFile {
   readonly path: string;
   readonly text: string;
@@ -47,3 +49,12 @@ export type PlanOutcome =
   | { readonly ok: false; readonly code: string; readonly message: string };
 
 export const refused = (code: string, message: string): PlanOutcome => ({ ok: false, code, message });
+
+/** Instance and deployment of a plan. The control plane creates the ids. */
+export function identityOf(spec: InstanceSpec__Output) {
+  return {
+    instanceId: spec.instanceId as InstanceId,
+    deployId: spec.deployId as DeploymentId,
+    generation: Number(spec.generation),
+  };
+}

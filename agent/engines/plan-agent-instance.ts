@@ -1,9 +1,9 @@
 // A long-lived container of the operator's catalogue: isolated like a model server, with a volume of its own that outlives
 // it. The image's own program runs; what it must know stands in its environment.
+
 import { join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
-import { identityOf } from "./plan-identity.ts";
+import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
 /** A folder below the root that holds nothing an image or the system needs. */
 const mountForm = /^\/(data|home|srv|workspace|var\/lib)(\/[\w][\w.-]{0,63}){0,4}$/;

@@ -1,8 +1,7 @@
 // An image of a customer's own that the operator of this host allows: it brings its weights and speaks the OpenAI paths.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { driverGpus } from "./container-plan.ts";
-import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
-import { identityOf } from "./plan-identity.ts";
+import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
 const port = 8000;

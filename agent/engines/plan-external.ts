@@ -1,7 +1,6 @@
 // An OpenAI-compatible server that already runs: nothing is started, it is only put behind the gate.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import { type PlanOutcome, refused } from "./host-facts.ts";
-import { identityOf } from "./plan-identity.ts";
+import { identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
 export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
   const url = URL.parse(spec.externalUrl);

@@ -1,7 +1,6 @@
 // A container for a customer. The image goes by the host's own list, GPUs are whole or none, and nothing of ours is in it.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
-import { identityOf } from "./plan-identity.ts";
+import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
 const sshPort = 22;

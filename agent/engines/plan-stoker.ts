@@ -1,4 +1,5 @@
 // Our own runtime, configured by its environment.
+
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
@@ -6,8 +7,7 @@ import type { ContainerPlan } from "../reconcile/driver.ts";
 import { adaptersMount } from "./adapters-mount.ts";
 import { imageOf } from "./allowed-image.ts";
 import { planDraft } from "./draft-model.ts";
-import type { HostFacts, PlanFile, PlanOutcome } from "./host-facts.ts";
-import { identityOf } from "./plan-identity.ts";
+import { type HostFacts, identityOf, type PlanFile, type PlanOutcome } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
 const containerPort = 8000;

@@ -1,5 +1,5 @@
-// Servers that already run and are not ours to start or stop. What it lists it was told in this life of the agent; the
-// reconciler tells it again after a restart, from the desired state it kept.
+// Driver for servers that already run and are started and stopped elsewhere. It lists the servers started since the agent
+// started; after a restart the reconciler starts them again from the stored desired state.
 import type { InstanceId } from "../../proto/ids.ts";
 import type { ContainerDriver, Observed } from "../reconcile/driver.ts";
 

@@ -1,9 +1,10 @@
 // NVIDIA GPUs as nvidia-smi lists them. It may be missing, hang, fail with exit 9 or answer [N/A]: each is distinguished,
 // because a host whose driver broke must not be taken for a host without GPUs.
+
 import { readdir } from "node:fs/promises";
 import type { Gpu } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
+import { type GpuType, sizedGpuTypes } from "../../proto/gpu.ts";
 import { memoryFault } from "./gpu-faults.ts";
-import { gpuTypeOf } from "./gpu-type.ts";
 import { isSplit, type MigSlice, migSlices } from "./mig-slices.ts";
 import { parseReport } from "./nvidia-report.ts";
 import { createNvidiaSmi, type NvidiaSmi, numberIn, type Row } from "./nvidia-smi.ts";
@@ -129,4 +130,24 @@ function missing(row: Row, memoryBytes: number, slices: readonly MigSlice[]): st
   if (isSplit(row) && slices.length === 0)
     return "MIG mode is on and no slice was found: make MIG instances, or turn the mode off with nvidia-smi -mig 0";
   return "";
+}
+
+const names: Readonly<Record<(typeof sizedGpuTypes)[number], RegExp>> = {
+  "B300-270GB": /\bG?B300\b/i,
+  "B200-180GB": /\bG?B200\b/i,
+  "H200-141GB": /\bH200\b/i,
+  "H100-80GB": /\bH100\b/i,
+  "A100-80GB": /\bA100\b/i,
+  "L40S-48GB": /\bL40S\b/i,
+  "L4-24GB": /\bL4\b/i,
+  "RTXPRO6000-96GB": /\bRTX PRO 6000\b/i,
+};
+
+/** By product name and memory: a name alone would sell a 40 GB A100 as one of 80 GB. */
+export function gpuTypeOf(name: string, memoryBytes: number): GpuType {
+  const type = sizedGpuTypes.find((one) => names[one].test(name));
+  if (type === undefined) return "other";
+  const nominalBytes = Number(/-(\d+)GB$/.exec(type)?.[1]) * 1e9;
+  // Drivers keep a few per cent for themselves.
+  return memoryBytes >= nominalBytes * 0.9 ? type : "other";
 }

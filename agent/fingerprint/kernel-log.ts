@@ -1,4 +1,4 @@
-// Records of the kernel log since the machine booted, for whoever may read them: /dev/kmsg, else the journal.
+// Reads the kernel log since boot: /dev/kmsg, or the journal if the device is not readable.
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { runTool } from "./run-tool.ts";

@@ -1,5 +1,5 @@
-// One question to systeminformation, in a thread of its own: it runs tools synchronously, for seconds where a machine has
-// many interfaces, and on the agent's own thread every stream of the host would stand still meanwhile.
+// Runs one systeminformation query in a separate thread: it runs tools synchronously, for seconds on a machine with many
+// interfaces, and would block every stream on the agent's own thread.
 import { parentPort, workerData } from "node:worker_threads";
 import { cpu, fsSize, networkInterfaces, osInfo } from "systeminformation";
 import type { SystemAnswers } from "./ask-system.ts";

@@ -1,5 +1,5 @@
 // Xid errors: what the NVIDIA driver writes to the kernel log when a GPU or its program fails. Most name a program's own
-// mistake; some mean that the GPU is not to be trusted until somebody has looked at it.
+// mistake; some mean that the GPU must not be used until an operator has checked it.
 // Codes and their meaning: NVIDIA's Xid catalogue.
 
 export interface Xid {

@@ -1,6 +1,5 @@
-// Measures how long instances were ready on GPUs. A span is counted when the same process was seen ready at both its ends:
-// nothing is billed for waiting, loading, draining, a crash between two looks, or a time without an agent, when nobody
-// could reach the instance.
+// Measures how long instances were ready on GPUs. A span counts when the same process was observed ready at both its ends:
+// waiting, loading, draining, a crash between two observations, and time without an agent are not billed.
 import type { Logger } from "pino";
 import { gpuMinuteId, minuteMs } from "../../proto/gpu-minute.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
@@ -24,7 +23,7 @@ export interface Seen {
   readonly identity: string;
 }
 
-/** A longer time between two looks is not counted: the agent stood still, and its data path with it. */
+/** A longer gap between two observations is not counted: the agent was suspended, and its data path with it. */
 const longestSpanMs = minuteMs;
 /** Part of a minute that a kill of the agent can lose, in the customer's favour. */
 const saveEveryMs = 10_000;
@@ -63,7 +62,7 @@ export function createGpuMeter(deps: GpuMeterDeps) {
       );
       isFailing = false;
     } catch (error) {
-      if (!isFailing) log.error({ err: error }, "GPU time cannot be kept");
+      if (!isFailing) log.error({ err: error }, "could not store GPU time");
       isFailing = true;
     }
   }

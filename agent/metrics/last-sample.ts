@@ -1,4 +1,4 @@
-// A value that is sampled now and then and read at any time: whoever reads it gets the last one and its age, at once.
+// A value that is sampled periodically. Reads return the last sample and its age without waiting.
 
 export interface LastSample<Value> {
   /** Undefined before the first. */

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 
 export interface ProcessIdentity {
   readonly pid: number;
-  /** Opaque; equal for as long as the process lives, different for whoever gets its pid later. */
+  /** Opaque; constant while the process lives, different for a later process with the same pid. */
   readonly startedAt: string;
 }
 

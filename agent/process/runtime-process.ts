@@ -2,6 +2,7 @@
 // be waited for: looking at its identity is the only way to learn of its end, and its exit code stays unknown.
 
 import type { ChildProcess } from "node:child_process";
+import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
 import type { Observed } from "../reconcile/driver.ts";
@@ -17,10 +18,9 @@ import {
   writeExit,
   writeIdentity,
 } from "./instance-folder.ts";
-import { hasOomKilled } from "./memory-cgroup.ts";
+import { hasOomKilled, membersOf } from "./memory-cgroup.ts";
 import { hasEnvironment, heldBytes, identify, isAlive, type ProcessIdentity, sendSignal } from "./process-identity.ts";
 import { launchVariable } from "./spawn-runtime.ts";
-import { endSurvivors } from "./survivors.ts";
 
 /** A launch whose process cannot be found after this long never happened. */
 const launchLimitMs = 5_000;
@@ -176,4 +176,38 @@ const marginBytes = 64 * 1024 * 1024;
 /** Slightly above the grant, because the poll cannot stop an allocation at the limit. Undefined: no limit. */
 function memoryCeiling(grantedBytes: number): number | undefined {
   return grantedBytes > 0 ? Math.max(grantedBytes + marginBytes, grantedBytes * 1.1) : undefined;
+}
+
+/** Ends them. A process that forks faster than it is killed is met by the second round. */
+async function endSurvivors(leader: number, launchId: string, group: string | undefined): Promise<void> {
+  if (process.platform !== "linux") kill(-leader);
+  for (let round = 0; round < 2; round++) {
+    const left = group ? membersOf(group) : await launchedWith(launchId);
+    for (const pid of left) kill(pid);
+    if (left.length === 0) return;
+  }
+}
+
+/** Reads what every process of the host was started with: not on the thread that streams answers. */
+async function launchedWith(launchId: string): Promise<readonly number[]> {
+  const mark = `${launchVariable}=${launchId}`;
+  const found: number[] = [];
+  for (const pid of await processes()) {
+    const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
+    if (environment.split("\0").includes(mark)) found.push(pid);
+  }
+  return found;
+}
+
+async function processes(): Promise<readonly number[]> {
+  const names = await readdir("/proc").catch(() => []);
+  return names.map(Number).filter((pid) => Number.isInteger(pid) && pid > 1 && pid !== process.pid);
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // Gone already.
+  }
 }

@@ -7,9 +7,8 @@ import type { InstanceFolder, Launch } from "./instance-folder.ts";
 
 export const launchVariable = "STOKER_LAUNCH_ID";
 
-// The shell writes its own pid and becomes the runtime: there is no moment at which a process runs that nobody recorded,
-// whenever the agent is killed.
-// It joins its control group first, so that nothing it does is done without the limit.
+// The shell writes its own pid and becomes the runtime, so that no unrecorded process runs, whenever the agent is killed.
+// It joins its control group before that, so that the limit always applies.
 const script = 'printf "%s\\n" "$$" > "$0" && { [ -z "$1" ] || echo "$$" > "$1/cgroup.procs"; } && shift && exec "$@"';
 const inherited = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS"];
 

@@ -109,7 +109,7 @@ function converge(
   // Started by a newer desired state than the one we have: leave it unchanged.
   if (seen && seen.generation > generation) return undefined;
   const isCurrent = seen?.generation === generation;
-  if (seen && seen.state !== "exited" && isCurrent) return tend(id, spec, seen, facts, nowMs);
+  if (seen && seen.state !== "exited" && isCurrent) return checkCurrent(id, spec, seen, facts, nowMs);
   if (seen?.state === "exited" && isCurrent && facts.countedExit !== seen.identity)
     return { kind: "count-exit", id, seen, spec };
   if (facts.failure || nowMs < facts.notBeforeMs) return undefined;
@@ -121,7 +121,13 @@ function converge(
 }
 
 /** Steps for an instance that runs the desired generation. */
-function tend(id: InstanceId, spec: InstanceSpec__Output, seen: Alive, facts: Facts, nowMs: number): Step | undefined {
+function checkCurrent(
+  id: InstanceId,
+  spec: InstanceSpec__Output,
+  seen: Alive,
+  facts: Facts,
+  nowMs: number,
+): Step | undefined {
   if (facts.failure) return { kind: "stop", id, seen, why: "failed" };
   if (facts.life?.identity !== seen.identity) return undefined;
   const kind = spec.engine === "external" ? "external" : spec.engine === "container" ? "rental" : "runtime";

@@ -4,7 +4,7 @@ import type { HostId } from "../../proto/ids.ts";
 export interface BarredHosts {
   has(host: HostId): boolean;
   /** All revoked hosts, as last received. */
-  heard(hosts: readonly string[]): void;
+  replace(hosts: readonly string[]): void;
   onChange(listener: () => void): void;
 }
 
@@ -13,7 +13,7 @@ export function createBarredHosts(): BarredHosts {
   const listeners: (() => void)[] = [];
   return {
     has: (host) => barred.has(host),
-    heard(hosts) {
+    replace(hosts) {
       if (hosts.length === barred.size && hosts.every((host) => barred.has(host))) return;
       barred = new Set(hosts);
       for (const listener of listeners) listener();

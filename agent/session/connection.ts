@@ -98,7 +98,7 @@ function talk(
       resolve({ reason, detail, wasWelcomed: welcome !== undefined });
     };
     const stopped = () => end("stopped", "the agent stops");
-    const heard = (limitMs: number, reason: "timeout" | "silent") => {
+    const expectWithin = (limitMs: number, reason: "timeout" | "silent") => {
       clearTimeout(silence);
       silence = setTimeout(() => end(reason, `nothing came for ${limitMs} ms`), limitMs);
     };
@@ -107,7 +107,7 @@ function talk(
         welcome = message.welcome;
         options.onWelcome(welcome, askedMs, (sent) => void stream.write(sent));
       } else if (welcome) options.onMessage(message);
-      heard(welcome?.leaseTtlMs || 20_000, "silent");
+      expectWithin(welcome?.leaseTtlMs || 20_000, "silent");
     });
     // A cancelled stream still emits its error, and no other listener is left.
     stream.on("error", (error: grpc.ServiceError) =>
@@ -115,7 +115,7 @@ function talk(
     );
     stream.on("end", () => end(welcome ? "ended" : "refused", "the control plane ended the session"));
     signal.addEventListener("abort", stopped, { once: true });
-    heard(welcomeLimitMs, "timeout");
+    expectWithin(welcomeLimitMs, "timeout");
     if (signal.aborted) stopped();
     else stream.write({ body: "hello", hello: options.hello });
   });

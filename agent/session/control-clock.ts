@@ -4,7 +4,7 @@ export interface ControlClock {
   /** Unix ms; this host's wall clock until a control plane has replied. */
   nowMs(): number;
   /** Adds one reply: its time, and when the request was sent and the reply received (monotonic ms). */
-  heard(controlTimeMs: number, askedMs: number, cameMs: number): void;
+  addSample(controlTimeMs: number, askedMs: number, cameMs: number): void;
   /** Sets by how much the clocks of control planes may differ: tickets of one are signed in its own time. */
   tolerate(ms: number): void;
   /** Time to compare the expiry of tickets with: the control plane's, less the tolerance. */
@@ -30,7 +30,7 @@ export function createControlClock(monotonicMs: () => number, wallMs: () => numb
       toleranceMs = Math.min(ms, maxToleranceMs);
     },
     ticketTimeMs: () => nowMs() - toleranceMs,
-    heard(controlTimeMs, askedMs, cameMs) {
+    addSample(controlTimeMs, askedMs, cameMs) {
       const roundTripMs = Math.max(0, cameMs - askedMs);
       const sample = { offsetMs: controlTimeMs + roundTripMs / 2 - cameMs, roundTripMs };
       // The difference exceeds any round trip: the control plane's clock was stepped. Earlier samples would make this host

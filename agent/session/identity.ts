@@ -66,7 +66,7 @@ export function createIdentity(options: IdentityOptions): Identity {
   let refusal: Error | undefined;
   let joining: Promise<void> | undefined;
   /** Content that could not be written to `certificate.json` because the disk was full. */
-  let unkept: string | undefined;
+  let unstored: string | undefined;
   const listeners: (() => void)[] = [];
 
   function load(): Held | undefined {
@@ -84,18 +84,18 @@ export function createIdentity(options: IdentityOptions): Identity {
 
   function keep(given: GivenCertificate, tokenHash: string): void {
     const kept = { ...given, issuedMs: nowMs(), tokenHash };
-    unkept = `${JSON.stringify(kept)}\n`;
-    writeUnkept();
+    unstored = `${JSON.stringify(kept)}\n`;
+    writeUnstored();
     held = { ...kept, notAfterMs: new X509Certificate(given.certificatePem).validToDate.getTime() };
     for (const listener of listeners) listener();
   }
 
   /** Writes the certificate if possible; it is used also when the disk is full, so that the host stays connected. */
-  function writeUnkept(): void {
-    if (unkept === undefined) return;
+  function writeUnstored(): void {
+    if (unstored === undefined) return;
     try {
-      write(file("certificate.json"), unkept);
-      unkept = undefined;
+      write(file("certificate.json"), unstored);
+      unstored = undefined;
     } catch (error) {
       log.error({ err: error }, "could not store this host's new certificate; a restart would use the previous one");
     }
@@ -187,7 +187,7 @@ export function createIdentity(options: IdentityOptions): Identity {
         if (held && dueInMs <= 0 && held.notAfterMs > nowMs() && !(await renewOnce(signal)))
           // Many attempts fit into the last third, and the agents spread out.
           pauseMs = Math.max(minWaitMs, options.random() * Math.min(maxRetryMs, life / 30));
-        writeUnkept();
+        writeUnstored();
         await wait(pauseMs, undefined, { signal }).catch(() => {});
       }
     },

@@ -19,7 +19,7 @@ interface Resent {
 
 export interface RestoredDatabase {
   /** A welcome or a renewal. */
-  heard(message: { readonly restoreMark: string; readonly resendId: string }): void;
+  receive(message: { readonly restoreMark: string; readonly resendId: string }): void;
   /** Null without a resend since the agent started. */
   report(): Promise<ResendReport | null>;
 }
@@ -51,7 +51,7 @@ export function createRestoredDatabase(
   }
 
   return {
-    heard({ restoreMark, resendId }) {
+    receive({ restoreMark, resendId }) {
       // The mark of a restored database is stored only after the resend is durable: until then Hello must show the old one.
       if (resendId !== "" && resendId !== wanted) void begin(resendId);
       if (resendId === "" || resend)

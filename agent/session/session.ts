@@ -51,7 +51,7 @@ export interface SessionOptions {
   /** Called with true when nothing may be started, with false when it may. */
   readonly onFenced: (isFenced: boolean) => void;
   /** Called with the revoked hosts. */
-  readonly barred: Pick<BarredHosts, "heard">;
+  readonly barred: Pick<BarredHosts, "replace">;
   readonly commands: Commands;
   readonly monotonicMs: () => number;
   readonly random: () => number;
@@ -159,18 +159,18 @@ export function createSession(options: SessionOptions): Session {
     const epoch = BigInt(welcome.nodeEpoch);
     const ttlMs = welcome.leaseTtlMs || 20_000;
     const asked = new Map<string, number>([["", askedMs]]);
-    const heard = (sequence: string, controlTimeMs: string) => {
+    const renewed = (sequence: string, controlTimeMs: string) => {
       const sentMs = asked.get(sequence);
       asked.delete(sequence);
       if (sentMs === undefined) return;
       leaseEndsMs = sentMs + ttlMs;
-      clock.heard(Number(controlTimeMs), sentMs, monotonicMs());
+      clock.addSample(Number(controlTimeMs), sentMs, monotonicMs());
     };
-    restored.heard(welcome);
+    restored.receive(welcome);
     clock.tolerate(welcome.clockToleranceMs);
-    heard("", welcome.controlTimeMs);
+    renewed("", welcome.controlTimeMs);
     spreadMs = welcome.reconnectSpreadMs || undefined;
-    options.barred.heard(welcome.barredHosts);
+    options.barred.replace(welcome.barredHosts);
     keys = [welcome.ticketKey, ...keys].slice(0, 2);
     if (epoch < store.highestEpoch())
       log.error(
@@ -232,10 +232,10 @@ export function createSession(options: SessionOptions): Session {
     return {
       take(message) {
         if (message.renewed) {
-          heard(message.renewed.sequence, message.renewed.controlTimeMs);
-          restored.heard(message.renewed);
+          renewed(message.renewed.sequence, message.renewed.controlTimeMs);
+          restored.receive(message.renewed);
           spreadMs = message.renewed.reconnectSpreadMs || spreadMs;
-          options.barred.heard(message.renewed.barredHosts);
+          options.barred.replace(message.renewed.barredHosts);
         } else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
         else if (message.neighbours) questions.answered(message.neighbours);
         else if (message.desired) void obey(message.desired, epoch);

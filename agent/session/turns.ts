@@ -1,9 +1,9 @@
 // Chooses the control plane: one at a time, the next one when it is unavailable. One that lost its database is left only once
 // another has accepted this host: until then it is better than none.
+
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ConnectionEnd } from "./connection.ts";
-import { reconnectDelayMs } from "./reconnect.ts";
 
 /** Notifications of a conversation. */
 export interface Notices {
@@ -130,4 +130,23 @@ export async function takeTurns(options: TurnsOptions, signal: AbortSignal): Pro
     if (!signal.aborted) conversation = begin(addresses[turn % addresses.length] ?? "");
   }
   await conversation.ended;
+}
+
+/** First window before a control plane has sent the size of the fleet. */
+const defaultSpreadMs = 1_000;
+const capMs = 30_000;
+/**
+ * Longest of the first windows, by the size of the fleet: a few hosts may reconnect soon, and must report their spooled records
+ * within thirty seconds of the control plane's return. From forty hosts on it is the cap.
+ */
+const longestSpreads = 10;
+
+/**
+ * `failures` in a row, 0 after a welcomed session; `random` in [0, 1); `spreadMs`: first window, which the control plane sends
+ * by the size of the fleet and which doubles with every failure; undefined: the size is unknown.
+ */
+export function reconnectDelayMs(failures: number, random: number, spreadMs?: number): number {
+  const first = spreadMs ?? defaultSpreadMs;
+  const longest = Math.min(capMs, spreadMs === undefined ? capMs : spreadMs * longestSpreads);
+  return random * Math.min(longest, first * 2 ** Math.min(failures, 10));
 }

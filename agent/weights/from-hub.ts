@@ -1,15 +1,16 @@
 // Fetches a set of a hub repository: the hub lists its files, each blob comes from the nearest source, and the complete set is
 // recorded.
+
 import { readFile } from "node:fs/promises";
 import type { Logger } from "pino";
 import type { Cache } from "./cache.ts";
+import { unsupported } from "./choose-file.ts";
 import type { DownloadSource } from "./download.ts";
 import { type HubFound, isHubUnavailable, resolveHub } from "./hub.ts";
-import type { HubOptions, HubSource } from "./hub-options.ts";
+import type { HubOptions, HubSource } from "./hub-client.ts";
 import type { Kept, KeptFile } from "./kept.ts";
 import type { BlobHolder, Neighbourhood } from "./neighbours.ts";
 import type { Progress } from "./progress.ts";
-import { isJudged, judgeText } from "./refuse-code.ts";
 import type { Web } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 
@@ -77,8 +78,8 @@ export function createFetchHub(parts: HubParts): FetchHub {
         files.push({ path, ...blob });
         before += blob.sizeBytes;
       }
-      const heard = found.isUnconfirmed ? { isUnconfirmed: true as const } : {};
-      const set: Kept = { repo, revision, commit: found.commit, entry: found.entry ?? "", files, ...heard };
+      const confirmation = found.isUnconfirmed ? { isUnconfirmed: true as const } : {};
+      const set: Kept = { repo, revision, commit: found.commit, entry: found.entry ?? "", files, ...confirmation };
       await cache.kept.remember(key, set);
       log.info({ repo, commit: found.commit, files: files.length, bytes: before }, "weights here");
       return set;
@@ -117,4 +118,41 @@ export function createFetchHub(parts: HubParts): FetchHub {
 function lost(repo: string): WeightsError {
   const text = `The hub does not answer and the neighbour that has ${repo} did not send it: the download is tried again by itself.`;
   return new WeightsError("hub_unreachable", text, { retryable: true });
+}
+
+/** Files whose `auto_map` makes a loader import Python from the repository. */
+const loaders = /(^|\/)(config|tokenizer_config|generation_config|processor_config|preprocessor_config)\.json$/;
+
+const adapterConfig = /(^|\/)adapter_config\.json$/;
+
+/** Throws when the file requires running code, or is not of the type that its name states. */
+function judgeText(repo: string, path: string, text: string): void {
+  if (loaders.test(path)) {
+    const value = objectIn(repo, path, text);
+    if (Object.hasOwn(value, "auto_map"))
+      throw unsupported(
+        `${repo} asks for Python code of its own to be run (auto_map in ${path}), which is refused: deploy a repository of the same model that the engine knows without it.`,
+      );
+  }
+  if (adapterConfig.test(path)) {
+    const type = objectIn(repo, path, text)["peft_type"];
+    if (type !== "LORA")
+      throw unsupported(
+        `${repo} is an adapter of kind ${JSON.stringify(type ?? null).slice(0, 40)}: only LORA adapters can be loaded.`,
+      );
+  }
+}
+
+/** Returns true if a file of this name is checked. */
+const isJudged = (path: string): boolean => loaders.test(path) || adapterConfig.test(path);
+
+function objectIn(repo: string, path: string, text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw unsupported(`${path} in ${repo} is not a JSON object: name a repository whose files are whole.`);
 }

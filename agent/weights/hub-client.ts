@@ -1,7 +1,8 @@
 // Client of one repository of a hub: its URLs, its refusals, and one short wait if it sends Retry-After.
+
 import { setTimeout as sleep } from "node:timers/promises";
-import type { HubOptions, HubSource } from "./hub-options.ts";
 import { type Asked, hubRefusal, retryAfterMs } from "./hub-refusal.ts";
+import type { Source } from "./source.ts";
 import type { Web, WebAnswer, WebRequest } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 
@@ -89,4 +90,15 @@ function notAHub(base: string): WeightsError {
 function offline(repo: string): WeightsError {
   const text = `${repo} is not in this host's cache and HF_HUB_OFFLINE forbids to ask the hub: fetch it beforehand, or unset HF_HUB_OFFLINE.`;
   return new WeightsError("hub_unreachable", text, { retryable: true });
+}
+
+export type HubSource = Extract<Source, { kind: "hub" }>;
+
+export interface HubOptions {
+  readonly endpoint: string;
+  /** Used if the deployment has no token of its own. */
+  readonly token: string | undefined;
+  /** Never connect to the hub. */
+  readonly isOffline?: boolean;
+  readonly metadataMs?: number;
 }

@@ -1,10 +1,10 @@
 // The hub protocol: a branch is resolved to its commit once, and everything after is fetched by commit.
+
 import { chooseModel, isPart, partsOf, refuseOtherFormats } from "./choose-file.ts";
 import { chooseSnapshot } from "./choose-snapshot.ts";
 import type { Content } from "./download.ts";
-import { createHubClient, type HubClient } from "./hub-client.ts";
+import { createHubClient, type HubClient, type HubOptions, type HubSource } from "./hub-client.ts";
 import { contentOf, type HubEntry, headContent, readTree } from "./hub-content.ts";
-import type { HubOptions, HubSource } from "./hub-options.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 

@@ -1,5 +1,5 @@
-// `<data>/agent.json`: who runs here and where it listens. A restarted agent takes the same port again, so that the address
-// that gateways know stays true.
+// `<data>/agent.json`: process and addresses of the agent. A restarted agent uses the same port again, so that the address
+// that gateways have stays valid.
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -16,14 +16,14 @@ export interface AgentFile {
   readonly metrics_token_file?: string;
 }
 
-/** An agent whose disk is full serves on what it has: whoever looks for it finds the address of its last life. */
+/** With a full disk the agent still serves, and the file keeps the previous address. */
 export function writeAgentFile(dataDir: string, content: AgentFile, log: Pick<Logger, "warn">): void {
   const path = join(dataDir, "agent.json");
   try {
     writeFileSync(`${path}.new`, `${JSON.stringify(content)}\n`, { mode: 0o600 });
     renameSync(`${path}.new`, path);
   } catch (error) {
-    log.warn({ err: error, path }, "where this agent listens could not be written down");
+    log.warn({ err: error, path }, "could not store the agent's address");
   }
 }
 

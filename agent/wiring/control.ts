@@ -1,4 +1,5 @@
 // Source of the desired state: a control plane over its session, or a file.
+
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -16,9 +17,8 @@ import { createIdentity, type Identity } from "../session/identity.ts";
 import { createSession, type Session } from "../session/session.ts";
 import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
-import { bootId } from "./boot-id.ts";
 import { createDataPathTls, type DataPathTls } from "./data-path-tls.ts";
-import { reportAndExit } from "./defects.ts";
+import { bootId, reportAndExit } from "./process.ts";
 import type { Samples } from "./samples.ts";
 
 export interface Control extends Pick<Session, "run" | "reportSoon" | "neighbours" | "keys" | "nodeEpoch" | "state"> {

@@ -1,14 +1,16 @@
 // The last inventory that was read. It is replaced only when it says something new: each change moves the host's revision
 // at the control plane, which a placement in the making would lose against. A GPU's fault is not waited for: it is looked
 // for every few seconds, and a fatal one is read into the inventory at once.
+
 import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import { type Fault, goneFault, memoryFault, xidFault } from "../fingerprint/gpu-faults.ts";
 import type { GpuSample } from "../fingerprint/gpu-load.ts";
 import type { HostInventory } from "../fingerprint/inventory.ts";
 import type { XidWatch } from "../fingerprint/xid-watch.ts";
+import type { UsageSpool } from "../ingress/spool.ts";
 import type { GpuFaults } from "../reconcile/ports.ts";
-import { bootId } from "./boot-id.ts";
+import { bootId } from "./process.ts";
 
 const everyMs = 60_000;
 /** Interval while a reading is incomplete and a later one may complete it. */
@@ -124,4 +126,22 @@ function coarse(inventory: Inventory): string {
     diskFreeBytes: inGib(inventory.diskFreeBytes),
     disks: inventory.disks?.map((disk) => ({ ...disk, freeBytes: inGib(disk.freeBytes) })),
   });
+}
+
+type Spool = Pick<UsageSpool, "isWritable">;
+
+/** For operators; empty while records can be written. */
+export function recordTrouble(spool: Spool): string {
+  if (spool.isWritable) return "";
+  return "it cannot write usage records, so it admits no request: its disk is full or takes no writes. Make room on the disk of the agent's data folder, or mend it; the host goes on by itself, and its agent's log has the error";
+}
+
+/** True once after each change: the inventory is to be read again. */
+export function recordTroubleChanges(spool: Spool): () => boolean {
+  let wasWritable = true;
+  return () => {
+    const hasChanged = spool.isWritable !== wasWritable;
+    wasWritable = spool.isWritable;
+    return hasChanged;
+  };
 }

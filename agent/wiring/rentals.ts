@@ -19,7 +19,7 @@ export async function createRentals(config: AgentConfig, hostId: HostId, log: Lo
     import("../docker/docker-driver.ts"),
     import("../docker/rental-firewall.ts"),
     import("../docker/rental-profile.ts"),
-    import("../docker/user-namespace.ts"),
+    import("../docker/engine-client.ts"),
   ]);
   // Apart from the models' containers, so that neither driver sees the other's.
   const nodeName = `${hostId}-rentals`;

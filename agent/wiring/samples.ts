@@ -56,7 +56,7 @@ export function createSamples(parts: SamplesParts): Samples {
   const clock = () => performance.now();
   let wasReported = false;
   const gpus = lastSample<readonly GpuSample[]>(gpuLoadProbe().read, clock, (error) => {
-    if (!wasReported) log.warn({ err: error }, "the GPUs could not be sampled; the last figures stay and grow old");
+    if (!wasReported) log.warn({ err: error }, "could not sample the GPUs; keeping the last figures");
     wasReported = true;
     inventory.lookSoon();
   });
@@ -67,7 +67,7 @@ export function createSamples(parts: SamplesParts): Samples {
   let written: ReadonlyMap<string, number> = new Map();
   let hasDcgmExporter = false;
 
-  async function lookAtInstances(): Promise<void> {
+  async function sampleInstances(): Promise<void> {
     const before = new Map(used.map((one) => [one.instanceId, one]));
     const found = await Promise.all(
       parts.instances().map(async (one): Promise<Used | undefined> => {
@@ -91,7 +91,7 @@ export function createSamples(parts: SamplesParts): Samples {
   }
 
   /** One after the other, until aborted. */
-  async function lookAtLayers(signal: AbortSignal): Promise<void> {
+  async function sampleLayers(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const next = new Map<string, number>();
       for (const { usage } of used) {
@@ -105,7 +105,7 @@ export function createSamples(parts: SamplesParts): Samples {
     }
   }
 
-  async function lookAtGpus(signal: AbortSignal): Promise<void> {
+  async function sampleGpus(signal: AbortSignal): Promise<void> {
     if (!(await gpus.look(signal))) return;
     wasReported = false;
     // A GPU that came, went or met memory errors is not left to the next inventory.
@@ -120,12 +120,12 @@ export function createSamples(parts: SamplesParts): Samples {
   return {
     host,
     async run(signal) {
-      const layers = lookAtLayers(signal);
+      const layers = sampleLayers(signal);
       for (let turn = 0; !signal.aborted; turn++) {
         const beganMs = clock();
         if (parts.looksForDcgm && turn % 12 === 0) hasDcgmExporter = await answers(dcgmPort);
-        await Promise.all([lookAtGpus(signal), host.look(signal), lookAtInstances(), engines.look(signal)]).catch(
-          (error) => log.warn({ err: error }, "a sample failed; the next is taken as usual"),
+        await Promise.all([sampleGpus(signal), host.look(signal), sampleInstances(), engines.look(signal)]).catch(
+          (error) => log.warn({ err: error }, "could not take a sample; will retry"),
         );
         await wait(Math.max(500, everyMs - (clock() - beganMs)), undefined, { signal }).catch(() => {});
       }

@@ -1,6 +1,7 @@
 // Persistent volumes of agent instances on this host, and their backups. Only where containers run as another user than the
 // agent and the agent may still read what they write: on a Docker engine, as root.
-import { statSync } from "node:fs";
+
+import { readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
@@ -15,7 +16,6 @@ import type { Freezer } from "../docker/freeze.ts";
 import type { ContainerDriver } from "../reconcile/driver.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
 import { type CommandExecutor, CommandFailed } from "../session/commands.ts";
-import { lackingCapabilities } from "./capabilities.ts";
 
 /** As which every container runs (docker/container-config.ts). */
 const owner = { uid: 2000, gid: 0 };
@@ -120,4 +120,24 @@ export function volumeExecutors(backups: Backups | undefined): Readonly<Record<s
       },
     ]),
   );
+}
+
+/** Bits of capabilities(7). */
+const bits = { CHOWN: 0n, DAC_OVERRIDE: 1n, FOWNER: 3n } as const;
+
+type Capability = keyof typeof bits;
+
+/** `status`: text of /proc/self/status. Nothing lacks where the kernel does not say. */
+export function lackingCapabilities(wanted: readonly Capability[], status = ownStatus()): readonly Capability[] {
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
+  if (effective === undefined) return [];
+  return wanted.filter((one) => ((BigInt(`0x${effective}`) >> bits[one]) & 1n) === 0n);
+}
+
+function ownStatus(): string {
+  try {
+    return readFileSync("/proc/self/status", "utf8");
+  } catch {
+    return "";
+  }
 }

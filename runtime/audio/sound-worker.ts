@@ -71,14 +71,14 @@ export class SoundWorker {
     if (this.#thread) return this.#thread;
     const thread = new Worker(new URL("./sound-thread.ts", import.meta.url), { execArgv: process.execArgv });
     thread.unref();
-    thread.on("message", (answer: SoundAnswer) => this.#heard(answer));
+    thread.on("message", (answer: SoundAnswer) => this.#settle(answer));
     thread.on("error", (error) => this.#ended(thread, error instanceof Error ? error.message : String(error)));
     thread.on("exit", () => this.#ended(thread, "the thread that computes with sound has ended"));
     this.#thread = thread;
     return thread;
   }
 
-  #heard(answer: SoundAnswer): void {
+  #settle(answer: SoundAnswer): void {
     const waiter = this.#waiters.get(answer.id);
     this.#waiters.delete(answer.id);
     if (answer.kind !== "failed") waiter?.resolve(answer);

@@ -116,7 +116,7 @@ export class ChatTemplate {
   }
 }
 
-/** Templates do not support bigint, the type of integers that no double holds (server/parse-json.ts). */
+/** Templates do not support bigint, the type of integers that no double holds (server/read-body.ts). */
 function inDoubles(value: unknown): unknown {
   if (typeof value === "bigint") return Number(value);
   if (typeof value !== "object" || value === null) return value;

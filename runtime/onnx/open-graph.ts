@@ -1,10 +1,10 @@
 // Opens graphs for the tasks: checked first, on the best provider that can be had, with the granted threads.
+
 import { createHash } from "node:crypto";
 import { mkdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { LoadFailure } from "../llama/load-failure.ts";
 import { checkGraph } from "./check-graph.ts";
-import { chooseProviders, fallbackWarning, type Provider } from "./choose-providers.ts";
 import type { ModelFolder } from "./model-folder.ts";
 import { type NearSession, openNear } from "./near-session.ts";
 import type { Session } from "./session.ts";
@@ -171,4 +171,37 @@ function graphFailure(path: string, error: unknown): LoadFailure {
   const found = causes.find(([pattern]) => pattern.test(message));
   if (found) return new LoadFailure(found[1], `${found[2]} (${message})`, { cause: error });
   return new LoadFailure("model could not be loaded", `${path}: ${message}`, { cause: error });
+}
+
+type Provider = "cpu" | "cuda" | "tensorrt" | "webgpu";
+
+interface ProviderParams {
+  /** `auto`: the GPU where one was granted. */
+  readonly wanted: "auto" | Provider;
+  readonly hasGpu: boolean;
+}
+
+/** TensorRT compiles for minutes and WebGPU is an experiment, so both are used only where asked for. */
+export function chooseProviders({ wanted, hasGpu }: ProviderParams): readonly Provider[] {
+  switch (wanted) {
+    case "auto":
+      return hasGpu ? ["cuda", "cpu"] : ["cpu"];
+    case "tensorrt":
+      return ["tensorrt", "cuda", "cpu"];
+    case "cpu":
+      return ["cpu"];
+    default:
+      return [wanted, "cpu"];
+  }
+}
+
+/** One sentence per model server, for /health and the log; undefined when the best one runs. `refused`: `cuda: why`. */
+export function fallbackWarning(
+  tried: readonly string[],
+  used: string,
+  refused: readonly string[],
+): string | undefined {
+  if (used === tried[0]) return undefined;
+  const why = refused.map((text) => text.replace(/\s+/g, " ").trim().slice(0, 200)).join("; ");
+  return `the model runs on ${used} and not on ${tried[0]}, which could not be used (${why}); answers are right and slower`;
 }

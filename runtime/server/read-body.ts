@@ -1,7 +1,8 @@
 // A JSON body, bounded.
 import type { IncomingMessage } from "node:http";
+import { parseExactJson, parseScanned } from "../../proto/exact-json.ts";
+import { scanJson } from "../../proto/json-scan.ts";
 import { type Body, isObject } from "./fields.ts";
-import { parseJson } from "./parse-json.ts";
 import { RequestError } from "./request-error.ts";
 
 /** Above what the gateway lets through, so that the limit a customer meets is the gateway's. */
@@ -42,3 +43,17 @@ function readBytes(request: IncomingMessage): Promise<Buffer> {
     });
   });
 }
+
+/** Longer integers are beyond 2^64, and millions of digits would take seconds to read. */
+const maxDigits = 20;
+
+/** Throws SyntaxError, also where the bytes nest too deep or hold more values than can be parsed in time. */
+export function parseJson(bytes: Buffer): unknown {
+  const scan = scanJson(bytes);
+  if (scan === "too_deep") throw new SyntaxError("too many levels of nesting");
+  if (scan === "too_complex") throw new SyntaxError("too many values");
+  return (scan.longIntegers.length > 0 && parseExactJson(bytes, scan, integerOf)) || parseScanned(bytes, scan);
+}
+
+const integerOf = (digits: string): bigint | number =>
+  digits.replace("-", "").length <= maxDigits ? BigInt(digits) : Number(digits);

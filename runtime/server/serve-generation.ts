@@ -1,8 +1,10 @@
 // One inference POST from its bytes to its log line: phase, body, run, usage made final, figures.
+
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
-import { asTenant } from "../batch/tenant.ts";
+import { audioBoundHeader, cacheScopeHeader, tenantHeader } from "../../proto/engine-headers.ts";
+import { asTenant, noTenant } from "../batch/tenant.ts";
 import type { Exchange } from "./deliver.ts";
 import type { Engine, Operation, TaskCall } from "./engine.ts";
 import type { Body } from "./fields.ts";
@@ -10,7 +12,6 @@ import type { RuntimeMetrics } from "./metrics.ts";
 import { readBody } from "./read-body.ts";
 import { renderError } from "./render-error.ts";
 import { RequestError } from "./request-error.ts";
-import { originOf } from "./request-origin.ts";
 import type { RuntimeState } from "./runtime-state.ts";
 import { type ServedModel, servedModel } from "./served-model.ts";
 import { isTextEngine, type TextEngine } from "./text-engine.ts";
@@ -151,3 +152,26 @@ export function readyEngine(state: RuntimeState): Engine {
 }
 
 const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));
+
+interface RequestOrigin {
+  /** Digest of the account: queues take turns by it. */
+  readonly tenant: string;
+  /** Evaluated prompts are reused only within it. */
+  readonly cacheScope: string;
+  readonly maxAudioMs: number | undefined;
+}
+
+const idForm = /^[\w-]{1,64}$/;
+
+function originOf(headers: IncomingHttpHeaders): RequestOrigin {
+  const tenant = idOf(headers[tenantHeader]) ?? noTenant;
+  const maxAudioMs = Number(headers[audioBoundHeader] ?? Number.NaN);
+  return {
+    tenant,
+    cacheScope: idOf(headers[cacheScopeHeader]) ?? tenant,
+    maxAudioMs: Number.isSafeInteger(maxAudioMs) && maxAudioMs >= 0 ? maxAudioMs : undefined,
+  };
+}
+
+const idOf = (header: string | string[] | undefined): string | undefined =>
+  typeof header === "string" && idForm.test(header) ? header : undefined;

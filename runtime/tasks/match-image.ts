@@ -1,4 +1,6 @@
 // Scores the request's labels for a picture with a model like CLIP.
+
+import { labelsOf } from "../../proto/model-task.ts";
 import { checkIo } from "../onnx/check-io.ts";
 import { openImageProcessor } from "../onnx/image-processor.ts";
 import { graphOf, type ModelFolder } from "../onnx/model-folder.ts";
@@ -6,6 +8,7 @@ import type { TensorValue } from "../onnx/session.ts";
 import { openTokenizer } from "../onnx/tokenizer.ts";
 import { RequestError } from "../server/request-error.ts";
 import { readZeroShot } from "./classify-text.ts";
+import { openImageGraph } from "./image-graph.ts";
 import { readPicture } from "./image-input.ts";
 import { jsonRoute } from "./json-route.ts";
 import { ranked, sigmoid, softmax } from "./numbers.ts";
@@ -73,4 +76,17 @@ export async function openImageMatching(deps: TaskDeps, folder: ModelFolder): Pr
     routes: new Map([["/v1/infer", route]]),
     load: () => ({ running: Math.min(1, running), waiting: Math.max(0, running - 1) }),
   };
+}
+
+export async function openImageClassification(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
+  const graph = await openImageGraph(deps, folder, {
+    name: "image classification",
+    outputs: [{ name: "logits", types: ["float32"], rank: 2 }],
+  });
+  const labels = labelsOf(folder.config);
+  const route = jsonRoute("inference", async (fields, call) => {
+    const { logits } = await graph.run(await readPicture(fields), call);
+    return nativeAnswer(call, { results: ranked(labels, softmax(Array.from(logits?.data ?? [], Number))) });
+  });
+  return { contextLength: 0, routes: new Map([["/v1/infer", route]]), load: () => graph.batcher };
 }

@@ -37,7 +37,7 @@ const openers: Partial<Record<Task, Open>> = {
   "fill-mask": openFillMask,
   "question-answering": openQuestionAnswering,
   // The library of pictures is read by those who need it.
-  "image-classification": async (...given) => (await import("./classify-image.ts")).openImageClassification(...given),
+  "image-classification": async (...given) => (await import("./match-image.ts")).openImageClassification(...given),
   "zero-shot-image-classification": async (...given) => (await import("./match-image.ts")).openImageMatching(...given),
   "object-detection": async (...given) => (await import("./detect-objects.ts")).openObjectDetection(...given),
   "text-to-image": async (...given) => (await import("./images/open-painting.ts")).openPainting(...given),

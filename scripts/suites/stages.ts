@@ -1,5 +1,6 @@
 // Order of the suites.
 import type { Suite } from "./arguments.ts";
+import { importDistances, readSources } from "./import-graph.ts";
 
 /** The suites of a lane and the stages run sequentially. The lanes of a stage run in parallel. */
 export type Stage = readonly (readonly Suite[])[];
@@ -22,4 +23,15 @@ export function stagesOf(chosen: readonly Suite[]): readonly Stage[] {
       lanes.map((lane) => lane.filter((suite) => chosen.includes(suite))).filter((lane) => lane.length > 0),
     )
     .filter((lanes) => lanes.length > 0);
+}
+
+/** Tests with a longer nightly variant. */
+export function nightlyFiles(root: string): readonly string[] {
+  return testsThatImport(root, "test/fakes/nightly.ts");
+}
+
+/** Tests that import a file, directly or indirectly: sorted paths relative to `root`. */
+export function testsThatImport(root: string, file: string): readonly string[] {
+  const found = importDistances(readSources(root, "test/**/*.ts"), [file]).keys();
+  return [...found].filter((path) => path.endsWith(".test.ts")).toSorted();
 }

@@ -1,7 +1,9 @@
 // Lock of a data folder. It contains pid and start time of its holder, so that the lock of a killed `up` can be replaced.
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+
+import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { identify, isAlive, type ProcessIdentity } from "../../agent/process/process-identity.ts";
+import { endProcess } from "./end-process.ts";
 import { UpError } from "./up-error.ts";
 
 interface Holder extends ProcessIdentity {
@@ -67,4 +69,35 @@ function readHolder(path: string): Holder | undefined {
 function release(path: string, own: ProcessIdentity): void {
   const holder = readHolder(path);
   if (holder?.pid === own.pid && holder.startedAt === own.startedAt) rmSync(path, { force: true });
+}
+
+type Record = ProcessIdentity & { readonly title: string };
+
+/** Stops children of an earlier start, except PostgreSQL (see postmaster.ts). */
+export async function clearLeftOvers(dataDir: string, say: (line: string) => void): Promise<void> {
+  const folder = join(dataDir, "run");
+  const files = readdirSync(folder).filter((file) => file.endsWith(".json") && file !== "postgres.json");
+  await Promise.all(
+    files.map(async (file) => {
+      const left = readRecord(join(folder, file));
+      if (left && isAlive(left)) {
+        say(`${left.title} of an earlier start is still running (pid ${left.pid}); stopping it.`);
+        const gone = await endProcess(left, [
+          { signal: "SIGTERM", waitMs: 20_000 },
+          { signal: "SIGKILL", waitMs: 3_000 },
+        ]);
+        if (!gone)
+          throw new UpError(`${left.title} of an earlier start (pid ${left.pid}) does not stop. Stop it first.`);
+      }
+      rmSync(join(folder, file), { force: true });
+    }),
+  );
+}
+
+function readRecord(path: string): Record | undefined {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Record;
+  } catch {
+    return undefined;
+  }
 }

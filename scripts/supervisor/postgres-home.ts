@@ -1,6 +1,7 @@
 // Location of PostgreSQL's programs and files: node_modules and the data folder, or, if its user cannot access those (root's
 // home has mode 0700), /var/lib/stoker with a pointer file in the data folder.
-import { execFileSync } from "node:child_process";
+
+import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   chmodSync,
@@ -17,7 +18,6 @@ import {
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { postgresUser, type RunAs, userMay } from "./postgres-user.ts";
 import { UpError } from "./up-error.ts";
 
 export interface PostgresHome {
@@ -128,5 +128,34 @@ function platformPackage(): string {
       `There is no PostgreSQL build for this machine (${name}); install PostgreSQL and set DATABASE_URL to it.`,
       { cause },
     );
+  }
+}
+
+/** Options of spawn. Empty for the user of this process. */
+type RunAs = { readonly uid: number; readonly gid: number } | Record<string, never>;
+
+function postgresUser(): RunAs {
+  if (process.getuid?.() !== 0) return {};
+  for (const name of ["postgres", "nobody"]) {
+    const uid = numericId("-u", name);
+    const gid = numericId("-g", name);
+    if (uid !== undefined && gid !== undefined && uid !== 0) return { uid, gid };
+  }
+  throw new UpError(
+    "PostgreSQL does not run as root, and this machine has neither a user postgres nor nobody; start it as another user.",
+  );
+}
+
+/** Checks access of a user: `x` execute or traverse, `w` write. */
+function userMay(as: RunAs, what: "x" | "w", path: string): boolean {
+  const test = spawnSync("/bin/sh", ["-c", `test -${what} "$1"`, "sh", path], { ...as, cwd: "/", timeout: 5000 });
+  return test.status === 0;
+}
+
+function numericId(flag: "-u" | "-g", name: string): number | undefined {
+  try {
+    return Number(execFileSync("id", [flag, name], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim());
+  } catch {
+    return undefined;
   }
 }

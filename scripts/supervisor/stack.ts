@@ -1,12 +1,13 @@
 // Processes of one machine. Stopped in reverse order: agents drain first, PostgreSQL stops last.
-import { mkdirSync } from "node:fs";
+
+import { globSync, mkdirSync, readFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join, resolve } from "node:path";
+import { isAlive, type ProcessIdentity, sendSignal } from "../../agent/process/process-identity.ts";
 import type { Api } from "./api.ts";
-import type { Child } from "./child.ts";
-import { keepAlive } from "./child.ts";
+import { type Child, keepAlive } from "./child.ts";
+import { endProcess } from "./end-process.ts";
 import { type AgentPlaces, agentEnvironment, controlPlaneEnvironment, controlPlaneName } from "./environment.ts";
-import { endModelServers, killModelServers } from "./model-servers.ts";
 import type { UpOptions } from "./options.ts";
 import { ownApi } from "./own-api.ts";
 import { innerPort } from "./ports.ts";
@@ -136,3 +137,32 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
 
 /** Address by which this machine reaches a listener on `host`. */
 export const nearAddress = (host: string): string => (host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host);
+
+/** Running model servers of this data folder. */
+export function runningModelServers(dataDir: string): readonly ProcessIdentity[] {
+  return globSync("*/**/process.json", { cwd: join(dataDir, "agents") }).flatMap((file) => {
+    const known = readIdentity(join(dataDir, "agents", file));
+    return known && isAlive(known) ? [known] : [];
+  });
+}
+
+async function endModelServers(dataDir: string): Promise<void> {
+  const steps = [
+    { signal: "SIGTERM", waitMs: 3_000 },
+    { signal: "SIGKILL", waitMs: 2_000 },
+  ] as const;
+  await Promise.all(runningModelServers(dataDir).map((server) => endProcess(server, steps)));
+}
+
+function killModelServers(dataDir: string): void {
+  for (const server of runningModelServers(dataDir)) sendSignal(server, "SIGKILL");
+}
+
+function readIdentity(path: string): ProcessIdentity | undefined {
+  try {
+    const { pid, startedAt } = JSON.parse(readFileSync(path, "utf8")) as Partial<ProcessIdentity>;
+    return typeof pid === "number" && typeof startedAt === "string" ? { pid, startedAt } : undefined;
+  } catch {
+    return undefined;
+  }
+}

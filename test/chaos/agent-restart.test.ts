@@ -89,7 +89,7 @@ function shortRequests() {
   return { statuses, stop };
 }
 
-it("kill -9 of an agent: its model server is adopted, short requests go on, cut streams say so and cost what came", async () => {
+it("adopts the model server after kill -9 of the agent; short requests continue, cut streams report it and cost what was delivered", async () => {
   const pids = instancePids(stack.agentFolder(1));
   expect(pids).toHaveLength(1);
   const open = await Promise.all(Array.from({ length: streams }, () => openStream()));
@@ -148,7 +148,7 @@ it("kill -9 of an agent: its model server is adopted, short requests go on, cut 
   expect(await ledgerFacts(stack.databaseUrl)).toEqual({ sum: 0, overspent: 0, capturesPerRequest: 1 });
 });
 
-it("a planned restart drains first: nothing is cut and nothing fails", async () => {
+it("drains before a planned restart, so that nothing is cut or fails", async () => {
   const pids = instancePids(stack.agentFolder(1));
   const open = await Promise.all(Array.from({ length: 40 }, () => openStream(15)));
   const { statuses, stop } = shortRequests();

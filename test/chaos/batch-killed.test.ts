@@ -35,7 +35,7 @@ async function upload(content: string): Promise<string> {
   return ((await answer.json()) as { id: string }).id;
 }
 
-it(`of ${lines} lines each has one result and is billed once, after a kill -9 in the middle`, async () => {
+it(`gives each of ${lines} lines one result and bills it once after a kill -9 in the middle`, async () => {
   const { stack, model } = world;
   const content = Array.from({ length: lines }, (_, n) =>
     JSON.stringify({
@@ -97,7 +97,7 @@ it(`of ${lines} lines each has one result and is billed once, after a kill -9 in
   expect(left).toEqual([]);
 });
 
-it("the official client runs a batch, cancels one, and reads why a file is refused", async () => {
+it("lets the official client run a batch, cancel one, and read why a file is refused", async () => {
   const { stack, model, engine } = world;
   const client = new OpenAI({ apiKey: stack.apiKey, baseURL: `${stack.url}/v1/openai`, maxRetries: 2 });
   const request = (n: number, change: object = {}) =>
@@ -171,7 +171,7 @@ it("the official client runs a batch, cancels one, and reads why a file is refus
   engine.behave({ tokenMs: 2 });
 });
 
-it("leaves a quarter of a model's places to requests that somebody waits for, which are served at once", async () => {
+it("leaves a quarter of a model's slots to interactive requests, which are served at once", async () => {
   const { stack, engine } = world;
   const made = await stack.call("POST", "/v1/admin/external", { name: narrow, url: engine.origin, max_batch_size: 8 });
   expect(made.status, JSON.stringify(made.body)).toBe(200);

@@ -72,7 +72,7 @@ function keepAsking() {
   };
 }
 
-it("management answers 503 at once, inference goes on within its slices, nothing is lost, and all recovers unaided", async () => {
+it("returns 503 from management at once, continues inference within its slices, loses nothing, and recovers unaided", async () => {
   const { stack } = world;
   // The requests that warmed the stack up are settled first: what is counted below is the test's own.
   await vi.waitFor(async () => {

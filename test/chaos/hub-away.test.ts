@@ -25,7 +25,7 @@ describe("with the hub down", () => {
     await stack?.stop();
   });
 
-  it("a second agent gets its weights from the first, verified", async () => {
+  it("gives a second agent verified weights from the first", async () => {
     const hub = await startHub({ repo, files: { [name]: model } });
     const running = await startStack({
       agents: 2,

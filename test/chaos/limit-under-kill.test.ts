@@ -176,6 +176,6 @@ async function fourSpellingsOfOneToken(): Promise<Spender> {
   return { credentials: forms, budgetId: budget?.budget_id ?? "" };
 }
 
-it("an account with one cent and four spellings of a token with one never spend more over two control planes, and none of it is stranded", async () => {
+it("never lets an account or a token with one cent spend more over two control planes, and strands none of it", async () => {
   await spend([await accountWithOneCent(), await fourSpellingsOfOneToken()]);
 });

@@ -128,7 +128,7 @@ function victims(): readonly {
 }
 
 it(
-  `no billed token is lost and none is billed twice, whatever is killed (seed ${random.seed})`,
+  `loses no billed token and bills none twice, whatever is killed (seed ${random.seed})`,
   async () => {
     const { stack, engine } = world;
     const { answered, stop } = load();

@@ -90,7 +90,7 @@ async function createBatch(): Promise<string> {
 const batch = async (id: string) => (await world.stack.call("GET", `/v1/batches/${id}`)).body;
 
 describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
-  it("set by the operator at one counts at both, and what runs at one counts at the other", async () => {
+  it("applies at both when the operator sets it at one, and counts what runs at the other", async () => {
     await setLimit(limit);
     await vi.waitFor(async () => expect([await left(one), await left(other)]).toEqual([limit - 1, limit - 1]), patient);
     const release = await occupy(one, limit);
@@ -99,7 +99,7 @@ describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
     await vi.waitFor(async () => expect((await ask(other)).status).toBe(200), patient);
   });
 
-  it("is each one's own while Redis is away, and one again when it is back", async () => {
+  it("is separate for each while Redis is unavailable, and shared again when it is back", async () => {
     await redis.kill9();
     const release = await occupy(one, limit);
     await vi.waitFor(async () => expect(await left(other)).toBe(limit - 1), patient);
@@ -109,7 +109,7 @@ describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
     await release();
   });
 
-  it("Redis killed, started and flushed under load costs no answer and no usage record", async () => {
+  it("loses no response and no usage record when Redis is killed, started and flushed under load", async () => {
     await setLimit(null);
     await vi.waitFor(async () => expect(await left(other)).toBeGreaterThan(100), patient);
     let isOver = false;
@@ -147,7 +147,7 @@ describe.skipIf(!hasRedis)("one rate limit over two control planes", () => {
 });
 
 describe.skipIf(!hasRedis)("a batch of two control planes", () => {
-  it("goes on while Redis is away, one accepted meanwhile runs when it is back, and each line is billed once", async () => {
+  it("continues while Redis is unavailable, runs one accepted in the meantime afterwards, and bills each line once", async () => {
     const patience = { timeout: 90_000, interval: 100 };
     const completed = (id: string) =>
       vi.waitFor(async () => {

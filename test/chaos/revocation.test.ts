@@ -76,7 +76,7 @@ async function expectEndOf(credential: string, end: () => Promise<{ status: numb
   }
 }
 
-it("a suspension is heeded by every control plane within two seconds, and its lifting as well", async () => {
+it("applies a suspension and its end at every control plane within two seconds", async () => {
   const { uid, api_key } = await newAccount("suspended");
   const body = { reason: "admin", note: "test" };
   await expectEndOf(api_key, () => world.stack.call("POST", `/v1/admin/accounts/${uid}/suspend`, body));
@@ -93,7 +93,7 @@ it("a suspension is heeded by every control plane within two seconds, and its li
   }
 });
 
-it("a token ends with the key that signed it", async () => {
+it("revokes a token with the key that signed it", async () => {
   const { api_key } = await newAccount("signer");
   const own = { authorization: `Bearer ${api_key}` };
   const key = await world.stack.call("POST", "/v1/api-tokens", { name: "signs" }, own);

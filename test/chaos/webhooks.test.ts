@@ -107,7 +107,7 @@ async function expectToldOnce(ids: readonly string[]): Promise<void> {
   expect(await ledgerFacts(stack.databaseUrl)).toMatchObject({ sum: 0, overspent: 0, capturesPerRequest: 1 });
 }
 
-it(`${count} requests are each told at least once and billed once, though the control plane is killed at every step`, async () => {
+it(`delivers each of ${count} requests at least once and bills it once when the control plane is killed at every step`, async () => {
   const { controlPlane, databaseUrl } = world.stack;
   failNowAndThen();
   const { ids, askMany } = asking();
@@ -140,7 +140,7 @@ it(`${count} requests are each told at least once and billed once, though the co
 }, 600_000);
 
 it.runIf(hasRedis)(
-  `${more} more are, though the job queue's Redis is killed, empty or away at every step`,
+  `does the same for ${more} more when the job queue's Redis is killed, empty or unavailable at every step`,
   async () => {
     const { controlPlane } = world.stack;
     const redis = await startRedis();

@@ -122,7 +122,7 @@ describe("usage spool", () => {
     }
   });
 
-  it("names the leases of requests in flight and of records nobody has acknowledged", async () => {
+  it("names the leases of requests in flight and of unacknowledged records", async () => {
     start("running", ["lease1", "lease2"]);
     await state.spool.end(record("ended", {}, ["lease3"]));
     expect([...(await state.spool.openLeaseIds())].sort()).toEqual(["lease1", "lease2", "lease3"]);
@@ -246,7 +246,7 @@ describe("GPU minutes", () => {
     throughMs: 61_500,
   };
 
-  it("that have begun are kept over a restart; those that ended are usage records", async () => {
+  it("survive a restart while open, and become usage records once they end", async () => {
     expect(state.meter.kept()).toEqual([]);
     await state.meter.save([tally], [usage("gpu:one:0", { readyMs: 60_000 })]);
     await reopen();

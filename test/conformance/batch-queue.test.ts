@@ -178,7 +178,7 @@ describe.each(jobStores)("the queue of batches in $name", (store) => {
       expect(await query(databaseUrl, "select 1 from pg_namespace where nspname = 'stoker_jobs'")).toEqual([]);
     });
 
-  it("stops in bounded time, also when the server is away while a batch runs", async () => {
+  it("stops in bounded time, also when the server is unavailable while a batch runs", async () => {
     const one = await start(address, 1);
     await one.queue.add([due("a")]);
     await one.until("a");

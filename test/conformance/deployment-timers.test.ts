@@ -49,7 +49,7 @@ describe.each(jobStores)("timers of deployments in $name", (store) => {
     address = await store.fresh();
   });
 
-  it("are one job however many looks of however many control planes set them, also before the queue was reached", async () => {
+  it("become one job however often and by however many control planes they are set, also before the queue is reachable", async () => {
     const [one, other] = [start(address), start(address)];
     const far = due("far", 600_000);
     one.add([far, due("one's own", 600_000)]);
@@ -71,7 +71,7 @@ describe.each(jobStores)("timers of deployments in $name", (store) => {
     expect([...one.ids(), ...other.ids()]).toEqual(["later"]);
   });
 
-  it("try again, after pauses that grow, what could not be done", async () => {
+  it("retry failed work after growing pauses", async () => {
     const one = start(address, { stubborn: 3 });
     await one.counts("active", 0);
     one.add([{ ...due("stubborn"), kind: "retry" }]);
@@ -84,7 +84,7 @@ describe.each(jobStores)("timers of deployments in $name", (store) => {
 
   // A worker of a Redis that is away is given up after five seconds, as every queue's (batch-queue.test.ts).
   if (store.name === "PostgreSQL")
-    it("are dropped without a word while the server is away, and stop in bounded time", async () => {
+    it("drop silently while the server is unavailable, and stop in bounded time", async () => {
       const one = start(address);
       await one.counts("active", 0);
       await store.kill();

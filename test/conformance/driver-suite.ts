@@ -102,7 +102,7 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
       expect((await driver.list(signal())).filter((one) => one.instanceId === plan.instanceId)).toHaveLength(1);
     });
 
-    it("calls back when an instance ends by itself and tells its exit code", async () => {
+    it("calls back with the exit code when an instance ends by itself", async () => {
       let calls = 0;
       driver.watch(() => calls++);
       const plan = await run({ exitCode: 3, exitAfterMs: 50 });
@@ -138,7 +138,7 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
       expect(seen).toMatchObject({ state: "exited", oomKilled: false });
     });
 
-    it("says by which signal an instance was ended that somebody killed, and that it was not for its memory", async () => {
+    it("reports the signal that killed an instance, and that memory was not the cause", async () => {
       const plan = await run();
       await untilState(plan.instanceId, "running");
       process.kill(await host.pidOf(plan.instanceId), "SIGKILL");
@@ -276,7 +276,7 @@ export function driverConformance(name: string, makeHost: () => Promise<DriverHo
       expect(await read({ limit: 0 })).toEqual([]);
     });
 
-    it("serves what an earlier start printed once: whoever goes on after it reads what is new", async () => {
+    it("serves the lines of an earlier start once: a reader that continues after them gets only new ones", async () => {
       const plan = await run({ lines: ["its first life"], exitCode: 1 });
       await untilState(plan.instanceId, "exited");
       const before = await driver.logs(plan.instanceId, { limit: 100 }, signal());

@@ -71,7 +71,7 @@ describe("a process driver after the death of its agent", () => {
     expect((await first.list(signal()))[0]?.state).toBe("running");
   });
 
-  it("does not take whoever a stale note names for its own, and starts afresh", async () => {
+  it("does not adopt the process that a stale note names, and starts a new one", async () => {
     const { pid: _, startedAt: __, ...launch } = read();
     writeFileSync(record(), JSON.stringify({ ...launch, launchedAtMs: Date.now() - 60_000 }));
     writeFileSync(join(folder, plan.instanceId, "pid"), `${process.pid}\n`);

@@ -37,7 +37,7 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
     address = await store.fresh();
   });
 
-  it("are done again and again, each turn by one of two control planes", async () => {
+  it("run repeatedly, each time on one of two control planes", async () => {
     const turns: number[] = [];
     const job = (who: number): RepeatedJob => ({ name: "count", everyMs: 400, run: async () => void turns.push(who) });
     const beganMs = performance.now();
@@ -49,7 +49,7 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
     expect(turns.length).toBeLessThanOrEqual(possible + 2);
   });
 
-  it("go on after the server was killed, and are scheduled anew when the queue was wiped", async () => {
+  it("continue after the server was killed, and are scheduled again when the queue was wiped", async () => {
     let turns = 0;
     const count = () => {
       turns += 1;
@@ -70,7 +70,7 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
     await vi.waitFor(() => expect(turns).toBeGreaterThan(unmade + 1), unaided);
   }, 400_000);
 
-  it("that fail are counted and tried again at their next turn, beside the others", async () => {
+  it("count failures and retry them at their next turn, beside the others", async () => {
     let turns = 0;
     const count = () => {
       turns += 1;
@@ -96,7 +96,7 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
 
   // The clients of a Redis that vanishes like that find it out when TCP does, which no test can wait for.
   if (store.name === "PostgreSQL")
-    it("go on after the server vanished without a word from connections that stay open", async () => {
+    it("continue after the server vanished from connections that stay open", async () => {
       let turns = 0;
       const count = () => {
         turns += 1;
@@ -109,7 +109,7 @@ describe.each(jobStores)("repeated jobs in $name", (store) => {
       await vi.waitFor(() => expect(turns).toBeGreaterThan(before + 2), unaided);
     }, 200_000);
 
-  it("stop in bounded time, also when the server is away", async () => {
+  it("stop in bounded time, also when the server is unavailable", async () => {
     let turns = 0;
     const count = () => {
       turns += 1;

@@ -116,7 +116,7 @@ describe.each([
 });
 
 describe.skipIf(!hasRedis)("Redis", () => {
-  it("may be killed, flushed and started again: nobody waits, nothing throws, and everybody hears again", async () => {
+  it("can be killed, flushed and restarted: no caller waits, nothing throws, and all subscribers receive again", async () => {
     const join = overRedis();
     const [a, b] = [join("a"), join("b")];
     const heard = ear(b);
@@ -134,7 +134,7 @@ describe.skipIf(!hasRedis)("Redis", () => {
     expect(heard.filter((one) => one.includes("lost"))).toEqual([]);
   });
 
-  it("may drop one of a replica's two connections: it is used again as soon as that one is back", async () => {
+  it("can drop one of a replica's two connections and is used again as soon as it is back", async () => {
     const proxy = await startProxy(redis.url);
     onTestFinished(() => proxy.stop());
     const [a, b] = ["a", "b"].map((id) =>
@@ -151,7 +151,7 @@ describe.skipIf(!hasRedis)("Redis", () => {
     }
   });
 
-  it("that is not there at the start is found when it comes", async () => {
+  it("is found when it appears after the start", async () => {
     const a = keep(
       createRedisSignals({ url: `redis://127.0.0.1:${await freePort()}`, id: "a", installation: "x", log }),
     );

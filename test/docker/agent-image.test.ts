@@ -111,7 +111,7 @@ describe.skipIf(!host.ok)("an agent in a container", () => {
     expect((await inspect(agent)).Config.User).toBe("2000:0");
   });
 
-  it("as the user of its image sets no rules: it says that it offers no rentals and what its model servers reach", async () => {
+  it("sets no firewall rules as its image's user, and reports that it offers no rentals and what its model servers reach", async () => {
     const page = await fetch(`http://127.0.0.1:${agentFile().metrics_port}/inspect`, {
       signal: AbortSignal.timeout(20_000),
     });
@@ -120,7 +120,7 @@ describe.skipIf(!host.ok)("an agent in a container", () => {
     expect(said).toMatch(/model containers can reach services of this host .*: run the agent as root/);
   });
 
-  it("tells why the one that needs more memory than it was granted does not run, while the other serves", async () => {
+  it("reports why the instance that exceeds its memory does not run, while the other serves", async () => {
     await vi.waitFor(async () => {
       const { stderr } = await promisify(execFile)("docker", ["logs", agent]);
       const told = stderr.split("\n").filter((line) => line.includes(hungry));

@@ -67,7 +67,7 @@ describe.skipIf(!host.ok)("an agent on the machine's engine", () => {
     }, patient);
   });
 
-  it("tells an instance that was killed for its memory by its limit, and leaves its neighbour alone (P14)", async () => {
+  it("reports an instance that was killed for its memory with its limit, and leaves its neighbour alone (P14)", async () => {
     const sound = agent.spec({ memoryBytes: 256 * 1024 * 1024 });
     const hungry = agent.spec({ memoryBytes: 32 * 1024 * 1024 }, { holdBytes: 600e6 });
     specs = [sound, hungry];

@@ -2,8 +2,8 @@
 
 import { createHash } from "node:crypto";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
+import { modelBridgePrefix } from "../../agent/docker/bridge-network.ts";
 import { containerConfig } from "../../agent/docker/container-config.ts";
-import { modelBridgePrefix } from "../../agent/docker/instance-network.ts";
 import { clear, docker, leftOf, runtimeImage, subnetOf, testDriver, tinyHost } from "./docker-host.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 
@@ -18,7 +18,7 @@ describe.skipIf(!host.ok)("a start that fails", () => {
   afterEach(() => clear(nodeName));
   afterAll(() => driver.close());
 
-  it("for want of the image says how to get it and leaves nothing behind", async () => {
+  it("names the missing image, says how to get it and leaves nothing behind", async () => {
     const attempt = driver.start(tinyPlan({ image: "stoker-runtime:never-built" }), signal());
     await expect(attempt).rejects.toMatchObject({
       code: "image_missing",
@@ -28,13 +28,13 @@ describe.skipIf(!host.ok)("a start that fails", () => {
     expect(await leftOf(nodeName)).toEqual([]);
   });
 
-  it("for want of the GPU runtime is terminal and leaves nothing behind", async () => {
+  it("is terminal without the GPU runtime and leaves nothing behind", async () => {
     const attempt = driver.start(tinyPlan({ gpuUuids: ["GPU-00000000-0000-0000-0000-000000000000"] }), signal());
     await expect(attempt).rejects.toMatchObject({ code: "gpu_runtime_missing", retryable: false });
     expect(await leftOf(nodeName)).toEqual([]);
   });
 
-  it("for want of a mount's source makes no folder in its place", async () => {
+  it("creates no folder in place of a missing mount source", async () => {
     const mounts = [{ source: "/nonexistent/weights.gguf", target: "/models/weights.gguf", readOnly: true }];
     await expect(driver.start(tinyPlan({ mounts }), signal())).rejects.toMatchObject({
       code: "start_failed",
@@ -43,7 +43,7 @@ describe.skipIf(!host.ok)("a start that fails", () => {
     expect(await leftOf(nodeName)).toEqual([]);
   });
 
-  it("because somebody else has its name leaves that container alone", async () => {
+  it("leaves a foreign container with its name alone", async () => {
     const plan = tinyPlan();
     const foreign = await docker("create", "--name", `stoker-${plan.instanceId}-g1`, plan.image);
     await expect(driver.start(plan, signal())).rejects.toMatchObject({ code: "start_failed" });
@@ -65,7 +65,7 @@ describe.skipIf(!host.ok)("a start that fails", () => {
     }
   });
 
-  it("for an older generation that still runs leaves that one alone", async () => {
+  it("leaves an older generation that still runs alone", async () => {
     const plan = tinyPlan();
     await driver.start(plan, signal());
     const identities = async () =>
@@ -80,7 +80,7 @@ describe.skipIf(!host.ok)("a start that fails", () => {
 describe.skipIf(!host.ok)("an agent that died", () => {
   afterEach(() => clear(nodeName));
 
-  it("between creating and starting a container leaves nothing that its successor takes for an instance", async () => {
+  it("leaves nothing that its successor takes for an instance, between creating and starting a container", async () => {
     const plan = tinyPlan();
     const { Labels = {} } = containerConfig(plan, { nodeName, runtimeImage });
     const labels = Object.entries(Labels).flatMap(([key, value]) => ["--label", `${key}=${value}`]);
@@ -122,7 +122,7 @@ describe.skipIf(!host.ok)("an agent that died", () => {
 describe.skipIf(!host.ok)("networks", () => {
   afterEach(() => clear(nodeName));
 
-  it("of several instances share no address, and a used-up range is said in a sentence", async () => {
+  it("share no address between instances, and report a range without free networks", async () => {
     // Room for exactly two.
     const driver = testDriver(nodeName, { containerSubnet: ownRange.replace(/\d+\/20$/, "0/27") });
     await driver.start(tinyPlan(), signal());
@@ -139,7 +139,7 @@ describe.skipIf(!host.ok)("networks", () => {
   });
 });
 
-it("an engine that is away is said at once, with what to do, and is worth a retry", async () => {
+it("reports an unavailable engine at once as retryable, with what to do", async () => {
   const driver = testDriver(nodeName, { socketPath: "/nonexistent/docker.sock" });
   await expect(driver.list(signal())).rejects.toMatchObject({
     name: "DriverError",

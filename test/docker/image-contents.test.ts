@@ -112,7 +112,7 @@ describe.skipIf(!host.ok)("a build of Dockerfile.gpu by hand", () => {
   it.each([
     ["debian:bookworm", /has no digest: give it as debian:bookworm@sha256:/],
     [`debian@sha256:${"z".repeat(64)}`, /64 hexadecimal digits/],
-  ])("by scripts/runtime-image.sh is refused for the base %s", async (base, reason) => {
+  ])("refuses the base %s through scripts/runtime-image.sh", async (base, reason) => {
     const build = run("sh", [join(root, "scripts/runtime-image.sh"), "--base", base]);
     await expect(build).rejects.toMatchObject({ stderr: expect.stringMatching(reason) });
   });

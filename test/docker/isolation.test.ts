@@ -5,8 +5,8 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { modelBridgePrefix } from "../../agent/docker/bridge-network.ts";
 import { createFirewall } from "../../agent/docker/firewall.ts";
-import { modelBridgePrefix } from "../../agent/docker/instance-network.ts";
 import { modelRules } from "../../agent/docker/model-firewall.ts";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
 import { type LocalAgent, makeLocalAgent } from "../fakes/local-agent.ts";
@@ -41,7 +41,7 @@ describe.skipIf(!host.ok)("a container", () => {
     await createFirewall(modelRules(nodeName)).remove();
   });
 
-  it("answers this host at its own address, and has no port on the host", async () => {
+  it("responds to this host at its own address, and has no port on the host", async () => {
     for (const [index, origin] of origins.entries()) {
       const health = await vi.waitFor(() => fetch(`${origin}/health`, { signal: signal() }), { timeout: 30_000 });
       expect(await health.json()).toMatchObject({ instance_id: plans[index]?.instanceId });
@@ -70,7 +70,7 @@ describe.skipIf(!host.ok)("a container", () => {
     expect(await inside(name(), script)).not.toBe("resolved");
   });
 
-  it("reaches no service of its host by any of the host's addresses, also after somebody took the rules away and the agent came back", async () => {
+  it("reaches no service of its host by any of the host's addresses, also after the rules were removed and the agent restarted", async () => {
     const listener = createServer((socket) => void socket.on("error", () => {}).end()).listen(0, "::");
     await once(listener, "listening");
     const { port } = listener.address() as AddressInfo;
@@ -170,7 +170,7 @@ describe.skipIf(!host.ok)("an agent that may set no rules", () => {
       .split("\n")
       .filter((line) => line.includes("iptables cannot be used here"));
 
-  it("says so once, in its log and to whoever inspects it, and serves", async () => {
+  it("reports it once in its log and in the inspection, and serves", async () => {
     begin();
     await vi.waitFor(async () => expect((await agent.complete(id))?.status).toBe(200), { timeout: 60_000 });
     expect(warned()).toHaveLength(1);

@@ -28,7 +28,7 @@ describe.skipIf(!registry)("an image from a registry", () => {
     close();
   });
 
-  it("comes by digest, with its bytes told while they come, and is asked for only once", async () => {
+  it("is pulled by digest once, with progress in bytes", async () => {
     const image = await push("stoker/whole", 24 * mib);
     pulled.push(image);
     const told: [number, number][] = [];
@@ -45,7 +45,7 @@ describe.skipIf(!registry)("an image from a registry", () => {
     expect(again).toEqual([]);
   });
 
-  it("that its registry does not have is said so, and is not tried again", async () => {
+  it("is reported as missing and not retried when its registry does not have it", async () => {
     const nothing = `${origin}/stoker/nothing@sha256:${"0".repeat(64)}`;
     await expect(pull(nothing, () => {}, signal())).rejects.toMatchObject({
       code: "image_missing",
@@ -54,7 +54,7 @@ describe.skipIf(!registry)("an image from a registry", () => {
     });
   });
 
-  it("whose bytes are not what the digest names is refused", async () => {
+  it("is refused when its bytes do not match the digest", async () => {
     const image = await push("stoker/forged", mib);
     const digest = image.split("sha256:")[1] ?? "";
     const blob = join(folder, "docker/registry/v2/blobs/sha256", digest.slice(0, 2), digest, "data");
@@ -74,7 +74,7 @@ describe.skipIf(!registry)("an image from a registry", () => {
     });
   });
 
-  it("from a registry that is away is worth another try, and says where it was looked for", async () => {
+  it("is retryable when its registry is unavailable, and the error names the registry", async () => {
     const away = `127.0.0.1:1/stoker/away@sha256:${"1".repeat(64)}`;
     await expect(pull(away, () => {}, signal())).rejects.toMatchObject({
       code: "image_unreachable",
@@ -83,7 +83,7 @@ describe.skipIf(!registry)("an image from a registry", () => {
     });
   });
 
-  it("is not waited for when nobody wants it any more", async () => {
+  it("stops when it is no longer needed", async () => {
     const image = await push("stoker/unwanted", 8 * mib);
     pulled.push(image);
     const ending = new AbortController();

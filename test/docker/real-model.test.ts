@@ -52,7 +52,7 @@ describe.skipIf(!host.ok)("the runtime in a container with real weights", () => 
     expect(await driver.list(signal())).toEqual([]);
   });
 
-  it("that needs more memory than it was granted is killed, and that is its reason", async () => {
+  it("is killed when it exceeds its memory, with that reason", async () => {
     const plan = planOf(96 * 1024 * 1024);
     // Told nothing of its limit it does not keep within it.
     const { STOKER_MEMORY_BYTES: _, ...env } = plan.env;

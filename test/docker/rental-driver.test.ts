@@ -1,14 +1,14 @@
 // A rented container on a real engine: who gets in, what it reaches, what is left of it.
+
 import { execFile } from "node:child_process";
 import { connect, createServer, type Server } from "node:net";
 import { promisify } from "node:util";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { bridgePrefix } from "../../agent/docker/bridge-network.ts";
 import { createDockerDriver } from "../../agent/docker/docker-driver.ts";
-import { createRentalFirewall } from "../../agent/docker/rental-firewall.ts";
-import { bridgePrefix } from "../../agent/docker/rental-network.ts";
+import { createRentalFirewall, rulesFor } from "../../agent/docker/rental-firewall.ts";
 import { rentalProfile } from "../../agent/docker/rental-profile.ts";
-import { rulesFor } from "../../agent/docker/rental-rules.ts";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
 import { randomId } from "../../proto/ids.ts";
 import { clear, docker, dockerHost, leftOf, stillThere, subnetOf, volumesOf } from "./docker-host.ts";
@@ -197,7 +197,7 @@ describe.skipIf(!host.ok)("a rented container", () => {
     await expect(key.ssh(ssh.port, "sudo mount -t tmpfs none /mnt")).rejects.toThrow(/permission denied/i);
   });
 
-  it("is adopted by the next agent, its rules set anew before it looks", async () => {
+  it("is adopted by the next agent, which sets its rules again first", async () => {
     const before = await running(0);
     await driver.close();
     await firewall.remove();

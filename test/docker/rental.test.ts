@@ -1,6 +1,7 @@
 // A rental from the customer's request to the last bill: real control plane, real engine, and the agent of its own image, which
 // joins by a token and sets its rules with the one power that docs/operations/installation.md gives it. Its GPUs are told of by a stand-in for
 // nvidia-smi, so no GPU is handed into the container (STOKER_RENTAL_DEVICES=none).
+
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
@@ -8,9 +9,8 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { createRentalFirewall } from "../../agent/docker/rental-firewall.ts";
-import { bridgePrefix } from "../../agent/docker/rental-network.ts";
-import { rulesFor } from "../../agent/docker/rental-rules.ts";
+import { bridgePrefix } from "../../agent/docker/bridge-network.ts";
+import { createRentalFirewall, rulesFor } from "../../agent/docker/rental-firewall.ts";
 import { type Stack, startStack } from "../fakes/processes.ts";
 import { agentImage, clear, docker, dockerHost, leftOf, stillThere, volumesOf } from "./docker-host.ts";
 import { type Outside, startOutside } from "./outside.ts";
@@ -133,7 +133,7 @@ describe.skipIf(!host.ok)("a rental", () => {
     await createRentalFirewall({ nodeName }).remove();
   }, 60_000);
 
-  it("is offered with image, size and price, and refused in words without a key, an image, or room in the GPU pool", async () => {
+  it("is offered with image, size and price, and refused with a reason without a key, an image, or capacity in the GPU pool", async () => {
     expect((await api("GET", "/v1/containers/params")).body).toEqual({
       container_images: ["bare", "debian-ssh"],
       gpu_configs: [1, 2, 3, 4, 5, 6, 7, 8].map((count) => `${count}xH200-141GB`),

@@ -84,9 +84,9 @@ function startAgent(host: HostId, address: string, tls: TlsParts) {
   const clock = createControlClock(monotonicMs, Date.now);
   const counting: ControlClock = {
     nowMs: clock.nowMs,
-    heard: (...answer) => {
+    addSample: (...answer) => {
       heard += 1;
-      clock.heard(...answer);
+      clock.addSample(...answer);
     },
     tolerate: clock.tolerate,
     ticketTimeMs: clock.ticketTimeMs,

@@ -48,7 +48,7 @@ describe("an address without a valid credential", () => {
     expect(await refused.text()).toContain("Too many requests without a valid API key");
   });
 
-  it("shares its limit with its /64, and with nobody else", async () => {
+  it("shares its limit only with its /64", async () => {
     expect(await statuses(burst + 1, () => get("/readyz", from("2001:db8::1")))).toEqual(limitedAfter(200));
     expect((await get("/readyz", from("2001:db8::ffff"))).status).toBe(429);
     expect((await get("/readyz", from("2001:db8:1::1"))).status).toBe(200);
@@ -120,7 +120,7 @@ if (own === undefined)
   process.stdout.write("NOT PROVEN: connections per address; this machine has no address but loopback\n");
 
 describe.skipIf(own === undefined)("connections of an address", () => {
-  it("without a valid credential are bounded; those with one do not count", async () => {
+  it("are bounded without a valid credential; those with one do not count", async () => {
     const addresses = new AddressLimits({ requestsPerSecond: 1_000, connections: 5 }, () => false);
     const app = await createHttp({ ...fakePorts().deps, addresses });
     await app.listen({ host: "0.0.0.0", port: 0 });

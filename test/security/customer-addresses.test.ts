@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import fc from "fast-check";
 import ipaddr from "ipaddr.js";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { rulesFor } from "../../agent/docker/rental-rules.ts";
+import { rulesFor } from "../../agent/docker/rental-firewall.ts";
 import { findWheel } from "../../agent/weights/package-wheel.ts";
 import { createPublicWeb, readPublicUrl } from "../../agent/weights/public-web.ts";
 import { createWeb } from "../../agent/weights/web.ts";
@@ -138,7 +138,7 @@ describe("a redirect", () => {
     "http://[::ffff:a9fe:a9fe]/",
   ];
 
-  it("of an adapter's URL is checked at every hop", async () => {
+  it("is checked at every hop of an adapter's URL", async () => {
     const inside = await startServer((_url, answer) => answer(200, {}));
     const rules = { allowsPrivate: true, blocked: ["127.0.0.2"] };
     const locations = [...blockedLocations(inside.port).slice(1), `http://127.0.0.2:${inside.port}/secret`];
@@ -155,7 +155,7 @@ describe("a redirect", () => {
     expect(inside.requests).toEqual([]);
   });
 
-  it("of a hub does not reach this machine, and carries no token", async () => {
+  it("does not reach this machine from a hub, and carries no token", async () => {
     const inside = await startServer((_url, answer) => answer(200, {}));
     const locations = blockedLocations(inside.port);
     const hub = await startServer((url, answer) => answer(302, { location: locations[Number(url.slice(1))] ?? "" }));
@@ -166,7 +166,7 @@ describe("a redirect", () => {
     expect(inside.requests).toEqual([]);
   });
 
-  it("of a hub to its own host is followed, without the token where the origin differs", async () => {
+  it("is followed from a hub to its own host, without the token where the origin differs", async () => {
     const files = await startServer((_url, answer) => answer(200, {}));
     const hub = await startServer((_url, answer) => answer(302, { location: `http://127.0.0.1:${files.port}/file` }));
     const answer = await hubFetch(`http://127.0.0.1:${hub.port}/`, { authorization: "Bearer hf_secret" });
@@ -175,7 +175,7 @@ describe("a redirect", () => {
     expect(files.requests).toEqual([{ url: "/file", authorization: undefined }]);
   });
 
-  it("by a package index, which names the file's address, does not reach this machine", async () => {
+  it("does not reach this machine from a package index", async () => {
     const inside = await startServer((_url, answer) => answer(200, {}));
     const file = `http://localhost:${inside.port}/demo-1.0-py3-none-any.whl`;
     const index = await startServer((_url, answer) =>

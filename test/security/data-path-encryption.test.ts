@@ -84,7 +84,7 @@ describe("an agent", () => {
   const joined = { STOKER_AGENT_DATA: "/var/lib/stoker-agent", STOKER_CONTROL: "10.0.0.1:9090" };
   const beyond = { STOKER_INGRESS_HOST: "0.0.0.0" };
 
-  it("serves TLS on every address but loopback, and plain HTTP there only when told to", () => {
+  it("serves TLS on every address but loopback, and plain HTTP there only when configured", () => {
     expect(readConfig({ ...joined, ...beyond })).toMatchObject({ ingressTls: true, isPlain: false });
     expect(readConfig({ ...joined, STOKER_ADVERTISE: "http://gpu-1:9100" })).toMatchObject({ ingressTls: true });
     expect(readConfig({ ...joined, ...beyond, STOKER_INGRESS_TLS: "off" })).toMatchObject({ isPlain: true });

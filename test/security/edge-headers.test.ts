@@ -41,7 +41,7 @@ describe("every response", () => {
   ];
 
   it.each([...paths, "/docs", "/docs/page.js", "/openapi.json", "/"])(
-    "of %s is typed, framed nowhere and stored nowhere",
+    "has a type and forbids framing and storing: %s",
     async (path) => {
       const { headers } = await fetch(edge.url + path, { headers: withKey, redirect: "manual" });
       expect(headers.get("x-content-type-options")).toBe("nosniff");
@@ -52,7 +52,7 @@ describe("every response", () => {
     },
   );
 
-  it("of inference is as well: whole, streamed and refused, by both ways", async () => {
+  it("has the same headers for inference: whole, streamed and refused, by both ways", async () => {
     for (const body of [chat(), chat(), chat({ stream: true }), chat({ max_tokens: 0 }), chat({ model: "no/such" })]) {
       const { headers } = await edge.post("/v1/compat/chat/completions", body);
       expect(headers.get("x-content-type-options")).toBe("nosniff");
@@ -60,7 +60,7 @@ describe("every response", () => {
     }
   });
 
-  it("over TLS tells browsers to come back over TLS alone", async () => {
+  it("requires TLS of browsers once it was sent over TLS", async () => {
     const { headers } = await fetch(`${proxied.url}/login`, { headers: overTls });
     expect(headers.get("strict-transport-security")).toMatch(/^max-age=\d{8}/);
     expect((await fetch(`${proxied.url}/login`)).headers.get("strict-transport-security")).toBeNull();
@@ -72,7 +72,7 @@ describe("every response", () => {
 });
 
 describe("a request with several Host headers", () => {
-  it.each(["/healthz", "/v1/me"])("to %s is refused with 400", async (path) => {
+  it.each(["/healthz", "/v1/me"])("is refused with 400: %s", async (path) => {
     for (const hosts of ["host: a\r\nhost: b", "Host: a\r\nhOST: a"]) {
       const text = await raw(edge.url, `GET ${path} HTTP/1.1\r\n${hosts}\r\n\r\n`);
       expect(text).toMatch(/^HTTP\/1.1 400 /);
@@ -119,7 +119,7 @@ describe("the session cookie", () => {
 });
 
 describe.skipIf(browserPath === undefined)("in a browser", () => {
-  it("the reference page and the console run, and break no rule of their policy", async () => {
+  it("runs the reference page and the console without a policy violation", async () => {
     const browser = await startBrowser();
     try {
       const page = await browser.newPage();

@@ -66,7 +66,7 @@ describe("a connection", () => {
     expect(await blockedMs()).toBeLessThan(maxBlockedMs);
   });
 
-  it("may carry 8 requests at once", async () => {
+  it("carries at most 8 requests at once", async () => {
     const { host } = new URL(url);
     const socket = connect({ host: "127.0.0.1", port: Number(host.split(":")[1]) });
     const close = "GET /readyz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";

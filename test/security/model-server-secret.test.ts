@@ -121,7 +121,7 @@ describe("metrics pages", () => {
   const asked = async (url: string, authorization?: string) =>
     (await fetch(url, authorization === undefined ? {} : { headers: { authorization } })).status;
 
-  it("of an agent listen on loopback by default, and require the token where there is one", async () => {
+  it("listen on loopback by default on an agent, and require the token if there is one", async () => {
     const env = { STOKER_AGENT_DATA: "/tmp/a", STOKER_CONTROL: "10.0.0.1:9090", STOKER_INGRESS_HOST: "0.0.0.0" };
     expect(readAgentConfig(env).metricsHost).toBe("127.0.0.1");
     const page = { contentType: "text/plain", render: () => "page" };
@@ -139,7 +139,7 @@ describe("metrics pages", () => {
     for (const path of Object.keys(pages)) expect(await asked(`http://127.0.0.1:${open.port}${path}`)).toBe(200);
   });
 
-  it("of a control plane do the same", async () => {
+  it("listen on loopback by default on a control plane, and require the token if there is one", async () => {
     const env = { DATABASE_URL: "postgresql://stoker@127.0.0.1/stoker" };
     expect(readControlPlaneConfig(env).admin.host).toBe("127.0.0.1");
     const folder = mkdtempSync(join(tmpdir(), "stoker-token-"));

@@ -42,7 +42,7 @@ describe.runIf(hasModel("prefix caches are kept apart by account"))("prefix cach
     return new Set(counts);
   };
 
-  it("tells a tenant nothing of another's prompt, and finds each tenant's own prompts again", async () => {
+  it("reveals nothing of another tenant's prompt, and finds each tenant's own prompts again", async () => {
     await cachedTokens("u:victim", secret);
     // More questions than sequences: some are answered by the one that held the secret.
     expect(await learned()).toEqual(new Set([0]));

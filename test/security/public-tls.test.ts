@@ -89,7 +89,7 @@ function shown(): Promise<string> {
 }
 
 describe("the public port with a certificate", () => {
-  it("serves every way of a request over TLS, and tells browsers so", async () => {
+  it("serves every kind of request over TLS, and requires it of browsers", async () => {
     for (let n = 0; n < 2; n++) expect((await ask("/v1/compat/chat/completions", chat())).status).toBe(200);
     const page = await ask("/login");
     expect([page.status, page.headers["strict-transport-security"]]).toEqual([200, "max-age=31536000"]);

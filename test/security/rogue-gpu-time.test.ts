@@ -167,7 +167,7 @@ describe("GPU time that a host invents", () => {
     expect(await usageRows()).toHaveLength(1);
   });
 
-  it("after the instance is gone is quarantined", async () => {
+  it("is quarantined after the instance is gone", async () => {
     const nowMs = minuteOf(Date.now());
     await replica.db.deleteFrom("instance").where("instanceId", "=", of.instance).execute();
     const endedAt = new Date(nowMs - 5 * minute);
@@ -180,7 +180,7 @@ describe("GPU time that a host invents", () => {
     expect(await quarantined()).toHaveLength(4);
   });
 
-  it("cannot lift the hold through a minute that nobody held money for", async () => {
+  it("cannot lift the hold through a minute without a reservation", async () => {
     const nowMs = minuteOf(Date.now());
     await replica.db
       .updateTable("gpuHold")

@@ -289,7 +289,7 @@ describe("a host that lies about a request it was sent", () => {
 });
 
 describe("a host that floods the control plane with bad records", () => {
-  it("fills at most its own share of the quarantine; the rest is counted, and other hosts are billed meanwhile", async () => {
+  it("fills at most its own share of the quarantine; the rest is counted, and other hosts are still billed", async () => {
     const bad = (i: number): SpooledRecord => ({ ...used(ticketTo("rogue"), 1), requestId: `bad-${i}`, ticket: "{}" });
     const huge = { ...bad(-1), padding: "x".repeat(100_000) } as SpooledRecord;
     const batches = Array.from({ length: 6 }, (_, b) => Array.from({ length: 500 }, (__, i) => bad(b * 500 + i)));

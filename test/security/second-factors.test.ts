@@ -86,7 +86,7 @@ describe("an authenticator app", () => {
 });
 
 describe("a recovery code", () => {
-  it("signs in once, is told in the audit log, and ends when codes are made anew", async () => {
+  it("signs in once, is recorded in the audit log, and expires when new codes are created", async () => {
     const { enter, ask, addApp, byCode, factors, actor, account, audit, replica } = await stage();
     const [first = "", second = "", third = ""] = (await addApp((await enter()).session)).recoveryCodes ?? [];
     const tickets = [await ask(), await ask()];
@@ -138,7 +138,7 @@ describe("a recovery code", () => {
     expect(await endOf(byCode(ticket, code))).toBe("sign_in_expired");
   });
 
-  it("of one account is none of another's", async () => {
+  it("does not work for another account", async () => {
     const { enter, ask, addApp, byCode, make, signIn, account } = await stage();
     await addApp((await enter()).session);
     const other = await make("bob");
@@ -200,7 +200,7 @@ describe("a passkey", () => {
     expect(await endOf(byPasskey("A".repeat(43), answer))).toBe("sign_in_expired");
   });
 
-  it("of another site, a copy whose counter went back, and broken answers are refused", async () => {
+  it("is refused from another site, with a counter that went back, and with a broken response", async () => {
     const { enter, addPasskey, byPasskey, signIn } = await stage();
     const { authenticator } = await addPasskey((await enter()).session);
     const attempt = async (answer: (challenge: string) => unknown) => {

@@ -23,7 +23,7 @@ describe("probing for addresses that have an account", () => {
   });
   const taken = { ...free(0), email };
 
-  it("by sign-up computes the same password hash for a taken address and a free one", async () => {
+  it("computes the same password hash at sign-up for a taken address and a free one", async () => {
     const { signIn, hashed } = await stage();
     const before = hashed.length;
     expect(await endOf(signIn.signUp(taken, home))).toBe("name_taken");
@@ -45,7 +45,7 @@ describe("probing for addresses that have an account", () => {
     expect(await signUp(0, free(1))).toBe("done");
   });
 
-  it("by changes of an account's own address counts with sign-ups from the same network", async () => {
+  it("counts changes of an account's address with sign-ups from the same network", async () => {
     const { signIn, profiles, account, make, world } = await stage();
     await make("bob");
     const change = (address: string) => endOf(profiles.change({ account, ip: home }, { email: address }));
@@ -98,7 +98,7 @@ describe("guessing", () => {
     expect(ends.at(-1)).toBe("too_many_attempts");
   });
 
-  it("of codes by somebody who knows the password ends at 50 a day, and the owner's device and passkey still come in", async () => {
+  it("stops codes at 50 a day for a caller with the password, while the owner's device and passkey still work", async () => {
     const { enter, addApp, addPasskey, signIn, clock, account, audit, replica } = await stage();
     const { session, device } = await enter();
     const app = await addApp(session);
@@ -135,7 +135,7 @@ describe("guessing", () => {
     expect(await endOf(signIn.finish(byKey, from("198.51.100.100")))).toBe("done");
   });
 
-  it("from the owner's own network leaves the owner's device a count of its own", async () => {
+  it("keeps a separate count for the owner's device on the owner's own network", async () => {
     const { signIn, enter } = await stage();
     const { device } = await enter();
     const ends: unknown[] = [];
@@ -145,7 +145,7 @@ describe("guessing", () => {
     expect(await endOf(enter(from(home, { device })))).toBe("done");
   });
 
-  it("is told nothing: unknown accounts, wrong passwords and accounts without one take the same steps", async () => {
+  it("reveals nothing: unknown accounts, wrong passwords and accounts without one take the same steps", async () => {
     const { signIn, hashes, make, world } = await stage();
     await make("bob");
     const seen: unknown[] = [];
@@ -175,7 +175,7 @@ describe("guessing", () => {
     expect(options).not.toHaveProperty("allowCredentials.0");
   });
 
-  it("by passkeys that nobody has is counted by address, and starts of it too", async () => {
+  it("counts unknown passkeys and their starts by address", async () => {
     const { signIn, byPasskey } = await stage();
     const stranger = new Authenticator();
     const ends: unknown[] = [];
@@ -189,7 +189,7 @@ describe("guessing", () => {
     expect(await endOf(signIn.startPasskey(from(home)))).toBe("too_many_attempts");
   });
 
-  it("at a device cookie gets no count of its own: a made-up one and another account's are none", async () => {
+  it("gives no separate count for an invented device cookie or that of another account", async () => {
     const { signIn, make, factors, world } = await stage();
     const other = await make("bob");
     expect(await factors.overview(other)).toMatchObject({ hasPassword: false });
@@ -222,7 +222,7 @@ describe("a session", () => {
     expect(await sessions.find(second.session.cookie)).toMatchObject({ factors: ["password", "totp"] });
   });
 
-  it("of before the first second factor ends with it, and none begins by password alone beside it", async () => {
+  it("ends when the first second factor is added, and none starts by password alone after that", async () => {
     const { enter, addApp, sessions, actor, signIn } = await stage();
     const [mine, other] = [await enter(), await enter(from("192.0.2.50"))];
     const step = signIn.signIn({ email, password }, from("192.0.2.51"));

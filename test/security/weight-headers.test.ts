@@ -160,20 +160,20 @@ const onnx = onnxFile({
 } as never);
 
 describe("mutated headers", () => {
-  it("of GGUF are read or refused", () => each(gguf, checkGguf), 120_000);
+  it("are read or refused in GGUF", () => each(gguf, checkGguf), 120_000);
   it(
-    "of safetensors are read or refused by a model server",
+    "are read or refused in safetensors by a model server",
     () => each(safetensors(lora, 64), readSafetensors),
     120_000,
   );
-  it("of safetensors are judged by an agent without an exception", async () => {
+  it("are checked in safetensors by an agent without an exception", async () => {
     await each(safetensors(lora, 64), async (bytes) => {
       await whyImageAdapterRefused(file(bytes), undefined, 128).catch((error) => {
         throw new Error("the agent did not refuse in words", { cause: error });
       });
     });
   }, 120_000);
-  it("of ONNX are read or refused", async () => {
+  it("are read or refused in ONNX", async () => {
     mkdirSync(join(folder, "model"), { recursive: true });
     await each(onnx, (bytes) => checkGraph(file(bytes), folder));
     await each(onnx, (bytes) => readLayerWeights(file(bytes)));
@@ -183,7 +183,7 @@ describe("mutated headers", () => {
 describe("hostile headers", () => {
   const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
 
-  it("of GGUF that claim more than they hold end at the end of their bytes", () => {
+  it("end at the end of the file in GGUF that claims more than it holds", () => {
     const u32 = (value: number) => Buffer.from(Uint32Array.of(value).buffer);
     const u64 = (value: bigint) => Buffer.from(BigUint64Array.of(value).buffer);
     const head = (keys: bigint, ...parts: Buffer[]) =>
@@ -220,7 +220,7 @@ describe("hostile headers", () => {
       ).toBe(false);
   });
 
-  it("of safetensors are refused in a sentence, however long or deep they say they are", async () => {
+  it("are refused in safetensors in a sentence, whatever length or depth they claim", async () => {
     const inputs: readonly Buffer[] = [
       ...edges64.map((claim) => safetensors(lora, 64, claim)),
       safetensors({ x: { dtype: "F32", shape: [2 ** 53, 2 ** 53], data_offsets: [0, 4] } }, 4),
@@ -248,7 +248,7 @@ describe("hostile headers", () => {
     }
   });
 
-  it("of safetensors of 100 MB are refused unread", async () => {
+  it("are refused unread in safetensors of 100 MB", async () => {
     for (const json of [nested(50_000_000), `{"x":${"[],".repeat(100).slice(0, -1)}${" ".repeat(99_000_000)}}`]) {
       const bytes = safetensors(json, 0);
       const path = file(bytes);
@@ -261,7 +261,7 @@ describe("hostile headers", () => {
     }
   });
 
-  it("of adapters' descriptions are refused in a sentence", () => {
+  it("are refused in adapters' descriptions in a sentence", () => {
     for (const value of [nested(400_000), `${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}`, "1e999", '"\\u0000"'])
       for (const key of ["peft_type", "r", "base_model_name_or_path", "rank_pattern"]) {
         const config = `{"peft_type":"LORA","r":8,"${key}":${value}}`;
@@ -269,7 +269,7 @@ describe("hostile headers", () => {
       }
   });
 
-  it("of ONNX are refused where lengths, depth or the number of fields run away", async () => {
+  it("are refused in ONNX where lengths, depth or the number of fields are out of bounds", async () => {
     const deep = (depth: number): Buffer => {
       // graph.node.attribute.graph, and so on.
       let graph: Buffer = Buffer.alloc(0);

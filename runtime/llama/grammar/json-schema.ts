@@ -326,7 +326,7 @@ function list(value: unknown, path: string, min = 1): readonly unknown[] {
   return value;
 }
 
-/** Digit by digit: an integer that no double holds is read as a bigint (server/parse-json.ts). */
+/** Digit by digit: an integer that no double holds is read as a bigint (server/read-body.ts). */
 function jsonOf(value: unknown): string {
   const { rawJSON } = JSON as JSON & { rawJSON(text: string): object };
   return JSON.stringify(value, (_key, one: unknown) => (typeof one === "bigint" ? rawJSON(String(one)) : one));

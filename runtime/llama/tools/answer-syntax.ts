@@ -1,10 +1,10 @@
 // Chooses the syntax of a model's answers, by its chat template or the deployment's setting, and reads one answer in it.
+
 import { deepseek } from "./deepseek.ts";
-import { granite } from "./granite.ts";
 import { harmonyTools } from "./harmony.ts";
 import { hermes } from "./hermes.ts";
+import { granite, mistral } from "./json-calls.ts";
 import { llama3 } from "./llama3.ts";
-import { mistral } from "./mistral.ts";
 import { type ReasoningName, reasoningParser } from "./reasoning.ts";
 import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
 

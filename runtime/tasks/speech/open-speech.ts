@@ -1,4 +1,5 @@
 // Text to speech as a task of the model server.
+
 import { createDecoder, usualDecoding } from "../../audio/decode-audio.ts";
 import { SoundWorker } from "../../audio/sound-worker.ts";
 import { LoadFailure } from "../../llama/load-failure.ts";
@@ -8,7 +9,6 @@ import type { OpenTask } from "../task-engine.ts";
 import { isKokoro, openKokoro } from "./kokoro.ts";
 import { openPhonemizer } from "./phonemes.ts";
 import { openPiper, piperConfig } from "./piper.ts";
-import { kokoroPitchHz } from "./preset-pitch.ts";
 import { speechRoute } from "./route.ts";
 import type { Synthesiser } from "./synthesiser.ts";
 import { voiceRoute } from "./voice-route.ts";
@@ -51,3 +51,34 @@ async function open({ graphs }: TaskDeps, folder: ModelFolder): Promise<Synthesi
   const what = "neither a Kokoro model (voices/*.bin beside it) nor a Piper voice (its graph's .onnx.json beside it)";
   throw new LoadFailure("unsupported model", `${folder.root} holds ${what}`);
 }
+
+export const kokoroPitchHz: ReadonlyMap<string, number> = new Map([
+  ["af_alloy", 139.6],
+  ["af_aoede", 175.3],
+  ["af_bella", 186.2],
+  ["af_heart", 194.7],
+  ["af_jessica", 215.8],
+  ["af_kore", 151.8],
+  ["af_nicole", 139.2],
+  ["af_nova", 153.6],
+  ["af_river", 175.2],
+  ["af_sarah", 191.8],
+  ["af_sky", 166.5],
+  ["am_adam", 111.2],
+  ["am_echo", 99.4],
+  ["am_eric", 153.4],
+  ["am_fenrir", 126.6],
+  ["am_liam", 113.2],
+  ["am_michael", 104.7],
+  ["am_onyx", 82.7],
+  ["am_puck", 109.4],
+  ["am_santa", 157.4],
+  ["bf_alice", 221.3],
+  ["bf_emma", 173.0],
+  ["bf_isabella", 199.1],
+  ["bf_lily", 167.7],
+  ["bm_daniel", 130.8],
+  ["bm_fable", 133.5],
+  ["bm_george", 143.4],
+  ["bm_lewis", 70.7],
+]);

@@ -10,8 +10,7 @@ import type { TaskCall, TaskRoute } from "../../server/engine.ts";
 import { readForm } from "../../server/read-form.ts";
 import { invalid, RequestError } from "../../server/request-error.ts";
 import { writeJson } from "../../server/write-json.ts";
-import { blendFor } from "./blend.ts";
-import { voiceText } from "./voice.ts";
+import { type Voice, voiceText } from "./voice.ts";
 
 const rate = 16_000;
 /** A longer recording does not improve the measurement. */
@@ -77,4 +76,18 @@ async function joinedUpTo(recordings: readonly Recording[], seconds: number): Pr
 function refused(error: unknown): never {
   if (!(error instanceof AudioRefusal)) throw error;
   throw new RequestError(400, error.message, { param: "files", code: "invalid_audio", cause: error });
+}
+
+const most = 3;
+
+/** `presetsHz`: median pitch by preset. Undefined where nothing is known of the presets. */
+export function blendFor(pitchHz: number, presetsHz: ReadonlyMap<string, number>): Voice | undefined {
+  // Perceived pitch is logarithmic: an octave is as far at 100 Hz as at 200.
+  const distance = (hz: number) => Math.abs(Math.log2(hz / pitchHz));
+  const nearest = [...presetsHz].sort(([, a], [, b]) => distance(a) - distance(b)).slice(0, most);
+  if (nearest.length === 0) return undefined;
+  // A hundredth of an octave is no difference, and keeps the weights finite.
+  const parts = nearest.map(([preset, hz]) => ({ preset, weight: 1 / (distance(hz) + 0.01) }));
+  const total = parts.reduce((sum, { weight }) => sum + weight, 0);
+  return parts.map(({ preset, weight }) => ({ preset, weight: weight / total }));
 }

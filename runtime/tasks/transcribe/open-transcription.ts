@@ -1,13 +1,14 @@
 // Speech recognition as a task of the model server.
+
 import { createDecoder, usualDecoding } from "../../audio/decode-audio.ts";
 import { SoundWorker } from "../../audio/sound-worker.ts";
+import { FairTurns } from "../../batch/fair-turns.ts";
 import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkGraph } from "../../onnx/check-graph.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
 import { openWhisper } from "../../onnx/whisper.ts";
 import type { TaskDeps } from "../task-deps.ts";
 import type { OpenTask } from "../task-engine.ts";
-import { inTurns } from "./in-turns.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { type TranscriptionDeps, transcriptionRoute } from "./route.ts";
 
@@ -55,4 +56,25 @@ async function open(root: string, threads: number, hasGpu: boolean, { graphs }: 
     }
   }
   throw new Error("no execution provider was tried");
+}
+
+/** Tenants take turns window by window: a recording of hours lets others in after each of its windows. */
+export function inTurns(recogniser: Recogniser, onHeard: (ms: number) => void) {
+  const turns = new FairTurns();
+  const inTurn = <T>(window: Float32Array, signal: AbortSignal, work: () => Promise<T>) =>
+    turns.run(work, signal, window.length / recogniser.rate);
+  const counted: Recogniser = {
+    ...recogniser,
+    detectLanguage: (window, signal) => inTurn(window, signal, () => recogniser.detectLanguage(window, signal)),
+    hear: (window, ask, signal) =>
+      inTurn(window, signal, async () => {
+        const startedAt = performance.now();
+        try {
+          return await recogniser.hear(window, ask, signal);
+        } finally {
+          onHeard(performance.now() - startedAt);
+        }
+      }),
+  };
+  return { counted, load: () => ({ running: turns.running, waiting: turns.waiting }) };
 }

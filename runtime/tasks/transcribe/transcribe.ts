@@ -1,7 +1,7 @@
 // A whole recording, window by window: each begins where the one before was last understood.
+
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Recording } from "../../audio/recording.ts";
-import { quietestCut } from "./quietest-cut.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { cutSegments } from "./segments.ts";
 import { withoutSilence } from "./without-silence.ts";
@@ -115,4 +115,23 @@ export async function transcribe(
     words: ask.wantsWords ? words : undefined,
     outputTokens,
   };
+}
+
+const momentSeconds = 0.2;
+
+/** Returns the number of the window's samples to transcribe now. */
+export function quietestCut(window: Float32Array, rate: number): number {
+  const moment = Math.max(1, Math.round(momentSeconds * rate));
+  const step = Math.max(1, Math.round(moment / 4));
+  let best = window.length;
+  let least = Number.POSITIVE_INFINITY;
+  for (let at = Math.floor((window.length * 2) / 3); at + moment <= window.length; at += step) {
+    let energy = 0;
+    for (let i = at; i < at + moment; i += 1) energy += (window[i] as number) ** 2;
+    // The later of two silences: fewer windows for the same recording.
+    if (energy > least) continue;
+    least = energy;
+    best = at + Math.round(moment / 2);
+  }
+  return best;
 }

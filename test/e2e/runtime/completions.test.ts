@@ -42,7 +42,7 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
     expect(raw.endsWith("data: [DONE]\n\n")).toBe(true);
   });
 
-  it("leaves usage out of a stream that did not ask for it and repeats it on every chunk where asked", async () => {
+  it("leaves usage out of a stream that did not request it and repeats it on every chunk on request", async () => {
     const plain = await runtime.stream("/v1/completions", { ...paris, max_tokens: 3 });
     expect(plain.raw).not.toContain('"usage"');
     const { chunks } = await runtime.stream("/v1/completions", {
@@ -83,7 +83,7 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
     expect(new Set(texts).size).toBe(3);
   });
 
-  it("tells log-probabilities of the model itself, whatever the temperature", async () => {
+  it("returns log-probabilities of the model itself, whatever the temperature", async () => {
     const at = async (temperature: number, top_p: number) =>
       (await complete({ ...paris, temperature, top_p, max_tokens: 1, seed: 1, logprobs: 5 })).body.choices[0].logprobs;
     const greedy = await at(0, 1);
@@ -219,7 +219,7 @@ describe.runIf(hasModel("completions and chat of the model server"))("the model 
     expect(answered).toBeGreaterThan(0);
   });
 
-  it("tells the tokens of a prompt that is longer than the context by less than its half", async () => {
+  it("reports the tokens of a prompt that is up to half longer than the context", async () => {
     const { status, body } = await complete({ ...paris, prompt: "extraordinary ".repeat(1_300) });
     expect(status).toBe(400);
     expect(body.error.message).toMatch(/has 1\d{3}; shorten it by at least \d+/);

@@ -37,7 +37,7 @@ describe.runIf(model)("a model server with a sentence embedding model", () => {
     expect(alone.reduce((sum, { usage }) => sum + usage.prompt_tokens, 0)).toBe(tokens);
   });
 
-  it("gives them to a caller that asks for one after the other, which the server's own thread computes", async () => {
+  it("computes single requests of one caller on the server's own thread", async () => {
     for (const { text, embedding } of sentences) {
       const { data } = await embed({ input: text });
       expect(cosine(data[0].embedding, embedding)).toBeGreaterThan(0.985);
@@ -82,7 +82,7 @@ describe.runIf(model)("a model server with a sentence embedding model", () => {
     expect(performance.now() - startedAt).toBeLessThan(9_000);
   });
 
-  it("answers in the native form, with length one only where it is asked for", async () => {
+  it("responds in the native form, normalised only on request", async () => {
     const { body } = await runtime.post("/v1/infer", { inputs: ["a", "b"], normalize: false });
     expect(body.embeddings).toHaveLength(2);
     expect(Math.hypot(...body.embeddings[0])).toBeGreaterThan(2);
@@ -95,7 +95,7 @@ describe.runIf(model)("a model server with a sentence embedding model", () => {
     expect(body.error.message).toContain("/v1/embeddings");
   });
 
-  it("tells what a client that left has used, its batches, and where it runs", async () => {
+  it("reports the usage of a client that disconnected, its batches, and its provider", async () => {
     await runtime.post("/v1/embeddings", { input: "a" }, { "x-stoker-request-id": "known" });
     expect((await runtime.get("/usage/known")).body).toMatchObject({ input_tokens: 3, items: 1, finished: true });
     expect((await runtime.get("/health")).body).toMatchObject({

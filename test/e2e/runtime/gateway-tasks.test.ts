@@ -34,7 +34,7 @@ describe.runIf(sentences)("a real embedding model behind the gateway", () => {
   afterAll(stop);
   const reference: { text: string; embedding: number[] }[] = sentences ? referenceOf(sentences).sentences : [];
 
-  it("answers the official client as its reference says, and costs what its tokens cost", async () => {
+  it("serves the official client with the reference's vectors, and costs what its tokens cost", async () => {
     tasks.offer({ task: "embeddings", servedName: "o/m" });
     const client = new OpenAI({ apiKey, baseURL: `${tasks.edge.url}/v1/openai`, maxRetries: 0 });
     const answer = await client.embeddings.create({ model: "org/model", input: reference.map(({ text }) => text) });
@@ -45,7 +45,7 @@ describe.runIf(sentences)("a real embedding model behind the gateway", () => {
     expect(tasks.settled()).toBe(BigInt(answer.usage.prompt_tokens) * 20n);
   });
 
-  it("answers native inference with the same vectors", async () => {
+  it("serves native inference with the same vectors", async () => {
     tasks.offer({ task: "embeddings", servedName: "o/m" });
     const inputs = reference.slice(0, 2).map(({ text }) => text);
     const body = await (await tasks.edge.post("/v1/inference/org/model", { inputs })).json();
@@ -54,7 +54,7 @@ describe.runIf(sentences)("a real embedding model behind the gateway", () => {
     expect(body.inference_status.cost).toBeGreaterThan(0);
   });
 
-  it("is told to be of another task where it is asked for a chat", async () => {
+  it("is reported as a model of another task for a chat", async () => {
     tasks.offer({ task: "embeddings", servedName: "o/m" });
     const chat = { model: "org/model", messages: [{ role: "user", content: "Hi" }] };
     const answer = await tasks.edge.post("/v1/chat/completions", chat);
@@ -66,7 +66,7 @@ describe.runIf(digits)("a real image classifier behind the gateway", () => {
   beforeAll(() => start(digits as string));
   afterAll(stop);
 
-  it("answers native inference for a file and for a data URI", async () => {
+  it("serves native inference for a file and for a data URI", async () => {
     tasks.offer({ task: "image-classification", servedName: "o/m" });
     const [sample] = referenceOf(digits as string).samples;
     const picture = readFileSync(join(digits as string, sample.file));
@@ -113,7 +113,7 @@ describe.runIf(diffusion && digits)("a real diffusion pipeline behind the gatewa
     expect(tasks.settled()).toBe(price(2 * 20, tokens));
   });
 
-  it("answers native inference with the picture that the seed names, for numbers sent as strings", async () => {
+  it("serves native inference with the picture of the seed, for numbers sent as strings", async () => {
     offer();
     const [run] = referenceOf(diffusion as string).runs;
     const body = {

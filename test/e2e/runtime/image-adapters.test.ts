@@ -48,7 +48,7 @@ describe.runIf(diffusion)("an image LoRA given at start", () => {
     expect(apart(await paintedWith(path, 1), imageReference.block_means)).toBeLessThan(0.006);
   });
 
-  it("of no strength leaves the base as it was, and the base is not the reference", async () => {
+  it("leaves the base unchanged at strength 0, and the base differs from the reference", async () => {
     const [base] = referenceOf(diffusion as string).runs;
     const means = await paintedWith(written("weak.safetensors", imageAdapter("kohya")), 0);
     expect(apart(means, base.image_8x8_block_means)).toBeLessThan(0.004);
@@ -118,7 +118,7 @@ describe.runIf(diffusion)("an image LoRA loaded while the model serves", () => {
     ["another base's layer", "mid_block", "other_block", /no such layer: it is for another base/],
     ["half of a pair", /mid_block.+lora_up/, undefined, /only one half of lora_unet_mid_block/],
     ["another kind of adapter", /to_q\.lora_down/, "to_q.hada_w1_a", /no part of a plain LoRA/],
-  ])("with %s is refused with a sentence, and the model goes on", async (name, pattern, instead, why) => {
+  ])("is refused with %s in one sentence, and the model continues", async (name, pattern, instead, why) => {
     const bytes = imageAdapter("kohya", (tensors) =>
       tensors.flatMap((tensor) => {
         if (instead === undefined) return tensor.name.match(pattern) ? [] : [tensor];
@@ -133,7 +133,7 @@ describe.runIf(diffusion)("an image LoRA loaded while the model serves", () => {
   });
 });
 
-it.runIf(diffusion)("an image LoRA that memory has no room for is refused as such before it is read", async () => {
+it.runIf(diffusion)("refuses an image LoRA that exceeds the memory before it is read", async () => {
   const model = await serveModel(diffusion as string, { memoryBytes: 1024 });
   try {
     const answer = await model.send("/v1/load_lora_adapter", { lora_name: "a", lora_path: "/nowhere" });

@@ -51,7 +51,7 @@ describe.runIf(diffusion)("the latents of a diffusion pipeline", () => {
     for (const [text, ids] of Object.entries(reference.tokens)) expect(tokens(text), text).toEqual(ids);
   });
 
-  it.each(runs)("of $scheduler for '$prompt' are PyTorch's", async (run) => {
+  it.each(runs)("equal PyTorch's for $scheduler and '$prompt'", async (run) => {
     const schedule = readSchedule({ ...config, _class_name: classes[run.scheduler], skip_prk_steps: true })(run.steps);
     expect(schedule.timesteps).toEqual(run.timesteps);
     expect(schedule.initialScale).toBeCloseTo(run.init_noise_sigma, 4);

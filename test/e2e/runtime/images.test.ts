@@ -79,7 +79,7 @@ describe.runIf(diffusion && classifier)("a diffusion pipeline", () => {
     expect(right.length).toBeGreaterThanOrEqual(Math.floor(prompts * 0.95));
   }, 300_000);
 
-  it("answers a request's pictures with seeds of their own, each the same when it is painted alone", async () => {
+  it("returns pictures with their own seeds, each the same when it is painted alone", async () => {
     const together = await paint({ n: 2, seed: 7, num_inference_steps: 8 });
     const [first, second] = together.body.data.map((one: { b64_json: string }) => one.b64_json);
     expect(first).not.toBe(second);
@@ -96,13 +96,13 @@ describe.runIf(diffusion && classifier)("a diffusion pipeline", () => {
     expect((await paint({ seed: undefined, num_inference_steps: 2 })).body.seed).toBeGreaterThanOrEqual(0);
   });
 
-  it("is led away from what the negative prompt names", async () => {
+  it("avoids what the negative prompt names", async () => {
     const body = { prompt: "", negative_prompt: "digit 3", seed: 3, num_inference_steps: 8 };
     const [plain, led] = [await paint({ ...body, negative_prompt: "" }), await paint(body)];
     expect(led.body.data[0].b64_json).not.toBe(plain.body.data[0].b64_json);
   });
 
-  it("paints anew what the mask leaves open, and leaves the rest as it was", async () => {
+  it("repaints what the mask leaves open, and leaves the rest unchanged", async () => {
     const given = readFileSync(join(classifier as string, "samples/real-7.png"));
     const form = {
       image: given,

@@ -27,7 +27,7 @@ describe("a model server that cannot start", () => {
   });
 
   it.runIf(hasModel("a cut model file and too little memory end the process with a clear line"))(
-    "tells a cut file from too little memory",
+    "distinguishes a truncated file from too little memory",
     async () => {
       const file = join(folder, "cut.gguf");
       writeFileSync(file, readFileSync(modelFile).subarray(0, 20_000_000));

@@ -53,7 +53,7 @@ describe.runIf(hasModel("options of the model server"))("the model server's opti
     expect(b?.body.choices[0].text).toBe(a?.body.choices[0].text);
   });
 
-  it("answers the next tenant as it would without a draft, and reuses nothing of the tenant before", async () => {
+  it("serves the next tenant as without a draft, and reuses nothing of the previous tenant", async () => {
     const [prompt] = prompts;
     const request = { model, prompt, temperature: 0, max_tokens: 8 };
     const ask = (runtime: RuntimeProcess, tenant: string) =>

@@ -43,7 +43,7 @@ const samples: { file: string; label: string; score: number }[] = digits ? refer
 const pictureOf = (file: string) => readFileSync(join(digits ?? "", file)).toString("base64");
 
 describe.runIf(base)("synthetic text models answer as their references do", () => {
-  it("rerank: pairs, one query for all, and the form of other rerankers", () =>
+  it("reranks pairs, documents for one query, and requests in the form of other rerankers", () =>
     withModel("reranker", async (model) => {
       const { query, documents, scores, tokens } = references.reranker;
       const native = await model.post("/v1/infer", { queries: [query], documents });
@@ -63,7 +63,7 @@ describe.runIf(base)("synthetic text models answer as their references do", () =
       expect((await model.post("/v1/infer", { queries: ["a"], documents: ["b"], instruction: "x" })).status).toBe(400);
     }));
 
-  it("text classification: all labels, the likeliest first; others it cannot judge", () =>
+  it("classifies texts with all labels, the likeliest first, and refuses labels that it does not know", () =>
     withModel("text-classification", async (model) => {
       const { input, results } = references["text-classification"];
       const { body } = await model.post("/v1/infer", { input });
@@ -74,7 +74,7 @@ describe.runIf(base)("synthetic text models answer as their references do", () =
       expect((await model.post("/v1/infer", {})).status).toBe(422);
     }));
 
-  it("zero-shot classification: one of the labels, or each by itself", () =>
+  it("classifies texts by given labels, one of them or each by itself", () =>
     withModel("zero-shot-classification", async (model) => {
       const { input, candidate_labels, results, multi } = references["zero-shot-classification"];
       expectScores((await model.post("/v1/infer", { input, candidate_labels })).body.results, results);
@@ -84,7 +84,7 @@ describe.runIf(base)("synthetic text models answer as their references do", () =
       expect(without.status).toBe(422);
     }));
 
-  it("token classification: entities with their places in the text", () =>
+  it("finds entities with their offsets in the text", () =>
     withModel("token-classification", async (model) => {
       const { input, results } = references["token-classification"];
       const { body } = await model.post("/v1/infer", { input });
@@ -98,7 +98,7 @@ describe.runIf(base)("synthetic text models answer as their references do", () =
       }
     }));
 
-  it("fill-mask: the words that fit, and one gap only", () =>
+  it("fills one gap with the words that fit, and refuses several gaps", () =>
     withModel("fill-mask", async (model) => {
       const { input, results } = references["fill-mask"];
       const { body } = await model.post("/v1/infer", { input });
@@ -111,7 +111,7 @@ describe.runIf(base)("synthetic text models answer as their references do", () =
       expect(none.body.error.message).toContain("[MASK] exactly once");
     }));
 
-  it("question answering: the part of the text, in whole words; a long text by windows", () =>
+  it("finds the part of the text that is the answer, in whole words, and reads a long text by windows", () =>
     withModel("question-answering", async (model) => {
       const { question, context, answer, score, start, end } = references["question-answering"];
       const { body } = await model.post("/v1/infer", { question, context });
@@ -127,7 +127,7 @@ describe.runIf(base)("synthetic text models answer as their references do", () =
 describe.runIf(base && digits)("synthetic image models answer as their references do", () => {
   const image = () => pictureOf("samples/real-3.png");
 
-  it("zero-shot image classification: which of the given labels fits", () =>
+  it("classifies images by given labels", () =>
     withModel("zero-shot-image-classification", async (model) => {
       const { candidate_labels, results } = references["zero-shot-image-classification"];
       const { body } = await model.post("/v1/infer", { image: image(), candidate_labels });
@@ -135,7 +135,7 @@ describe.runIf(base && digits)("synthetic image models answer as their reference
       expect((await model.post("/v1/infer", { image: image() })).status).toBe(422);
     }));
 
-  it("object detection: labels with boxes in the picture's pixels", () =>
+  it("detects objects with boxes in the picture's pixels", () =>
     withModel("object-detection", async (model) => {
       const { threshold, results } = references["object-detection"];
       const { body } = await model.post("/v1/infer", { image: `data:image/png;base64,${image()}`, threshold });
@@ -170,7 +170,7 @@ describe.runIf(digits)("a real image classifier", () => {
 });
 
 describe.runIf(base && digits)("two models in one process under a mixed load with a failing item", () => {
-  it("answer everybody else as if alone", async () => {
+  it("serve all other items as if alone", async () => {
     writeSyntheticModel("fill-mask", base ?? "", join(root, "fill-mask"));
     const [images, words] = await Promise.all([serveModel(digits ?? ""), serveModel(join(root, "fill-mask"))]);
     try {

@@ -77,7 +77,7 @@ describe.runIf(model)("a model server with a speech recognition model", () => {
   });
 
   it.runIf(hasFfmpeg)(
-    "answers a clip of one account while six long recordings of another are heard, in bounded memory",
+    "transcribes one account's clip during six long recordings of another, in bounded memory",
     async () => {
       // Two hours each in the nightly run.
       const seconds = longer(3_600, 7_200);
@@ -143,7 +143,7 @@ describe.runIf(model)("a model server with a speech recognition model", () => {
     expect((await ask("transcriptions", undefined)).status).toBe(422);
   });
 
-  it("says in its metrics how much it heard", async () => {
+  it("counts the seconds of audio in its metrics", async () => {
     const page = await (await fetch(`${runtime.url}/metrics`)).text();
     expect(Number(/stoker_runtime_audio_seconds_total ([\d.]+)/.exec(page)?.[1])).toBeGreaterThan(10);
     expect(page).toMatch(/gen_ai_server_request_duration_seconds_count\{gen_ai_operation_name="transcription"/);

@@ -60,18 +60,15 @@ const chats: readonly (readonly [name: string, content: () => Part[]])[] = [
 ];
 
 describe("a model that reads pictures, behind the gateway", () => {
-  it.each(chats)(
-    "answers a chat (%s) as its reference does, and counts the pictures' tokens",
-    async (name, content) => {
-      const { choices, usage } = await client.chat.completions.create(ask(content()));
-      const { text, prompt_tokens, completion_tokens } = references[name] as Reference;
-      expect(choices[0]?.message.content).toBe(text);
-      expect(usage).toMatchObject({ prompt_tokens, completion_tokens });
-      expect(tasks.settled()).toBe(BigInt(prompt_tokens) * 20n);
-    },
-  );
+  it.each(chats)("serves a chat (%s) as its reference does, and counts the pictures' tokens", async (name, content) => {
+    const { choices, usage } = await client.chat.completions.create(ask(content()));
+    const { text, prompt_tokens, completion_tokens } = references[name] as Reference;
+    expect(choices[0]?.message.content).toBe(text);
+    expect(usage).toMatchObject({ prompt_tokens, completion_tokens });
+    expect(tasks.settled()).toBe(BigInt(prompt_tokens) * 20n);
+  });
 
-  it("streams the same answer, and several at a time do not touch each other", async () => {
+  it("streams the same response, and several at a time do not affect each other", async () => {
     const texts = await Promise.all(
       chats.map(async ([, content]) => {
         let text = "";
@@ -90,7 +87,7 @@ describe("a model that reads pictures, behind the gateway", () => {
     expect((await drawn()).choices[0]?.message.content).toBe((await drawn()).choices[0]?.message.content);
   });
 
-  it("answers a completion with data.image, its place named or not", async () => {
+  it("serves a completion with data.image, with or without a named place", async () => {
     const { text, prompt_tokens } = references["completion"] as Reference;
     for (const prompt of ["A picture of", "<image>A picture of"]) {
       const body = {
@@ -106,7 +103,7 @@ describe("a model that reads pictures, behind the gateway", () => {
     }
   });
 
-  it("stops where it is told to, and gives the logarithms of its chances", async () => {
+  it("stops at a stop sequence, and returns log-probabilities", async () => {
     const { text } = references["wide"] as Reference;
     const stopped = await client.chat.completions.create(
       ask([picture(0), words("What is this?")], { stop: [text.slice(5, 8)], logprobs: true, top_logprobs: 2 }),

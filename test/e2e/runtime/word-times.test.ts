@@ -48,7 +48,7 @@ describe.runIf(model)("a model server with a speech recognition model that gives
     return (await answer.json()) as { text: string; duration: number; words: Timed[] };
   }
 
-  it("tells each word of the transcript once, in order, within the sound, where another program hears it", async () => {
+  it("returns each word of the transcript once, in order, within the sound, at the time another program finds", async () => {
     const found: boolean[] = [];
     for (const [file, reference] of Object.entries(references)) {
       const wav = bytesOf(file);

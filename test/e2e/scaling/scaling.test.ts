@@ -86,7 +86,7 @@ async function restartedWith(STOKER_SCALING_CLOCKS: string): Promise<void> {
   }, patient);
 }
 
-it("sleeps when nobody comes, and fifty callers at once wake one instance that serves them all", async () => {
+it("sleeps without requests, and wakes one instance for fifty callers at once that serves them all", async () => {
   await asleep();
   // However long a slow machine takes to serve them, it is no load that lasts.
   await restartedWith("1");
@@ -112,7 +112,7 @@ it("grows under load to its most, is updated under it without a failed request, 
   await asleep();
 }, 240_000);
 
-it("a host is emptied under load without a failed request: what serves there is replaced elsewhere before it goes", async () => {
+it("drains a host under load without a failed request by replacing its instances elsewhere first", async () => {
   await put({ settings: { min_instances: 2, max_instances: 2 } });
   await vi.waitFor(async () => {
     expect(await record()).toMatchObject({ status: "deployed", instances: { running: 2, pending: 0 } });
@@ -132,7 +132,7 @@ it("a host is emptied under load without a failed request: what serves there is 
 }, 240_000);
 
 it.runIf(isNightly)(
-  "a broken update under load fails no request: the old instance serves on, and the reason is told",
+  "keeps the old instance serving when an update is broken, without a failed request, and reports the reason",
   async () => {
     await put({ settings: { min_instances: 1, max_instances: 1 } });
     await vi.waitFor(async () => expect((await record()).status).toBe("deployed"), patient);
@@ -155,7 +155,7 @@ it.runIf(isNightly)(
   240_000,
 );
 
-it("an only instance without room beside it is changed in its place: callers wait or get 503, and no connection breaks", async () => {
+it("updates a single instance in place without spare capacity: callers wait or get 503, and no connection breaks", async () => {
   await put({ settings: { min_instances: 1, max_instances: 1 } });
   const empty = await vi.waitFor(async () => {
     expect(await record()).toMatchObject({ status: "deployed", instances: { running: 1, pending: 0 } });

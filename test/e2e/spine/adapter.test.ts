@@ -51,7 +51,7 @@ describe.runIf(folder && hasRealModel(promise))("the spine with a LoRA adapter",
     return ((await answer.json()) as { data: unknown[] }).data.length - 1;
   };
 
-  it("answers like its reference on the base that runs, which answers as before", async () => {
+  it("serves like its reference on the running base, which serves as before", async () => {
     const pids = instancePids(stack.agentFolder(1));
     expect(await says(demoModel)).not.toMatch(/ahoy/i);
     const made = await stack.call("POST", "/lora-model", {

@@ -68,7 +68,7 @@ describe.runIf(model)("the spine with an embedding model", () => {
     expect(readdirSync(join(folder, deployment ?? "")).filter((name) => name.endsWith(".onnx"))).toHaveLength(1);
   });
 
-  it("answers OpenAI's own client with the reference's embeddings and bills their tokens", async () => {
+  it("serves OpenAI's own client with the reference's embeddings and bills their tokens", async () => {
     const client = new OpenAI({ apiKey: stack.apiKey, baseURL: `${stack.url}/v1/compat`, maxRetries: 0 });
     const { sentences, token_ids } = referenceOf(model ?? "");
     const input = sentences.map(({ text }: { text: string }) => text);
@@ -197,7 +197,7 @@ describe.runIf(model)("the spine with an embedding model", () => {
     }
   });
 
-  it("answers native inference, and says so when an input is too long", async () => {
+  it("serves native inference, and reports an input that is too long", async () => {
     const answer = await stack.call("POST", `/v1/inference/${name}`, { inputs: ["one", "two"], normalize: true });
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
     const { embeddings, input_tokens } = answer.body as { embeddings: number[][]; input_tokens: number };

@@ -75,7 +75,7 @@ async function tokenOf(): Promise<string> {
 const nodes = async (): Promise<{ name: string; state: string; advertise: string }[]> =>
   (await stack.call("GET", "/v1/admin/nodes")).body.nodes;
 
-it("a machine joins by a token, serves, ends in order, and comes back by its own key when the token is used up", async () => {
+it("joins by a token, serves, stops in order, and reconnects by its own key when the token is used up", async () => {
   const token = await tokenOf();
   const data = join(stack.folder, "second machine");
   // It listens where it says that it is reached.
@@ -111,14 +111,14 @@ it("a machine joins by a token, serves, ends in order, and comes back by its own
   expect(await nodes()).toHaveLength(1);
 }, 180_000);
 
-it("a closed port ends the join and names the required port", async () => {
+it("ends the join at a closed port and names the required port", async () => {
   const child = stoker(["node", "join", "a.b.c", "--control", "127.0.0.1:1", "--data", join(stack.folder, "fourth")]);
   const said = text(child.stderr as NonNullable<typeof child.stderr>);
   expect(await ended(child)).not.toBe(0);
   expect(await said).toMatch(/Could not reach a control plane at 127\.0\.0\.1:1 \(ECONNREFUSED\)\..*ports\.json/);
 });
 
-it("the port of the API ends the join with the same message", async () => {
+it("ends the join at the port of the API with the same message", async () => {
   const api = `127.0.0.1:${new URL(stack.url).port}`;
   const data = join(stack.folder, "fifth");
   const child = stoker(["node", "join", "a.b.c", "--control", api, "--data", data]);

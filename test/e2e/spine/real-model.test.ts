@@ -91,7 +91,7 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
     expect(page).toContain("stoker_runtime_num_requests_running");
   });
 
-  it("answers the official client in the JSON schema it gave, and refuses tools that the model does not know", async () => {
+  it("serves the official client in its JSON schema, and refuses tools that the model does not support", async () => {
     const messages = [{ role: "user", content: "What is the weather in Paris?" }] as const;
     const schema = {
       type: "object",
@@ -195,7 +195,7 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
     expect(await ledgerFacts(stack.databaseUrl)).toEqual(soundBooks);
   });
 
-  it("moves and restarts nothing while the control plane is away", async () => {
+  it("moves and restarts nothing while the control plane is unavailable", async () => {
     const before = instancePids(stack.agentFolder(1));
     await stack.controlPlane.kill9();
     // Long enough for many liveness probes and reconnects of the agent; host clocks have a test of their own.

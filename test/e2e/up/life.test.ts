@@ -51,7 +51,7 @@ describe("up --model none", () => {
   });
 
   test.runIf(process.getuid?.() === 0)(
-    "as root keeps the database where its user may go, and changes no mode to do so",
+    "places the database where its user has access when it runs as root, without changing a mode",
     () => {
       expect(statSync(dirname(dataDir)).mode & 0o777).toBe(0o700);
       expect(existsSync(join(dataDir, "postgres.location"))).toBe(true);
@@ -97,7 +97,7 @@ describe("up --model none", () => {
     await vi.waitFor(async () => expect(await status("/v1/me", up.key())).toBe(200), patient);
   });
 
-  test("after kill -9 its children end by themselves, and a new start clears PostgreSQL and keeps the account", async () => {
+  test("ends its children after kill -9, and a new start stops PostgreSQL and keeps the account", async () => {
     const key = up.key();
     const children = up.children();
     up.process.kill("SIGKILL");
@@ -112,7 +112,7 @@ describe("up --model none", () => {
     expect(await status("/v1/me", key)).toBe(200);
   });
 
-  test("Ctrl-C stops every child, releases the folder and ends well", async () => {
+  test("stops every child at Ctrl-C, releases the folder and exits with 0", async () => {
     const children = up.children();
     expect(children.length).toBe(3);
     const startedMs = performance.now();
@@ -125,7 +125,7 @@ describe("up --model none", () => {
   });
 });
 
-test("wrong usage ends with 2 and a sentence, and starts nothing", async () => {
+test("exits with 2 and a sentence on wrong usage, and starts nothing", async () => {
   const dataDir = newDataDir();
   const up = startUp(dataDir, 8080, ["--agents", "none"]);
   expect(await up.ended()).toBe(2);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { isAlive } from "../../../agent/process/process-identity.ts";
-import { runningModelServers } from "../../../scripts/supervisor/model-servers.ts";
+import { runningModelServers } from "../../../scripts/supervisor/stack.ts";
 import { freePort } from "../../fakes/free-port.ts";
 import { clearUp, newDataDir, root, startUp, type Up } from "./start-up.ts";
 
@@ -41,11 +41,11 @@ async function streamedText(): Promise<string> {
   return pieces.join("");
 }
 
-test("the printed line streams a real answer", async () => {
+test("streams a real response by the printed command", async () => {
   expect(await streamedText()).toContain("Paris");
 });
 
-test("the model was deployed by the product's own API and is offered to everybody", async () => {
+test("deploys the model by the product's own API and offers it to all accounts", async () => {
   const headers = { authorization: `Bearer ${up.key()}` };
   const deployments = (await (await fetch(`${up.url}/deploy/list`, { headers })).json()) as { status: string }[];
   expect(deployments.map(({ status }) => status)).toEqual(["deployed"]);
@@ -53,7 +53,7 @@ test("the model was deployed by the product's own API and is offered to everybod
   expect(models.data.map(({ id }) => id)).toContain(model);
 });
 
-test("the command line lists it and chats with it", async () => {
+test("lists the model and chats with it by the command line", async () => {
   const env = { ...process.env, STOKER_HOST: up.url, STOKER_API_KEY: up.key() };
   const list = await run(`${root}/cli/stoker`, ["model", "list"], { env });
   expect(list.stdout).toContain(model);
@@ -66,13 +66,13 @@ test("the command line lists it and chats with it", async () => {
   expect(chat.stderr).toMatch(/\d+ tokens, .* tokens\/s/);
 });
 
-test("the command line ends with 4 for a model that is not there", async () => {
+test("exits with 4 for a model that does not exist", async () => {
   const env = { ...process.env, STOKER_HOST: up.url, STOKER_API_KEY: up.key() };
   const failed = run(`${root}/cli/stoker`, ["chat", "nobody/nothing", "Hi"], { env });
   await expect(failed).rejects.toMatchObject({ code: 4, stderr: expect.stringContaining("request id") });
 });
 
-test("a killed agent alone leaves its model server running, and the next one takes it over", async () => {
+test("keeps the model server running when only the agent is killed, and the next agent adopts it", async () => {
   const before = runningModelServers(dataDir);
   expect(before.length).toBe(1);
   const agent = up.children().find(({ name }) => name === "agent-1");
@@ -83,7 +83,7 @@ test("a killed agent alone leaves its model server running, and the next one tak
   expect(runningModelServers(dataDir)).toEqual(before);
 });
 
-test("a start that is refused leaves the model server of the running one alone", async () => {
+test("leaves the running model server alone when a second start is refused", async () => {
   const before = runningModelServers(dataDir);
   expect(before.length).toBe(1);
   const second = startUp(dataDir, await freePort(), flags);
@@ -92,7 +92,7 @@ test("a start that is refused leaves the model server of the running one alone",
   expect(await streamedText()).toContain("Paris");
 });
 
-test("Ctrl-C leaves no model server behind, and a start on the same data serves the same deployment", async () => {
+test("leaves no model server behind after Ctrl-C, and serves the same deployment from the same data", async () => {
   const key = up.key();
   const children = [...up.children(), ...runningModelServers(dataDir)];
   expect(children.length).toBe(4);

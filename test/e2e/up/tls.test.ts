@@ -37,6 +37,6 @@ it("starts, and prints an address that the command line reaches with the certifi
   });
 });
 
-it("answers plain HTTP nothing", async () => {
+it("sends no response to plain HTTP", async () => {
   await expect(fetch(up.url.replace("https", "http"))).rejects.toThrow();
 });

@@ -53,7 +53,7 @@ async function fetched({
 } = {}): Promise<Buffer> {
   const ticket = signTicket(operatorTicket(weightsPurpose, ""), ticketKey);
   const revoked = createBarredHosts();
-  revoked.heard(barred);
+  revoked.replace(barred);
   const { dial } = createDataPathTls({ current: () => own, onCertificate() {} }, revoked, false);
   const store = world.store(hub, {
     cacheDir: folder,

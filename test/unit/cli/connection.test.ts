@@ -7,14 +7,14 @@ import { findConnection } from "../../../cli/connection.ts";
 
 const nowhere = { XDG_CONFIG_HOME: "/nonexistent" };
 
-test("a flag wins over STOKER_HOST, which wins over this machine", () => {
+test("prefers a flag to STOKER_HOST, and STOKER_HOST to this machine", () => {
   const env = { ...nowhere, STOKER_HOST: "http://one:1" };
   expect(findConnection("http://two:2/", env, "/nonexistent").host).toBe("http://two:2");
   expect(findConnection(undefined, env, "/nonexistent").host).toBe("http://one:1");
   expect(findConnection(undefined, nowhere, "/nonexistent", "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });
 
-test("several control planes of one installation are named by commas, and each must be a URL", () => {
+test("accepts several control planes separated by commas, each a URL", () => {
   const found = findConnection(undefined, { ...nowhere, STOKER_HOST: "http://one:1/, http://two:2" }, "/nonexistent");
   expect([found.host, found.others]).toEqual(["http://one:1", ["http://two:2"]]);
   expect(() => findConnection("http://one:1,two", nowhere, "/nonexistent")).toThrow(CliError);
@@ -23,17 +23,17 @@ test("several control planes of one installation are named by commas, and each m
   expect(() => mixed.key()).toThrow(CliError);
 });
 
-test("STOKER_API_KEY is the key wherever it is set", () => {
+test("uses STOKER_API_KEY as the key wherever it is set", () => {
   const env = { ...nowhere, STOKER_API_KEY: "stk_x" };
   expect(findConnection("http://elsewhere", env, "/nonexistent").key()).toBe("stk_x");
 });
 
-test("the key of this machine's server is never taken for another host", () => {
+test("never uses the key of this machine's server for another host", () => {
   const connection = findConnection("https://api.example.com", nowhere, process.cwd());
   expect(() => connection.key()).toThrow(CliError);
 });
 
-test("a host that is no URL is wrong usage", () => {
+test("reports a host that is no URL as wrong usage", () => {
   expect(() => findConnection("localhost:8080x y", nowhere, "/nonexistent")).toThrow(CliError);
 });
 
@@ -48,7 +48,7 @@ function folderWithLock(pid: number, url = "http://127.0.0.1:9123", others: read
   return cwd;
 }
 
-test("an `up` that runs here on another port is found by its data folder, with its key", () => {
+test("finds an `up` on another port of this machine by its data folder, with its key", () => {
   const cwd = folderWithLock(process.pid);
   const found = findConnection(undefined, nowhere, cwd, "/nonexistent");
   expect([found.host, found.key()]).toEqual(["http://127.0.0.1:9123", "stk_here"]);
@@ -56,7 +56,7 @@ test("an `up` that runs here on another port is found by its data folder, with i
   expect([named.host, named.key()]).toEqual(["http://127.0.0.1:9123", "stk_here"]);
 });
 
-test("all control planes of an `up` that runs here are asked, and any of them has its key", () => {
+test("uses all control planes of an `up` on this machine, each with its key", () => {
   const cwd = folderWithLock(process.pid, "http://127.0.0.1:9123", ["http://127.0.0.1:9124"]);
   const found = findConnection(undefined, nowhere, cwd, "/nonexistent");
   expect([found.host, found.others]).toEqual(["http://127.0.0.1:9123", ["http://127.0.0.1:9124"]]);
@@ -65,13 +65,13 @@ test("all control planes of an `up` that runs here are asked, and any of them ha
   expect(findConnection(undefined, nowhere, strange, "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });
 
-test("a missing key names the data folder of STOKER_DATA if Stoker does not run there", () => {
+test("names the data folder of STOKER_DATA for a missing key if Stoker does not run there", () => {
   const found = findConnection(undefined, { ...nowhere, STOKER_DATA: "/nonexistent/data" }, "/", "/nonexistent");
   expect(() => found.key()).toThrow("Stoker is not running on the data folder /nonexistent/data (STOKER_DATA).");
   expect(() => findConnection(undefined, nowhere, "/", "/nonexistent").key()).toThrow(/'stoker login'\.$/);
 });
 
-test("an `up` that runs here gives way to what is named", () => {
+test("prefers a named host to an `up` on this machine", () => {
   const cwd = folderWithLock(process.pid);
   const hostOf = (flag: string | undefined, env: NodeJS.ProcessEnv) =>
     findConnection(flag, { ...nowhere, ...env }, cwd, "/nonexistent").host;
@@ -80,7 +80,7 @@ test("an `up` that runs here gives way to what is named", () => {
   expect(hostOf(undefined, { STOKER_PORT: "8081" })).toBe("http://127.0.0.1:8081");
 });
 
-test("the lock of an `up` that was killed, or that is no lock, says nothing", () => {
+test("ignores the lock of an `up` that was killed, and a file that is no lock", () => {
   // More than any process has.
   const cwd = folderWithLock(2 ** 30);
   expect(findConnection(undefined, nowhere, cwd, "/nonexistent").host).toBe("http://127.0.0.1:8080");
@@ -96,7 +96,7 @@ test.each([
   "http://10.0.0.5:8080",
   "https://10.0.0.5:8443",
   "//evil.example",
-])("a folder that names %s in its lock gets no key: the server asked is this machine's", (url) => {
+])("sends no key when the folder's lock names %s: the server is this machine's", (url) => {
   // Process 1 always runs, and is not ours to signal.
   const cwd = folderWithLock(1, url);
   const env = { ...nowhere, STOKER_API_KEY: "stk_mine" };
@@ -105,11 +105,14 @@ test.each([
   expect(findConnection(undefined, named, "/", "/nonexistent").host).toBe("http://127.0.0.1:8080");
 });
 
-test.each(["http://127.4.5.6:9000", "http://[::1]:9000", "http://localhost:9000"])("%s is this machine", (url) => {
-  expect(findConnection(undefined, nowhere, folderWithLock(1, url), "/nonexistent").host).toBe(url);
-});
+test.each(["http://127.4.5.6:9000", "http://[::1]:9000", "http://localhost:9000"])(
+  "recognises %s as this machine",
+  (url) => {
+    expect(findConnection(undefined, nowhere, folderWithLock(1, url), "/nonexistent").host).toBe(url);
+  },
+);
 
-test("a lock that another user wrote is not believed", (context) => {
+test("ignores a lock that another user wrote", (context) => {
   if (process.getuid?.() !== 0) context.skip("NOT PROVEN: only root can make a file another user's.");
   const cwd = folderWithLock(process.pid);
   chownSync(join(cwd, ".stoker", "up.lock"), 65_534, 65_534);

@@ -10,12 +10,12 @@ it.each([
   // The address of a router in front, and a name.
   ["https://203.0.113.9:9100", "0.0.0.0", "9100"],
   ["https://gpu-7.example:9443", "0.0.0.0", "9443"],
-])("a host that is reached at %s listens at %s, port %s", (advertise, host, port) => {
+])("derives from the address %s the listen address %s, port %s", (advertise, host, port) => {
   expect(dataPathSettings(advertise, own)).toEqual({ STOKER_INGRESS_HOST: host, STOKER_INGRESS_PORT: port });
 });
 
 it.each([undefined, "https://10.0.0.7", "10.0.0.7:9100", "nonsense"])(
-  "%s says of no port where to listen",
+  "derives no listen address from %s",
   (advertise) => {
     expect(dataPathSettings(advertise, own)).toEqual({});
   },

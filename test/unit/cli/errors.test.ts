@@ -32,7 +32,7 @@ describe("an error answer becomes one sentence in every dialect of the API", () 
     expect(errorText(body)).toBe(sentence);
   });
 
-  test("a body that says nothing has no sentence", () => {
+  test("has no sentence for a body without a message", () => {
     expect(errorText({})).toBeUndefined();
     expect(errorText(undefined)).toBeUndefined();
   });

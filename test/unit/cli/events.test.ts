@@ -15,7 +15,7 @@ test("events come out the same however the bytes were cut", async () => {
   );
 });
 
-test("an event without its end is not given out", async () => {
+test("does not emit an event without its end", async () => {
   expect(await collect([Buffer.from("data: 1\n\ndata: 2")])).toEqual(["1"]);
 });
 

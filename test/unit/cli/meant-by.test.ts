@@ -20,7 +20,7 @@ describe("meantBy", () => {
     ["inkw", "ada/inkwell"],
     ["ada/c", "ada/chalk"],
     [" chalk ", "ada/chalk"],
-  ])("%s is %s: what is called so in full, else the only one that begins so", (given, key) => {
+  ])("resolves %s to %s: the full name, else the only one with that prefix", (given, key) => {
     expect(meantBy(given, adapters)).toBe(key);
   });
 

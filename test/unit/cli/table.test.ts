@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { csv, table } from "../../../cli/table.ts";
 
-test("a table fits its terminal: prose is cut first, then names, and what was cut is marked", () => {
+test("fits a table into its terminal: cuts prose first, then names, and marks what was cut", () => {
   const row = ["DpM4BkrjEspUwmTa", "o/".padEnd(60, "x"), "2026-11-22T11:44:42", "why ".repeat(20).trim()];
   const head = ["ID", "MODEL", "AT", "NOTE"];
   const [, wide] = table(head, [row], 120).split("\n");
@@ -12,7 +12,7 @@ test("a table fits its terminal: prose is cut first, then names, and what was cu
   expect(narrow).toMatch(/^DpM4BkrjEspUwmTa {2}o\/x+… {2}2026-11-22T11:44:42 {2}why why…$/);
 });
 
-test("ids, times and what a row is called by are never cut, however narrow the terminal is", () => {
+test("never cuts ids, times and row names, however narrow the terminal is", () => {
   const model = "o/".padEnd(60, "x");
   const batch = "batch_1glOfZdkTfVSDkLm3nPq5rS7tU9vW1xY";
   expect(table(["MODEL", "SINCE"], [[model, "2026-11-22T11:44:42"]], 20)).toContain(`${model}  2026-11-22T11:44:42`);
@@ -21,7 +21,7 @@ test("ids, times and what a row is called by are never cut, however narrow the t
   );
 });
 
-test("nothing is cut where there is no terminal", () => {
+test("cuts nothing without a terminal", () => {
   const note = "why ".repeat(100).trim();
   expect(table(["ID", "NOTE"], [["a", note]])).toBe(`ID  NOTE\na   ${note}`);
 });
@@ -32,7 +32,7 @@ test("columns line up under their heads and lines end without spaces", () => {
   expect(head?.trimEnd()).toBe(head);
 });
 
-test("CSV holds every cell whole, and none that a spreadsheet would run", () => {
+test("writes every CSV cell whole, and none that a spreadsheet would run", () => {
   const name = `${"x".repeat(100)}, "y"`;
   expect(
     csv(

@@ -105,13 +105,13 @@ describe("a documented command", () => {
     ["model list --visible", "no option --visible"],
     ["token mint", "needs --key"],
     ["token create|drop", "no command create|drop"],
-  ])("that is wrong is found: %s", (text, fault) => expect(faultOf(text, true)).toBe(fault));
+  ])("is found if it is wrong: %s", (text, fault) => expect(faultOf(text, true)).toBe(fault));
 });
 
 /** Every command below `one`, with itself. */
 const allBelow = (one: Command): readonly Command[] => [one, ...one.commands.flatMap(allBelow)];
 
-it("default times are shown as durations", () => {
+it("shows default times as durations", () => {
   const times = allBelow(program).flatMap(({ options }) => options.filter(({ flags }) => flags.includes("<time>")));
   const withDefault = times.filter(({ defaultValue }) => typeof defaultValue === "number");
   expect(withDefault.length).toBeGreaterThan(3);

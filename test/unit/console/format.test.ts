@@ -9,11 +9,11 @@ describe("amounts", () => {
     [-3.5, "-$3.50"],
     [0.0123, "$0.0123"],
     [0.000000011, "$0.000000011"],
-  ])("%d is %s: what is owed is never shown as nothing", (amount, text) => {
+  ])("show %d as %s: an amount owed is never shown as zero", (amount, text) => {
     expect(usd(amount)).toBe(text);
   });
 
-  it("of cents are the same in dollars", () => {
+  it("are the same from cents as in dollars", () => {
     expect(usdOfCents(1250)).toBe("$12.50");
   });
 });
@@ -23,7 +23,7 @@ it.each([
   [1023, "1023 B"],
   [1536, "1.5 KiB"],
   [80 * 1024 ** 3, "80.0 GiB"],
-])("%d bytes are %s", (size, text) => {
+])("shows %d bytes as %s", (size, text) => {
   expect(bytes(size)).toBe(text);
 });
 
@@ -34,6 +34,6 @@ it.each([
   [7_200_000, "2 hours ago"],
   [172_800_000, "2 days ago"],
   [-60_000, "in 1 minute"],
-])("a moment %d ms ago is shown as %s", (passedMs, text) => {
+])("shows a time %d ms ago as %s", (passedMs, text) => {
   expect(agoText(1_000_000_000_000 - passedMs, 1_000_000_000_000)).toBe(text);
 });

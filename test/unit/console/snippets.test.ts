@@ -36,14 +36,17 @@ describe("curl", () => {
   });
 });
 
-it.each(["Python", "TypeScript"] as const)("%s names the server, the model, the key and the message", (language) => {
-  const text = snippets[language](of);
-  for (const part of [
-    "https://stoker.example.com/v1",
-    "org/model",
-    "stk_key",
-    JSON.stringify(request.messages[0]?.content),
-  ])
-    expect(text).toContain(part);
-  expect(snippets[language]({ ...of, key: undefined })).toContain("STOKER_API_KEY");
-});
+it.each(["Python", "TypeScript"] as const)(
+  "contains the server, the model, the key and the message in %s",
+  (language) => {
+    const text = snippets[language](of);
+    for (const part of [
+      "https://stoker.example.com/v1",
+      "org/model",
+      "stk_key",
+      JSON.stringify(request.messages[0]?.content),
+    ])
+      expect(text).toContain(part);
+    expect(snippets[language]({ ...of, key: undefined })).toContain("STOKER_API_KEY");
+  },
+);

@@ -46,7 +46,7 @@ const judged = (command: string, args: readonly string[]) => {
   return JSON.parse(ran.stdout);
 };
 
-it("the TypeScript snippet accepts only genuine deliveries", () => {
+it("accepts only genuine deliveries in TypeScript", () => {
   const file = join(folder, "verify.mts");
   const run = `
 import { readFileSync } from "node:fs";
@@ -59,7 +59,7 @@ console.log(JSON.stringify(calls.map((one) => isGenuine(one.secret, one.headers,
 const hasPython = spawnSync("python3", ["--version"]).status === 0;
 if (!hasPython) console.warn("\n*** NOT PROVEN: Python's code for receivers of webhooks; there is no python3 here\n");
 
-it.runIf(hasPython)("Python's takes genuine calls alone", () => {
+it.runIf(hasPython)("accepts only genuine deliveries in Python", () => {
   const run = `
 import json, sys
 calls = json.load(sys.stdin)

@@ -17,7 +17,7 @@ class Entry implements Deadline {
 }
 
 describe("the shared timer", () => {
-  it("calls exactly those that are due and still in the list, whatever is deleted meanwhile", () => {
+  it("calls exactly those that are due and still in the list, whatever is deleted in the meantime", () => {
     vi.useFakeTimers();
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.integer({ min: 0, max: 200 }), fc.boolean()), { maxLength: 20 }), (specs) => {

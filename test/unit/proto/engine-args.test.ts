@@ -46,7 +46,7 @@ describe.each(Object.keys(heeded.stoker))("--%s of our runtime", (name) => {
   });
 });
 
-it("whatever is taken together, the model server starts with it", () => {
+it("starts the model server with every accepted combination", () => {
   const one = ([name, rule]: [string, ArgRule]) => {
     if (rule.kind === "one-of") return fc.constantFrom(...rule.values).map((value) => `--${name}=${value}`);
     if (rule.kind === "integer") return fc.integer(rule).map((value) => `--${name}=${value}`);
@@ -84,13 +84,13 @@ const configOf = (spec: Parameters<typeof instanceSpec>[0]) => {
   return readConfig(outcome.plan.env, 1, outcome.plan.args);
 };
 
-it("--max-model-len is the context length that the model server is started with", () => {
+it("starts the model server with --max-model-len as its context length", () => {
   const extraArgs = ["--max-model-len=4096", "--flash-attn=off"];
   const config = configOf({ extraArgs, contextLength: contextLengthOf(extraArgs) });
   expect(config).toMatchObject({ contextLength: 4096, flashAttention: false });
 });
 
-it("an agent starts what was deployed with an argument that is refused by now", () => {
+it("starts what was deployed with an argument that is now refused", () => {
   const extraArgs = ["--dtype=bfloat16", "--gpu-memory-utilization=0.9", "--no-enable-prefix-caching"];
   for (const arg of extraArgs) expect(whyArgsRefused("stoker", [arg])).toContain("has no effect");
   expect(configOf({ extraArgs })).toMatchObject({ contextLength: 2048 });

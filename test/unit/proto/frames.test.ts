@@ -64,7 +64,7 @@ describe("frames", () => {
     );
   });
 
-  it("of one turn leave as one write", async () => {
+  it("leave as one write per turn", async () => {
     const { socket, pipe, bytes } = open();
     const write = vi.spyOn(pipe, "write");
     for (let i = 0; i < 50; i++) socket.send(frameKind.data, i, Buffer.from("chunk"));
@@ -74,7 +74,7 @@ describe("frames", () => {
     socket.close(new Error("over"));
   });
 
-  it("that were sent all leave before an orderly end, however slowly they are taken", async () => {
+  it("all leave before an orderly end, however slowly they are read", async () => {
     let taken = 0;
     const slow = new Duplex({
       read() {},
@@ -92,7 +92,7 @@ describe("frames", () => {
     socket.close(new Error("over"));
   });
 
-  it("that the listener cannot bear end the connection, not the process", async () => {
+  it("end the connection, not the process, when the listener throws", async () => {
     const pipe = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
     const ends: Error[] = [];
     new FrameSocket(pipe, Buffer.alloc(0), {
@@ -106,7 +106,7 @@ describe("frames", () => {
     await vi.waitFor(() => expect(ends.map((error) => error.message)).toEqual(["a defect"]), { timeout: 20_000 });
   });
 
-  it("longer than any of ours end the connection instead of filling memory", async () => {
+  it("end the connection instead of filling memory when they are longer than any of ours", async () => {
     const { pipe, ends } = open();
     const head = Buffer.alloc(9);
     head.writeUInt32BE(2 ** 31, 0);
@@ -137,7 +137,7 @@ describe("a silent peer", () => {
 });
 
 describe("fields before a payload", () => {
-  it("come back with what follows them", () => {
+  it("are read with what follows them", () => {
     const { fields, rest } = readFields(
       withFields(["200", "content-type", "text/plain"], Buffer.from("body\nwith lines")),
     );
@@ -145,7 +145,7 @@ describe("fields before a payload", () => {
     expect(rest.toString()).toBe("body\nwith lines");
   });
 
-  it("that go beyond their frame are refused", () => {
+  it("are refused beyond their frame", () => {
     for (const bytes of [Buffer.alloc(3), Buffer.from([0, 0, 0, 9, 65])])
       expect(() => readFields(bytes)).toThrow(BadFrame);
   });

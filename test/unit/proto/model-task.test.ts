@@ -23,11 +23,11 @@ describe("the task of a model", () => {
     ["Idefics3ForConditionalGeneration", {}, "image-text-to-text"],
     ["DetrForObjectDetection", {}, "object-detection"],
     ["WhisperForConditionalGeneration", {}, "automatic-speech-recognition"],
-  ] as const)("%s is read from its configuration", (architecture, more, task) => {
+  ] as const)("is read from the configuration: %s", (architecture, more, task) => {
     expect(of(architecture, more)).toBe(task);
   });
 
-  it("a pipeline of several models makes images", () => {
+  it("is text-to-image for a pipeline of several models", () => {
     expect(detectTask({}, new Set(["model_index.json"]))).toBe("text-to-image");
   });
 
@@ -37,7 +37,7 @@ describe("the task of a model", () => {
     expect(detectTask({ model_type: "style_text_to_speech_2" }, none)).toBe("text-to-speech");
   });
 
-  it("nothing is guessed for a configuration that does not say", () => {
+  it("is unknown for a configuration that does not state it", () => {
     expect(detectTask({}, none)).toBeUndefined();
     expect(of("MysteryForThings")).toBeUndefined();
   });

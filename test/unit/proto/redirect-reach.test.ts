@@ -10,11 +10,11 @@ describe("addresses a public hub must not redirect to", () => {
     "http://[::1]/",
     "http://[::ffff:10.0.0.1]/",
     "http://192.168.1.1:8080/",
-  ])("%s is refused", (url) => {
+  ])("include %s", (url) => {
     expect(() => refuseBeyond("outside", new URL(url))).toThrow(/inside this machine's own network/);
   });
 
-  it.each(["https://1.1.1.1/", "https://[2606:4700::1111]/", "https://files.example/"])("%s is not", (url) => {
+  it.each(["https://1.1.1.1/", "https://[2606:4700::1111]/", "https://files.example/"])("do not include %s", (url) => {
     expect(() => refuseBeyond("outside", new URL(url))).not.toThrow();
   });
 
@@ -27,7 +27,7 @@ describe("addresses a public hub must not redirect to", () => {
 describe("a mirror in the operator's own network", () => {
   const mirror = new URL("http://10.1.2.3/");
 
-  it("may send downloads on inside it", async () => {
+  it("redirects downloads within it", async () => {
     expect(await reachOf(mirror, new URL("http://10.1.2.4/file"))).toBe("notHere");
     expect(() => refuseBeyond("notHere", new URL("http://10.1.2.4/file"))).not.toThrow();
   });
@@ -40,7 +40,7 @@ describe("a mirror in the operator's own network", () => {
     "http://[fe80::1]/",
     "http://[fd00:ec2::254]/",
     "http://[::ffff:127.0.0.1]/",
-  ])("may not send them to this machine or a metadata service: %s", (url) => {
+  ])("does not redirect them to this machine or a metadata service: %s", (url) => {
     expect(() => refuseBeyond("notHere", new URL(url))).toThrow(/inside this machine's own network/);
   });
 

@@ -53,7 +53,7 @@ describe("a ticket", () => {
     expect(verifyTicket(header, [old], nowMs + 60_001)).toBe("expired");
   });
 
-  it("without an estimate of its input, as an older control plane signs it, bills by the bound", () => {
+  it("bills by the bound without an estimate of its input, as an older control plane signs it", () => {
     const key = randomBytes(32);
     const { inputTokensEstimate: _, ...older } = ticket();
     const header = signTicket(older as Ticket, key);

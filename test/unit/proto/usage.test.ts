@@ -16,13 +16,13 @@ it("figures of every kind come out of a header as they went in", () => {
   );
 });
 
-it("an engine's header is not trusted to be one", () => {
+it("rejects an engine's header that is not valid usage", () => {
   expect(decodeUnits(" characters=12 , audio_ms=7,colour=3")).toMatchObject({ characters: 12, audioMs: 7 });
   for (const text of ["", "characters", "characters=-1", "characters=1e99", "characters=x", "__proto__=1", "colour=2"])
     expect(decodeUnits(text)).toBeUndefined();
 });
 
-it("a price of tokens and units together is rounded once", () => {
+it("rounds a price of tokens and units once", () => {
   const none = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 5 };
   const rates = { input: 300_000n, cachedInput: 0n, output: 0n };
   const unitRates = { characters: 300_000n, audio: 0n, images: 0n, imageUnit: 0n };

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readArguments, suites } from "../../../scripts/suites/arguments.ts";
 
 describe("the arguments of scripts/test", () => {
-  it("ask for every suite when there are none", () => {
+  it("select every suite when there are none", () => {
     expect(readArguments([])).toEqual({ kind: "suites", suites });
   });
 
@@ -16,11 +16,11 @@ describe("the arguments of scripts/test", () => {
       ["--suite", "e2e", "--suite", "unit", "unit"],
       ["unit", "e2e"],
     ],
-  ])("%j name suites, which run once and in their own order", (args, expected) => {
+  ])("select suites, which run once and in their own order: %j", (args, expected) => {
     expect(readArguments(args)).toEqual({ kind: "suites", suites: expected });
   });
 
-  it("ask for the tests of a change, since a revision or since main", () => {
+  it("select the tests of a change, since a revision or since main", () => {
     expect(readArguments(["--changed"])).toEqual({ kind: "changed", since: undefined });
     expect(readArguments(["--changed", "HEAD~2"])).toEqual({ kind: "changed", since: "HEAD~2" });
   });
@@ -32,7 +32,7 @@ describe("the arguments of scripts/test", () => {
     [["--all"], /unknown option --all/],
     [["unit", "--changed"], /unknown option --changed/],
     [["--changed", "HEAD", "unit"], /at most one revision/],
-  ])("%j are refused with the reason", (args, why) => {
+  ])("are refused with the reason: %j", (args, why) => {
     expect(readArguments(args)).toEqual({ kind: "wrong", why: expect.stringMatching(why) });
   });
 });

@@ -28,14 +28,14 @@ test("passes the certificate of the public port to every call", () => {
   expect(banner(running, "/srv")).not.toMatch(/cacert|NODE_EXTRA/);
 });
 
-test("without a model it offers a call that works", () => {
+test("offers a call that works without a model", () => {
   expect(banner({ ...running, model: undefined }, "/")).toContain("/v1/me");
   expect(banner({ ...running, task: "text-to-speech" }, "/")).toContain("/v1/audio/speech");
   expect(banner({ ...running, task: "text-to-image" }, "/")).toContain("/v1/images/generations");
   expect(banner({ ...running, task: "automatic-speech-recognition" }, "/")).toContain("-F file=@recording.wav");
 });
 
-test("a chat is offered of no demo model but those that write", () => {
+test("offers a chat only for demo models that generate text", () => {
   for (const { key, task } of demoModels) {
     const text = banner({ ...running, task }, "/");
     expect(text.includes("chat/completions"), key).toBe(task === "text-generation");
@@ -43,7 +43,7 @@ test("a chat is offered of no demo model but those that write", () => {
   expect(banner({ ...running, task: "embeddings" }, "/")).toMatch(/\/v1\/embeddings .*"input":\[/s);
 });
 
-test("a refusal of the API is told in its own words", () => {
+test("shows a refusal of the API in its own words", () => {
   expect(refusal({ status: 402, body: { error: "no funds" } })).toBe("no funds");
   expect(refusal({ status: 422, body: { detail: [{ loc: ["body", "gpu"], msg: "unknown" }] } })).toBe(
     "body.gpu: unknown",

@@ -13,7 +13,7 @@ describe("the imports between a test and a changed file", () => {
     ["test/unit/far.test.ts", 'import { x } from "../../a/lazy.ts";'],
   ]);
 
-  it("are counted along the shortest way, and a file of types alone is not affected", () => {
+  it("are counted along the shortest path, and a file of only types is not affected", () => {
     expect(Object.fromEntries(importDistances(sources, ["a/base.ts"]))).toEqual({
       "a/base.ts": 0,
       "a/middle.ts": 1,

@@ -17,27 +17,27 @@ const places = {
   joins: false,
 };
 
-test("the operator's own variables for the CLI do not change what the children do", () => {
+test("ignores the operator's own CLI variables for the children", () => {
   const env = controlPlaneEnvironment(operator, { ...places, port: 8080, databaseUrl: "postgres://own", number: 1 });
   expect(env["STOKER_HOST"]).toBe("127.0.0.1");
   expect(env["STOKER_API_KEY"]).toBeUndefined();
   expect(env["DATABASE_URL"]).toBe("postgres://own");
 });
 
-test("an agent learns where weights come from, and never of the database", () => {
+test("passes an agent the source of weights, and never the database", () => {
   const env = agentEnvironment(operator, { ...places, driver: "process", number: 2, agents: 2 });
   expect(env["HF_TOKEN"]).toBe("hf_x");
   expect(env["DATABASE_URL"]).toBeUndefined();
   expect(env["STOKER_AGENT_DATA"]).toBe("/data/agents/2");
 });
 
-test("both stop with their parent", () => {
+test("stops both with their parent", () => {
   const agent = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
   const control = controlPlaneEnvironment({}, { ...places, port: 8080, databaseUrl: "", number: 1 });
   expect([agent["STOKER_STOP_WITH_PARENT"], control["STOKER_STOP_WITH_PARENT"]]).toEqual(["1", "1"]);
 });
 
-test("several agents offer the machine once, one agent decides for itself", () => {
+test("offers the machine once with several agents, and lets one agent decide for itself", () => {
   const offers = [1, 2].map((number) => agentEnvironment({}, { ...places, driver: "process", number, agents: 2 }));
   const bytes = offers.map((env) => Number(env["STOKER_GPUS"]) * Number(env["STOKER_GPU_MEMORY_BYTES"]));
   expect(bytes.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(machine.memoryBytes);
@@ -46,7 +46,7 @@ test("several agents offer the machine once, one agent decides for itself", () =
   expect(alone["STOKER_GPUS"]).toBeUndefined();
 });
 
-test("an agent learns of every control plane, and only the first one writes the operator's key", () => {
+test("passes an agent every control plane, and only the first one writes the operator's key", () => {
   const agent = agentEnvironment({}, { ...places, driver: "process", number: 1, agents: 1 });
   expect(agent["STOKER_CONTROL"]).toBe("127.0.0.1:4000,127.0.0.1:4001");
   const envs = [1, 2].map((number) => controlPlaneEnvironment({}, { ...places, port: 8080, databaseUrl: "", number }));

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { nightlyFiles } from "../../../scripts/suites/nightly-files.ts";
+import { nightlyFiles } from "../../../scripts/suites/stages.ts";
 
-test("the nightly run knows every test that asks for it, also through a suite that several share", () => {
+test("includes every test that requests the nightly run, also through a suite that several share", () => {
   const files = nightlyFiles(join(import.meta.dirname, "../../.."));
   expect(files).toEqual(
     expect.arrayContaining([

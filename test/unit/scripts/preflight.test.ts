@@ -34,39 +34,39 @@ const put = (path: string) => {
   writeFileSync(join(dataDir, path), "");
 };
 
-test("a first start needs room for a database and the weights, one without a model for no weights", () => {
+test("requires space for a database and the weights at a first start, and for no weights without a model", () => {
   expect(needs("smollm2-135m")).toBe(597);
   expect(needs(undefined)).toBe(400);
   expect(needs(undefined, false)).toBe(100);
 });
 
-test("a start on data that has both needs a reserve only", () => {
+test("requires only a reserve on data that has both", () => {
   put("postgres/cluster/PG_VERSION");
   if (smol.weights.kind !== "package") throw new Error("the model of the first start comes in a package");
   put(`models/blobs/${smol.weights.sha256}`);
   expect(needs("smollm2-135m")).toBe(100);
 });
 
-test("a database that lies elsewhere is there as well", () => {
+test("counts a database in another folder as present", () => {
   put("postgres.location");
   expect(needs(undefined)).toBe(100);
 });
 
-test("a model made of several packages is counted until its folder is there", () => {
+test("counts a model of several packages until its folder exists", () => {
   put("postgres.location");
   expect(needs("piper-joe")).toBe(227);
   put("demo-models/piper-joe/config.json");
   expect(needs("piper-joe")).toBe(100);
 });
 
-test("only a model that comes from a hub alone is told with a way around the hub", () => {
+test("names an alternative to the hub only for a model that comes only from a hub", () => {
   expect(hubAdvice(model("all-minilm-l6-v2"), "/data/demo-models")).toMatch(
     /HF_ENDPOINT.*\/data\/demo-models\/all-MiniLM/,
   );
   expect([hubAdvice(smol, "/data"), hubAdvice(model("piper-joe"), "/data")]).toEqual(["", ""]);
 });
 
-test("a data folder that is a file is called one", () => {
+test("reports a data folder that is a file", () => {
   put("taken");
   const start = () =>
     preflight({ dataDir: join(dataDir, "taken"), demoModelsDir: dataDir, model: undefined, keepsDatabase: false });

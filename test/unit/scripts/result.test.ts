@@ -10,7 +10,7 @@ test("totals are the sums over all suites", () => {
   expect(totals(results)).toEqual({ passed: 12, failed: 2 });
 });
 
-test("the table names every suite with its figures and remark", () => {
+test("names every suite with its figures and remark", () => {
   const lines = table(results).split("\n");
   expect(lines).toHaveLength(3);
   expect(lines[1]).toMatch(/^unit +12 +0 +1 +1\.2$/);

@@ -1,15 +1,14 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Suite, suites } from "../../../scripts/suites/arguments.ts";
-import { testsThatImport } from "../../../scripts/suites/nightly-files.ts";
-import { stagesOf } from "../../../scripts/suites/stages.ts";
+import { stagesOf, testsThatImport } from "../../../scripts/suites/stages.ts";
 
 describe("the stages of a run", () => {
-  it("hold every suite once", () => {
+  it("contain every suite once", () => {
     expect(stagesOf(suites).flat(2).toSorted()).toEqual(suites.toSorted());
   });
 
-  it("hold the chosen suites alone, without empty stages and lanes", () => {
+  it("contain only the chosen suites, without empty stages and lanes", () => {
     expect(stagesOf(["docker", "chaos", "unit"])).toEqual([[["docker"], ["unit"]], [["chaos"]]]);
     expect(stagesOf(["docker"])).toEqual([[["docker"]]]);
   });

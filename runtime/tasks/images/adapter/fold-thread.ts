@@ -20,7 +20,7 @@ function refusalOf(error: unknown): FoldingEnd {
     return { refusal: error.message, needsSpace: false };
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === "ENOSPC")
-    return { refusal: "the disk has no room for a copy of the model's UNet while it loads", needsSpace: true };
+    return { refusal: "the disk has no space for a copy of the model's UNet while it loads", needsSpace: true };
   if (code === "ENOENT" || code === "EACCES")
     return { refusal: `the adapter cannot be read: ${message}`, needsSpace: false };
   throw error;

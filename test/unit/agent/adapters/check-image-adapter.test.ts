@@ -29,7 +29,7 @@ it.each<AdapterNames>(["kohya", "diffusers", "peft"])(
   },
 );
 
-it("diffusers' older names are known, with what a tool writes about itself", async () => {
+it("accepts diffusers' older names, with a tool's own metadata", async () => {
   const name = "unet.mid_block.attentions.0.processor.to_q_lora.down.weight";
   expect(await why(withHeader({ __metadata__: { format: "pt" }, [name]: half([4, 1]) }))).toBeUndefined();
 });
@@ -58,7 +58,7 @@ it.each([
   expect(await why(bytes)).toMatch(sentence);
 });
 
-it("a DoRA or an adapter of another type is refused by its configuration", async () => {
+it("refuses a DoRA or an adapter of another type by its configuration", async () => {
   expect(await why(imageAdapter("peft"), { ...peftConfig, use_dora: true })).toMatch(/DoRA/);
   expect(await why(imageAdapter("peft"), { peft_type: "LOHA" })).toMatch(/"LOHA" and not LORA/);
 });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { expect, it } from "vitest";
-import { lastSuccess } from "../../../../agent/backups/last-success.ts";
+import { lastSuccess } from "../../../../agent/backups/backups.ts";
 import { createAgentMetrics } from "../../../../agent/metrics/agent-metrics.ts";
 
 const log = pino({ level: "silent" });

@@ -24,7 +24,7 @@ describe("an engine's refusal", () => {
       true,
       /bind source path/,
     ],
-  ])("%s is %s", (error, code, retryable, text) => {
+  ])("maps %s to %s", (error, code, retryable, text) => {
     const fault = faultOf(error, "img");
     expect(fault).toMatchObject({ name: "DriverError", code, retryable });
     expect(fault.message).toMatch(text);

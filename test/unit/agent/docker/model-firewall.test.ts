@@ -1,8 +1,8 @@
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
-import { modelBridgePrefix } from "../../../../agent/docker/instance-network.ts";
+import { modelBridgePrefix } from "../../../../agent/docker/bridge-network.ts";
 import { createModelFirewall, modelRules } from "../../../../agent/docker/model-firewall.ts";
-import { rulesFor } from "../../../../agent/docker/rental-rules.ts";
+import { rulesFor } from "../../../../agent/docker/rental-firewall.ts";
 
 describe("the rules of model containers", () => {
   const { v4, v6 } = modelRules("node-1");

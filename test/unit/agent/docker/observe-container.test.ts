@@ -19,19 +19,19 @@ function info(state: object, address = "10.231.0.2", Labels: Record<string, stri
 }
 
 describe("the observation of a container", () => {
-  it("runs: its own address and port, and an identity that is new after every start", () => {
+  it("reports a running one with its own address and port, and an identity that is new after every start", () => {
     const seen = observeContainer(info({ Status: "running" }), false);
     expect(seen).toMatchObject({ state: "running", origin: "http://10.231.0.2:8000", generation: 2, instanceId: "i1" });
     const again = observeContainer(info({ Status: "running", StartedAt: "2026-01-02T04:00:00Z" }), false);
     expect(again?.identity).not.toBe(seen?.identity);
   });
 
-  it("ended by the kernel for its memory", () => {
+  it("reports one that the kernel ended for its memory", () => {
     const seen = observeContainer(info({ Status: "exited", ExitCode: 137, OOMKilled: true }), false);
     expect(seen).toMatchObject({ state: "exited", oomKilled: true, signal: "SIGKILL", exitCode: undefined });
   });
 
-  it("ended by itself, with its code", () => {
+  it("reports one that ended by itself with its code", () => {
     const seen = observeContainer(info({ Status: "exited", ExitCode: 2 }), false);
     expect(seen).toMatchObject({ state: "exited", exitCode: 2, signal: undefined, oomKilled: false });
   });

@@ -7,9 +7,7 @@ describe("a pull", () => {
     ["vllm/vllm-openai:v1", "vllm/vllm-openai", "v1"],
     ["127.0.0.1:5000/a/b", "127.0.0.1:5000/a/b", "latest"],
     ["127.0.0.1:5000/a/b:2@sha256:abc", "127.0.0.1:5000/a/b", "sha256:abc"],
-  ])("of %s asks the engine by name and version", (image, fromImage, tag) =>
-    expect(partsOf(image)).toEqual({ fromImage, tag }),
-  );
+  ])("requests %s by name and version", (image, fromImage, tag) => expect(partsOf(image)).toEqual({ fromImage, tag }));
 
   it("counts a layer's bytes once, whatever is done with it afterwards", () => {
     const layers = new Map();
@@ -38,7 +36,7 @@ describe("a pull", () => {
     ["manifest verification failed for digest sha256:1", "image_corrupt", false],
     ["write /var/lib/docker/tmp: no space left on device", "no_space", true],
     ["Get http://127.0.0.1:1/v2/: dial tcp 127.0.0.1:1: connect: connection refused", "image_unreachable", true],
-  ])("that failed with %j is %s", (said, code, retryable) =>
+  ])("reports %j as %s", (said, code, retryable) =>
     expect(pullFault(new Error(said), "a/b")).toMatchObject({ code, retryable }),
   );
 });

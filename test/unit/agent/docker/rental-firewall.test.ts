@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { createRentalFirewall } from "../../../../agent/docker/rental-firewall.ts";
-import { bridgePrefix } from "../../../../agent/docker/rental-network.ts";
-import { rulesFor } from "../../../../agent/docker/rental-rules.ts";
-import { hasProjectQuota } from "../../../../agent/docker/storage-limit.ts";
+import { bridgePrefix } from "../../../../agent/docker/bridge-network.ts";
+import { createRentalFirewall, rulesFor } from "../../../../agent/docker/rental-firewall.ts";
+import { hasProjectQuota } from "../../../../agent/docker/rental-profile.ts";
 
 describe("the rules of rentals", () => {
   const { v4, v6 } = rulesFor("node-1", { denied: ["198.51.100.0/24"], deniedPorts: [25] });
 
-  it("know rentals by their bridges, and each node's apart", () => {
+  it("match rentals by their bridges, separately for each node", () => {
     expect(bridgePrefix("node-1")).toMatch(/^skr[0-9a-f]{4}$/);
     expect(bridgePrefix("node-1")).not.toBe(bridgePrefix("node-2"));
     for (const { match } of [...v4.jumps, ...v6.jumps]) expect(match[1]).toBe(`${bridgePrefix("node-1")}+`);

@@ -48,7 +48,7 @@ async function portOf(instanceId: string, containers: readonly object[], free: n
   return Number(config.Labels?.[sshPortLabel]);
 }
 
-it("a rental that is created again keeps its port, and none gets the port of another", async () => {
+it("keeps the port of a rental that is created again, and gives none the port of another", async () => {
   const free = await freePort();
   const first = await portOf("mine", [], free);
   expect(await portOf("mine", [containerOf("mine", first)], free)).toBe(first);
@@ -56,7 +56,7 @@ it("a rental that is created again keeps its port, and none gets the port of ano
   expect(await portOf("mine", [containerOf("another", first)], free)).not.toBe(first);
 });
 
-it("a rental that is created again gets another port if its own is in use", async () => {
+it("gives a rental that is created again another port if its own is in use", async () => {
   const had = await freePort();
   const server = createServer().listen(had, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { parseRange, subnetsFor } from "../../../../agent/docker/subnets.ts";
 
-it("an instance is offered every /28 of the range exactly once, from a place of its own", () => {
+it("offers an instance every /28 of the range exactly once, from its own start", () => {
   const all = [...subnetsFor("10.231.0.0/22", "i1")];
   expect(all).toHaveLength(64);
   expect(new Set(all).size).toBe(64);
@@ -27,7 +27,7 @@ it("stays inside the range, whatever its address", () => {
 });
 
 it.each(["", "10.0.0.0", "10.0.0.0/30", "10.0.0/16", "fd00::/64", "10.0.0.0/x"])(
-  "%j is refused with a sentence",
+  "refuses %j with a sentence",
   (range) => {
     expect(() => parseRange(range)).toThrow(/--container-subnet .*such as/);
   },

@@ -34,7 +34,7 @@ describe("vLLM", () => {
     ["v0.11.2", ""],
     // A build without a version is taken for the newest that is known.
     ["nightly", " --shutdown-timeout 8 --disable-access-log-for-endpoints /metrics,/health"],
-  ])("%s is given the command line of its version", (tag, more) => {
+  ])("gets the command line of its version: %s", (tag, more) => {
     const facts = { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } };
     expect(command({ engine: "vllm", ...twoGpus }, facts)).toBe(start + more);
   });
@@ -114,12 +114,12 @@ describe("differences between versions of vLLM", () => {
     expect(words).not.toContain("--rope-scaling");
   });
 
-  it("a model whose architecture takes no adapters is started without them", () => {
+  it("start a model without adapters if its architecture supports none", () => {
     expect(at("v0.18.0", ["--no-enable-lora"])).not.toMatch(/lora/);
   });
 });
 
-it("SGLang is given its own names for the same things", () => {
+it("gives SGLang its own argument names", () => {
   expect(command({ engine: "sglang", ...twoGpus })).toBe(
     "python3 -m sglang.launch_server --model-path /models/c0ffee --served-model-name owner/model --host 0.0.0.0 " +
       "--port 30000 --tp 2 --max-running-requests 4 --context-length 2048 --enable-metrics --enable-cache-report --disable-radix-cache",
@@ -139,7 +139,7 @@ describe("an engine from elsewhere is refused", () => {
     expect(planInstance(wanted, folder, facts)).toMatchObject({ ok: false, code });
   });
 
-  it("but not in an image that the operator allows", () => {
+  it("unless the operator allows its image", () => {
     expect(planned({ engine: "vllm", ...twoGpus, image: `team/vllm@${digest}` }).image).toBe(`team/vllm@${digest}`);
   });
 });

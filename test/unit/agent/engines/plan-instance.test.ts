@@ -53,7 +53,7 @@ describe("our own runtime", () => {
     });
   });
 
-  it("in a container sees its model read-only under /models and listens where the container can be reached", () => {
+  it("mounts its model read-only under /models in a container and listens on all its addresses", () => {
     const outcome = planInstance(instanceSpec({ chatTemplate: "{{ messages }}" }), model, docker);
     if (!outcome.ok) throw new Error(outcome.message);
     const { env, mounts } = outcome.plan;

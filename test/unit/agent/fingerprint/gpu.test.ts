@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { gpuTypeOf } from "../../../../agent/fingerprint/gpu-type.ts";
+import { gpuTypeOf } from "../../../../agent/fingerprint/gpu.ts";
 import { parseList, parseReport } from "../../../../agent/fingerprint/nvidia-report.ts";
 import { numberIn, parseCsv } from "../../../../agent/fingerprint/nvidia-smi.ts";
 import { parseXml, textAt } from "../../../../agent/fingerprint/xml.ts";
@@ -17,7 +17,7 @@ it.each([
   ["NVIDIA L40", 46_068, "other"],
   ["NVIDIA L4", 23_034, "L4-24GB"],
   ["Tesla T4", 15_360, "other"],
-])("%s with %i MiB is a %s", (name, memoryMib, type) => {
+])("recognises %s with %i MiB as a %s", (name, memoryMib, type) => {
   expect(gpuTypeOf(name, memoryMib * mib)).toBe(type);
 });
 
@@ -48,7 +48,7 @@ describe("the XML of nvidia-smi", () => {
     expect(root && textAt(root, "nothing", "here")).toBeUndefined();
   });
 
-  it.each(["", "<a><b></a>", "<a>", "Segmentation fault"])("that is none is no report: %j", (text) => {
+  it.each(["", "<a><b></a>", "<a>", "Segmentation fault"])("is no report if it is not one: %j", (text) => {
     expect(parseReport(text)).toBeUndefined();
   });
 
@@ -62,7 +62,7 @@ describe("the XML of nvidia-smi", () => {
   });
 });
 
-it("the list names the slices of each GPU, of new and old drivers", () => {
+it("reads the slices of each GPU from the list of new and old drivers", () => {
   const text =
     "GPU 0: NVIDIA A100 (UUID: GPU-a)\n  MIG 3g.40gb     Device  0: (UUID: MIG-1)\nGPU 1: NVIDIA A100 (UUID: GPU-b)\n" +
     "  MIG 1g.5gb Device  3: (UUID: MIG-GPU-b/7/0)\n";

@@ -18,7 +18,7 @@ describe("a host without NVIDIA GPUs", () => {
     [2, 4],
     [8, 16],
     [64, 256],
-  ])("with %i cores and %i GB never offers more memory than three quarters of its own", (cpuCores, gb) => {
+  ])("never offers more memory than three quarters of its own with %i cores and %i GB", (cpuCores, gb) => {
     const gpus = virtualGpus({ hostname: "h", cpuCores, memoryBytes: gb * gib }, {});
     expect(gpus.length).toBeGreaterThanOrEqual(1);
     expect(gpus.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0)).toBeLessThanOrEqual(0.75 * gb * gib);

@@ -68,11 +68,11 @@ describe("an Xid", () => {
     expect(parseXid("NVRM: loading NVIDIA UNIX x86_64 Kernel Module", 5)).toBeUndefined();
   });
 
-  it.each([48, 63, 64, 74, 79, 94, 95, 119])("%i takes the GPU out of use", (code) => {
+  it.each([48, 63, 64, 74, 79, 94, 95, 119])("takes the GPU out of use with code %i", (code) => {
     expect(meaningOf(code)).toBeTruthy();
   });
 
-  it.each([13, 31, 43, 45])("%i is a program's own mistake", (code) => {
+  it.each([13, 31, 43, 45])("leaves the GPU in use with code %i", (code) => {
     expect(meaningOf(code)).toBeUndefined();
   });
 

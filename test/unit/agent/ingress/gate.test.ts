@@ -191,7 +191,7 @@ describe("gate", () => {
     expect(order.filter((a) => a === "old").length).toBeGreaterThanOrEqual(5);
   });
 
-  it("counts nothing while nobody waits: a quiet hour beside a busy account is no credit", () => {
+  it("counts nothing while no request waits: a quiet hour beside a busy account is no credit", () => {
     const gate = gateOf(3, { queueLimit: 1000 });
     const quiet = probe("quiet", 1, 10);
     gate.enter(quiet);

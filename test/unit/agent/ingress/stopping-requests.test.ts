@@ -91,7 +91,7 @@ describe("requests that stop model servers", () => {
   describe("cost other requests", () => {
     const readsOf = (given: { readonly body: Buffer }) => vi.spyOn(given.body, "toString");
 
-    it("one reading of each body of that account while they are refused, and none afterwards", () => {
+    it("one parse of each body of that account while they are refused, and none afterwards", () => {
       for (const _ of [1, 2]) stopping.serverEnded([body("bomb")]);
       const [during, afterwards] = [body("hello"), body("hello")];
       const ofAnother = bobs("hello");

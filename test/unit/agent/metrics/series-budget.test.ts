@@ -113,7 +113,7 @@ function fullHost(names: GpuMetricNames = "dcgm", hasDcgmExporter = false) {
   };
 }
 
-it("the page has every name of the convention, under its own type", async () => {
+it("has every name of the convention, under its own type", async () => {
   const host = fullHost();
   await host.work();
   await host.have(numbers(2));
@@ -141,12 +141,12 @@ it("the page has every name of the convention, under its own type", async () => 
     expect(page).toMatch(new RegExp(`^DCGM_FI_DEV_${name}\\{gpu="0",UUID="GPU-0",pci_bus_id=`, "m"));
 });
 
-it("the names of the DCGM exporter are its own where it runs", async () => {
+it("leaves the DCGM names to the DCGM exporter where it runs", async () => {
   expect(await fullHost("dcgm", true).page()).not.toMatch(/^DCGM_FI_DEV_/m);
   expect(await fullHost("dcgm", false).page()).toMatch(/^DCGM_FI_DEV_GPU_UTIL\{/m);
 });
 
-it("a host with 50 models on 8 GPUs stays within 2 000 series, and is back at its own when they have gone", async () => {
+it("stays within 2 000 series with 50 models on 8 GPUs, and returns to its own series when they are gone", async () => {
   const host = fullHost();
   await host.work();
   await host.have([]);
@@ -163,7 +163,7 @@ it("a host with 50 models on 8 GPUs stays within 2 000 series, and is back at it
   expect(seriesIn(await host.page())).toHaveLength(before);
 });
 
-it("the page is as Prometheus's own linter wants it, the names that are DCGM's aside", async (context) => {
+it("satisfies Prometheus's linter except for DCGM's names", async (context) => {
   const host = fullHost("native");
   await host.work();
   await host.have(numbers(2));
@@ -172,7 +172,7 @@ it("the page is as Prometheus's own linter wants it, the names that are DCGM's a
   expect(found).toBe("");
 });
 
-it("a page without any backup has no time of the last one", async () => {
+it("has no time of the last backup without any backup", async () => {
   const { registry } = createAgentMetrics();
   const name = /^stoker_backup_last_success_timestamp_seconds/m;
   expect(await registry.metrics()).not.toMatch(name);

@@ -13,7 +13,7 @@ function logFile(): string {
   return join(folder, "log");
 }
 
-it("each line has a unique time, also without one in its text, so that a reader can continue after any of them", () => {
+it("gives each line a unique time, also without one in its text, so that a reader can continue after any of them", () => {
   const path = logFile();
   const plain = Array.from({ length: 1_500 }, (_, n) => `plain ${n}`);
   beginLog(path, startMs);
@@ -31,7 +31,7 @@ it("each line has a unique time, also without one in its text, so that a reader 
   ]);
 });
 
-it("lines printed before a new start keep their times: a follower gets no line twice and none out of order", () => {
+it("keeps the times of lines before a new start: a follower gets no line twice and none out of order", () => {
   const path = logFile();
   const read = (launchedAtMs: number) => readLog(path, { limit: 100 }, launchedAtMs);
   beginLog(path, startMs);
@@ -52,7 +52,7 @@ it("lines printed before a new start keep their times: a follower gets no line t
   ]);
 });
 
-it("lines printed before the log was trimmed keep their times, also if its beginning is no longer read", () => {
+it("keeps the times of lines printed before the log was trimmed, also if its beginning is no longer read", () => {
   const path = logFile();
   beginLog(path, startMs);
   appendFileSync(path, `${said(20, "a")}\n${"x".repeat(33 * 1024 * 1024)}\nnative\n${said(40, "b")}\n`);

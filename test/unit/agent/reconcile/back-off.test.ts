@@ -22,17 +22,17 @@ describe("after a crash", () => {
     [0.5, [10_000, 20_000, 40_000, 80_000]],
     [0, [7_500, 15_000, 30_000, 60_000]],
   ])(
-    "the wait doubles from 10 s, spread by a quarter (random %s), and the fifth within 30 minutes is the last",
+    "doubles the wait from 10 s, spread by a quarter (random %s), and gives up at the fifth within 30 minutes",
     (random, expected) => expect(delays(random)).toEqual(expected),
   );
 
-  it("the delay is never above 300 s and a quarter", () => {
+  it("never waits longer than 300 s and a quarter", () => {
     const patient = { ...crashBackOff, giveUpAfter: 20, windowMs: 1_000 * minute };
     expect(Math.max(...delays(0.999, patient))).toBeLessThanOrEqual(375_000);
     expect(delays(0.5, patient).at(-1)).toBe(300_000);
   });
 
-  it("earlier crashes are forgotten after ten minutes without one", () => {
+  it("forgets earlier crashes after ten minutes without one", () => {
     const before = [1, 2, 3, 4];
     const { next } = afterCrash(before, 10 * minute, 20 * minute, 0.5, crashBackOff);
     expect(next).toEqual({ kind: "retry", atMs: 20 * minute + 10_000 });
@@ -58,13 +58,13 @@ describe("after a crash", () => {
   }
 
   it.each([0, 0.5, 0.999])(
-    "a source that sends nothing for ten seconds each time is reported within a minute (random %s)",
+    "reports a source that sends nothing for ten seconds each time within a minute (random %s)",
     (random) => {
       expect(fetching(10_000, random).takenMs).toBeLessThan(60_000);
     },
   );
 
-  it("a source that refuses at once, and a long download that breaks, get all their attempts", () => {
+  it("gives all attempts to a source that refuses at once, and to a long download that breaks", () => {
     expect(fetching(10, 0.5).attempts).toBe(5);
     expect(fetching(3 * minute, 0.5).attempts).toBe(5);
   });
@@ -72,7 +72,7 @@ describe("after a crash", () => {
   it.each([
     ["weights that do not come", fetchBackOff],
     ["a server that refuses to start", startBackOff],
-  ])("%s are reported within a minute", (_, policy) => {
+  ])("reports %s within a minute", (_, policy) => {
     expect(delays(0.999, policy).reduce((a, b) => a + b)).toBeLessThan(60_000);
   });
 });

@@ -179,7 +179,7 @@ const viewOf = (w: typeof world extends fc.Arbitrary<infer W> ? W : never) =>
 const ends = (step: Step) => step.kind === "stop" || step.kind === "remove" || step.kind === "restart";
 
 describe("for any desired and observed state", () => {
-  it("an empty or missing desired state stops and removes nothing", () => {
+  it("stops and removes nothing for an empty or missing desired state", () => {
     fc.assert(
       fc.property(world, (w) => {
         expect(diff(viewOf({ ...w, specs: [], tombstones: [] })).filter(ends)).toEqual([]);
@@ -187,7 +187,7 @@ describe("for any desired and observed state", () => {
       }),
     );
   });
-  it("only instances of a tombstone, or replaced by a newer generation, are stopped or removed", () => {
+  it("stops or removes only instances of a tombstone, or replaced by a newer generation", () => {
     fc.assert(
       fc.property(world, (w) => {
         const isOutdated = (one: string) => {
@@ -200,7 +200,7 @@ describe("for any desired and observed state", () => {
       }),
     );
   });
-  it("the same view gives the same steps, at most one besides a probe for each instance", () => {
+  it("returns the same steps for the same view, at most one besides a probe for each instance", () => {
     fc.assert(
       fc.property(world, (w) => {
         const steps = diff(viewOf(w));
@@ -210,7 +210,7 @@ describe("for any desired and observed state", () => {
       }),
     );
   });
-  it("applying tombstones step by step removes their instances and then needs no step", () => {
+  it("removes the instances of tombstones step by step and then needs no step", () => {
     fc.assert(
       fc.property(world, (w) => {
         let seen = w.observed.map((one) => sighting(one.state, one));

@@ -133,7 +133,7 @@ describe("an instance whose GPU another one has", () => {
   });
 });
 
-it("no pass starts an instance on a GPU that another one has exclusively, whatever is desired and observed", () => {
+it("is never started in any pass, whatever is desired and observed", () => {
   const gpus = fc.uniqueArray(fc.constantFrom("1", "2", "3"), { minLength: 1 });
   const one = fc.record({
     id: fc.constantFrom("a", "b", "c", "d"),

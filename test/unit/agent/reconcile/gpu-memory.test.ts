@@ -22,7 +22,7 @@ describe("the memory of a GPU", () => {
     expect(await heldMemory(["GPU-1"], read, signal, 40 * gib)).toContain("60.0 of 80.0 GiB");
   });
 
-  it("of other GPUs is ignored", async () =>
+  it("is ignored for other GPUs", async () =>
     expect(await heldMemory(["GPU-1"], async () => [gpu("GPU-2", 79)], signal)).toBeUndefined());
 
   it("is named with the process that holds it", async () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createControlClock } from "../../../../agent/session/control-clock.ts";
-import { reconnectDelayMs } from "../../../../agent/session/reconnect.ts";
+import { reconnectDelayMs } from "../../../../agent/session/turns.ts";
 
 describe("the control plane's clock", () => {
   it("is this host's own until a control plane has replied", () => {
@@ -19,7 +19,7 @@ describe("the control plane's clock", () => {
       () => monotonicMs,
       () => wallMs,
     );
-    clock.heard(2_000_000, 90, 110);
+    clock.addSample(2_000_000, 90, 110);
     monotonicMs = 1_110;
     wallMs -= 3_600_000;
     expect(clock.nowMs()).toBe(2_000_000 + 10 + 1_000);
@@ -30,24 +30,24 @@ describe("the control plane's clock", () => {
       () => 10_000,
       () => 0,
     );
-    clock.heard(50_000, 9_990, 10_000);
-    clock.heard(46_000, 0, 10_000);
+    clock.addSample(50_000, 9_990, 10_000);
+    clock.addSample(46_000, 0, 10_000);
     expect(clock.nowMs()).toBe(50_005);
   });
 });
 
 describe("a stepped clock", () => {
   it.each([3_600_000, -3_600_000])(
-    "of the control plane (%i ms) is followed at its first reply, even a slow one",
+    "is followed at the control plane's first reply, even a slow one (%i ms)",
     (step) => {
       const clock = createControlClock(
         () => 100_000,
         () => 0,
       );
-      for (let n = 0; n < 8; n += 1) clock.heard(1_000_000, 99_999, 100_000);
-      clock.heard(1_000_000 + step, 98_000, 100_000);
+      for (let n = 0; n < 8; n += 1) clock.addSample(1_000_000, 99_999, 100_000);
+      clock.addSample(1_000_000 + step, 98_000, 100_000);
       expect(clock.nowMs()).toBe(1_001_000 + step);
-      clock.heard(1_000_000 + step, 99_998, 100_000);
+      clock.addSample(1_000_000 + step, 99_998, 100_000);
       expect(clock.nowMs()).toBe(1_000_001 + step);
     },
   );

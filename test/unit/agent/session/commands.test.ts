@@ -84,7 +84,7 @@ it.each([
   ["past its deadline", "expired", { deadlineMs: "1000" }, epochs],
   ["meant for an older form of the deployment", "rejected_generation", { generation: "4" }, epochs],
   ["of a kind this agent does not know", "unknown_kind", { kind: "dance" }, epochs],
-])("%s is not begun", async (_, outcome, over, at) => {
+])("does not start a command when %s", async (_, outcome, over, at) => {
   const { take, told, times, kept } = world();
   await take(over, at);
   expect(told.map((one) => one.outcome)).toEqual([outcome]);
@@ -92,7 +92,7 @@ it.each([
   expect(kept.size).toBe(0);
 });
 
-it("in whose middle the agent ended is not carried out a second time", async () => {
+it("does not run a command again that the end of the agent cut", async () => {
   const { take, told, times, kept } = world();
   kept.set("c", { ended: undefined });
   await take();
@@ -100,7 +100,7 @@ it("in whose middle the agent ended is not carried out a second time", async () 
   expect(times()).toBe(0);
 });
 
-it("that fails says why, with its code", async () => {
+it("reports a failed command with its code and reason", async () => {
   const { take, told } = world(() => Promise.reject(new CommandFailed("no_space", "the disk is full")));
   await take();
   expect(told).toMatchObject([{ outcome: "failed", errorCode: "no_space", errorMessage: "the disk is full" }]);

@@ -15,7 +15,7 @@ describe("a desired state", () => {
     ["one of another session", stamp(4n, 9n), stamp(4n, 2n), "refuse"],
   ])("%s", (_, given, held, verdict) => expect(judgeDesired(given, session, 5n, held).kind).toBe(verdict));
 
-  it("of a control plane older than an accepted one is refused", () => {
+  it("is refused from a control plane older than an accepted one", () => {
     expect(judgeDesired(stamp(5n, 99n), session, 6n, undefined)).toEqual({ kind: "refuse", why: "rejected_epoch" });
   });
 });

@@ -1,7 +1,7 @@
 // P6 on paper: 200 agents lose their control plane at the same moment, and each comes back by its own dice and by what the
 // control plane had told it of the size of the fleet. No clock runs: the times are computed as the session computes them.
 import { expect, it } from "vitest";
-import { reconnectDelayMs } from "../../../../agent/session/reconnect.ts";
+import { reconnectDelayMs } from "../../../../agent/session/turns.ts";
 import { reconnectSpreadMs } from "../../../../control-plane/fleet/reconnect-spread.ts";
 
 /** Park and Miller's. */
@@ -35,7 +35,7 @@ const absences = [0, 1_000, 4_000, 15_000, 60_000, 120_000];
 const seeds = Array.from({ length: 20 }, (_, n) => 1_000 + 7_919 * n);
 
 it.each(absences)(
-  "200 agents whose control plane was unavailable for %i ms: at most 15 percent reconnect in one second, all within a minute (20 seeds)",
+  "reconnects at most 15 percent of 200 agents in one second, all within a minute, after %i ms without a control plane (20 seeds)",
   (awayMs) => {
     const runs = seeds.map((seed) => back(awayMs, seed));
     for (const times of runs) {
@@ -46,7 +46,7 @@ it.each(absences)(
 );
 
 it.each([60_000, 120_000, 3_600_000])(
-  "few hosts whose control plane was unavailable for %i ms are back after 10 s, 33 of them after 25 s, in time to send their spool within thirty",
+  "reconnects few hosts within 10 s, 33 of them within 25 s, in time to send their spool within thirty, after %i ms without a control plane",
   (awayMs) => {
     for (const [agents, limitMs] of [
       [13, 10_000],
@@ -60,13 +60,13 @@ it.each([60_000, 120_000, 3_600_000])(
   },
 );
 
-it("a few hosts come back within a second, and no fleet waits longer than most of a lease for its first attempt", () => {
+it("reconnects a few hosts within a second, and delays no fleet's first attempt beyond most of a lease", () => {
   expect([0, 1, 10].map(reconnectSpreadMs)).toEqual([1_000, 1_000, 1_000]);
   expect(reconnectSpreadMs(100)).toBe(7_500);
   expect(reconnectSpreadMs(100_000)).toBe(15_000);
 });
 
-it("the pause doubles from the first window, is never longer than thirty seconds, and may be any part of it", () => {
+it("doubles the pause from the first window to at most thirty seconds, and chooses any part of it", () => {
   expect([0, 1, 2, 3, 4, 5, 9, 1_000].map((failures) => reconnectDelayMs(failures, 1))).toEqual([
     1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000,
   ]);

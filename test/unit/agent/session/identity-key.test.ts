@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { expect, it } from "vitest";
 import { createIdentity } from "../../../../agent/session/identity.ts";
 
-it("a host does not join with a key that could not be written down: its token would be spent and the key gone", async () => {
+it("does not join with a key that could not be stored: the token would be spent and the key lost", async () => {
   const folder = mkdtempSync(join(tmpdir(), "stoker-identity-"));
   // Nobody listens there.
   const address = "127.0.0.1:1";

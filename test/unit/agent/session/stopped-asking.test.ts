@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { renew } from "../../../../agent/session/enroll.ts";
 import { hostCertificate, newAuthority } from "../../../fakes/peers.ts";
 
-it("asking for a certificate ends with the agent, not with the patience for an answer", async () => {
+it("stops the request for a certificate with the agent, not with its time limit", async () => {
   const silent = createServer((socket) => socket.on("error", () => {}));
   silent.listen(0, "127.0.0.1");
   await once(silent, "listening");

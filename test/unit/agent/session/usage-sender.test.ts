@@ -54,7 +54,7 @@ describe("usage records", () => {
   });
 
   it.each([["1"], []])(
-    "that a reply leaves out (durable: %s) delay no others and are sent again",
+    "delay no others and are sent again when a reply leaves them out (durable: %s)",
     async (...durable) => {
       vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
       onTestFinished(() => void vi.useRealTimers());

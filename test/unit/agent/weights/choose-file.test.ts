@@ -46,7 +46,7 @@ describe("the file of a repository that is loaded", () => {
     expect(() => partsOf("a/b", "m-00001-of-00003.gguf", parts)).toThrow(/every part/);
   });
 
-  it("may be named, but only as GGUF", () => {
+  it("can be named, but only as GGUF", () => {
     expect(() => refuseOtherFormats("a/b", "x/m.gguf")).not.toThrow();
     expect(() => refuseOtherFormats("a/b", "model.safetensors")).toThrow(/safetensors/);
   });

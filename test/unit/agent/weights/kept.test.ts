@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-it("a set whose commit is named like a path makes way for the next one, and is forgotten by itself", async () => {
+it("removes only its own files when a set's commit is named like a path, so that the next one takes its place", async () => {
   const kept = createKeptSets(folder);
   await kept.remember(key, setOf("refs/pr/1"));
   await kept.remember(key, setOf("0".repeat(40)));

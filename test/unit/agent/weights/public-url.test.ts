@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { networksIn } from "../../../../agent/networks.ts";
+import { networksIn } from "../../../../agent/config.ts";
 import { readPublicUrl } from "../../../../agent/weights/public-web.ts";
 import { addressTest } from "../../../../proto/address-rules.ts";
 
@@ -16,11 +16,11 @@ it.each([
   ["https://0xa9fea9fe/latest/meta-data/", /not a public address/],
   ["https://[::ffff:10.0.0.1]/", /not a public address/],
   ["https://[64:ff9b::7f00:1]/", /not a public address/],
-])("%s is refused before anything is sent", (url, why) => {
+])("refuses %s before anything is sent", (url, why) => {
   expect(() => readPublicUrl(url, { allowsPrivate: false, blocked: [] })).toThrow(why);
 });
 
-it("an ordinary address is taken as it is", () => {
+it("accepts an ordinary address unchanged", () => {
   expect(readPublicUrl("https://good.example/a.safetensors?key=1", { allowsPrivate: false, blocked: [] }).search).toBe(
     "?key=1",
   );

@@ -25,7 +25,7 @@ describe("the source of weights", () => {
     { repo: "a/b", sizeBytes: -1 },
     { localPath: "relative.gguf" },
     {},
-  ])("%o is refused before anything is asked", (weights) => {
+  ])("is refused before any request: %o", (weights) => {
     expect(() => sourceOf(weights)).toThrow(expect.objectContaining({ code: "weights_invalid", retryable: false }));
   });
 });

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
-import { lackingCapabilities } from "../../../../agent/wiring/capabilities.ts";
+import { lackingCapabilities } from "../../../../agent/wiring/volumes.ts";
 
 const volumes = ["CHOWN", "DAC_OVERRIDE", "FOWNER"] as const;
 const status = (effective: string) => `Name:\tnode\nCapPrm:\t000001ffffffffff\nCapEff:\t${effective}\nCapBnd:\t0\n`;
 
-it("root with all of its capabilities, or with these, lacks none", () => {
+it("finds none missing for root with all capabilities, or with these", () => {
   expect(lackingCapabilities(volumes, status("000001ffffffffff"))).toEqual([]);
   expect(lackingCapabilities(volumes, status("000000000000000b"))).toEqual([]);
 });

@@ -21,7 +21,7 @@ function machine(sample: (signal: AbortSignal) => Promise<readonly GpuSample[]> 
   return { unread, faults: gpuFaults(inventory, xids, sample), looks: () => looks };
 }
 
-it("an unread fault in the kernel log is returned and reported to the inventory", async () => {
+it("returns an unread fault in the kernel log and reports it to the inventory", async () => {
   const { unread, faults, looks } = machine();
   expect(await faults(["GPU-0"], signal)).toEqual([]);
   unread.push({ bootUs: 5, message: "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus." });
@@ -32,7 +32,7 @@ it("an unread fault in the kernel log is returned and reported to the inventory"
   expect(await faults(["GPU-0"], signal)).toEqual(found);
 });
 
-it("only faults of the requested GPUs are returned, with the facts of the inventory", async () => {
+it("returns only faults of the requested GPUs, with the facts of the inventory", async () => {
   const { faults } = machine();
   expect(await faults(["GPU-1"], signal)).toEqual([
     { uuid: "GPU-1", id: "ecc:boot:1", reason: "1 uncorrected memory error" },
@@ -40,7 +40,7 @@ it("only faults of the requested GPUs are returned, with the facts of the invent
   expect(await faults([], signal)).toEqual([]);
 });
 
-it("a GPU that is no longer listed, or has new memory errors, is reported at once; a tool that does not reply reports none", async () => {
+it("reports a GPU that is no longer listed, or has new memory errors, at once; none if the tool does not reply", async () => {
   const told = (samples: readonly object[]) => machine(async () => samples as readonly GpuSample[]);
   const gone = told([{ uuid: "GPU-7" }]);
   expect(await gone.faults(["GPU-0"], signal)).toMatchObject([

@@ -47,7 +47,7 @@ describe.each(audioFormats)("speech as %s", (format) => {
   );
 });
 
-test("Opus keeps the beginning, which its players are told to skip", async () => {
+test("keeps the beginning of Opus, which players skip", async () => {
   if (!hasProgram("ffmpeg", "Opus keeps its beginning")) return;
   const { bytes } = await encoded("opus", 24_000, 1);
   const out = runProgram("ffmpeg", ["-v", "error", "-i", "pipe:0", "-ar", "24000", "-f", "f32le", "pipe:1"], bytes);
@@ -55,7 +55,7 @@ test("Opus keeps the beginning, which its players are told to skip", async () =>
   expect(Math.max(...heard.subarray(0, 480).map(Math.abs))).toBeGreaterThan(0.2);
 });
 
-test("WAV of unknown length says so and is read to its end", async () => {
+test("writes WAV of unknown length that is read to its end", async () => {
   const { bytes } = await encoded("wav", 22_050, 1);
   expect(bytes.readUInt32LE(4)).toBe(0xffffffff);
   expect(openWav(bytes)?.length).toBe(22_050);

@@ -101,7 +101,7 @@ describe("a WAV file that is decoded beside the server's own thread", () => {
     longer(120_000, 300_000),
   );
 
-  test("is given up when nobody waits for it any more, and the next one is served", async () => {
+  test("stops when its request ends, and the next one is served", async () => {
     const decode = createDecoder({ ...decoding, worker: new SoundWorker() });
     const gone = new AbortController();
     const recording = await decode(wavOf(siren(8000, 60), 8000), 16_000, gone.signal);
@@ -112,7 +112,7 @@ describe("a WAV file that is decoded beside the server's own thread", () => {
     expect(await next.samples(0, 16_000)).toHaveLength(16_000);
   });
 
-  test("tells the pitch of a voice as it is measured here", async () => {
+  test("returns the pitch of a voice as measured on this thread", async () => {
     const tone = Float32Array.from({ length: 16_000 }, (_, i) => Math.sin((2 * Math.PI * 150 * i) / 16_000));
     const hz = await new SoundWorker().medianPitchHz({ samples: tone, rate: 16_000 }, noSignal);
     expect(Math.abs((hz ?? 0) - 150)).toBeLessThan(2);

@@ -15,7 +15,7 @@ describe("a change of the sample rate", () => {
     [22_050, 16_000],
     [44_100, 16_000],
     [8000, 16_000],
-  ])("from %i to %i keeps a tone what it was", (from, to) => {
+  ])("keeps a tone unchanged from %i to %i", (from, to) => {
     const found = resample(tone(440, from, 0.5), from, to);
     const wanted = tone(440, to, 0.5);
     expect(found).toHaveLength(wanted.length);
@@ -50,11 +50,11 @@ describe("a change of the sample rate", () => {
 });
 
 describe("the median pitch", () => {
-  test.each([85, 120, 210, 320])("of a voice at %i Hz is that, whatever its overtones", (hz) => {
+  test.each([85, 120, 210, 320])("is %i Hz for a voice at that pitch, whatever its overtones", (hz) => {
     expect(medianPitchHz({ samples: tone(hz, 24_000, 0.6, 0.4), rate: 24_000 })).toBeCloseTo(hz, 0);
   });
 
-  test("of silence and of noise is none", () => {
+  test("is undefined for silence and noise", () => {
     expect(medianPitchHz({ samples: new Float32Array(8000), rate: 16_000 })).toBeUndefined();
     let seed = 1;
     const noise = Float32Array.from({ length: 16_000 }, () => {

@@ -58,19 +58,19 @@ describe("an uploaded file", () => {
     expect(containerOf(start("#EXTM3U\nfile:///etc/passwd"))).toBeUndefined();
   });
 
-  test("that is no audio is refused before any decoder sees it", async () => {
+  test("is refused before any decoder reads it if it is no audio", async () => {
     const decode = createDecoder({ worker, program: "/does/not/exist", limits });
     await expect(decode(Buffer.from("#EXTM3U\nfile:///etc/passwd"), 16_000, noSignal)).rejects.toThrow(/none of flac/);
   });
 
-  test("of a coded form says what is missing where no decoder is installed; WAV needs none", async () => {
+  test("names the missing decoder for a coded form; WAV needs none", async () => {
     const decode = createDecoder({ worker, program: "/does/not/exist", limits });
     await expect(decode(Buffer.from("fLaC"), 16_000, noSignal)).rejects.toThrow(/ffmpeg is not installed/);
     const { length } = await decode(wav(1, 1, 16, Buffer.alloc(1600)), 16_000, noSignal);
     expect(length).toBe(1600);
   });
 
-  test("above the limit is refused", async () => {
+  test("is refused above the limit", async () => {
     const decode = createDecoder({ worker, program: "ffmpeg", limits: { ...limits, maxSeconds: 0.05 } });
     await expect(decode(wav(1, 1, 16, Buffer.alloc(1600)), 16_000, noSignal)).rejects.toThrow(/longer than/);
   });

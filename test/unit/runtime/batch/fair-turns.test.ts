@@ -8,7 +8,7 @@ const signal = () => new AbortController().signal;
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe("turns", () => {
-  it("run one at a time, pass over who went away, and go on after a failure", async () => {
+  it("run one at a time, skip cancelled work, and continue after a failure", async () => {
     const turns = new FairTurns();
     const gone = new AbortController();
     const order: string[] = [];
@@ -48,7 +48,7 @@ describe("turns", () => {
     await Promise.all(flood);
   });
 
-  it("charge a tenant for what its pieces weigh", async () => {
+  it("charge a tenant for the weight of its pieces", async () => {
     const turns = new FairTurns();
     const order: string[] = [];
     const all = ["heavy", "light"].flatMap((tenant) =>

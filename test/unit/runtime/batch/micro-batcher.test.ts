@@ -52,7 +52,7 @@ describe("a micro-batcher", () => {
     expect(bad[1]).toEqual({ ok: true, result: "D" });
   });
 
-  it("answers all items of a batch that did not fit into memory, and makes later batches smaller", async () => {
+  it("completes all items of a batch that did not fit into memory, and makes later batches smaller", async () => {
     const sizes: number[] = [];
     const { batcher: made, events } = batcher(async (items) => {
       sizes.push(items.length);

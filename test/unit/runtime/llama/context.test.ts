@@ -13,7 +13,7 @@ const request = {
 };
 
 describe("the context length", () => {
-  it("is the model's own where memory has room, else what fits", () => {
+  it("is the model's own where memory suffices, else what fits", () => {
     expect(fitContext(request)).toBe(8192);
     expect(fitContext({ ...request, budgetBytes: 1800 })).toBe(2048);
   });

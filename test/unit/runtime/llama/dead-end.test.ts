@@ -8,7 +8,7 @@ import { reportRawLogprobs } from "../../../../runtime/llama/raw-logprobs.ts";
 import { Rounds } from "../../../../runtime/llama/rounds.ts";
 import type { GenerationJob } from "../../../../runtime/server/text-engine.ts";
 
-it("is told as no token: the library awaits the sampler's failure nowhere", async () => {
+it("is reported as no token, because the library does not await the sampler's failure", async () => {
   const _ctx = { sampleToken: (..._: unknown[]) => Promise.reject(new Error("empty grammar stack")) };
   reportRawLogprobs({ _ctx } as unknown as LlamaContext);
   await expect(_ctx.sampleToken(0, {})).resolves.toBe(-1);

@@ -145,7 +145,7 @@ async function tensorsOf(source: string | Uint8Array) {
 }
 
 describe("an adapter that is converted in a thread of its own", () => {
-  it("is what the converter makes of it; what is wrong with it is told as the converter tells it", async () => {
+  it("equals the converter's result, and its faults are reported as the converter reports them", async () => {
     const folder = mkdtempSync(join(tmpdir(), "stoker-peft-"));
     try {
       const [config_, weights, gguf] = ["adapter_config.json", "adapter_model.safetensors", "out.gguf"].map((name) =>

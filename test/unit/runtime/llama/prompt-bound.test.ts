@@ -53,12 +53,12 @@ describe("a prompt's tokens", () => {
   const part = (text: string) => ({ text, hasControl: true });
   const perCharacter = ({ text }: { readonly text: string }) => Array.from(text, (sign) => sign.charCodeAt(0));
 
-  it("are those of its parts in their order", async () => {
+  it("equal those of its parts in their order", async () => {
     expect(await promptTokens([part("ab"), part("c")], bound, perCharacter)).toEqual([97, 98, 99]);
     expect(await promptTokens([], bound, perCharacter)).toEqual([]);
   });
 
-  it("are made one long text at a time, with turns for others in between", async () => {
+  it("are computed one long text at a time, with turns for others in between", async () => {
     const text = "a".repeat(16_385);
     const order: string[] = [];
     const tokensOf = (given: { readonly text: string }) => {

@@ -44,7 +44,7 @@ describe("the scope of a cache", () => {
     expect([chosen("a"), chosen("b"), chosen("c")]).toEqual(["theirs", "own", "empty"]);
   });
 
-  it("tells equal cache keys of two scopes apart", () => {
+  it("separates equal cache keys of two scopes", () => {
     const idle = [
       { ...sequence("theirs", range(0, 90), 1), cacheScope: "a", cacheKey: "k" },
       { ...sequence("own", range(0, 50), 2), cacheScope: "b", cacheKey: "k" },
@@ -55,7 +55,7 @@ describe("the scope of a cache", () => {
 });
 
 describe("neighbours", () => {
-  it("are one pass of a batch, a gap begins another: a gap is closed before a row goes on, and a new one is last", () => {
+  it("share one pass of a batch, and a gap starts another: a gap is closed before a row continues, and a new one is last", () => {
     const idle = [6, 4, 2].map((place) => sequence(String(place), [], 0, place));
     const running = new Set([0, 1, 3]);
     const taken: string[] = [];
@@ -148,7 +148,7 @@ describe("the pool of sequences", () => {
     expect(order).toEqual(["a", "b", "a", "b", "a", "a", "a"]);
   });
 
-  it("lets a waiter whose client went away leave the queue, and those behind it move up", async () => {
+  it("removes a waiter whose client disconnected from the queue, and moves up those behind it", async () => {
     const p = pool(2);
     await p.acquire(ask(1), never);
     const gone = new AbortController();
@@ -160,7 +160,7 @@ describe("the pool of sequences", () => {
     expect(p.waiting).toBe(0);
   });
 
-  it("runs no more than its own number over all adapters, and a busy adapter holds up nobody else", async () => {
+  it("runs at most its own number over all adapters, and a busy adapter delays no other", async () => {
     const p = pool(3);
     p.open("a", [sequence("a1", [], 0)]);
     const [held] = await p.acquire(ask(1, "a"), never);
@@ -200,7 +200,7 @@ describe("the pool of sequences", () => {
 });
 
 describe("rounds", () => {
-  it("begin a batch only when every step of the last one is done", async () => {
+  it("start a batch only when every step of the last one is done", async () => {
     const sizes: number[] = [];
     const rounds = new Rounds((size) => sizes.push(size));
     const member = async (steps: number, turns: number) => {
@@ -213,7 +213,7 @@ describe("rounds", () => {
     expect(sizes).toEqual([2, 2, 2, 2, 2]);
   });
 
-  it("begin their steps in the order of the sequences, whoever came first", async () => {
+  it("start their steps in the order of the sequences, whatever the order of arrival", async () => {
     const rounds = new Rounds(() => {});
     const begun: number[] = [];
     const step = (place: number) =>
@@ -224,7 +224,7 @@ describe("rounds", () => {
     expect(begun).toEqual([0, 1, 2, 3]);
   });
 
-  it("go on after a step that failed", async () => {
+  it("continue after a failed step", async () => {
     const rounds = new Rounds(() => {});
     await expect(rounds.run(0, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
     expect(await rounds.run(0, async () => 7)).toBe(7);

@@ -10,7 +10,7 @@ describe("what a GGUF model is used for", () => {
     ["", "bert", 4, "reranker"],
     ["reranker", "qwen3", undefined, "reranker"],
     ["embeddings", "llama", undefined, "embeddings"],
-  ])("task %j, architecture %s, pooling %s: %s", (task, architecture, pooling, kind) => {
+  ])("follows task %j, architecture %s and pooling %s: %s", (task, architecture, pooling, kind) => {
     expect(vectorKind(task, architecture, pooling)).toBe(kind);
   });
 });

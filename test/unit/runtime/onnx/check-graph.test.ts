@@ -42,7 +42,7 @@ describe("a graph file, before the library reads it", () => {
     await expect(check(onnxFile(graphOf("gone.data")))).rejects.toThrow(/^weights missing:/);
   });
 
-  it("is refused when it needs operators of somebody's library", async () => {
+  it("is refused when it needs operators of a custom library", async () => {
     const node = { ...add, domain: "com.example.ops" };
     await expect(check(onnxFile(graphOf(undefined, node)))).rejects.toThrow(/^custom operators:.*com\.example\.ops/);
   });

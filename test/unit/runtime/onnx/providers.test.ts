@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkIo } from "../../../../runtime/onnx/check-io.ts";
-import { chooseProviders, fallbackWarning } from "../../../../runtime/onnx/choose-providers.ts";
+import { chooseProviders, fallbackWarning } from "../../../../runtime/onnx/open-graph.ts";
 
 describe("the execution provider", () => {
   it("is the GPU where one was granted, and never TensorRT or WebGPU unasked", () => {
@@ -10,7 +10,7 @@ describe("the execution provider", () => {
     expect(chooseProviders({ wanted: "cpu", hasGpu: true })).toEqual(["cpu"]);
   });
 
-  it("is told with the reason when it is not the best one", () => {
+  it("is reported with the reason when it is not the best one", () => {
     expect(fallbackWarning(["cpu"], "cpu", [])).toBeUndefined();
     const words = fallbackWarning(["cuda", "cpu"], "cpu", ["cuda: libcublas.so.12:\n cannot open"]);
     expect(words).toContain("on cpu and not on cuda");
@@ -33,7 +33,7 @@ describe("a graph's inputs and outputs", () => {
   const ids = io("input_ids", "int64", 2);
   const state = io("last_hidden_state", "float32", 3);
 
-  it("fit the task: the best output it can read is found", () => {
+  it("match the task: the best readable output is chosen", () => {
     expect(check([ids], [state]).name).toBe("last_hidden_state");
     expect(check([ids], [state, io("sentence_embedding", "float32", 2)]).name).toBe("sentence_embedding");
   });

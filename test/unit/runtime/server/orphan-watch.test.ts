@@ -4,7 +4,7 @@ import { watchForOrphan } from "../../../../runtime/server/orphan-watch.ts";
 afterEach(() => vi.useRealTimers());
 
 describe("the watch for a lost agent", () => {
-  it("calls once after so much silence, counted from the last sign of life", () => {
+  it("calls once after the timeout since the last request", () => {
     vi.useFakeTimers();
     let heardAt = Date.now();
     const onOrphan = vi.fn();

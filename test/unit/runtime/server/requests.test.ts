@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { readChatRequest } from "../../../../runtime/server/chat-request.ts";
 import { readCompletionRequest } from "../../../../runtime/server/completion-request.ts";
-import { parseJson } from "../../../../runtime/server/parse-json.ts";
+import { parseJson } from "../../../../runtime/server/read-body.ts";
 import { RequestError } from "../../../../runtime/server/request-error.ts";
 
 const completion = { model: "m", prompt: "p" };

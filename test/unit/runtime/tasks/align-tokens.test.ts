@@ -6,12 +6,12 @@ const slices = (text: string, tokens: readonly (string | undefined)[]) =>
   alignTokens(text, tokens).map(({ start, end }) => sliceOf(text, start, end));
 
 describe("tokens found again in their text", () => {
-  it("through lower case, accents and pieces of words", () => {
+  it("match through lower case, accents and pieces of words", () => {
     const tokens = ["jose", "met", "ba", "##bba", "##ge", "in", "zurich", "!"];
     expect(slices("José met  Babbage in Zürich!", tokens)).toEqual([..."José met Ba bba ge in Zürich !".split(" ")]);
   });
 
-  it("with leading spaces as other tokenizers mark them, counted in characters", () => {
+  it("match with leading spaces as other tokenizers mark them, counted in characters", () => {
     expect(alignTokens("🎉 a party", ["🎉", " a", "▁par", "ty"]).map(({ start, end }) => [start, end])).toEqual([
       [0, 1],
       [2, 3],
@@ -20,12 +20,12 @@ describe("tokens found again in their text", () => {
     ]);
   });
 
-  it("around a token that nobody knows", () => {
+  it("match around an unknown token", () => {
     expect(slices("the ☃☃ melts", ["the", undefined, "melts"])).toEqual(["the", "☃☃", "melts"]);
     expect(slices("☃, cold", [undefined, ",", "cold"])).toEqual(["☃", ",", "cold"]);
   });
 
-  it("tells which pieces go on in a word", () => {
+  it("marks the pieces that continue a word", () => {
     expect(alignTokens("un able", ["un", "##able"]).map(({ isContinued }) => isContinued)).toEqual([false, true]);
     expect(alignTokens("unable to", [" un", "able", " to"]).map(({ isContinued }) => isContinued)).toEqual([
       false,

@@ -25,14 +25,14 @@ describe("an image adapter's names", () => {
       `${dotted.replace(".to_q", "")}.processor.to_q_lora.down.weight`,
       `${dotted.replace(".to_q", "")}.processor.to_q_lora.up.weight`,
     ],
-  ])("of %s all mean one layer", (_, down, up) => {
+  ])("map to one layer in the names of %s", (_, down, up) => {
     const [delta, ...more] = readAdapter(pair(down, up), {});
     expect(more).toEqual([]);
     expect(delta).toMatchObject({ part: "unet", layer, rank: 1, outputs: 3, inputs: 2, scale: 1 });
     expect([...(delta?.up ?? [])]).toEqual([1, 2, 3]);
   });
 
-  it("of the text encoder are told apart", () => {
+  it("are distinguished for the text encoder", () => {
     const name = "lora_te_text_model_encoder_layers_0_self_attn_q_proj";
     const [delta] = readAdapter(pair(`${name}.lora_down.weight`, `${name}.lora_up.weight`), {});
     expect(delta).toMatchObject({ part: "text_encoder", layer: "text_model_encoder_layers_0_self_attn_q_proj" });
@@ -62,7 +62,7 @@ describe("an image adapter's scale", () => {
   });
 });
 
-it("image adapters are named by paths, each with its strength", () => {
+it("reads image adapters as paths, each with its strength", () => {
   const env = { STOKER_INSTANCE_ID: "i", STOKER_MODEL_PATH: "/m", STOKER_SERVED_MODEL_NAME: "m" };
   const read = (list: string) => readConfig({ ...env, STOKER_IMAGE_ADAPTERS: list }, 2).imageAdapters;
   expect(read("/a.safetensors:/b=c=0.5")).toEqual([

@@ -56,7 +56,7 @@ describe("sizes", () => {
     [512, 512],
     [256, 1024],
     [768, 448],
-  ])("%dx%d is made by a model of 512x512", (width, height) => {
+  ])("accept %dx%d for a model of 512x512", (width, height) => {
     expect(() => checkSize(stable, width, height, "size")).not.toThrow();
   });
 
@@ -65,20 +65,20 @@ describe("sizes", () => {
     [stable, 1088, 512, /256 to 1024/],
     [stable, 520, 512, /steps of 64/],
     [{ width: 512, height: 768, step: 0 }, 512, 512, /512x768 alone/],
-  ] as const)("%j makes no %dx%d", (sizes, width, height, why) => {
+  ] as const)("refuse from %j the size %dx%d", (sizes, width, height, why) => {
     expect(() => checkSize(sizes, width, height, "size")).toThrow(why);
   });
 });
 
 describe("numbers for a graph", () => {
-  it("come back as they went, whatever the graph counts in", () => {
+  it("are read back unchanged, whatever the graph's number type", () => {
     const values = Float32Array.of(0, 1, -2.5, 951);
     for (const type of ["float32", "float16", "float64"]) expect(floatsOf(tensorOf(type, values, [4]))).toEqual(values);
     expect(tensorOf("int64", values, [4]).data).toEqual(BigInt64Array.of(0n, 1n, -2n, 951n));
     expect(() => tensorOf("string", values, [4])).toThrow("string");
   });
 
-  it("paint a latent anew when any of its pixels is", () => {
+  it("repaint a latent when any of its pixels is repainted", () => {
     const anew = new Float32Array(16 * 8);
     anew[7 * 16 + 8] = 0.5;
     expect([...latentMask(anew, { width: 16, height: 8 }, 8)]).toEqual([0, 1]);

@@ -48,11 +48,11 @@ describe("the steps of a scheduler", () => {
     ["DDIMScheduler", { timestep_spacing: "linspace" }, [999, 749, 500, 250, 0]],
     ["PNDMScheduler", {}, [801, 601, 601, 401, 201, 1]],
     ["DPMSolverMultistepScheduler", {}, [831, 665, 499, 333, 167]],
-  ])("of %s with %j are those of the reference implementation", (name, more, expected) => {
+  ])("equal the reference implementation's for %s with %j", (name, more, expected) => {
     expect(schedule(name, 5, more).timesteps).toEqual(expected);
   });
 
-  it.each(schedulers)("of %s lead from noise to the very picture that the model sees in it", (name) => {
+  it.each(schedulers)("lead from noise to the picture that the model predicts: %s", (name) => {
     const picture = normalNoise(3, 64).map((value) => value * 0.7);
     const noise = normalNoise(4, 64);
     const made = schedule(name, 12);
@@ -64,7 +64,7 @@ describe("the steps of a scheduler", () => {
   });
 
   it.each(["DDIMScheduler", "EulerDiscreteScheduler", "DPMSolverMultistepScheduler"])(
-    "of %s give the same picture whether the model tells the noise or the velocity",
+    "give the same picture whether the model predicts noise or velocity: %s",
     (name) => {
       const [picture, noise] = [normalNoise(5, 16), normalNoise(6, 16)];
       const made = schedule(name, 8, { prediction_type: "v_prediction" });
@@ -86,7 +86,7 @@ describe("the steps of a scheduler", () => {
     [{ _class_name: "PNDMScheduler", skip_prk_steps: false }, /skip_prk_steps false/],
     [{ _class_name: "DDIMScheduler", prediction_type: "flow" }, /prediction_type "flow"/],
     [{ _class_name: "EulerDiscreteScheduler", beta_schedule: "sigmoid" }, /beta_schedule "sigmoid"/],
-  ])("of %j are refused, for they would make other pictures", (more, why) => {
+  ])("are refused for %j, because they would make other pictures", (more, why) => {
     expect(() => readSchedule({ ...config, ...more })).toThrow(why);
   });
 });

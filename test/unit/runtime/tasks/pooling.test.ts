@@ -36,7 +36,7 @@ describe("pooling", () => {
         [30, 0],
       ],
     ],
-  ] as const)("%s reads the tokens of each text and no padding", (pooling, expected) => {
+  ] as const)("reads the tokens of each text and no padding: %s", (pooling, expected) => {
     expect(pool(output, batch, pooling).map((vector) => [...vector])).toEqual(expected);
   });
 

@@ -28,7 +28,7 @@ describe("what becomes of scores", () => {
     ]);
   });
 
-  it("groups tokens of one entity, and begins anew at B", () => {
+  it("groups tokens of one entity, and starts a new one at B", () => {
     const groups = groupEntities(["B-PER", "I-PER", "O", "I-LOC", "B-LOC", "LOC"].map(token));
     expect(groups.map(({ kind, tokens }) => [kind, tokens.length])).toEqual([
       ["PER", 2],

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { blendFor } from "../../../../runtime/tasks/speech/blend.ts";
+import { kokoroPitchHz } from "../../../../runtime/tasks/speech/open-speech.ts";
 import { cutPhonemes, phonemeTokens } from "../../../../runtime/tasks/speech/phoneme-tokens.ts";
 import { openPhonemizer } from "../../../../runtime/tasks/speech/phonemes.ts";
 import { speechPieces } from "../../../../runtime/tasks/speech/pieces.ts";
-import { kokoroPitchHz } from "../../../../runtime/tasks/speech/preset-pitch.ts";
 import { readSpeech } from "../../../../runtime/tasks/speech/request.ts";
 import { readVoice, voiceText } from "../../../../runtime/tasks/speech/voice.ts";
+import { blendFor } from "../../../../runtime/tasks/speech/voice-route.ts";
 
 describe("a text to be spoken", () => {
   test("is cut into sentences, not after an abbreviation", () => {
@@ -49,7 +49,7 @@ describe("phonemes", () => {
     expect(() => phonemizer.phonemes("a", "xx")).toThrow(RangeError);
   });
 
-  test("that a model does not know as one sign are known by their letter", () => {
+  test("fall back to their letter when a model does not know the whole sign", () => {
     const ids = new Map([
       ["a", [1]],
       ["ç", [2]],
@@ -58,7 +58,7 @@ describe("phonemes", () => {
     expect(phonemeTokens("açãä?", ids)).toEqual([[1], [2], [1], [3], [1]]);
   });
 
-  test("beyond a model's length are cut between words", () => {
+  test("are cut between words beyond a model's length", () => {
     const parts = cutPhonemes("abc def, ghi jkl mno", 10);
     expect(parts).toEqual(["abc def,", "ghi jkl", "mno"]);
     expect(cutPhonemes("x".repeat(25), 10).map(({ length }) => length)).toEqual([10, 10, 5]);
@@ -78,13 +78,13 @@ describe("a voice", () => {
   });
 
   test.each(["nobody", "alpha", "", "af_heart:0", `af_heart:${"9".repeat(400)}`, "af_heart,", "af_heart;am_adam"])(
-    "%j is none",
+    "is unknown for %j",
     (text) => {
       expect(readVoice(text, presets)).toBeUndefined();
     },
   );
 
-  test("for a low and for a high speaker lies on its side of the presets' mean", () => {
+  test("lies on its own side of the presets' mean for a low and a high speaker", () => {
     const mean = [...kokoroPitchHz.values()].reduce((sum, hz) => sum + hz, 0) / kokoroPitchHz.size;
     const pitchOf = (hz: number) =>
       (blendFor(hz, kokoroPitchHz) ?? []).reduce((sum, { preset, weight }) => {
@@ -129,11 +129,11 @@ describe("a speech request", () => {
     [{ input: "hi", voice: "nobody" }, /no voice nobody; this model has af_heart/],
     [{ input: "hi", language: "xx" }, /speaks en, es, not xx/],
     [{ input: "東京" }, /Chinese characters/],
-  ])("that cannot be done as it is says why: %j", (body, message) => {
+  ])("reports why it cannot be served: %j", (body, message) => {
     expect(() => readSpeech(body, model)).toThrow(message);
   });
 
-  test("for several voices at once is refused by a model of one", () => {
+  test("is refused for several voices at once by a model of one", () => {
     const one = { ...model, canBlend: false };
     expect(() => readSpeech({ input: "hi", voice: "af_heart:1,am_adam:1" }, one)).toThrow(/cannot mix/);
   });

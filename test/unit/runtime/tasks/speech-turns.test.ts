@@ -46,7 +46,7 @@ const speak = (response: Writable, signal: AbortSignal) => {
 };
 afterEach(() => vi.useRealTimers());
 
-it("is coded in slices, so that a long sentence keeps nobody waiting", async () => {
+it("is encoded in slices, so that a long sentence delays no other request", async () => {
   const response = new Heard();
   let turns = 0;
   let isDone = false;

@@ -2,13 +2,12 @@ import { describe, expect, test } from "vitest";
 import { heldRecording } from "../../../../runtime/audio/recording.ts";
 import { toPcm16 } from "../../../../runtime/audio/wav.ts";
 import { asTenant } from "../../../../runtime/batch/tenant.ts";
-import { inTurns } from "../../../../runtime/tasks/transcribe/in-turns.ts";
-import { quietestCut } from "../../../../runtime/tasks/transcribe/quietest-cut.ts";
+import { inTurns } from "../../../../runtime/tasks/transcribe/open-transcription.ts";
 import type { HearingAsk, Recogniser } from "../../../../runtime/tasks/transcribe/recogniser.ts";
 import { renderTranscript } from "../../../../runtime/tasks/transcribe/render.ts";
 import { readTranscription } from "../../../../runtime/tasks/transcribe/request.ts";
 import { cutSegments } from "../../../../runtime/tasks/transcribe/segments.ts";
-import { type TranscribeAsk, transcribe } from "../../../../runtime/tasks/transcribe/transcribe.ts";
+import { quietestCut, type TranscribeAsk, transcribe } from "../../../../runtime/tasks/transcribe/transcribe.ts";
 import { withoutSilence } from "../../../../runtime/tasks/transcribe/without-silence.ts";
 
 const begin = 1000;
@@ -29,24 +28,24 @@ describe("the tokens of a window", () => {
     expect(found.nextAt).toBe(90);
   });
 
-  test("that end in the middle of a segment have the next window begin where the last whole one ended", () => {
+  test("start the next window at the end of the last whole segment when they end in the middle of one", () => {
     const found = cut(at(0), 1, at(20), at(21), 2, 3);
     expect(plain(found)).toEqual([[60, 80, 1]]);
     expect(found.nextAt).toBe(80);
   });
 
-  test("without any further timestamp are one segment up to the window's end", () => {
+  test("form one segment up to the window's end without a further timestamp", () => {
     expect(plain(cut(at(1), 1, 2))).toEqual([[61, 90, 1, 2]]);
     expect(plain(cut(1, 2))).toEqual([[60, 90, 1, 2]]);
     expect(cut().nextAt).toBe(90);
   });
 
-  test("always bring the recording forward, also when the model repeats second 0", () => {
+  test("always advance the recording, also when the model repeats second 0", () => {
     expect(cut(at(0), at(0), 1, 2).nextAt).toBeGreaterThan(60);
   });
 });
 
-test("a window that is not the last ends in the quietest moment of its last third", () => {
+test("end in the quietest moment of a window's last third, except in the last window", () => {
   const rate = 100;
   const window = new Float32Array(3000).fill(0.5);
   window.fill(0, 500, 600);
@@ -69,7 +68,7 @@ describe("the words of a segment", () => {
     { word: "three", start: 105, end: 109 },
   ];
 
-  test("begin and end where sound does, and meet where the model heard it", () => {
+  test("begin and end with the sound, and meet at the model's time", () => {
     const found = withoutSilence(words, heard);
     expect(found.map(({ word }) => word)).toEqual(["one", "two", "three"]);
     expect(found[0]?.start).toBeCloseTo(102.9, 1);
@@ -126,7 +125,7 @@ describe("a long recording", () => {
   const recordingOf = (samples: Float32Array) => heldRecording(rate, [toPcm16(samples)]);
   const sound = () => recordingOf(new Float32Array(70 * rate).fill(0.5));
 
-  test("is heard window by window, the prompt before the first alone, in the language that was found", async () => {
+  test("is transcribed window by window, with the prompt only before the first, in the detected language", async () => {
     const asks: HearingAsk[] = [];
     const answers = [
       [at(0), 1, at(2)],
@@ -141,7 +140,7 @@ describe("a long recording", () => {
     expect(found.segments.every(({ start, end }, index) => end >= start && start >= index * 20)).toBe(true);
   });
 
-  test("is heard no further once nobody waits", async () => {
+  test("stops when its request ends", async () => {
     const gone = new AbortController();
     const asks: HearingAsk[] = [];
     const model = scripted([], asks);
@@ -153,7 +152,7 @@ describe("a long recording", () => {
     expect(asks).toHaveLength(1);
   });
 
-  test("of silence alone asks the model nothing", async () => {
+  test("skips the model for silence", async () => {
     const asks: HearingAsk[] = [];
     const silent = recordingOf(new Float32Array(10 * rate));
     const found = await transcribe(scripted([], asks), silent, ask, new AbortController().signal);
@@ -266,7 +265,7 @@ describe("what a model cannot do", () => {
     [{ chunk_length_s: "31" }, /chunk_length_s/],
     [{ timestamp_granularities: ["sentence"] }, /granularities/],
     [{ timestamp_granularities: ["word"], response_format: "srt" }, /verbose_json/],
-  ])("%j is no request", (body, message) => {
+  ])("refuses %j", (body, message) => {
     expect(() => readTranscription(body, "transcribe", several)).toThrow(message);
   });
 });
