@@ -30,7 +30,8 @@ const nameOf = (repo: string) =>
     .toLowerCase()
     .replace(/([-_.](gguf|awq|gptq|fp8|int4|int8|bf16|bnb|4bit|8bit|hf))+$/, "");
 
-function objectIn(text: string): Record<string, unknown> | undefined {
+/** Undefined for anything but a JSON object. */
+export function objectIn(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null && !Array.isArray(value)

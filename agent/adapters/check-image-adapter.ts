@@ -1,7 +1,7 @@
 // Checks an image adapter's file before an engine reads it: a whole safetensors file of plain LoRA halves, of a
 // bounded rank. Which layers it changes is the engine's to judge. Format: https://github.com/huggingface/safetensors#format
 import { open } from "node:fs/promises";
-import { shown } from "./check-adapter.ts";
+import { objectIn, shown } from "./check-adapter.ts";
 
 /** Adapters of the largest models have some thousand tensors. Read on the thread that everybody's streams pass. */
 const maxHeaderBytes = 2 * 1024 * 1024;
@@ -79,14 +79,4 @@ function whyTensorsRefused({ tensors, bytes, dataFrom }: SafetensorsHeader, maxR
   }
   if (halves === 0) return "it holds no LoRA in the names of kohya's tools, diffusers or PEFT";
   return others.length === 0 ? undefined : `it holds ${shown(others[0])}, which is no part of a plain LoRA`;
-}
-
-function objectIn(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
 }

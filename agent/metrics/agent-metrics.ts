@@ -47,13 +47,32 @@ export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
   let facts: AgentFacts | undefined;
   const known = new Map<string, { readonly deployId: string; readonly phase: string }>();
 
-  const gauge = (name: string, help: string, read: (facts: AgentFacts) => number) =>
+  /** Undefined removes the series. */
+  const gauge = (name: string, help: string, read: (facts: AgentFacts) => number | undefined) =>
     new Gauge({
       name,
       help,
       registers,
       collect() {
-        if (facts) this.set(read(facts));
+        const value = facts && read(facts);
+        if (value === undefined) this.remove();
+        else this.set(value);
+      },
+    });
+  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
+    new Counter<Label>({ name, help, registers, labelNames });
+  const histogram = <Label extends string>(name: string, help: string, label: Label, buckets: number[]) =>
+    new Histogram<Label>({ name, help, registers, labelNames: [label], buckets });
+  /** Counts that another part keeps, by one label. */
+  const counts = (name: string, help: string, label: string, read: (facts: AgentFacts) => Iterable<[string, number]>) =>
+    new Counter({
+      name,
+      help,
+      registers,
+      labelNames: [label],
+      collect() {
+        this.reset();
+        for (const [value, count] of facts ? read(facts) : []) this.inc({ [label]: value }, count);
       },
     });
   const info = new Gauge({
@@ -78,39 +97,21 @@ export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
   gauge("stoker_agent_epoch", "Node epoch of the newest session", (f) => Number(f.session().nodeEpoch));
   gauge("stoker_agent_heartbeat_rtt_seconds", "Round trip of the last renewal", (f) => f.clock().roundTripSeconds);
   gauge("stoker_agent_clock_skew_seconds", "This host's clock minus the control plane's", (f) => f.clock().skewSeconds);
-  new Gauge({
-    name: "stoker_agent_certificate_remaining_seconds",
-    help: "Until this host's certificate expires; it is renewed with a third of its life left. Absent without one",
-    registers,
-    collect() {
-      const left = facts?.certificateSecondsLeft?.();
-      if (left === undefined) this.remove();
-      else this.set(left);
-    },
-  });
+  gauge(
+    "stoker_agent_certificate_remaining_seconds",
+    "Until this host's certificate expires; it is renewed with a third of its life left. Absent without one",
+    (f) => f.certificateSecondsLeft?.(),
+  );
   gauge("stoker_agent_spool_records", "Usage records not yet acknowledged", (f) => f.spool().records);
   gauge("stoker_agent_spool_oldest_age_seconds", "Age of the oldest of them", (f) => f.spool().oldestAgeSeconds);
   gauge("stoker_agent_spool_bytes", "Bytes of them", (f) => f.spool().bytes);
-  new Counter({
-    name: "stoker_agent_reconnects_total",
-    help: "Sessions that ended, by why",
-    registers,
-    labelNames: ["reason"],
-    collect() {
-      this.reset();
-      for (const [reason, count] of facts?.session().reconnects ?? []) this.inc({ reason }, count);
-    },
-  });
-  new Counter({
-    name: "stoker_scrape_errors_total",
-    help: "Samples that failed, by what was asked; the page goes on with the last ones",
-    registers,
-    labelNames: ["source"],
-    collect() {
-      this.reset();
-      for (const [source, count] of Object.entries(facts?.errors() ?? {})) this.inc({ source }, count);
-    },
-  });
+  counts("stoker_agent_reconnects_total", "Sessions that ended, by reason", "reason", (f) => f.session().reconnects);
+  counts(
+    "stoker_scrape_errors_total",
+    "Failed samples by source; the page shows the last successful ones",
+    "source",
+    (f) => Object.entries(f.errors()),
+  );
   new Gauge({
     name: "stoker_instance_state",
     help: "1 for the phase an instance is in",
@@ -122,61 +123,40 @@ export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
         this.set({ deploy_id: deployId, instance_id: id, state: phase }, 1);
     },
   });
-  const restarts = new Counter({
-    name: "stoker_instance_restarts_total",
-    help: "Restarts of model servers, by why",
-    registers,
-    labelNames: ["deploy_id", "reason"],
-  });
-  const starts = new Histogram({
-    name: "stoker_instance_start_seconds",
-    help: "Parts of a start; ready is all of it",
-    registers,
-    labelNames: ["phase"],
-    buckets: [1, 2, 5, 10, 30, 60, 120, 300, 600, 1200, 1800],
-  });
-  const bytes = new Counter({
-    name: "stoker_download_bytes_total",
-    help: "Bytes of weights that came to this host",
-    registers,
-    labelNames: ["source"],
-  });
-  const failures = new Counter({
-    name: "stoker_download_failures_total",
-    help: "Weights that could not be fetched, by why",
-    registers,
-    labelNames: ["code"],
-  });
-  const commands = new Counter({
-    name: "stoker_commands_total",
-    help: "Commands of control planes, by kind and how they ended",
-    registers,
-    labelNames: ["type", "result"],
-  });
-  const backups = new Histogram({
-    name: "stoker_backup_seconds",
-    help: "Time of backups and restores of volumes that succeeded",
-    registers,
-    labelNames: ["op"],
-    buckets: [1, 5, 15, 60, 300, 900, 3600],
-  });
+  const restarts = counter("stoker_instance_restarts_total", "Restarts of model servers, by why", [
+    "deploy_id",
+    "reason",
+  ]);
+  const starts = histogram(
+    "stoker_instance_start_seconds",
+    "Parts of a start; ready is all of it",
+    "phase",
+    [1, 2, 5, 10, 30, 60, 120, 300, 600, 1200, 1800],
+  );
+  const bytes = counter("stoker_download_bytes_total", "Bytes of weights that came to this host", ["source"]);
+  const failures = counter("stoker_download_failures_total", "Weights that could not be fetched, by why", ["code"]);
+  const commands = counter("stoker_commands_total", "Commands of control planes, by kind and how they ended", [
+    "type",
+    "result",
+  ]);
+  const backups = histogram(
+    "stoker_backup_seconds",
+    "Time of backups and restores of volumes that succeeded",
+    "op",
+    [1, 5, 15, 60, 300, 900, 3600],
+  );
   let lastBackup = lastBackupBefore;
-  new Gauge({
-    name: "stoker_backup_last_success_timestamp_seconds",
-    help: "When a backup last succeeded here, in unix seconds; absent before the first",
-    registers,
-    collect() {
-      if (lastBackup === undefined) this.remove();
-      else this.set(lastBackup);
-    },
-  });
-  const pages = new Histogram({
-    name: "stoker_metrics_page_seconds",
-    help: "Time this process took to make and send a page, the network left out",
-    registers,
-    labelNames: ["page"],
-    buckets: [0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 2],
-  });
+  gauge(
+    "stoker_backup_last_success_timestamp_seconds",
+    "Unix time of the last successful backup on this host; absent before the first",
+    () => lastBackup,
+  );
+  const pages = histogram(
+    "stoker_metrics_page_seconds",
+    "Time this process took to make and send a page, the network left out",
+    "page",
+    [0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 2],
+  );
 
   return {
     registry,

@@ -19,7 +19,9 @@ export interface UsedInstance {
 const labelNames = ["id", "name", "image", "container_label_deploy_id", "container_label_instance_id"] as const;
 type Labels = Record<(typeof labelNames)[number], string>;
 
-const gauges: readonly (readonly [name: string, help: string, read: (one: UsedInstance) => number | undefined])[] = [
+type Read = (one: UsedInstance) => number | undefined;
+
+const gauges: readonly (readonly [name: string, help: string, read: Read])[] = [
   ["memory_working_set_bytes", "Memory without file pages that can be dropped", (o) => o.usage.workingSetBytes],
   ["memory_usage_bytes", "Memory, file pages included", (o) => o.usage.memoryBytes],
   ["spec_memory_limit_bytes", "Its limit; 0 none", (o) => o.usage.memoryLimitBytes ?? 0],
@@ -54,6 +56,13 @@ export function addUsageMetrics(
   own("filesystem_free_bytes", "Free on the file system of the agent's data", (u) => u.diskFreeBytes);
   own("filesystem_size_bytes", "Size of the file system of the agent's data", (u) => u.diskTotalBytes);
 
+  /** Calls `set` with each instance's value. */
+  const each = (read: Read, set: (labels: Labels, value: number) => void) => {
+    for (const one of instances()) {
+      const value = read(one);
+      if (value !== undefined) set(labelsOf(one), value);
+    }
+  };
   for (const [name, help, read] of gauges)
     new Gauge({
       name: `container_${name}`,
@@ -62,10 +71,7 @@ export function addUsageMetrics(
       labelNames,
       collect() {
         this.reset();
-        for (const one of instances()) {
-          const value = read(one);
-          if (value !== undefined) this.set(labelsOf(one), value);
-        }
+        each(read, (labels, value) => this.set(labels, value));
       },
     });
   for (const [name, help, read] of counters)
@@ -76,10 +82,7 @@ export function addUsageMetrics(
       labelNames,
       collect() {
         this.reset();
-        for (const one of instances()) {
-          const value = read(one);
-          if (value !== undefined) this.inc(labelsOf(one), value);
-        }
+        each(read, (labels, value) => this.inc(labels, value));
       },
     });
   for (const direction of ["receive", "transmit"] as const)

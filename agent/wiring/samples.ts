@@ -1,11 +1,11 @@
 // Samples of the host, its GPUs and its instances, taken every few seconds and stored: the metrics page, the host report and
 // `stoker inspect` read what is here and wait for nothing.
-import { connect } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { HostReport } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import { isPortOpen } from "../docker/port-open.ts";
 import { type GpuSample, gpuLoadProbe, writeGpuLoad } from "../fingerprint/gpu-load.ts";
 import { pciAddress, type Xid } from "../fingerprint/xid.ts";
 import type { EnginePages } from "../metrics/engine-pages.ts";
@@ -123,7 +123,8 @@ export function createSamples(parts: SamplesParts): Samples {
       const layers = sampleLayers(signal);
       for (let turn = 0; !signal.aborted; turn++) {
         const beganMs = clock();
-        if (parts.looksForDcgm && turn % 12 === 0) hasDcgmExporter = await answers(dcgmPort);
+        if (parts.looksForDcgm && turn % 12 === 0)
+          hasDcgmExporter = await isPortOpen("127.0.0.1", dcgmPort, 500, signal);
         await Promise.all([sampleGpus(signal), host.look(signal), sampleInstances(), engines.look(signal)]).catch(
           (error) => log.warn({ err: error }, "could not take a sample; will retry"),
         );
@@ -178,17 +179,4 @@ export function createSamples(parts: SamplesParts): Samples {
     },
     errors: () => ({ nvidia_smi: gpus.failures, engine: engines.failures }),
   };
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: "127.0.0.1", timeout: 500 });
-    const end = (isThere: boolean) => {
-      socket.destroy();
-      resolve(isThere);
-    };
-    socket.once("connect", () => end(true));
-    socket.once("timeout", () => end(false));
-    socket.once("error", () => end(false));
-  });
 }

@@ -1,9 +1,9 @@
 // Speech recognition by Whisper models in ONNX: the port of transcription onto its thread.
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { Worker } from "node:worker_threads";
 import { Tokenizer } from "@huggingface/tokenizers";
 import type { HearingAsk, Recogniser } from "../tasks/transcribe/recogniser.ts";
+import { ThreadCalls } from "../threads/thread-calls.ts";
 import type { WhisperAnswer, WhisperQuestion } from "./whisper-messages.ts";
 
 export interface WhisperSettings {
@@ -70,59 +70,30 @@ export async function openWhisper(root: string, settings: WhisperSettings): Prom
   }
 }
 
-interface Waiter {
-  readonly resolve: (answer: WhisperAnswer) => void;
-  readonly reject: (error: Error) => void;
-}
-
 class WhisperThread {
-  readonly #thread = new Worker(new URL("./whisper-thread.ts", import.meta.url), { execArgv: process.execArgv });
-  readonly #waiters = new Map<number, Waiter>();
-  #lastId = 0;
-  #end: string | undefined;
+  readonly #calls = new ThreadCalls<WhisperAnswer>(new URL("./whisper-thread.ts", import.meta.url), {
+    purpose: "that transcribes",
+    errorOf: (answer) => (answer.kind === "failed" ? new Error(answer.message) : undefined),
+  });
 
-  constructor() {
-    this.#thread.on("message", (answer: WhisperAnswer) => {
-      const waiter = this.#waiters.get(answer.id);
-      this.#waiters.delete(answer.id);
-      if (answer.kind === "failed") waiter?.reject(new Error(answer.message));
-      else waiter?.resolve(answer);
-    });
-    this.#thread.on("error", (error) => this.#ended(error instanceof Error ? error.message : String(error)));
-    this.#thread.on("exit", () => this.#ended("the thread that hears has ended"));
-  }
-
-  /** After an abort the answer is still awaited: the thread stops at its next step, and the next request is not behind it. */
+  /** Awaits the reply also after an abort: the thread stops at its next step, and the next request does not queue behind it. */
   async ask<K extends WhisperAnswer["kind"]>(
     kind: K,
     question: WithoutId<WhisperQuestion>,
     signal?: AbortSignal,
   ): Promise<Extract<WhisperAnswer, { kind: K }>> {
     signal?.throwIfAborted();
-    if (this.#end !== undefined) throw new Error(this.#end);
-    this.#lastId += 1;
-    const id = this.#lastId;
-    const answer = await new Promise<WhisperAnswer>((resolve, reject) => {
-      this.#waiters.set(id, { resolve, reject });
-      this.#thread.postMessage({ ...question, id } as WhisperQuestion);
-    }).catch((error: unknown) => {
+    const answer = await this.#calls.ask(question).catch((error: unknown) => {
       signal?.throwIfAborted();
       throw error;
     });
     signal?.throwIfAborted();
-    if (answer.kind !== kind) throw new Error(`the thread that hears answered ${answer.kind}, not ${kind}`);
+    if (answer.kind !== kind) throw new Error(`the thread that transcribes replied ${answer.kind}, not ${kind}`);
     return answer as Extract<WhisperAnswer, { kind: K }>;
   }
 
-  async close(): Promise<void> {
-    this.#ended("the model server is stopping");
-    await this.#thread.terminate();
-  }
-
-  #ended(why: string): void {
-    this.#end ??= why;
-    for (const { reject } of this.#waiters.values()) reject(new Error(why));
-    this.#waiters.clear();
+  close(): Promise<void> {
+    return this.#calls.close();
   }
 }
 

@@ -1,6 +1,6 @@
 // Converts an adapter in a thread of its own: hundreds of megabytes are read, changed and written, and answers that are being
 // streamed must not wait for it.
-import { Worker } from "node:worker_threads";
+import { runInThread } from "../../threads/thread-calls.ts";
 import { AdapterRefusal } from "./adapter-refusal.ts";
 import type { BaseModel } from "./base-layout.ts";
 
@@ -17,14 +17,7 @@ export type ConversionEnd = { readonly refusal: string | undefined };
 
 /** Throws AdapterRefusal. */
 export async function convertFile(conversion: Conversion): Promise<void> {
-  const thread = new Worker(new URL("./convert-thread.ts", import.meta.url), {
-    execArgv: process.execArgv,
-    workerData: conversion,
-  });
-  const { refusal } = await new Promise<ConversionEnd>((resolve, reject) => {
-    thread.once("message", resolve);
-    thread.once("error", reject);
-    thread.once("exit", () => reject(new Error("the thread that converts adapters ended before it was done")));
-  });
+  const script = new URL("./convert-thread.ts", import.meta.url);
+  const { refusal } = await runInThread<ConversionEnd>(script, conversion, "that converts adapters");
   if (refusal !== undefined) throw new AdapterRefusal(refusal);
 }

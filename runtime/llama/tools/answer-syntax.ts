@@ -3,7 +3,7 @@
 import { deepseek } from "./deepseek.ts";
 import { harmonyTools } from "./harmony.ts";
 import { hermes } from "./hermes.ts";
-import { granite, mistral } from "./json-calls.ts";
+import { granite, mistral } from "./listed-calls.ts";
 import { llama3 } from "./llama3.ts";
 import { type ReasoningName, reasoningParser } from "./reasoning.ts";
 import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";

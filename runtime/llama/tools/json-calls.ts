@@ -1,11 +1,8 @@
 // Reads calls that stand as JSON objects one after the other, with or without a list around them. An object that names no
 // function is shown as the text it was.
 
-import { literal } from "../grammar/grammar-rules.ts";
-import { callGrammar } from "./call-grammar.ts";
 import { CallReader } from "./call-reader.ts";
-import { ListedCallsParser } from "./listed-calls.ts";
-import type { ToolEvent, ToolFormat } from "./tool-format.ts";
+import type { ToolEvent } from "./tool-format.ts";
 
 export class JsonCalls {
   #call: CallReader | undefined;
@@ -45,27 +42,3 @@ export class JsonCalls {
     else events.push({ kind: "text", text: call.raw });
   }
 }
-
-export const granite: ToolFormat = {
-  name: "granite",
-  grammar: (tools, { maxCalls }) =>
-    callGrammar(tools, maxCalls, {
-      lead: "<|tool_call|>[",
-      call: (name, parameters) => `${literal(`{"name": ${JSON.stringify(name)}, "arguments": `)} ${parameters} "}"`,
-      separator: ", ",
-      end: "]",
-    }),
-  parser: () => new ListedCallsParser({ begin: ["<|tool_call|>", "<tool_call>"] }),
-};
-
-export const mistral: ToolFormat = {
-  name: "mistral",
-  grammar: (tools, { maxCalls }) =>
-    callGrammar(tools, maxCalls, {
-      lead: "[TOOL_CALLS][",
-      call: (name, parameters) => `${literal(`{"name": ${JSON.stringify(name)}, "arguments": `)} ${parameters} "}"`,
-      separator: ", ",
-      end: "]",
-    }),
-  parser: () => new ListedCallsParser({ begin: ["[TOOL_CALLS]"], named: { id: "[CALL_ID]", args: "[ARGS]" } }),
-};

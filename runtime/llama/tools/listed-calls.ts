@@ -1,16 +1,18 @@
 // Formats that announce calls by one marker: the calls follow as a JSON list, or each as a name, a mark and its arguments.
+import { literal } from "../grammar/grammar-rules.ts";
+import { callGrammar } from "./call-grammar.ts";
 import { JsonCalls } from "./json-calls.ts";
 import { MarkerStream } from "./marker-stream.ts";
-import type { ToolCallParser, ToolEvent } from "./tool-format.ts";
+import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
 
-export interface ListedForm {
+interface ListedForm {
   /** Any of them begins the calls. */
   readonly begin: readonly string[];
   /** Parts of a call that is not JSON as a whole: what ends its name, and what stands between name and arguments. */
   readonly named?: { readonly id: string; readonly args: string };
 }
 
-export class ListedCallsParser implements ToolCallParser {
+class ListedCallsParser implements ToolCallParser {
   readonly #form: ListedForm;
   readonly #stream: MarkerStream;
   readonly #list = new JsonCalls();
@@ -83,3 +85,29 @@ export class ListedCallsParser implements ToolCallParser {
     }
   }
 }
+
+const listed = (name: string, lead: string, form: ListedForm): ToolFormat => ({
+  name,
+  grammar: (tools, { maxCalls }) =>
+    callGrammar(tools, maxCalls, {
+      lead: `${lead}[`,
+      call: (called, parameters) => `${literal(`{"name": ${JSON.stringify(called)}, "arguments": `)} ${parameters} "}"`,
+      separator: ", ",
+      end: "]",
+    }),
+  parser: () => new ListedCallsParser(form),
+});
+
+/**
+ * Granite 3: <|tool_call|>[{"name": .., "arguments": {..}}, ..], from 3.1 also written <tool_call>[..].
+ * https://www.ibm.com/granite/docs/models/granite/
+ */
+export const granite = listed("granite", "<|tool_call|>", { begin: ["<|tool_call|>", "<tool_call>"] });
+/**
+ * Mistral: [TOOL_CALLS][{"name": .., "arguments": {..}}, ..] up to its seventh tokeniser, later [TOOL_CALLS]name[ARGS]{..} for
+ * each call, with or without [CALL_ID]. https://docs.mistral.ai, mistral-common
+ */
+export const mistral = listed("mistral", "[TOOL_CALLS]", {
+  begin: ["[TOOL_CALLS]"],
+  named: { id: "[CALL_ID]", args: "[ARGS]" },
+});

@@ -1,7 +1,8 @@
 // Folds adapters in a thread of their own: gigabytes may be copied and changed, and pictures that are being painted must not
 // wait for it.
-import { Worker } from "node:worker_threads";
+
 import { AdapterRefusal } from "../../../llama/lora/adapter-refusal.ts";
+import { runInThread } from "../../../threads/thread-calls.ts";
 import type { ImageAdapter } from "./adapter-file.ts";
 import type { AdaptedPart } from "./read-adapter.ts";
 
@@ -19,15 +20,8 @@ export type FoldingEnd =
 
 /** Throws AdapterRefusal. */
 export async function foldFile(folding: Folding): Promise<readonly AdaptedPart[]> {
-  const thread = new Worker(new URL("./fold-thread.ts", import.meta.url), {
-    execArgv: process.execArgv,
-    workerData: folding,
-  });
-  const end = await new Promise<FoldingEnd>((resolve, reject) => {
-    thread.once("message", resolve);
-    thread.once("error", reject);
-    thread.once("exit", () => reject(new Error("the thread that folds adapters ended before it was done")));
-  });
+  const script = new URL("./fold-thread.ts", import.meta.url);
+  const end = await runInThread<FoldingEnd>(script, folding, "that folds adapters");
   if ("refusal" in end) throw new AdapterRefusal(end.refusal, { needsSpace: end.needsSpace });
   return end.parts;
 }
