@@ -1,11 +1,11 @@
-// The part of the agent's environment that says where backups lie: a folder, or a bucket of an S3-compatible store.
+// Reads the location of backups from the agent's environment: a folder, or a bucket of an S3-compatible store.
 import { join, resolve } from "node:path";
 import { Secret } from "./secret.ts";
 
 export interface BackupSettings {
-  /** On this host, or a network file system that every host mounts at the same place. */
+  /** Folder on this host, or on a network file system that every host mounts at the same path. */
   readonly folder: string;
-  /** Instead of the folder. */
+  /** Used instead of the folder. */
   readonly s3:
     | {
         readonly bucket: string;

@@ -1,4 +1,4 @@
-// The part of the agent's environment that concerns containers for customers. No image named: no rentals on this host.
+// Reads the settings of rented containers from the agent's environment. Without an image this host offers no rentals.
 
 export interface RentalSettings {
   /** Images that customers may rent, by the name they use. Empty: this host offers none. */
@@ -15,7 +15,7 @@ export interface RentalSettings {
   readonly dns: readonly string[];
   /** IPv4 networks out of reach besides private and link-local ones. */
   readonly denied: readonly string[];
-  /** TCP ports that nothing outside is reached on: mail, unless the operator says otherwise. */
+  /** TCP ports that are blocked towards the internet; by default those of mail. */
   readonly deniedPorts: readonly number[];
   /** Limit of the writable root, if the engine's storage supports it; 0: none. */
   readonly diskBytes: number;
@@ -24,7 +24,7 @@ export interface RentalSettings {
 }
 
 const gib = 1024 ** 3;
-/** Submission of mail in its three forms: who rents by the minute must not cost the host its good name. */
+/** Mail submission: short-lived rentals could send spam and damage the host's reputation. */
 const mailPorts = "25 465 587";
 const cidrForm = /^\d{1,3}(\.\d{1,3}){3}(\/\d{1,2})?$/;
 

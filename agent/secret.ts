@@ -1,4 +1,4 @@
-/** A value that logs, dumps and messages never show. */
+/** A value that never appears in logs, dumps and messages. */
 export class Secret {
   readonly #value: string;
   constructor(value: string) {

@@ -5,7 +5,7 @@ import { usd } from "./format.ts";
 
 export interface Incident {
   readonly problem: string;
-  /** What to do. */
+  /** Remedy. */
   readonly advice: string;
   readonly page: string;
 }

@@ -23,7 +23,7 @@ export function whyImageNotAllowed(image: string, { own, allowed }: ImageRules):
 const hasVersion = (image: string) => /[:@][^/]*$/.test(image);
 
 function isMatch(rule: string, name: string): boolean {
-  // A tag beside a digest says nothing; the colon of a registry's port stands before a slash.
+  // A tag beside a digest has no meaning; the colon of a registry's port comes before a slash.
   const bare = name.replace(/:[^:/]*$/, "");
   return rule.endsWith("*") ? bare.startsWith(rule.slice(0, -1)) : bare === rule;
 }

@@ -1,2 +1,2 @@
-/** Most requests that one instance may let in at once, by the interface; our own runtime has no more sequences either. */
+/** Maximum number of concurrent requests of one instance in the API; also the maximum number of sequences of our runtime. */
 export const maxBatchSize = 256;

@@ -1,4 +1,4 @@
-// Which extra arguments each engine may be given, with typed values: an allowlist of exact names.
+// Extra arguments that each engine accepts, with typed values: an allowlist of exact names.
 
 export type ArgRule =
   | { readonly kind: "integer"; readonly min: number; readonly max: number }
@@ -11,7 +11,7 @@ export type ArgRule =
 
 export type ArgRules = Readonly<Record<string, ArgRule>>;
 
-/** Who reads the arguments: an engine, by what it runs. */
+/** Reader of the arguments: an engine, by what it runs. */
 export type ArgReader = "stoker" | "stoker-onnx" | "vllm" | "sglang";
 
 const flag = { kind: "flag" } as const;
@@ -101,7 +101,7 @@ const stoker: ArgRules = {
   ),
   "reasoning-parser": oneOf("auto", "off", "think", "deepseek_r1", "qwen3", "mistral", "granite", "gpt-oss"),
   "no-enable-lora": flag,
-  // It does so always, which is what these ask for.
+  // The runtime always does this.
   "enable-auto-tool-choice": flag,
   "enable-chunked-prefill": flag,
   "enable-prefix-caching": flag,
@@ -111,12 +111,12 @@ const stoker: ArgRules = {
 /** Our runtime over ONNX graphs: their lengths and types are fixed in their files. */
 const stokerOnnx: ArgRules = { "no-enable-lora": flag };
 
-/** What may be asked for, by who reads it. */
+/** Accepted arguments by reader. */
 export const heeded: Readonly<Record<ArgReader, ArgRules>> = { stoker, "stoker-onnx": stokerOnnx, vllm, sglang };
 
 /**
- * vLLM's names that our runtime has no such setting of, and what to do instead. They are asked for in vain; they were taken
- * once, and what was deployed with them goes on.
+ * vLLM's arguments without an equivalent in our runtime, and what to do instead. They have no effect. Earlier versions accepted
+ * them, so deployments that have them continue.
  */
 export const unheeded: Readonly<Record<string, string>> = {
   dtype: "weights are computed in the type of their file; name a file of the type you want in hf.repo",
@@ -129,7 +129,7 @@ export const unheeded: Readonly<Record<string, string>> = {
   "rope-scaling": "it is read from the GGUF file; choose one that was converted with the scaling you want",
 };
 
-/** Also what stands in rows of before `unheeded` was refused. */
+/** Also arguments of rows that were stored before `unheeded` was refused. */
 export const stored: Readonly<Record<ArgReader, ArgRules>> = {
   ...heeded,
   stoker: { ...vllm, ...stoker, dtype },

@@ -1,13 +1,13 @@
 // Extra arguments of engines: an allowlist with typed values, never a denylist. Engines take `_` for `-`, unique prefixes
-// and dotted keys, so only the exact name, the exact form and a value of the right type get through to argv. The control
-// plane refuses what does not pass, and the agent looks again: it obeys no control plane with an argument of its own.
+// and dotted keys, so only the exact name, the exact form and a value of the right type reach argv. The control plane checks
+// arguments, and the agent checks them again, so that a compromised control plane cannot add one.
 import { type ArgRule, type ArgRules, heeded, stored, unheeded } from "./engine-arg-rules.ts";
 
 const form = /^--([a-z0-9-]+)(?:=(.{0,512}))?$/;
 const maxArgs = 32;
 const ggufForm = /^([A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96})(?::([\w][\w./+-]{0,200}\.gguf))?$/;
 
-/** The model takes no adapters: vLLM does not start some architectures where it is to hold any. */
+/** Disables adapters: vLLM does not start some architectures with adapters enabled. */
 export const noAdapters = "--no-enable-lora";
 
 /** Checks requested arguments. Returns undefined if all of them take effect, otherwise a sentence on the first that does not. */

@@ -1,5 +1,5 @@
-// JSON whose integers survive: those that a double cannot hold become what the caller makes of their digits. Long texts, pictures for
-// one, are cut out before parsing and put back: JSON.parse reads every byte of them, which for 50 MB stops a process for too long.
+// JSON with exact integers: the caller converts the digits of those that a double cannot hold. Long texts such as pictures are
+// cut out before parsing and put back: JSON.parse reads every byte of them and would block the process for too long at 50 MB.
 import { randomBytes } from "node:crypto";
 import type { JsonScan } from "./json-scan.ts";
 

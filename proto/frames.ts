@@ -1,13 +1,13 @@
-// Many requests on one connection between gateway and agent. A connection per request costs each side a socket's worth of
-// system calls, parsing and stream objects; here what one event-loop turn brings leaves as one write. It begins as an HTTP/1.1
-// upgrade on the agent's port (`sharedProtocol`); an agent that does not know it is spoken to in plain HTTP.
+// Multiplexes requests over one connection between gateway and agent. A connection per request costs each side system calls,
+// parsing and stream objects; here the output of one event-loop turn leaves as one write. It starts as an HTTP/1.1 upgrade on
+// the agent's port (`sharedProtocol`); agents without support for it receive plain HTTP.
 //
 // A frame: length of the payload (u32), stream (u32), kind (u8), payload; numbers are big-endian. Streams are numbered by
 // the gateway, one per request, and never used again on that connection.
 import type { Duplex } from "node:stream";
 
 export const sharedProtocol = "stoker-frames/1";
-/** Where the upgrade is asked for. */
+/** Path of the upgrade request. */
 export const sharedPath = "/frames";
 
 export const frameKind = {
@@ -20,9 +20,9 @@ export const frameKind = {
   /** Agent: fields, then the whole body. */
   whole: 4,
   data: 5,
-  /** Of a request's body; of an answer, with its usage figures as text, if there are any. */
+  /** End of a request's body, or of a response, with its usage figures as text, if there are any. */
   end: 6,
-  /** Gateway: nobody wants the answer. Agent: the answer breaks off here. */
+  /** Gateway: the response is no longer needed. Agent: the response breaks off here. */
   reset: 7,
   /** Gateway: the client has taken so many bytes (u32) of the answer. */
   credit: 8,
@@ -31,9 +31,9 @@ export const frameKind = {
 } as const;
 export type FrameKind = (typeof frameKind)[keyof typeof frameKind];
 
-/** Bytes of an answer that may be under way without credit. */
+/** Maximum bytes of a response in flight without credit. */
 export const answerWindow = 256 * 1024;
-/** Longer payloads go in pieces, so that one large body does not hold up the others. */
+/** Longer payloads are sent in pieces, so that one large body does not delay the others. */
 export const maxPayload = 64 * 1024;
 const headerBytes = 9;
 /** A head with its ticket, beside the payload. */
@@ -72,7 +72,7 @@ const pingEveryMs = 5_000;
 const silentMs = 15_000;
 const noBytes = Buffer.alloc(0);
 
-/** Frames over a socket; both sides use it. A peer that is silent for 15 s, or speaks nonsense, is cut. */
+/** Frames over a socket; used by both sides. Disconnects a peer that is silent for 15 s or sends invalid frames. */
 export class FrameSocket {
   readonly #socket: Duplex;
   readonly #listener: FrameListener;
@@ -102,7 +102,7 @@ export class FrameSocket {
     return this.#isClosed;
   }
 
-  /** Leaves with the rest of this turn. False: more than the socket likes is waiting; `drained` tells when it is not. */
+  /** Sent with the rest of this turn. False: the socket's buffer is full; `drained` is called when it is not. */
   send(kind: FrameKind, stream: number, payload: Buffer = noBytes): boolean {
     if (this.#isClosed || this.#socket.writableEnded) return true;
     const isSmall = payload.length <= 16_384;
@@ -128,7 +128,7 @@ export class FrameSocket {
     if (this.#socket.write(all) && wasFull) this.#listener.drained();
   }
 
-  /** Closes once what was sent has left; the caller bounds how long that may take. */
+  /** Closes once everything sent has left; the caller limits the time. */
   end(): void {
     if (this.#isClosed || this.#socket.writableEnded) return;
     this.flush();
@@ -180,14 +180,14 @@ export class FrameSocket {
     try {
       this.#listener.frame(kind, stream, payload);
     } catch (error) {
-      // Whatever one peer can send must end no more than its own connection.
+      // Invalid input of one peer must end only its own connection.
       this.close(error as Error);
     }
   }
 
   #look(): void {
     const now = performance.now();
-    // This process itself stood still: what the other side sent meanwhile is not read yet.
+    // This process was suspended: data that the peer sent in the meantime is not read yet.
     if (now - this.#lookedMs > 2 * pingEveryMs) this.#heardMs = now - pingEveryMs;
     this.#lookedMs = now;
     const silence = now - this.#heardMs;

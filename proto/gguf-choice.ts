@@ -3,7 +3,7 @@
 
 export interface RepoFile {
   readonly path: string;
-  /** Undefined where the list does not tell. */
+  /** Undefined if the list does not state it. */
   readonly sizeBytes: number | undefined;
 }
 

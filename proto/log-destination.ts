@@ -1,6 +1,6 @@
-// Where the log lines of a serving process go: a file descriptor, in the background, many lines at a time, since a write of
-// its own for each cost more on the hot path than the line itself. A line that cannot be written (the disk is full, the reader
-// is gone) is dropped and counted and never ends the process; the first lines that can be written again say so.
+// Writes the log lines of a serving process to a file descriptor, in the background and in batches: a write per line costs more
+// on the hot path than the line itself. A line that cannot be written (full disk, closed reader) is dropped and counted and
+// never ends the process; the first lines after that report the loss.
 import { write, writeSync } from "node:fs";
 
 export interface LogDestination {
@@ -11,7 +11,7 @@ export interface LogDestination {
 
 const waitMs = 200;
 const fullPipeWaitMs = 100;
-/** A reader that stands still costs lines rather than memory. */
+/** A stalled reader costs lines, not memory. */
 const maxWaitingLines = 20_000;
 
 /** `linesTogether`: as many are not waited with. A process that is killed loses the lines of the last 200 ms. */
@@ -20,9 +20,9 @@ export function createLogDestination(fd: number, linesTogether: number): LogDest
   let isWriting = false;
   let timer: NodeJS.Timeout | undefined;
   let lost = 0;
-  /** Of the lost, those that the lines on their way tell of. */
+  /** Lost lines that are reported in lines being written. */
   let telling = 0;
-  /** Of the last failure. */
+  /** Error of the last failure. */
   let reason = "";
   let flushes: ((error?: Error) => void)[] = [];
 
@@ -42,7 +42,7 @@ export function createLogDestination(fd: number, linesTogether: number): LogDest
     put(bytes, count);
   }
 
-  /** After a loss the last line may have been cut: what follows begins one of its own. */
+  /** After a loss the last line may be cut: start a new one. */
   const together = (): string => (lost > 0 ? `\n${lossLine(lost, reason)}\n` : "") + lines.join("");
 
   function put(bytes: Buffer, count: number): void {
@@ -72,13 +72,13 @@ export function createLogDestination(fd: number, linesTogether: number): LogDest
     for (const done of told) done(error);
   }
 
-  // What waits when the process leaves by itself is tried once, and not again: a full disk must not keep it from ending.
+  // Try waiting lines once when the process exits by itself, and not again: a full disk must not delay the exit.
   process.on("exit", () => {
     if (lines.length === 0) return;
     try {
       writeSync(fd, together());
     } catch {
-      // Nobody is left to be told.
+      // The process exits: nothing can report this.
     }
   });
 

@@ -1,5 +1,5 @@
-// What a model is for, by what its configuration says. Both sides look alike: what the control plane takes a repository for is
-// what the model server makes of it. Pure.
+// Detects the task of a model from its configuration. Both sides use it, so that the control plane and the model server agree.
+// Pure.
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -38,7 +38,7 @@ export interface TokenCounts {
 export interface UnitCounts {
   /** Characters of spoken text. */
   readonly characters: number;
-  /** Milliseconds of audio that were heard. */
+  /** Milliseconds of audio that were transcribed. */
   readonly audioMs: number;
   readonly images: number;
   /** Width x height x steps, summed over the images; 0: not known. */

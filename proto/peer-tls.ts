@@ -1,5 +1,5 @@
-// Mutual TLS on data paths, between gateways and agents and among agents. Who somebody is stands in the one URI of a certificate
-// that the installation's authority signed. Names and addresses say nothing, so a host may be reached by any of them.
+// Mutual TLS on data paths, between gateways and agents and among agents. The one URI of a certificate, signed by the
+// installation's authority, is the peer's identity. Names and addresses are not checked, so a host may be reached by any.
 import type { Duplex } from "node:stream";
 import { type ConnectionOptions, createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import type { HostId } from "./ids.ts";
@@ -27,7 +27,7 @@ export const gatewayUri = (id: string): string => `${gatewayPrefix}${id}`;
 
 const hostPrefix = "spiffe://stoker/node/";
 const gatewayPrefix = "spiffe://stoker/gateway/";
-/** Asked for by name because an address cannot be: nobody looks it up. */
+/** Server name for TLS, which accepts no address there. Never resolved. */
 const serverName = "data-path.stoker.internal";
 
 export const peerTlsVersion = { minVersion: "TLSv1.3" } as const;
@@ -69,7 +69,7 @@ export const dialOptions = (context: SecureContext, host: HostId): PeerOptions =
 
 /** Time for which requests may outlive the certificates of their connection; then they are cut. */
 export const expiredEndMs = 3_600_000;
-/** The longest that a timer runs, 24 days; a longer one would be over at once. */
+/** Maximum delay of a timer, 24 days; a longer one would fire at once. */
 const longestTimerMs = 2 ** 31 - 1;
 
 /**
@@ -78,7 +78,6 @@ const longestTimerMs = 2 ** 31 - 1;
  */
 export function onceExpired(socket: Duplex, laterMs: number, listener: () => void): void {
   if (!(socket instanceof TLSSocket)) return;
-  // The same as X509Certificate is told only once.
   const shown = [socket.getCertificate(), socket.getPeerCertificate()] as readonly { readonly valid_to?: string }[];
   const endsMs = Math.min(...shown.flatMap((one) => (one?.valid_to ? [Date.parse(one.valid_to)] : [])));
   const leftMs = Math.max(0, endsMs - Date.now()) + laterMs;

@@ -36,7 +36,7 @@ export class SlotList<T> {
     slot.at = -1;
   }
 
-  /** From the last to the first: the value at hand may be deleted meanwhile. */
+  /** From the last to the first: the current value may be deleted during the iteration. */
   *[Symbol.iterator](): IterableIterator<T> {
     for (let i = this.#size - 1; i >= 0; i--) {
       const slot = this.#slots[i];

@@ -80,9 +80,9 @@ export const usageFields = {
   },
   totalMs: { column: "total_ms", type: "duration", from: "host", shown: "" },
   // Units of tasks that are not billed by tokens only.
-  /** Of spoken text. */
+  /** Characters of spoken text. */
   characters: { column: "characters", type: "count", from: "host", in: "units", max: 1e9 },
-  /** Of audio that was transcribed. */
+  /** Milliseconds of audio that was transcribed. */
   audioMs: { column: "audio_ms", type: "count", from: "host", in: "units", max: 1e9 },
   images: { column: "images", type: "count", from: "host", in: "units", max: 1e9 },
   /** Width x height x steps, summed over the images; 0 if unknown. */
@@ -218,12 +218,12 @@ export interface UsageRecord extends HostFields {
   readonly admittedAtMs?: Count;
   readonly instanceId?: string;
   readonly deployId?: string;
-  /** How long of the minute the instance was ready. */
+  /** Time in the minute during which the instance was ready. */
   readonly readyMs?: number;
 }
 
 type Measured = Exclude<HostName, UsageNames<{ readonly in: "tokens" | "units" }>>;
-/** Report of an agent about a request: `usage`, and every other field of the host, also those that readers take as optional. */
+/** Report of an agent about a request: `usage`, and every other field of the host, also those that are optional for readers. */
 export type UsageReport = Pick<UsageValues, Measured> & { readonly usage: ReportedUsage };
 
 type Values = Readonly<Record<string, string | number | bigint | undefined>>;
@@ -283,7 +283,7 @@ export function firstBatch(records: readonly PendingRecord[]): readonly PendingR
   return records.slice(0, end < 0 ? maxBatchRecords : Math.max(1, end));
 }
 
-/** Of texts that are joined, not of objects that are written once more. */
+/** Joins texts instead of serialising objects again. */
 export const writeUsageBatch = (records: readonly PendingRecord[]): string =>
   `[${records.map(({ spoolId, json }) => `{"spoolId":${spoolId},${json.slice(1)}`).join()}]`;
 

@@ -13,7 +13,7 @@ const endReasons = ["stop", "client_gone", "engine_error", "engine_timeout", "re
 export type EndReason = (typeof endReasons)[number];
 export const isUsageSource = (value: unknown): value is UsageSource => usageSources.some((one) => one === value);
 export const isEndReason = (value: unknown): value is EndReason => endReasons.some((one) => one === value);
-/** Of every other end it is said, counted and listed that the request failed. */
+/** Every other end is reported, counted and listed as a failed request. */
 export const endedAsAsked: readonly EndReason[] = ["stop", "client_gone"];
 
 export interface UsageFigures {
@@ -23,7 +23,7 @@ export interface UsageFigures {
   /** Generated tokens (reasoning included); what is billed. */
   readonly output: number;
   readonly reasoning: number;
-  /** Of a task that is not billed by tokens alone. */
+  /** Units of a task that is not billed by tokens only. */
   readonly units?: UnitCounts | undefined;
   readonly source: UsageSource;
   readonly endReason: EndReason;
@@ -36,7 +36,7 @@ export const refusalHeader = "x-stoker-refusal";
 /** `busy`: queue full or its deadline passed; `draining`, `not_ready`, `unknown_instance`: go elsewhere; `spool`: cannot write usage; `ticket`: refused ticket. */
 export type Refusal = "busy" | "draining" | "not_ready" | "unknown_instance" | "spool" | "ticket" | "stops_server";
 
-/** What an engine says it did where its answer cannot carry JSON: header of the answer, or its trailer. */
+/** Usage of an engine whose response cannot carry JSON: a header of the response, or its trailer. */
 export const unitsHeader = "x-stoker-units";
 
 /** Names of the units in JSON, by field of UnitCounts. */

@@ -119,7 +119,7 @@ function digesting(): { take(chunk: Buffer): void; read(): Digest } {
   };
 }
 
-/** tar's last lines only say that there were errors before. */
+/** Skips tar's last lines, which only report that there were earlier errors. */
 function reasonLine(said: string): string {
   const lines = said.split("\n").filter((line) => line !== "" && !/Exiting with failure|not recoverable/.test(line));
   return lines.find((line) => /no space left|quota/i.test(line)) ?? lines.at(-1) ?? "";

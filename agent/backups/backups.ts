@@ -1,6 +1,6 @@
-// Backup and restore of instance volumes. INVARIANTS: one work per volume at a time; a backup is of one moment (its
-// container is frozen while the copy is made); a restore touches the volume only by the swap, after the checksum was right;
-// work that was cut off leaves the old content, and rubbish that the next start sweeps away.
+// Backup and restore of instance volumes. INVARIANTS: one operation per volume at a time; a backup is a snapshot (its container
+// is frozen during the copy); a restore changes the volume only by the swap, after the checksum was verified; an interrupted
+// operation leaves the old content and temporary files, which the next start removes.
 
 import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,12 +24,12 @@ export interface Backups {
   /** Throws BackupError, as all of these do. */
   backup(volume: string, key: string, signal: AbortSignal): Promise<Digest>;
   restore(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<void>;
-  /** Everything of a restore but the swap. */
+  /** Runs a restore without the swap. */
   tryRestore(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<void>;
   removeBackup(volume: string, key: string, signal: AbortSignal): Promise<void>;
   /** Volume of an instance that was deleted. */
   removeVolume(volume: string, signal: AbortSignal): Promise<void>;
-  /** Once, before anything else. */
+  /** Call once, before anything else. */
   recover(signal: AbortSignal): Promise<void>;
   /** Ends running work as `interrupted` and accepts no more, so that a stopping agent leaves no container frozen. */
   close(): Promise<void>;
@@ -155,7 +155,7 @@ const folderOf = (key: string) => key.slice(0, key.lastIndexOf("/"));
 interface LastSuccess {
   /** Unix seconds; undefined: never, or not recorded. */
   read(): number | undefined;
-  /** Now. Where the file cannot be written (a full disk) the time is lost at the next start, and the backup is none the worse. */
+  /** Records the current time. If the file cannot be written (full disk), the time is lost at the next start. */
   note(): void;
 }
 
@@ -170,7 +170,7 @@ export function lastSuccess(folder: string, log: Pick<Logger, "warn">): LastSucc
       try {
         writeFileSync(file, "", { mode: 0o600 });
       } catch (err) {
-        log.warn({ err }, "the time of the last backup could not be written down");
+        log.warn({ err }, "could not store the time of the last backup");
       }
     },
   };

@@ -38,10 +38,10 @@ export function createS3Blobs(options: S3Options): BlobStore & { close(): void }
     region: options.region,
     ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
     ...(credentials === undefined ? {} : { credentials }),
-    // Ours is checked end to end; many compatible stores refuse the newer trailing checksums.
+    // Our own checksum covers the data end to end; many compatible stores refuse the newer trailing checksums.
     requestChecksumCalculation: "WHEN_REQUIRED",
     responseChecksumValidation: "WHEN_REQUIRED",
-    // The client's own limit of a whole request would end the parts of a slow link, and without more it only warns.
+    // A limit for whole requests would end the parts of a slow link, and by default the client only warns.
     requestHandler: { connectionTimeout: connectLimitMs, socketTimeout: options.silenceMs ?? silenceLimitMs },
   });
   const nameOf = (key: string) => `${prefix}${checkKey(key)}`;
@@ -78,7 +78,7 @@ export function createS3Blobs(options: S3Options): BlobStore & { close(): void }
 
     async sweep(folder, signal) {
       const Prefix = `${nameOf(folder)}/`;
-      // One page of a thousand: what is left comes at the next backup.
+      // One page of a thousand; the next backup handles the rest.
       const list = new ListMultipartUploadsCommand({ Bucket, Prefix });
       const { Uploads = [] } = await asking(() => client.send(list, { abortSignal: signal }));
       for (const { Key, UploadId } of Uploads) {
@@ -91,12 +91,12 @@ export function createS3Blobs(options: S3Options): BlobStore & { close(): void }
   };
 }
 
-/** An upload that was cut off aborts itself as well, perhaps after it was listed here. */
+/** An interrupted upload also aborts itself, perhaps after it was listed here. */
 function unlessGone(error: unknown): void {
   if (!(error instanceof NoSuchUpload)) throw error;
 }
 
-/** A store that refuses or does not answer, in a sentence; errors of the body come through as they are. */
+/** Converts errors of the store to BackupError; errors of the body pass unchanged. */
 async function asking<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call();

@@ -1,5 +1,5 @@
-// The persistent volumes of this host: `<root>/<id>/current` is a link to the one folder that is the volume's content now.
-// INVARIANTS: the link changes by one rename; a folder it does not name is rubbish of a work that was cut off.
+// The persistent volumes of this host: `<root>/<id>/current` is a link to the folder with the volume's current content.
+// INVARIANTS: the link changes by one rename; any other folder is left over from an interrupted operation.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chown, lstat, mkdir, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
@@ -19,15 +19,15 @@ export interface Volumes {
   /** For a mount: a link that is followed when the container starts. */
   pathOf(id: string): string;
   exists(id: string): Promise<boolean>;
-  /** Makes an empty one of that owner where there is none. */
+  /** Creates an empty volume of that owner if there is none. */
   ensure(id: string, owner: VolumeOwner): Promise<void>;
-  /** An empty folder beside the content, gone at the next sweep unless it becomes the content. */
+  /** Creates an empty folder beside the content; the next sweep removes it unless it becomes the content. */
   stage(id: string): Promise<string>;
-  /** A copy of the content; shares blocks with it where the file system can. Throws BackupError `volume_missing`. */
+  /** Copies the content; shares blocks if the file system supports it. Throws BackupError `volume_missing`. */
   copyTo(id: string, folder: string, signal: AbortSignal): Promise<void>;
-  /** Makes a staged folder the content, in one step that a crash finds done or not done; the old content is left to `sweep`. */
+  /** Makes a staged folder the content, atomically; `sweep` removes the old content. */
   swap(id: string, staged: string, signal: AbortSignal): Promise<void>;
-  /** Removes what work that was cut off has left. Not while work runs on the volume. */
+  /** Removes remains of interrupted operations. Do not call it during an operation on the volume. */
   sweep(id: string): Promise<void>;
   list(): Promise<readonly string[]>;
   /** No-op when it is gone. */
@@ -70,7 +70,7 @@ export function createVolumes(root: string): Volumes {
     },
 
     async stage(id) {
-      // Other users of the host have no business here; the container sees the content alone.
+      // No access for other users of the host; the container sees only the content.
       await mkdir(root, { recursive: true, mode: 0o711 });
       await mkdir(folderOf(id), { recursive: true, mode: 0o711 });
       const staged = join(folderOf(id), fresh());
@@ -86,7 +86,7 @@ export function createVolumes(root: string): Volumes {
     },
 
     async swap(id, staged, signal) {
-      // Else a power cut could leave the new name with old zeroes behind it.
+      // Otherwise a power failure could leave the new link with empty files.
       await run("sync", ["--file-system", staged], { signal });
       signal.throwIfAborted();
       await point(id, basename(staged));
@@ -106,7 +106,7 @@ export function createVolumes(root: string): Volumes {
     },
 
     async remove(id) {
-      // The link first: half a removal must not look like a volume.
+      // Remove the link first: a partial removal must not look like a volume.
       await rm(join(folderOf(id), link), { force: true });
       await rm(folderOf(id), { recursive: true, force: true });
     },

@@ -1,4 +1,4 @@
-// Container configuration of a plan: isolated in every way that the engine offers. Customers' values are checked before.
+// Builds the container configuration of a plan, isolated in every way that the engine offers. Customers' values were checked.
 import { createHash } from "node:crypto";
 import type { ContainerCreateOptions } from "dockerode";
 import type { ContainerPlan } from "../reconcile/driver.ts";
@@ -36,15 +36,15 @@ export function containerConfig(plan: ContainerPlan, { nodeName, runtimeImage }:
       SecurityOpt: ["no-new-privileges:true"],
       PidsLimit: 4096,
       Memory: plan.memoryBytes,
-      // The same number: no swap, so that the limit is one of memory and a model never crawls.
+      // Equal to Memory: no swap, so that a model never slows down by swapping.
       MemorySwap: plan.memoryBytes,
       ...(plan.cpus > 0 ? { CpuPeriod: cpuPeriodUs, CpuQuota: Math.ceil(plan.cpus * cpuPeriodUs) } : {}),
       IpcMode: "private",
       ShmSize: plan.shmBytes > 0 ? plan.shmBytes : 64 * mib,
       LogConfig: { Type: "json-file", Config: { "max-size": "10m", "max-file": "3" } },
-      // The agent restarts, with a back-off and a reason; the engine would do it blindly.
+      // The agent restarts it with a back-off and records the reason.
       RestartPolicy: { Name: "no" },
-      // A bind that is missing fails; the older form would make an empty folder there.
+      // Fails if the source is missing; the older form would create an empty folder there.
       Mounts: plan.mounts.map(({ source, target, readOnly }) => ({
         Type: "bind" as const,
         Source: source,

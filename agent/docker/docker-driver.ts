@@ -1,5 +1,5 @@
-// Instances as containers of a Docker engine. The engine is the only memory: whatever carries our node's label is ours, also
-// when an earlier agent started it, and nothing else is looked at.
+// Runs instances as containers of a Docker engine. The engine holds all state: containers with this node's label are ours, also
+// if an earlier agent started them; all others are ignored.
 import type Docker from "dockerode";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
@@ -54,7 +54,8 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
 
   function modelServers(): ContainerProfile {
     const firewall = createModelFirewall({ nodeName, log, isRequired: options.requiresFirewall ?? false });
-    const onTrouble = (err: unknown): void => log.warn({ err }, "the rules between containers and this host");
+    const onTrouble = (err: unknown): void =>
+      log.warn({ err }, "could not set the rules between containers and this host");
     return modelProfile({ nodeName, runtimeImage, subnet, firewall, onTrouble });
   }
 
@@ -66,7 +67,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     });
   }
 
-  /** A container that was made and never started: an agent died in between. Its instance is started afresh or is gone. */
+  /** Removes containers that were created and never started because an agent died in between, and networks without instance. */
   async function sweep(docker: Docker, signal: AbortSignal): Promise<void> {
     for (const one of await containersOf(docker, undefined, signal)) {
       if (one.state !== "created" || starting.has(containerName(one))) continue;
@@ -92,12 +93,12 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     const again = here.find((one) => one.generation === plan.generation && one.plan === hash && one.state === "exited");
     for (const one of here) if (one !== again) await discard(docker, one.id, bound);
     await profile.prepare(docker, plan.instanceId, bound);
-    // The same container once more: its log goes on, which a crash loop is judged by.
+    // Restart the same container, which continues its log: a crash loop is judged by it.
     if (again) return startIt(docker, again.id, bound);
     try {
       await docker.createContainer({ ...config, abortSignal: bound });
     } catch (error) {
-      // The name is taken: a start that was cut off here goes on there, but only with a container of our own.
+      // The name is taken: continue an interrupted start, but only with a container of our own.
       const others = statusOf(error) === 409 ? await containersOf(docker, plan.instanceId, bound) : [];
       if (!others.some((one) => one.generation === plan.generation)) throw error;
     }
@@ -141,7 +142,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
         const here = await containersOf(docker, id, bound);
         // A copy of its files froze it and will wake it: retry then, not in a loop in the meantime.
         if (here.some((one) => one.state === "paused"))
-          throw new DriverError("start_failed", "its container stands still for a backup", { retryable: true });
+          throw new DriverError("start_failed", "its container is frozen for a backup", { retryable: true });
         const running = here.filter((one) => one.state === "running");
         await Promise.all(
           running.map((one) => {
@@ -200,7 +201,7 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
         await client.call(either, (docker, bound) => pullImage(docker, image, progressed, bound), pullLimitMs);
       } catch (error) {
         if (!silent.signal.aborted || signal.aborted) throw error;
-        const why = `The image ${image} did not come: nothing moved for ${pullSilenceMs / 60_000} minutes.`;
+        const why = `The pull of the image ${image} stalled: no data for ${pullSilenceMs / 60_000} minutes.`;
         throw new DriverError("image_unreachable", why, { retryable: true, cause: error });
       } finally {
         clearTimeout(timer);

@@ -6,21 +6,21 @@ import type { Logger } from "pino";
 import { faultOf } from "./engine-fault.ts";
 import { labelFilter } from "./labels.ts";
 
-/** Newest API this driver was written for; 1.41 has all it uses. */
+/** Newest supported API version; 1.41 has everything the driver uses. */
 const newest = [1, 47] as const;
 const callLimitMs = 60_000;
 
 export interface EngineClient {
-  /** Runs calls against the engine, bounded; whatever fails is a DriverError, except the signal's own reason. */
+  /** Runs calls against the engine with a time limit. Throws DriverError, or the signal's reason. */
   call<T>(signal: AbortSignal, work: (docker: Docker, bound: AbortSignal) => Promise<T>, limitMs?: number): Promise<T>;
 }
 
-/** Without `socketPath` the client goes by DOCKER_HOST and the usual places. */
+/** Without `socketPath` the client uses DOCKER_HOST and its default paths. */
 export function createEngineClient(socketPath: string | undefined): EngineClient {
   const where = socketPath === undefined ? {} : { socketPath };
   let known: Docker | undefined;
 
-  /** The older of both sides' newest version: a newer engine may have dropped what an older one speaks by default. */
+  /** Uses the older of both sides' newest versions: a newer engine may have dropped the default of an older one. */
   async function negotiated(bound: AbortSignal): Promise<Docker> {
     if (known) return known;
     // The client takes a signal here; its types do not say so.
@@ -41,7 +41,7 @@ export function createEngineClient(socketPath: string | undefined): EngineClient
       } catch (error) {
         signal.throwIfAborted();
         const fault = faultOf(bound.aborted ? bound.reason : error);
-        // The engine that comes back may be another version.
+        // The restarted engine may have another version.
         if (fault.code === "engine_away") known = undefined;
         throw fault;
       }

@@ -52,7 +52,7 @@ export function firewalledNetworks(options: {
       if (ids.length === 0 || nowMs() < nextAtMs) return false;
       nextAtMs = nowMs() + tryAgainMs;
       await alone(async () => {
-        // The last one may have been removed since it was looked at: rules would stay behind it.
+        // The last network may have been removed since it was observed: its rules would stay.
         const networks = docker.listNetworks({ filters: labelFilter(nodeName), abortSignal: signal });
         if ((await networks.catch(() => undefined))?.length !== 0) await firewall.apply();
       });

@@ -1,4 +1,4 @@
-// Ownership and everything a later agent must know of a container stands in its labels: what lacks them is never touched.
+// Labels hold the owner of a container and all facts that a later agent needs. Containers without them are never changed.
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
 
@@ -32,7 +32,7 @@ export function containerLabels(nodeName: string, plan: ContainerPlan, planHash:
   };
 }
 
-/** Undefined where a label is missing or senseless: such a container is not ours. */
+/** Undefined if a label is missing or invalid: such a container is not ours. */
 export function ownedOf(labels: Readonly<Record<string, string>>): Owned | undefined {
   const [instanceId, deployId, plan] = [labels[instance], labels["stoker.deploy"], labels["stoker.plan"]];
   const [generation, port] = [Number(labels["stoker.generation"]), Number(labels["stoker.port"])];

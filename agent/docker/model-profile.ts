@@ -20,7 +20,7 @@ export function modelProfile(
     config: async (plan) => containerConfig(plan, facts),
     prepare: networks.prepare,
     cleanUp: networks.cleanUp,
-    // Running instances continue and are observed if their rules cannot be set again.
+    // Running instances continue and stay observed if their rules cannot be set again.
     async uphold(ids, docker, signal) {
       await networks.uphold(ids, docker, signal).catch(facts.onTrouble);
     },

@@ -8,7 +8,7 @@ import { saidBy, statusOf } from "./engine-fault.ts";
 
 export type OnProgress = (done: number, total: number) => void;
 
-/** No-op where the image is here. `signal` ends it; what came of whole layers is kept by the engine. */
+/** No-op if the image is present. After an abort the engine keeps complete layers. */
 export async function pullImage(
   docker: Docker,
   image: string,
@@ -16,7 +16,7 @@ export async function pullImage(
   abortSignal: AbortSignal,
 ): Promise<void> {
   if (await isHere(docker, image, abortSignal)) return;
-  // A name without an owner was built on some machine: no registry knows it, and none is asked.
+  // A name without an owner was built locally: no registry has it.
   if (!image.includes("/")) return;
   try {
     const lines = (await docker.createImage({ ...partsOf(image), abortSignal } as object)) as unknown as Readable;
@@ -27,7 +27,7 @@ export async function pullImage(
   }
 }
 
-/** The engine takes name and version apart, and a digest in the place of a tag. */
+/** The engine expects name and version separately, with a digest in place of the tag. */
 export function partsOf(image: string): { readonly fromImage: string; readonly tag: string } {
   const at = image.indexOf("@");
   if (at >= 0) return { fromImage: image.slice(0, at).replace(/:[^:/]*$/, ""), tag: image.slice(at + 1) };

@@ -1,6 +1,6 @@
-// Configuration of a rented container: root inside with the few capabilities that administration needs, a writable root that goes
-// with it, a network of its own, SSH published, and nothing of ours. A profile apart from the models': nothing is shared
-// with container-config.ts on purpose, so that loosening one never loosens the other.
+// Builds the configuration of a rented container: root inside with the few capabilities that administration needs, a writable
+// root that is removed with it, its own network, SSH published, and nothing of ours. Shares nothing with container-config.ts on
+// purpose, so that loosening one never loosens the other.
 import { createHash } from "node:crypto";
 import type { ContainerCreateOptions } from "dockerode";
 import type { ContainerPlan } from "../reconcile/driver.ts";

@@ -40,8 +40,8 @@ export function createRentalFirewall(options: FirewallOptions & { readonly nodeN
   };
 }
 
-// The rules that keep rentals apart from everything but the internet, as text for iptables-restore. Pure. They know a rental
-// by the bridge it hangs on: an address can be forged inside, the bridge cannot.
+// Rules that limit rentals to the internet, as text for iptables-restore. Pure. They match a rental by its bridge, because it
+// can forge an address but not the bridge.
 
 /** IPv4 networks that are not the public internet. */
 const notPublic = specialNetworks.map(({ network }) => network).filter((network) => !network.includes(":"));
@@ -61,16 +61,16 @@ export function rulesFor(nodeName: string, { denied = [], deniedPorts = [] }: De
   const chains = [`${name}-OUT`, `${name}-IN`, `${name}-HOST`] as const;
   const [out, into, host] = chains;
   const v4 = [
-    // Another rental first: also by the address that this host publishes for it.
+    // Other rentals first, also by the address that this host publishes for them.
     `-A ${out} -o ${anyBridge}+ -j DROP`,
     `-A ${out} ${ofConnections} -j RETURN`,
     ...[...notPublic, ...denied].map((network) => `-A ${out} -d ${network} -j DROP`),
     ...deniedPorts.map((port) => `-A ${out} -p tcp --dport ${port} -j DROP`),
-    // From outside only what was published, and answers.
+    // From outside only published ports, and replies.
     `-A ${into} ${ofConnections} -j RETURN`,
     `-A ${into} -p tcp -m conntrack --ctstate DNAT -j RETURN`,
     `-A ${into} -j DROP`,
-    // The host asks (is SSH up?) and is never asked.
+    // The host may connect (to check SSH) and accepts no connection.
     `-A ${host} ${ofConnections} -j RETURN`,
     `-A ${host} -j DROP`,
   ];

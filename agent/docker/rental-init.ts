@@ -1,7 +1,7 @@
 /**
- * First process of a rented container, for any image with a POSIX shell and an SSH server. It opens SSH to the account's
- * keys, carries the customer's first-start script out once, and keeps the SSH server running. What it was given stands in
- * its environment and goes no further. Exit code 64: the image cannot be used.
+ * First process of a rented container, for any image with a POSIX shell and an SSH server. Installs the account's SSH keys,
+ * runs the customer's first-start script once, and keeps the SSH server running. It reads its input from the environment and
+ * does not pass it on. Exit code 64: the image cannot be used.
  */
 export const rentalInit = String.raw`set -u
 umask 022

@@ -1,4 +1,4 @@
-// Rentals on a Docker engine.
+// Profile of rented containers on a Docker engine.
 
 import { readFileSync } from "node:fs";
 import type Docker from "dockerode";
@@ -80,7 +80,7 @@ export function rentalProfile(options: RentalProfileOptions): ContainerProfile {
   };
 }
 
-/** Their disks stay: each starts again as it was, once its rules can be set. */
+/** Kills all rentals. Their disks stay, and each starts again once its rules can be set. */
 async function stopAll(docker: Docker, nodeName: string, abortSignal: AbortSignal): Promise<void> {
   const running = await docker.listContainers({ filters: labelFilter(nodeName), abortSignal });
   await Promise.all(running.map((one) => docker.getContainer(one.Id).kill({ abortSignal })));

@@ -1,5 +1,5 @@
-// A long-lived container of the operator's catalogue: isolated like a model server, with a volume of its own that outlives
-// it. The image's own program runs; what it must know stands in its environment.
+// Plans a long-lived container of the operator's catalogue: isolated like a model server, with its own volume that outlives it.
+// The image's own program runs and reads its settings from the environment.
 
 import { join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
@@ -37,7 +37,7 @@ export function planAgentInstance(spec: InstanceSpec__Output, host: HostFacts): 
         ...(wanted.dashboardPort > 0 ? { STOKER_DASHBOARD_PORT: String(wanted.dashboardPort) } : {}),
       },
       volume: deployId,
-      // A link to the content of now: it is followed at every start, so a restored volume needs no other plan.
+      // A link to the current content, resolved at every start, so that a restored volume needs no new plan.
       mounts: [{ source: join(host.volumesDir, deployId, "current"), target: wanted.volumePath, readOnly: false }],
       port: wanted.port,
       memoryBytes: Number(spec.memoryBytes),

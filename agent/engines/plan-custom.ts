@@ -1,4 +1,4 @@
-// An image of a customer's own that the operator of this host allows: it brings its weights and speaks the OpenAI paths.
+// Plans a customer's image that the operator of this host allows: it contains its weights and serves the OpenAI paths.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { driverGpus } from "./container-plan.ts";
 import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";

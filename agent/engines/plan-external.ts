@@ -1,4 +1,4 @@
-// An OpenAI-compatible server that already runs: nothing is started, it is only put behind the gate.
+// Plans an OpenAI-compatible server that already runs: nothing is started, requests only pass the gate.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 

@@ -1,11 +1,11 @@
-// A container for a customer. The image goes by the host's own list, GPUs are whole or none, and nothing of ours is in it.
+// Plans a customer's container. The image comes from the host's own list, GPUs are whole or none, and nothing of ours is in it.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
 const sshPort = 22;
 const maxKeys = 100;
-/** One line that begins with the type of a key: options before it would be commands. */
+/** One line that starts with the type of a key: options before it could run commands. */
 const keyForm = /^(ssh|ecdsa|sk)-[\w@.-]+ [A-Za-z0-9+/=]+( [^\r\n\0]*)?$/;
 
 export function planRental(spec: InstanceSpec__Output, host: HostFacts): PlanOutcome {

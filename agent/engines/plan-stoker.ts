@@ -12,7 +12,7 @@ import { type HostFacts, identityOf, type PlanFile, type PlanOutcome } from "./h
 const gib = 1024 ** 3;
 const containerPort = 8000;
 const templateTarget = "/etc/stoker/chat-template.jinja";
-/** A child that hears nothing from its agent for so long stops itself. */
+/** A child without requests from its agent for this time stops itself. */
 const orphanTimeoutMs = 600_000;
 /**
  * Node's pool of threads (four) for a language model on processors. llama.cpp starts its helper threads again for every token,

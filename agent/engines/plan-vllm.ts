@@ -9,7 +9,7 @@ import { isAtLeast, versionOf } from "./image-version.ts";
 import { takesCacheSalt } from "./prefix-cache.ts";
 
 const port = 8000;
-/** Longer than what is left to do after our own drain, shorter than the stop's patience. */
+/** Longer than the work after our own drain, shorter than the time limit of the stop. */
 const shutdownSeconds = 8;
 const maxLoras = 8;
 const adapterArgs = [

@@ -8,13 +8,13 @@ export interface DockerFacts {
   readonly hasNvidiaRuntime: boolean;
 }
 
-/** A busy engine takes seconds for it: other callers of the probes wait as long for theirs. */
+/** A busy engine needs seconds to reply. */
 const limitMs = 15_000;
 const answerLimitBytes = 1024 * 1024;
 /** No server, or no permission: a retry does not help. */
 const absences = new Set(["ENOENT", "ECONNREFUSED", "EACCES", "EPERM", "ENOTSOCK", "ENOTDIR"]);
 
-/** Rejects where an engine is there and does not answer in time, or not as one does: no telling what this host has then. */
+/** Rejects if an engine is present but does not reply in time or correctly: its facts are then unknown. */
 export function dockerProbe(socketPath = "/var/run/docker.sock", waitMs = limitMs): Probe<DockerFacts> {
   return {
     name: "docker",

@@ -1,5 +1,5 @@
-// NVIDIA GPUs as nvidia-smi lists them. It may be missing, hang, fail with exit 9 or answer [N/A]: each is distinguished,
-// because a host whose driver broke must not be taken for a host without GPUs.
+// Lists NVIDIA GPUs with nvidia-smi. It may be missing, hang, fail with exit 9 or report [N/A]; each case is distinguished, so
+// that a host with a broken driver is not treated as a host without GPUs.
 
 import { readdir } from "node:fs/promises";
 import type { Gpu } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
@@ -79,7 +79,7 @@ export function gpuProbe(options: GpuProbeOptions = {}): Probe<GpuFacts> {
   };
 }
 
-/** Without them the GPUs are still GPUs: a failure here leaves them empty. */
+/** Optional facts: a failure leaves them empty. */
 async function furtherFacts(smi: NvidiaSmi, rows: readonly Row[], signal: AbortSignal) {
   const end = await smi.report(signal);
   const report = end.kind === "ok" ? parseReport(end.output) : undefined;
@@ -89,7 +89,7 @@ async function furtherFacts(smi: NvidiaSmi, rows: readonly Row[], signal: AbortS
 
 const isGpu = (row: Row) => /^\d+$/.test(row["index"] ?? "") && /^GPU-[\w-]+$/.test(row["uuid"] ?? "");
 
-/** The GPU, or in its place the slices it is split into: nothing can be given the whole of it then. */
+/** Returns the GPU, or the slices it is split into: a split GPU cannot be assigned as a whole. */
 function gpusOf(row: Row, slices: readonly MigSlice[], boot: string): FoundGpu[] {
   const name = row["name"] ?? "";
   const memoryBytes = (numberIn(row, "memory.total") ?? 0) * mib;

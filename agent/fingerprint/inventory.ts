@@ -1,5 +1,5 @@
-// Inventory of this host, combined from the probes. A probe that fails leaves its fields empty; GPUs that were seen once
-// and cannot be asked any more stay in the list as unhealthy, so that their instances are not taken for gone.
+// Combines the probes into the inventory of this host. A failed probe leaves its fields empty; GPUs that were seen once and can
+// no longer be read stay in the list as unhealthy, so that their instances are not treated as gone.
 import { hostname } from "node:os";
 import type { Logger } from "pino";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
@@ -154,7 +154,7 @@ export function createInventory(options: InventoryOptions): HostInventory {
         attempt(probes.gpu, { kind: "broken", reason: "the probe failed" } as const, signal),
         attempt(probes.cpuMemory, { cpuModel: "", cpuCores: 1, memoryBytes: 0 }, signal),
         attempt(probes.disk, { diskTotalBytes: 0, diskFreeBytes: 0 }, signal),
-        // An engine that was here and does not answer now is slow, not gone.
+        // An engine that was present and does not reply now is slow, not gone.
         attempt(probes.docker, lastDocker, signal),
         attempt(os, { os: process.platform }, signal),
         attempt(probes.hostParts, { cpuPhysicalCores: 0, disks: [], networks: [] }, signal),
@@ -206,7 +206,7 @@ function faulty(gpu: FoundGpu, fault: Fault): FoundGpu {
   return { ...ill(gpu, fault.reason), faultId: fault.id };
 }
 
-/** A probe that cannot be stopped (a file system that hangs) is left behind. */
+/** Abandons a probe that cannot be stopped, such as one on a hanging file system. */
 async function within<Facts>(reading: Promise<Facts>, signal: AbortSignal): Promise<Facts> {
   const ending = new AbortController();
   const bound = AbortSignal.any([signal, ending.signal]);

@@ -1,10 +1,10 @@
-// The Xid errors of this boot, read from the kernel log now and then.
+// Reads the Xid errors of this boot from the kernel log periodically.
 import type { Logger } from "pino";
 import type { KernelLog } from "./kernel-log.ts";
 import { meaningOf, parseXid, type Xid } from "./xid.ts";
 
 export interface XidWatch {
-  /** Reads what is new. True when a fatal one is among it. Rejects only with the signal's reason. */
+  /** Reads new errors. Returns true if one is fatal. Rejects only with the signal's reason. */
   look(signal: AbortSignal): Promise<boolean>;
   /** In order; the newest thousand. */
   readonly xids: readonly Xid[];

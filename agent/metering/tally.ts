@@ -1,6 +1,6 @@
-// GPU time cut into minutes of control-plane time. A span's length comes from the monotonic clock and only its place from
-// the other one, and no span begins before the end of the one before it: whatever a clock does, nothing is counted twice
-// and no minute of an instance holds more than 60 seconds. Pure.
+// Divides GPU time into minutes of control-plane time. The monotonic clock determines the length of a span, the control
+// plane's clock only its position, and no span starts before the end of the previous one. So no time is counted twice and no
+// minute of an instance holds more than 60 seconds, whatever a clock does. Pure.
 
 import { minuteMs, minuteOf } from "../../proto/gpu-minute.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";

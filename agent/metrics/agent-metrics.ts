@@ -91,7 +91,7 @@ export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
   );
   gauge(
     "stoker_agent_lease_remaining_seconds",
-    "Until the control plane takes this host for unreachable",
+    "Seconds until the control plane treats this host as unreachable",
     (f) => f.session().leaseRemainingSeconds,
   );
   gauge("stoker_agent_epoch", "Node epoch of the newest session", (f) => Number(f.session().nodeEpoch));

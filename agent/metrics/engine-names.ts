@@ -1,5 +1,5 @@
-// Engines call the same thing by different names, and change them between versions. Raw names stay on the page as the engine
-// gives them; beside them stand these, the same for every engine.
+// Metric names that are the same for every engine. Engines use different names and change them between versions; their raw
+// names stay on the page.
 // Sources: vLLM's and SGLang's metrics documentation. Golden pages: test/fixtures/engine-metrics.
 
 export interface NormalisedName {

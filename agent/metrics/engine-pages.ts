@@ -1,6 +1,6 @@
-// The metrics pages of the engines on this host, as last read: passed on under their own names with deploy_id, instance_id
-// and node, and again under the names that are the same for every engine. A page goes with its instance; a dead engine
-// leaves its last page and does not fail the others'.
+// Caches the metrics pages of the engines on this host and serves them under their own names with deploy_id, instance_id and
+// node, and again under the names that are the same for every engine. A page is removed with its instance; an engine that
+// stops responding keeps its last page and does not affect the others.
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import { type NormalisedName, normalisedNames } from "./engine-names.ts";
 import { type Family, labelText, parseMetrics, renderFamilies, type Sample } from "./metrics-text.ts";

@@ -1,5 +1,5 @@
-// GPUs on the metrics page: our own names in base units, and on request those of the DCGM exporter, for boards that chart
-// them. A field that the driver does not report has no series. Everything is read from the last sample.
+// GPU metrics: our own names in base units, and optionally those of the DCGM exporter for existing dashboards. A field that the
+// driver does not report has no series. Values come from the last sample.
 import { Gauge, type Registry } from "prom-client";
 import type { GpuSample } from "../fingerprint/gpu-load.ts";
 

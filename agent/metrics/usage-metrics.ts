@@ -1,4 +1,4 @@
-// The host under names of our own, and our containers under cAdvisor's, so that boards made for those show them.
+// Metrics of the host under our own names, and of our containers under cAdvisor's names for existing dashboards.
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { HostUsage } from "./host-usage.ts";
 import type { InstanceUsage } from "./instance-usage.ts";

@@ -1,4 +1,4 @@
-// An instance's output: one file that only grows, set aside when it is large, read from its end.
+// Output of an instance: an append-only file, rotated when it is large and read from its end.
 import {
   appendFileSync,
   closeSync,

@@ -1,5 +1,5 @@
-// A real memory limit for a process, where this agent may make control groups of its own: version 2 where the controller is
-// handed down to it, version 1 where its folder can be written. Elsewhere the watch of memory-limit.ts is all there is.
+// Limits the memory of a process with control groups, where this agent may create them: version 2 if the controller is
+// delegated to it, version 1 if its folder is writable. Otherwise runtime-process.ts polls the memory.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

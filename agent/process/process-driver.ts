@@ -1,5 +1,5 @@
-// The driver for development: each instance is a plain process of ours, in a session of its own. No isolation, and a hard
-// memory limit only where control groups can be made. Children outlive the agent; the next one finds them by what their folders say.
+// Driver for development: each instance is a plain process in its own session. No isolation, and a hard memory limit only where
+// control groups can be created. Children outlive the agent; the next agent finds them by their folders.
 
 import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
@@ -56,7 +56,7 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
     if (!isClosed) for (const listener of listeners) listener();
   };
 
-  /** One look at every process; the next one is planned only while something runs. */
+  /** Schedules the next poll while a process runs. */
   function watchOver(): void {
     clearTimeout(timer);
     const alive = [...known.values()].filter((one) => !one.isEnded);

@@ -1,5 +1,5 @@
-// One runtime, from its launch to its end, started by this agent or adopted from an earlier one. An adopted process cannot
-// be waited for: looking at its identity is the only way to learn of its end, and its exit code stays unknown.
+// One runtime process from launch to end, started by this agent or adopted from an earlier one. An adopted process cannot be
+// awaited: its identity is polled, and its exit code stays unknown.
 
 import type { ChildProcess } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
@@ -22,7 +22,7 @@ import { hasOomKilled, membersOf } from "./memory-cgroup.ts";
 import { hasEnvironment, heldBytes, identify, isAlive, type ProcessIdentity, sendSignal } from "./process-identity.ts";
 import { launchVariable } from "./spawn-runtime.ts";
 
-/** A launch whose process cannot be found after this long never happened. */
+/** A launch without a process after this time is treated as failed. */
 const launchLimitMs = 5_000;
 /** Maximum wait for the processes that it left behind, before its end is reported. */
 const survivorsLimitMs = 2_000;
@@ -95,7 +95,7 @@ export class RuntimeProcess {
       return true;
     }
     if (!isAlive(this.#identity)) {
-      // A child of ours has a real end coming with its exit event.
+      // The exit event of our own child reports its exit code.
       if (this.#isChild) return false;
       void this.#end(undefined, this.#isOverLimit ? "SIGKILL" : undefined);
       return true;
@@ -107,7 +107,7 @@ export class RuntimeProcess {
   /** Ends the process when it holds more than it was granted. True when it did. */
   enforceMemory(): boolean {
     const ceiling = memoryCeiling(this.launch.memoryBytes);
-    // The kernel sees to it, at the byte.
+    // The kernel enforces the limit exactly.
     if (this.launch.cgroup !== undefined) return false;
     if (this.#exit || !this.#identity || ceiling === undefined || this.#isOverLimit) return false;
     const held = heldBytes(this.#identity.pid);

@@ -1,6 +1,5 @@
-// The last inventory that was read. It is replaced only when it says something new: each change moves the host's revision
-// at the control plane, which a placement in the making would lose against. A GPU's fault is not waited for: it is looked
-// for every few seconds, and a fatal one is read into the inventory at once.
+// Holds the last inventory. It is replaced only when it differs: each change raises the host's revision at the control plane,
+// and a concurrent placement would fail. GPU faults are checked every few seconds; a fatal one updates the inventory at once.
 
 import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
@@ -53,7 +52,7 @@ export async function watchInventory(
     async untilClear(limit) {
       for (let why = unclearDocker(); why !== undefined; why = unclearDocker()) {
         if (limit.aborted)
-          throw new DriverUnclear(`${why}: say which driver this host uses with STOKER_DRIVER, or mend the engine`);
+          throw new DriverUnclear(`${why}: set STOKER_DRIVER to the driver of this host, or repair the engine`);
         await wait(faultsEveryMs, undefined, { signal: limit }).catch(() => {});
         current = await read(limit).catch(() => current);
       }
@@ -133,7 +132,7 @@ type Spool = Pick<UsageSpool, "isWritable">;
 /** For operators; empty while records can be written. */
 export function recordTrouble(spool: Spool): string {
   if (spool.isWritable) return "";
-  return "it cannot write usage records, so it admits no request: its disk is full or takes no writes. Make room on the disk of the agent's data folder, or mend it; the host goes on by itself, and its agent's log has the error";
+  return "it cannot write usage records, so it admits no request: its disk is full or takes no writes. Free space on the disk of the agent's data folder, or repair it; the host then continues by itself. The agent's log has the error";
 }
 
 /** True once after each change: the inventory is to be read again. */

@@ -6,7 +6,7 @@ import type { Logger } from "pino";
 export function dieOnDefect(log: Logger): void {
   const die = (error: unknown) => {
     log.fatal({ err: error }, "uncaught exception; the agent ends, its model servers run on");
-    // The log is written in the background: give it a moment, but not for ever.
+    // The log is written in the background: allow it a limited time.
     log.flush(() => process.exit(1));
     setTimeout(() => process.exit(1), 1_000);
   };
@@ -28,8 +28,8 @@ export function reportAndExit(error: unknown): void {
 }
 
 /**
- * Aborts on SIGTERM, SIGINT and, where asked for, when the parent's pipe on stdin ends: a supervisor that was killed cannot
- * say so. A second signal ends the process at once.
+ * Aborts on SIGTERM, SIGINT and, with `withParent`, when the parent's pipe on stdin ends, because a killed supervisor sends no
+ * signal. A second signal ends the process at once.
  */
 export function stopSignal(options: { readonly withParent: boolean; readonly log: Logger }): AbortSignal {
   const stopping = new AbortController();

@@ -1,4 +1,4 @@
-// Containers for customers on this host: a driver of their own, and whether they can be offered at all.
+// Rented containers on this host: their own driver, and the reason if they cannot be offered.
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
 import type { AgentConfig } from "../config.ts";

@@ -108,7 +108,7 @@ export function createSamples(parts: SamplesParts): Samples {
   async function sampleGpus(signal: AbortSignal): Promise<void> {
     if (!(await gpus.look(signal))) return;
     wasReported = false;
-    // A GPU that came, went or met memory errors is not left to the next inventory.
+    // Update the inventory early if a GPU appeared, disappeared or has new memory errors.
     const key = (list: readonly (readonly [string, number])[]) => JSON.stringify([...new Map(list)].sort());
     const known = (inventory.current().gpus ?? []).filter((gpu) => gpu.pciBusId && !gpu.faultId?.startsWith("gone:"));
     const reported = known.map((gpu) => [gpu.parentUuid || gpu.uuid || "", Number(gpu.eccUncorrected ?? 0)] as const);

@@ -24,7 +24,7 @@ type BackupDone = (op: "create" | "restore", seconds: number) => void;
 
 export interface HostVolumes {
   readonly folder: string;
-  /** The same driver; a volume is there before the container that wants it starts, and a look wakes what a backup left asleep. */
+  /** Wraps a driver: creates a container's volume before its start, and resumes containers that a backup left frozen. */
   withVolumes(driver: ContainerDriver): ContainerDriver;
   /** `done`: called after each successful backup and restore. */
   backups(reconciler: () => Pick<Reconciler, "whileEnded">, done: BackupDone): Promise<Backups>;
@@ -40,7 +40,7 @@ export function hostVolumes(config: AgentConfig, driver: string, hostId: HostId,
     withVolumes: (inner) => ({
       ...inner,
       list(signal) {
-        // Not waited for: an engine that does not wake it must not hold up what there is to see.
+        // Not awaited: an engine that does not resume it must not delay the observation.
         void freezer?.wakeLeft();
         return inner.list(signal);
       },
@@ -72,7 +72,7 @@ export function whyNoVolumes(driver: string): string {
   return lacking.length === 0 ? "" : `${none} with the capabilities ${lacking.join(", ")} as well`;
 }
 
-/** A backup beside what it is of is lost with it, and fills the disk that usage records need. */
+/** A backup on the disk of its volume is lost with it, and uses the space that usage records need. */
 export function isOnOneDisk({ backups, dataDir }: Pick<AgentConfig, "backups" | "dataDir">): boolean {
   const disk = (path: string) => statSync(path, { throwIfNoEntry: false })?.dev;
   if (backups.s3) return false;
