@@ -21,7 +21,7 @@ export interface RuntimeConfig extends EngineOptions {
   readonly gpuLayers: "auto" | number;
   /** The execution provider of ONNX models; `auto`: the GPU where one was granted. */
   readonly provider: "auto" | "cpu" | "cuda" | "tensorrt" | "webgpu";
-  /** The longest that an item waits for others to share its batch, while nothing runs. */
+  /** Maximum time an item waits for others to share its batch while nothing runs. */
   readonly latencyBudgetMs: number;
   /** Folder for ONNX graphs optimised for this machine; undefined: none are kept. */
   readonly graphCacheDir: string | undefined;
@@ -50,7 +50,7 @@ export class ConfigError extends Error {
 const providers = ["auto", "cpu", "cuda", "tensorrt", "webgpu"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
-/** Throws ConfigError. `cores` is what the machine offers this process. */
+/** Throws ConfigError. `cores`: number of cores available to this process. */
 export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
   cores: number,

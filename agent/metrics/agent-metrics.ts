@@ -146,11 +146,15 @@ export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
     [1, 5, 15, 60, 300, 900, 3600],
   );
   let lastBackup = lastBackupBefore;
-  gauge(
-    "stoker_backup_last_success_timestamp_seconds",
-    "Unix time of the last successful backup on this host; absent before the first",
-    () => lastBackup,
-  );
+  new Gauge({
+    name: "stoker_backup_last_success_timestamp_seconds",
+    help: "Unix time of the last successful backup on this host; absent before the first",
+    registers,
+    collect() {
+      if (lastBackup === undefined) this.remove();
+      else this.set(lastBackup);
+    },
+  });
   const pages = histogram(
     "stoker_metrics_page_seconds",
     "Time this process took to make and send a page, the network left out",

@@ -1,5 +1,5 @@
-// An uploaded file -> a recording at the rate a model hears. WAV is read by a thread of this process; everything else by ffmpeg,
-// twice where it is long: once to learn its length, once while it is heard, so that nothing long is held whole.
+// Converts an uploaded file to a recording at the model's sample rate. A thread of this process reads WAV; ffmpeg reads
+// everything else, twice for long files: once for the length and once during transcription, so that no long file is held whole.
 import { FairTurns } from "../batch/fair-turns.ts";
 import { containerOf } from "./container.ts";
 import { openFfmpeg } from "./ffmpeg.ts";
@@ -9,8 +9,8 @@ import type { SoundWorker } from "./sound-worker.ts";
 import { openWav } from "./wav.ts";
 
 /**
- * The bytes are handed over: they may be gone afterwards. `maxMs`: milliseconds of audio that were admitted; undefined: unknown.
- * Close the recording.
+ * Takes ownership of the bytes. `maxMs`: milliseconds of audio that were admitted; undefined: unknown. The caller closes the
+ * recording.
  */
 export type DecodeAudio = (bytes: Buffer, rate: number, signal: AbortSignal, maxMs?: number) => Promise<Recording>;
 
@@ -37,7 +37,7 @@ export const usualDecoding: Omit<DecoderOptions, "worker"> = {
 const heldSeconds = 120;
 /** Tolerance above the admitted length: a bound computed from bytes is inexact for short files. */
 const slackMs = 60_000;
-/** Files whose length is found out at the same time. */
+/** Maximum number of files whose length is measured concurrently. */
 const maxDecoders = 2;
 
 export function createDecoder({ worker, program, limits }: DecoderOptions): DecodeAudio {

@@ -1,4 +1,4 @@
-// Sound -> the bytes of a file, piece by piece: the first ones leave while the last samples are not yet made.
+// Encodes sound piece by piece: the first bytes are sent before the last samples are computed.
 import flac from "@audio/encode-flac";
 import mp3 from "@audio/encode-mp3";
 import opus from "@audio/encode-opus";
@@ -13,7 +13,7 @@ export interface AudioEncoder {
   encode(samples: Float32Array): Uint8Array;
   /** The last bytes; nothing may follow. */
   end(): Uint8Array;
-  /** Gives the memory back; also of an encoder that was not ended. */
+  /** Releases the memory, also without `end`. */
   free(): void;
 }
 
@@ -88,7 +88,7 @@ function coded(contentType: string, inner: StreamEncoder): AudioEncoder {
   };
 }
 
-/** Whole frames alone go in; silence before the first, and after the last as much as the coder is late. */
+/** Feeds only whole frames, with silence before the first and, for the encoder's delay, after the last. */
 function framed(inner: AudioEncoder): AudioEncoder {
   let kept: Float32Array = new Float32Array(opusLead);
   const feed = (samples: Float32Array) => {

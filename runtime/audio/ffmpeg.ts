@@ -1,5 +1,5 @@
-// Coded audio -> mono samples by a child process that reads and writes pipes alone. The demuxer is the one the first bytes
-// name: a playlist that points at other files or addresses is never followed.
+// Decodes audio to mono samples in a child process that only uses pipes. The file's first bytes select the demuxer, so that a
+// playlist with other files or addresses is never followed.
 import { spawn } from "node:child_process";
 import type { AudioContainer } from "./container.ts";
 import type { PcmSource } from "./recording.ts";
@@ -34,7 +34,7 @@ export function openFfmpeg(
   const input = ["-protocol_whitelist", "cache,pipe", "-f", demuxers[container], "-i", "cache:pipe:0"];
   const output = ["-map", "0:a:0", "-ac", "1", "-ar", `${rate}`, "-f", "s16le", "pipe:1"];
   const args = ["-nostdin", "-hide_banner", "-v", "error", "-threads", "1", ...input, ...output];
-  // Only what a program needs to find its libraries: nothing of this process's environment is the decoder's business.
+  // Pass only what the program needs to find its libraries, nothing else of this process's environment.
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "pipe"], env: { PATH: process.env["PATH"] ?? "" } });
   const chunks = child.stdout[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   const exited = new Promise<number | null>((resolve, reject) => {

@@ -1,5 +1,5 @@
-// A decoded recording while a request needs it: one channel of 16-bit samples, read forward. It holds the stretch that was
-// asked for and the pieces behind it, so memory does not grow with the recording's length.
+// A decoded recording during a request: one channel of 16-bit samples, read forward. Holds only the requested range and the
+// decoded pieces after it, so that memory does not grow with the recording's length.
 
 /** Bytes of little-endian 16-bit samples, in order. */
 export interface PcmSource {

@@ -1,5 +1,5 @@
-// A thread that mixes, resamples and measures sound: seconds of work for a long recording, during which the server must go on
-// answering. A file is read piece by piece as it is asked for, so that a short one is not behind a long one.
+// Thread that mixes, resamples and measures sound: seconds of work for a long recording, which would block the server. Files are
+// read piece by piece on request, so that a short one does not wait for a long one.
 import { parentPort } from "node:worker_threads";
 import { medianPitchHz } from "./pitch.ts";
 import { Resampler } from "./resample.ts";

@@ -1,4 +1,4 @@
-// Asks the thread that computes with sound. It starts with the first question and ends with the process.
+// Client of the sound thread, which starts with the first question and ends with the process.
 import { Worker } from "node:worker_threads";
 import type { PcmSource } from "./recording.ts";
 import { AudioRefusal, type Sound } from "./sound.ts";
@@ -85,7 +85,7 @@ export class SoundWorker {
     else waiter?.reject(answer.code ? new AudioRefusal(answer.code, answer.message) : new Error(answer.message));
   }
 
-  /** The next question starts another. One that breaks says so twice: its successor may have waiters by then. */
+  /** The next question starts a new thread. A failed thread emits two events: its successor may have waiters by then. */
   #ended(thread: Worker, why: string): void {
     if (this.#thread !== thread) return;
     this.#thread = undefined;

@@ -4,7 +4,7 @@ import { type Entry, FairLines } from "./fair-lines.ts";
 
 export interface QueueLimits {
   readonly maxBatchSize: number;
-  /** The longest that an item is held back while nothing runs. */
+  /** Maximum delay of an item while nothing runs. */
   readonly latencyBudgetMs: number;
 }
 
@@ -59,10 +59,10 @@ export class BatchQueue<Item> {
     return this.#lines.remove(waiting);
   }
 
-  /** `most`: what a batch may hold where others can run beside it. */
-  next(nowMs: number, most = Number.POSITIVE_INFINITY): Next<Item> {
+  /** `max`: limit of this batch if others can run concurrently. */
+  next(nowMs: number, max = Number.POSITIVE_INFINITY): Next<Item> {
     if (this.#lines.size === 0) return { kind: "empty" };
-    const limit = Math.min(this.#limit, most);
+    const limit = Math.min(this.#limit, max);
     const untilMs = this.#lines.size >= limit ? nowMs : this.#worthWaitingFor();
     return untilMs > nowMs ? { kind: "wait", untilMs } : { kind: "run", batch: this.#take(limit) };
   }
@@ -88,7 +88,7 @@ export class BatchQueue<Item> {
     this.#goodRuns = 0;
   }
 
-  /** A run by itself costs this much, whatever it holds. */
+  /** Fixed cost of a run, independent of its items. */
   get #runCostMs(): number {
     const { n, x, y, xx, xy } = this.#sums;
     const spread = n * xx - x * x;
@@ -101,7 +101,7 @@ export class BatchQueue<Item> {
     const oldestMs = this.#oldestMs();
     const saves = this.#runCostMs;
     const expectedMs = this.#gapMs * 2;
-    // All that wait are held back by the next one's coming.
+    // Waiting for the next item delays all waiting ones.
     if (expectedMs * this.#lines.size >= saves) return oldestMs;
     return Math.min(this.#lastArrivalMs + expectedMs, oldestMs + this.#limits.latencyBudgetMs);
   }

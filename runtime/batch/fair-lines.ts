@@ -1,6 +1,6 @@
-// Order of waiting items: the tenant that was given the least comes first, within a tenant the request that was given the
-// least, within a request the first item. Shares are weights on a clock that never falls behind: a tenant that comes back
-// starts level with those that stayed, so nobody saves up credit and nobody is behind a queue of another tenant. Pure.
+// Orders waiting items: first the tenant with the smallest share so far, within it the request with the smallest share, within
+// that the first item. Shares are weights on a virtual clock: a returning tenant starts level with the others, so no tenant
+// saves up credit and none waits behind the queue of another. Pure.
 
 export interface Entry {
   readonly tenant: string;

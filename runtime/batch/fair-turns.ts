@@ -1,4 +1,4 @@
-// Work that runs a few pieces at a time, in turns by tenant. Who leaves before their turn never runs.
+// Runs pieces of work with limited concurrency, in turns by tenant. Work that is cancelled before its turn never runs.
 import { type Entry, FairLines } from "./fair-lines.ts";
 import { currentTenant } from "./tenant.ts";
 

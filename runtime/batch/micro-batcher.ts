@@ -1,5 +1,5 @@
-// Items of many requests, run together, and batches side by side where there are several lanes. A failing item fails
-// alone; one that is cancelled before it runs never runs. What runs next is started before the last answers go out.
+// Runs items of many requests in batches, concurrently on several lanes. A failing item fails alone; an item that is cancelled
+// before it runs never runs. The next batch starts before the results of the last one are delivered.
 import { BatchQueue, type Waiting } from "./batch-queue.ts";
 import { planRuns, type RunCosts } from "./plan-runs.ts";
 import { currentTenant } from "./tenant.ts";
@@ -23,7 +23,7 @@ export interface BatcherOptions<Item, Result> {
 export interface Lanes<Item> {
   /** They are numbered from 0. */
   readonly count: number;
-  /** One of the free lanes, which are at least one. */
+  /** Returns one of the free lanes; there is at least one. */
   readonly choose: (items: readonly Item[], free: readonly number[]) => number;
 }
 
@@ -89,7 +89,7 @@ export class MicroBatcher<Item, Result> {
     return Promise.race([Promise.all(outcomes), cancelled]).finally(() => signal.removeEventListener("abort", onAbort));
   }
 
-  /** After this turn of the event loop: what arrives together is looked at together. */
+  /** Runs after this turn of the event loop, so that items that arrive together share a batch. */
   #wake(): void {
     if (this.#isWoken || this.#free.length === 0) return;
     this.#isWoken = true;
@@ -105,7 +105,7 @@ export class MicroBatcher<Item, Result> {
     const { clock, timer } = this.#options;
     while (this.#free.length > 0) {
       const now = clock();
-      // Lanes share what there is: one that took all would leave the others idle, and all answers would go out at once.
+      // Divide the items among the lanes: one that took all would leave the others idle.
       const next = this.#queue.next(now, Math.ceil((this.#queue.size + this.#running) / this.#lanes.count));
       if (next.kind === "wait") this.#cancelTimer = timer(() => this.#look(), next.untilMs - now);
       if (next.kind !== "run") return;
@@ -137,7 +137,7 @@ export class MicroBatcher<Item, Result> {
     settle();
   }
 
-  /** Halves what fails together, down to single items: a failure is only theirs who have it alone. Returns what answers. */
+  /** Halves a failing batch, down to single items, so that only the failing item fails. Returns the function that settles it. */
   async #runTogether(tickets: readonly Ticket<Item, Result>[], lane: number): Promise<() => void> {
     const { clock, observe, run, isMemoryFailure } = this.#options;
     const startedAt = clock();

@@ -1,5 +1,5 @@
-// The account that a request belongs to, as every queue of this server sees it. Ambient: a queue far below the HTTP layer
-// takes turns by tenant without each task passing the name through.
+// Account of a request for the queues of this server. Ambient, so that a queue far below the HTTP layer takes turns by tenant
+// without each task passing the name.
 import { AsyncLocalStorage } from "node:async_hooks";
 
 const store = new AsyncLocalStorage<string>();

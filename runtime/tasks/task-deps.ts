@@ -6,7 +6,7 @@ import type { ImageAdapter } from "./images/adapter/adapter-file.ts";
 export interface TaskDeps {
   readonly graphs: Graphs;
   readonly maxBatchSize: number;
-  /** The longest that an item waits for others while nothing runs. */
+  /** Maximum time an item waits for others while nothing runs. */
   readonly latencyBudgetMs: number;
   readonly observe: (event: BatchEvent) => void;
   /** Folded into a picture model's weights as it is loaded. */
