@@ -2,27 +2,15 @@
 import { join, resolve } from "node:path";
 import { Secret } from "./secret.ts";
 
-export interface BackupSettings {
-  /** Folder on this host, or on a network file system that every host mounts at the same path. */
-  readonly folder: string;
-  /** Used instead of the folder. */
-  readonly s3:
-    | {
-        readonly bucket: string;
-        readonly prefix: string;
-        readonly region: string;
-        readonly endpoint: string | undefined;
-        readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: Secret } | undefined;
-      }
-    | undefined;
-}
+export type BackupSettings = ReturnType<typeof readBackupSettings>;
 
 /** `problem` is called for every unusable value. */
 export function readBackupSettings(
   text: (key: string) => string | undefined,
   dataDir: string,
   problem: (sentence: string) => void,
-): BackupSettings {
+) {
+  /** Folder on this host, or on a network file system that every host mounts at the same path. */
   const folder = resolve(text("STOKER_BACKUP_DIR") ?? join(dataDir, "backups"));
   const bucket = text("STOKER_BACKUP_S3_BUCKET");
   if (bucket === undefined) return { folder, s3: undefined };
@@ -35,6 +23,7 @@ export function readBackupSettings(
     problem("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together");
   return {
     folder,
+    /** Used instead of the folder. */
     s3: {
       bucket,
       prefix: prefix === "" ? "" : `${prefix}/`,

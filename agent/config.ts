@@ -3,77 +3,11 @@ import { BlockList, isIP } from "node:net";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isLoopbackHost } from "../proto/address-rules.ts";
-import { type BackupSettings, readBackupSettings } from "./backup-settings.ts";
-import { type RentalSettings, readRentalSettings } from "./rental-settings.ts";
+import { readBackupSettings } from "./backup-settings.ts";
+import { readRentalSettings } from "./rental-settings.ts";
 import { Secret } from "./secret.ts";
 
-export interface AgentConfig {
-  /** Undefined with `localDesired`: no session then. */
-  readonly control: { readonly addresses: readonly string[]; readonly tokenFile: string | undefined } | undefined;
-  /** A JSON file with a desired state, instead of a session. */
-  readonly localDesired: string | undefined;
-  readonly dataDir: string;
-  readonly nodeName: string;
-  readonly ingressHost: string;
-  /** 0: the last one if it is free, else any. */
-  readonly ingressPort: number;
-  /** Acknowledged usage records are kept within these limits, to be sent again after a restore of the database. */
-  readonly keep: { readonly maxAgeMs: number; readonly maxBytes: number };
-  /** The data path speaks mutual TLS, else plain HTTP. */
-  readonly ingressTls: boolean;
-  /** The data path leaves this machine unencrypted, as STOKER_INGRESS_TLS=off allows. */
-  readonly isPlain: boolean;
-  /** Origin of the data path as gateways reach it; by default host and port of the ingress. Of its scheme see announcedOrigin. */
-  readonly advertise: string | undefined;
-  /** Requests that may wait for one instance; undefined: four times its batch, at least 200. */
-  readonly queueLimit: number | undefined;
-  readonly metricsHost: string;
-  readonly metricsPort: number;
-  /** A file with the bearer token that the metrics pages ask for; undefined: none. */
-  readonly metricsTokenFile: string | undefined;
-  /** Naming scheme of the GPU metrics. */
-  readonly gpuMetrics: "native" | "dcgm" | "off";
-  readonly driver: "process" | "docker" | "auto";
-  readonly modelsDir: string;
-  readonly runtimeImage: string;
-  /** Images of engines from elsewhere, by digest; undefined: this host does not run that engine. */
-  readonly engineImages: { readonly vllm: string | undefined; readonly sglang: string | undefined };
-  /** Script that the process driver runs as the model server. */
-  readonly runtimeEntry: string;
-  /** Images this host runs besides its own runtime's; engines/allowed-image.ts says how they are written. */
-  readonly allowedImages: readonly string[];
-  readonly containerSubnet: string | undefined;
-  /** Containers of models start only where the agent may set rules between them and this host. */
-  readonly requiresFirewall: boolean;
-  readonly gpus: number | undefined;
-  readonly gpuMemoryBytes: number | undefined;
-  readonly hfEndpoint: string | undefined;
-  /** Customers' URLs of adapters may lead into private networks, by any port and plain http. */
-  readonly allowsPrivateUrls: boolean;
-  /** Networks that customers' URLs must never reach, in CIDR. */
-  readonly blockedNetworks: readonly string[];
-  readonly hfToken: Secret | undefined;
-  /** The hub is not asked: what is here, or at a neighbour, must do. */
-  readonly hfOffline: boolean;
-  readonly hfMetadataMs: number | undefined;
-  readonly hfSilenceMs: number | undefined;
-  /** Maximum bytes of the weights cache; undefined: the disk. */
-  readonly modelsQuotaBytes: number | undefined;
-  readonly pypiIndex: string | undefined;
-  /** Backups of agent instances. */
-  readonly backups: BackupSettings;
-  readonly rentals: RentalSettings;
-  readonly logLevel: string;
-  readonly stopsWithParent: boolean;
-  /** A stop takes the model servers of this host along. */
-  readonly stopsInstances: boolean;
-  /** Time that running requests have to finish at a stop. */
-  readonly drainMs: number;
-  /** Maximum bytes of the bodies of all running and waiting requests. */
-  readonly bodyMemoryBytes: number;
-  /** Chaos tests only. */
-  readonly fault: string | undefined;
-}
+export type AgentConfig = ReturnType<typeof readConfig>;
 
 export class ConfigError extends Error {
   constructor(problems: readonly string[]) {
@@ -89,7 +23,7 @@ const firewalls = ["auto", "required"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
 /** Throws ConfigError. */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): AgentConfig {
+export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const problems: string[] = [];
   const text = (key: string) => env[key]?.trim() || undefined;
   const need = (key: string, what: string) => {
@@ -151,55 +85,78 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): A
     );
   const hfToken = text("HF_TOKEN");
   const stopsInstances = text("STOKER_STOP_INSTANCES") === "1";
-  const config: AgentConfig = {
+  const config = {
+    /** Undefined with `localDesired`: no session then. */
     control: localDesired
       ? undefined
       : { addresses, tokenFile: tokenFile === undefined ? undefined : resolve(tokenFile) },
+    /** A JSON file with a desired state, instead of a session. */
     localDesired,
     dataDir,
     nodeName: text("STOKER_NODE_NAME") ?? hostname(),
     ingressHost,
+    /** 0: the last one if it is free, else any. */
     ingressPort: number("STOKER_INGRESS_PORT", 0, 65_535) ?? 0,
+    /** Acknowledged usage records are kept within these limits, to be sent again after a restore of the database. */
     keep: {
       maxAgeMs: (number("STOKER_KEEP_ACKNOWLEDGED_HOURS", 0, 8_760) ?? 48) * 3_600_000,
       maxBytes: (number("STOKER_KEEP_ACKNOWLEDGED_MB", 0, 1_000_000) ?? 512) * 2 ** 20,
     },
+    /** The data path speaks mutual TLS, else plain HTTP. */
     ingressTls,
+    /** The data path leaves this machine unencrypted, as STOKER_INGRESS_TLS=off allows. */
     isPlain: !ingressTls && !isLocal,
+    /** Origin of the data path as gateways reach it; by default host and port of the ingress. Of its scheme see announcedOrigin. */
     advertise,
+    /** Requests that may wait for one instance; undefined: four times its batch, at least 200. */
     queueLimit: number("STOKER_QUEUE_LIMIT", 0, 100_000),
     metricsHost: text("STOKER_AGENT_METRICS_HOST") ?? "127.0.0.1",
     metricsPort: number("STOKER_AGENT_METRICS_PORT", 0, 65_535) ?? 0,
+    /** A file with the bearer token that the metrics pages ask for; undefined: none. */
     metricsTokenFile: text("STOKER_AGENT_METRICS_TOKEN_FILE"),
+    /** Naming scheme of the GPU metrics. */
     gpuMetrics: oneOf("STOKER_GPU_METRICS", gpuMetrics, "native"),
     driver: oneOf("STOKER_DRIVER", drivers, "auto"),
     modelsDir: resolve(text("STOKER_MODELS_DIR") ?? join(dataDir, "models")),
     runtimeImage: text("STOKER_RUNTIME_IMAGE") ?? "",
+    /** Images of engines from elsewhere, by digest; undefined: this host does not run that engine. */
     engineImages: { vllm: text("STOKER_VLLM_IMAGE"), sglang: text("STOKER_SGLANG_IMAGE") },
+    /** Script that the process driver runs as the model server. */
     runtimeEntry: resolve(text("STOKER_RUNTIME_ENTRY") ?? join(root, "runtime", "main.ts")),
+    /** Images this host runs besides its own runtime's; engines/allowed-image.ts says how they are written. */
     allowedImages: (text("STOKER_ALLOWED_IMAGES") ?? "").split(/[\s,]+/).filter((one) => one !== ""),
     containerSubnet: text("STOKER_CONTAINER_SUBNET"),
+    /** Containers of models start only where the agent may set rules between them and this host. */
     requiresFirewall: oneOf("STOKER_CONTAINER_FIREWALL", firewalls, "auto") === "required",
     gpus: number("STOKER_GPUS", 0, 256),
     gpuMemoryBytes: number("STOKER_GPU_MEMORY_BYTES", 1, Number.MAX_SAFE_INTEGER),
     hfEndpoint: text("HF_ENDPOINT"),
+    /** Customers' URLs of adapters may lead into private networks, by any port and plain http. */
     allowsPrivateUrls: oneOf("STOKER_ADAPTER_URL_ALLOW_PRIVATE", ["0", "1"], "0") === "1",
+    /** Networks that customers' URLs must never reach, in CIDR. */
     blockedNetworks: blockedNetworks ?? [],
     hfToken: hfToken === undefined ? undefined : new Secret(hfToken),
+    /** The hub is not asked: what is here, or at a neighbour, must do. */
     hfOffline: /^(1|true|yes|on)$/i.test(text("HF_HUB_OFFLINE") ?? ""),
     hfMetadataMs: seconds("HF_HUB_ETAG_TIMEOUT"),
     hfSilenceMs: seconds("HF_HUB_DOWNLOAD_TIMEOUT"),
+    /** Maximum bytes of the weights cache; undefined: the disk. */
     modelsQuotaBytes: number("STOKER_MODELS_QUOTA_BYTES", 1, Number.MAX_SAFE_INTEGER),
     pypiIndex: text("PIP_INDEX_URL"),
+    /** Backups of agent instances. */
     backups: readBackupSettings(text, dataDir, (sentence) => problems.push(sentence)),
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
+    /** A stop takes the model servers of this host along. */
     stopsInstances,
     // A supervisor that stops the whole machine's Stoker is not kept waiting as long as a rolling restart may take.
+    /** Time that running requests have to finish at a stop. */
     drainMs: number("STOKER_DRAIN_MS", 0, 3_600_000) ?? (stopsInstances ? 8_000 : 30_000),
     // The largest single body is 50 MiB.
+    /** Maximum bytes of the bodies of all running and waiting requests. */
     bodyMemoryBytes: (number("STOKER_AGENT_BODY_MEMORY_MIB", 64, 1_048_576) ?? 512) * 1024 * 1024,
+    /** Chaos tests only. */
     fault: text("STOKER_FAULT"),
   };
   if (problems.length > 0) throw new ConfigError(problems);

@@ -1,27 +1,6 @@
 // Reads the settings of rented containers from the agent's environment. Without an image this host offers no rentals.
 
-export interface RentalSettings {
-  /** Images that customers may rent, by the name they use. Empty: this host offers none. */
-  readonly images: ReadonlyMap<string, string>;
-  /** Networks of rentals are /28s of it. */
-  readonly subnet: string;
-  /** SSH is published on a port of this range, both ends included. */
-  readonly ports: { readonly first: number; readonly last: number };
-  /** Address of this host on which those ports are published. */
-  readonly bind: string;
-  /** Address at which customers reach them; undefined: the host of the data path. */
-  readonly address: string | undefined;
-  /** Name servers of rentals: public ones, because private addresses are out of their reach. */
-  readonly dns: readonly string[];
-  /** IPv4 networks out of reach besides private and link-local ones. */
-  readonly denied: readonly string[];
-  /** TCP ports that are blocked towards the internet; by default those of mail. */
-  readonly deniedPorts: readonly number[];
-  /** Limit of the writable root, if the engine's storage supports it; 0: none. */
-  readonly diskBytes: number;
-  /** `none` hands no GPU into the container: for tests on machines whose GPUs are not real. */
-  readonly devices: "nvidia" | "none";
-}
+export type RentalSettings = ReturnType<typeof readRentalSettings>;
 
 const gib = 1024 ** 3;
 /** Mail submission: short-lived rentals could send spam and damage the host's reputation. */
@@ -29,10 +8,7 @@ const mailPorts = "25 465 587";
 const cidrForm = /^\d{1,3}(\.\d{1,3}){3}(\/\d{1,2})?$/;
 
 /** `problem` is called for every unusable value. */
-export function readRentalSettings(
-  text: (key: string) => string | undefined,
-  problem: (sentence: string) => void,
-): RentalSettings {
+export function readRentalSettings(text: (key: string) => string | undefined, problem: (sentence: string) => void) {
   const list = (key: string, otherwise = "") => (text(key) ?? otherwise).split(/[\s,]+/).filter((one) => one !== "");
   const images = new Map(
     list("STOKER_RENTAL_IMAGES").map((entry) => {
@@ -57,15 +33,25 @@ export function readRentalSettings(
   const devices = text("STOKER_RENTAL_DEVICES") ?? "nvidia";
   if (devices !== "nvidia" && devices !== "none") problem("STOKER_RENTAL_DEVICES must be nvidia or none");
   return {
-    images,
+    /** Images that customers may rent, by the name they use. Empty: this host offers none. */
+    images: images as ReadonlyMap<string, string>,
+    /** Networks of rentals are /28s of it. */
     subnet: text("STOKER_RENTAL_SUBNET") ?? "10.232.0.0/16",
+    /** SSH is published on a port of this range, both ends included. */
     ports,
+    /** Address of this host on which those ports are published. */
     bind: text("STOKER_RENTAL_BIND") ?? "0.0.0.0",
+    /** Address at which customers reach them; undefined: the host of the data path. */
     address: text("STOKER_RENTAL_ADDRESS"),
+    /** Name servers of rentals: public ones, because private addresses are out of their reach. */
     dns: dns.length > 0 ? dns : ["1.1.1.1", "9.9.9.9"],
+    /** IPv4 networks out of reach besides private and link-local ones. */
     denied,
+    /** TCP ports that are blocked towards the internet; by default those of mail. */
     deniedPorts,
+    /** Limit of the writable root, if the engine's storage supports it; 0: none. */
     diskBytes: Math.floor(disk * gib),
-    devices: devices === "none" ? "none" : "nvidia",
+    /** `none` hands no GPU into the container: for tests on machines whose GPUs are not real. */
+    devices: devices === "none" ? ("none" as const) : ("nvidia" as const),
   };
 }

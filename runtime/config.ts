@@ -1,42 +1,8 @@
 // Environment and arguments of the model server -> one frozen object. Every problem is reported at once.
 import { maxBatchSize } from "../proto/batch-size.ts";
-import { type EngineOptions, readEngineOptions } from "./engine-options.ts";
+import { readEngineOptions } from "./engine-options.ts";
 
-export interface RuntimeConfig extends EngineOptions {
-  readonly instanceId: string;
-  /** A .gguf file, or for onnxruntime a folder or a .onnx file in one. */
-  readonly modelPath: string;
-  /** A second .gguf file, whose guesses the model checks; undefined: none. */
-  readonly draftModelPath: string | undefined;
-  /** Task of an ONNX model; empty: from its configuration. */
-  readonly task: string;
-  readonly servedModelName: string;
-  readonly maxBatchSize: number;
-  /** Tokens per sequence; 0 = what the model was trained on, bounded by memory. */
-  readonly contextLength: number;
-  /** llama.cpp spins while it waits: a thread more than the granted cores stalls all of them. */
-  readonly threads: number;
-  /** 0 = unbounded. */
-  readonly memoryBytes: number;
-  readonly gpuLayers: "auto" | number;
-  /** The execution provider of ONNX models; `auto`: the GPU where one was granted. */
-  readonly provider: "auto" | "cpu" | "cuda" | "tensorrt" | "webgpu";
-  /** Maximum time an item waits for others to share its batch while nothing runs. */
-  readonly latencyBudgetMs: number;
-  /** Folder for ONNX graphs optimised for this machine; undefined: none are kept. */
-  readonly graphCacheDir: string | undefined;
-  /** LoRA files of a picture model, folded in as it is loaded. */
-  readonly imageAdapters: readonly { readonly path: string; readonly strength: number }[];
-  readonly host: string;
-  readonly port: number;
-  readonly addressFile: string | undefined;
-  /** File with the bearer secret that every request must carry; undefined: none is required. */
-  readonly secretFile: string | undefined;
-  readonly chatTemplateFile: string | undefined;
-  /** 0 = off. */
-  readonly orphanTimeoutMs: number;
-  readonly logLevel: string;
-}
+export type RuntimeConfig = ReturnType<typeof readConfig>;
 
 export class ConfigError extends Error {
   readonly problems: readonly string[];
@@ -55,7 +21,7 @@ export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
   cores: number,
   args: readonly string[] = [],
-): RuntimeConfig {
+) {
   const problems: string[] = [];
   const text = (key: string) => env[key]?.trim() || undefined;
   const need = (key: string) => {
@@ -86,27 +52,40 @@ export function readConfig(
   const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
   if (!logLevels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
   const cpus = number("STOKER_CPUS", cores, 0.01, 4096, false);
-  const config: RuntimeConfig = {
+  const config = {
     instanceId: need("STOKER_INSTANCE_ID"),
+    /** A .gguf file, or for onnxruntime a folder or a .onnx file in one. */
     modelPath,
+    /** A second .gguf file, whose guesses the model checks; undefined: none. */
     draftModelPath,
+    /** Task of an ONNX model; empty: from its configuration. */
     task: text("STOKER_TASK") ?? "",
     servedModelName: need("STOKER_SERVED_MODEL_NAME"),
     maxBatchSize: number("STOKER_MAX_BATCH_SIZE", 1, 1, maxBatchSize),
+    /** Tokens per sequence; 0 = what the model was trained on, bounded by memory. */
     contextLength: number("STOKER_CONTEXT_LENGTH", 0, 0, 10_000_000),
+    /** llama.cpp spins while it waits: a thread more than the granted cores stalls all of them. */
     threads: Math.max(1, Math.floor(Math.min(cpus, cores))),
+    /** 0 = unbounded. */
     memoryBytes: number("STOKER_MEMORY_BYTES", 0, 0, Number.MAX_SAFE_INTEGER),
-    gpuLayers: layers === undefined || layers === "auto" ? "auto" : number("STOKER_GPU_LAYERS", 0, 0, 10_000),
+    gpuLayers:
+      layers === undefined || layers === "auto" ? ("auto" as const) : number("STOKER_GPU_LAYERS", 0, 0, 10_000),
+    /** The execution provider of ONNX models; `auto`: the GPU where one was granted. */
     provider: provider ?? "auto",
+    /** Maximum time an item waits for others to share its batch while nothing runs. */
     latencyBudgetMs: number("STOKER_BATCH_WAIT_MS", 8, 0, 1000, false),
+    /** Folder for ONNX graphs optimised for this machine; undefined: none are kept. */
     graphCacheDir: text("STOKER_GRAPH_CACHE"),
+    /** LoRA files of a picture model, folded in as it is loaded. */
     imageAdapters: readImageAdapters(text("STOKER_IMAGE_ADAPTERS"), problems),
     ...options,
     host: text("STOKER_HOST") ?? "127.0.0.1",
     port: number("STOKER_PORT", 0, 0, 65_535),
     addressFile: text("STOKER_ADDRESS_FILE"),
+    /** File with the bearer secret that every request must carry; undefined: none is required. */
     secretFile: text("STOKER_SECRET_FILE"),
     chatTemplateFile: text("STOKER_CHAT_TEMPLATE_FILE"),
+    /** 0 = off. */
     orphanTimeoutMs: number("STOKER_ORPHAN_TIMEOUT_MS", 0, 0, 86_400_000),
     logLevel,
   };
@@ -115,7 +94,10 @@ export function readConfig(
 }
 
 /** `/weights/ink.safetensors:/weights/gold.safetensors=0.5`: paths, each with its strength where that is not 1. */
-function readImageAdapters(list: string | undefined, problems: string[]): RuntimeConfig["imageAdapters"] {
+function readImageAdapters(
+  list: string | undefined,
+  problems: string[],
+): { readonly path: string; readonly strength: number }[] {
   return (list ?? "")
     .split(":")
     .filter((one) => one !== "")

@@ -22,20 +22,10 @@ const mib = 1024 * 1024;
 const defaultPromptCacheMiB = 256;
 const maxPromptCacheMiB = 65_536;
 
-export interface EngineOptions {
-  /** Files of prompts that were kept under a key; 0 = none. */
-  readonly promptCacheBytes: number;
-  readonly flashAttention: "auto" | boolean;
-  /** Type of the cells of keys and values. Quantised ones save memory and need flash attention. */
-  readonly kvCacheType: "f16" | "q8_0" | "q4_0";
-  readonly speculative: "off" | "prompt-lookup";
-  /** `auto`: by the chat template. */
-  readonly toolCallParser: (typeof choices)["tool-call-parser"][number];
-  readonly reasoningParser: (typeof choices)["reasoning-parser"][number];
-}
+export type EngineOptions = ReturnType<typeof readEngineOptions>;
 
 /** Adds invalid values to `problems`. */
-export function readEngineOptions(args: readonly string[], problems: string[]): EngineOptions {
+export function readEngineOptions(args: readonly string[], problems: string[]) {
   const given = parse(args, problems);
   const pick = <N extends Name>(name: N): (typeof choices)[N][number] => {
     const [fallback] = choices[name];
@@ -53,10 +43,13 @@ export function readEngineOptions(args: readonly string[], problems: string[]): 
   if (kvCacheType !== "f16" && flash === "off")
     problems.push(`--kv-cache-dtype ${kvCacheType} needs --flash-attn auto or on`);
   return {
-    flashAttention: flash === "auto" ? "auto" : flash === "on",
+    flashAttention: flash === "auto" ? flash : flash === "on",
+    /** Type of the cells of keys and values. Quantised ones save memory and need flash attention. */
     kvCacheType,
     speculative: pick("speculative"),
+    /** Maximum bytes of prompt caches stored in files under a key; 0: none. */
     promptCacheBytes: promptCacheMiB * mib,
+    /** `auto`: by the chat template. */
     toolCallParser: pick("tool-call-parser"),
     reasoningParser: pick("reasoning-parser"),
   };
