@@ -15,11 +15,15 @@ export interface Credential {
 interface Entry {
   readonly credential: Credential;
   readonly untilMs: number;
+  /** When it was last moved to the end of the order. */
+  movedMs: number;
 }
 
 const knownForMs = 300_000;
 const unknownForMs = 10_000;
 const maxEntries = 10_000;
+/** A move per request would copy the map every few requests: see proto/slot-list.ts for what that costs. */
+const moveEveryMs = 1_000;
 
 export class KnownCredentials {
   readonly #known = new Map<string, Entry>();
@@ -41,9 +45,7 @@ export class KnownCredentials {
     const { credential } = entry;
     const { expiresAtMs } = credential.caller;
     if (expiresAtMs !== null && expiresAtMs <= this.#unixMs()) return undefined;
-    // Moved to the end: the first is then the one unused for longest.
-    this.#known.delete(digest);
-    this.#known.set(digest, entry);
+    this.#moveToEnd(digest, entry);
     return credential;
   }
 
@@ -59,8 +61,9 @@ export class KnownCredentials {
       if (this.#refused.size > maxEntries) this.#refused.delete(this.#refused.keys().next().value as string);
       return;
     }
+    const nowMs = this.#nowMs();
     this.#known.delete(digest);
-    this.#known.set(digest, { credential, untilMs: this.#nowMs() + knownForMs });
+    this.#known.set(digest, { credential, untilMs: nowMs + knownForMs, movedMs: nowMs });
     if (this.#known.size > maxEntries) this.#drop(...(this.#known.entries().next().value as [string, Entry]));
   }
 
@@ -79,6 +82,15 @@ export class KnownCredentials {
       credential.wasUsed = false;
     }
     return used;
+  }
+
+  /** Keeps the map ordered by last use, to the second: the first entry is then the one unused for longest. */
+  #moveToEnd(digest: string, entry: Entry): void {
+    const nowMs = this.#nowMs();
+    if (nowMs - entry.movedMs < moveEveryMs) return;
+    entry.movedMs = nowMs;
+    this.#known.delete(digest);
+    this.#known.set(digest, entry);
   }
 
   #drop(digest: string, { credential }: Entry): void {
