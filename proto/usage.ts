@@ -91,16 +91,21 @@ export function encodeUsage(u: UsageFigures): string {
 /** Undefined when the text is not usage: the hold then waits for the record. */
 export function decodeUsage(text: string): UsageFigures | undefined {
   const [input, cachedInput, output, reasoning, source, endReason, units] = text.split(";");
-  const figures = [input, cachedInput, output, reasoning].map(Number);
   if (!isUsageSource(source) || !isEndReason(endReason)) return undefined;
-  if (figures.some((n) => !Number.isSafeInteger(n) || n < 0)) return undefined;
-  return {
-    input: figures[0] as number,
-    cachedInput: figures[1] as number,
-    output: figures[2] as number,
-    reasoning: figures[3] as number,
+  const usage = {
+    input: figureOf(input),
+    cachedInput: figureOf(cachedInput),
+    output: figureOf(output),
+    reasoning: figureOf(reasoning),
     source,
     endReason,
-    ...(units === undefined ? {} : { units: decodeUnits(units) ?? noUnits }),
   };
+  if (Number.isNaN(usage.input + usage.cachedInput + usage.output + usage.reasoning)) return undefined;
+  return units === undefined ? usage : { ...usage, units: decodeUnits(units) ?? noUnits };
+}
+
+/** NaN for anything but a count. */
+function figureOf(text: string | undefined): number {
+  const figure = Number(text);
+  return Number.isSafeInteger(figure) && figure >= 0 ? figure : Number.NaN;
 }

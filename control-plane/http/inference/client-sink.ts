@@ -138,9 +138,13 @@ export class ClientSink implements AnswerSink {
 
   #start(status: number, headers: readonly string[]): void {
     this.hasStarted = true;
-    const lowered = this.#state.loweredMaxTokens;
-    const extra = lowered === undefined ? [] : ["x-stoker-max-tokens", String(lowered)];
-    this.#res.writeHead(status, [...headers, ...apiHeaders(this.#state.isSecure), ...this.#state.headers(), ...extra]);
+    const state = this.#state;
+    // The state's own array: another one, or a spread of several, would cost as much as the rest of this response.
+    const all = state.headers();
+    for (const text of headers) all.push(text);
+    for (const text of apiHeaders(state.isSecure)) all.push(text);
+    if (state.loweredMaxTokens !== undefined) all.push("x-stoker-max-tokens", String(state.loweredMaxTokens));
+    this.#res.writeHead(status, all);
   }
 }
 
