@@ -17,7 +17,6 @@ import { askEngineUsage } from "./engine-usage.ts";
 import { type EngineFigures, invalidUsage, noFigures, type Price } from "./find-usage.ts";
 import type { Gate, Waiter } from "./gate.ts";
 import { type Outcome, outcomeOf } from "./ingress-metrics.ts";
-import { logRequest } from "./log-request.ts";
 import { PassedBytes } from "./passed-bytes.ts";
 import type { Plane } from "./plane.ts";
 import type { RecordText, Settled } from "./record-text.ts";
@@ -379,16 +378,29 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     plane.metrics?.count(outcome);
     if (this.#record) plane.metrics?.queued(this.#queueMs / 1000);
     if (this.#frames) plane.metrics?.frames(this.#frames.contentFrames);
-    logRequest(plane.log, ticket, {
-      outcome,
-      status: outcome.startsWith("client_gone") ? 499 : answer.status,
-      queueMs: this.#record ? this.#queueMs : Math.round(now - arrivedMs),
-      firstByteMs: Math.round(this.#firstByteMs),
-      totalMs: Math.round(now - arrivedMs),
-      figures,
-      source: this.#record && source,
-      endReason: this.#record && endReason,
-    });
+    // One line per request, never its body. The fields are the same for every outcome, so that chaos tests can sum them.
+    plane.log.info(
+      {
+        requestId: ticket.requestId,
+        attempt: ticket.attempt,
+        instance: ticket.instanceId,
+        account: ticket.account,
+        model: ticket.model,
+        outcome,
+        status: outcome.startsWith("client_gone") ? 499 : answer.status,
+        queueMs: this.#record ? this.#queueMs : Math.round(now - arrivedMs),
+        firstByteMs: Math.round(this.#firstByteMs),
+        totalMs: Math.round(now - arrivedMs),
+        // Undefined, and not in the line, if the request never reached the engine.
+        source: this.#record && source,
+        endReason: this.#record && endReason,
+        inputTokens: figures.input,
+        cachedInputTokens: figures.cachedInput,
+        outputTokens: figures.output,
+        ...figures.units,
+      },
+      "request",
+    );
   }
 
   /** Removes the request from the deadlines once both sides are closed. */

@@ -2,10 +2,9 @@
 // WAL: a commit under FULL is one fsync; under NORMAL it survives the process but not the machine, enough for start rows.
 import { chmodSync, closeSync, existsSync, openSync, renameSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
+import { noTokens } from "../../proto/usage-record.ts";
 import { isFull } from "./database-errors.ts";
 import { maxKeptBytesOf, maxLogBytesOf } from "./disk-reserve.ts";
-import { LeaseCounts } from "./lease-counts.ts";
-import { lostEnd, type StartRow } from "./lost-end.ts";
 import type { End, MetaKey, PendingRow, Resend, SpoolDepth, Write } from "./state-messages.ts";
 
 const schema = `
@@ -387,4 +386,48 @@ export function moveAside(path: string, nowMs: number): string {
   for (const tail of ["", "-wal", "-shm"])
     if (existsSync(path + tail)) renameSync(path + tail, `${path}${suffix}${tail}`);
   return path + suffix;
+}
+
+/** A stored start row: the request was in flight. */
+interface StartRow {
+  readonly request_id: string;
+  readonly attempt: number;
+  readonly lease_ids: string;
+  readonly record: string;
+}
+
+/** The start row's estimate of the prompt stays: it is billed if the gateway delivered output, as without a start row. */
+const { inputTokens: _, ...noOutput } = noTokens;
+
+/** Returns the usage record of a request that the agent's end cut: its start row with reason `lost`. */
+function lostEnd(start: StartRow, endedAtMs: number): End {
+  const record = {
+    ...(JSON.parse(start.record) as object),
+    endedAtMs: String(endedAtMs),
+    ...noOutput,
+    source: "estimated",
+    endReason: "lost",
+  };
+  const { request_id: requestId, attempt, lease_ids: leaseIds } = start;
+  return { requestId, attempt, leaseIds, record: JSON.stringify(record), hadStart: true };
+}
+
+/**
+ * Counts the records of each set of leases, so that the sets in use are known without reading every record. A set is the text stored
+ * with a record: lease ids with commas between them.
+ */
+class LeaseCounts {
+  readonly #counts = new Map<string, number>();
+
+  /** `count` may be negative. */
+  add(leaseIds: string, count: number): void {
+    const next = (this.#counts.get(leaseIds) ?? 0) + count;
+    if (next > 0) this.#counts.set(leaseIds, next);
+    else this.#counts.delete(leaseIds);
+  }
+
+  /** Sets with at least one record. */
+  sets(): IterableIterator<string> {
+    return this.#counts.keys();
+  }
 }

@@ -14,11 +14,12 @@ import type { Refusal } from "../errors/error-body.ts";
 import { compatError } from "../errors/error-body.ts";
 import { refusalOf } from "../errors/render-error.ts";
 import { writeRefusal } from "../errors/write-refusal.ts";
+import { BufferedSink } from "./buffered-sink.ts";
 import { ClientSink } from "./client-sink.ts";
 import { beginKeyed, endRefused, isKeyed, type KeyedInput, type OnceDeps } from "./idempotency.ts";
 import type { InferenceHandler } from "./inference-entry.ts";
 import { KeepingSink } from "./keeping-sink.ts";
-import { tierOf } from "./service-tier.ts";
+import { RewrittenStream } from "./rewritten-stream.ts";
 
 /** Converts a validated body to a Completion; returns a promise only if a lookup is needed. */
 export type ReadCompletion = (
@@ -166,4 +167,31 @@ function answerError(
     return;
   }
   writeRefusal(refusal, state, res);
+}
+
+/**
+ * Adds the service tier to the response of a request that named one. There is one tier, which serves all. Undefined: the response
+ * needs no rewriting.
+ */
+function tierOf(
+  asked: unknown,
+  isStream: boolean,
+  answers: ResponseBuffer,
+): ((client: ClientSink) => AnswerSink) | undefined {
+  if (typeof asked !== "string") return undefined;
+  if (isStream) return (client) => new RewrittenStream(client, (data) => withTier(data));
+  return (client) =>
+    new BufferedSink(client, answers, ({ contentType, body }) => ({
+      contentType,
+      body: Buffer.from(withTier(body.toString())),
+    }));
+}
+
+const member = '"service_tier":"default"';
+
+/** Some engines send the field as null. Text of the model cannot match, because its quotes are escaped. */
+function withTier(json: string): string {
+  if (json.includes(member) || json.startsWith('{"error"')) return json;
+  const replaced = json.replace(/"service_tier":\s*null/, member);
+  return replaced === json && json.startsWith('{"') ? `{${member},${json.slice(1)}` : replaced;
 }
