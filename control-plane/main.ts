@@ -1,5 +1,5 @@
-// The control plane as one process. A straight list: configuration, database, features, edges, listen; the reverse on the
-// way out. Environment: config.ts.
+// The control plane as one process: configuration, database, features, edges, listen, and the reverse at shutdown. Environment:
+// config.ts.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -75,7 +75,7 @@ import { keepFile } from "./write-file.ts";
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
-  // One line per request: written in the background, and whole at the end.
+  // Written in the background because there is one line per request; flushed at the end.
   const log = pino({ level: config.logLevel, hooks: limitOutageLines() }, createLogDestination(1, 256));
   dieOnDefect(log);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
@@ -239,7 +239,7 @@ async function main(): Promise<void> {
     address: queues,
     retention: config.retention,
     closeMonths: billing.closeMonths,
-    tendBackups: agents.tend,
+    maintainBackups: agents.maintain,
     sweepFiles: files.sweep,
     log,
     registry,
@@ -252,7 +252,7 @@ async function main(): Promise<void> {
     linkKey: resultsLinkKey(secrets),
     rules: config.webhooks,
     clockScale: config.webhooks.clockScale,
-    // Half of it is still longer than a call takes.
+    // Half of a claim still exceeds the time of a delivery.
     claimScale: Math.max(0.5, config.webhooks.clockScale),
     maxKeptBytes: config.webhooks.maxKeptBytes,
     maxBodyBytes: config.memory.bodiesBytes / 2,
@@ -367,7 +367,7 @@ async function main(): Promise<void> {
     { start: money.discounts.refresh },
     { start: quotas.refresh },
     { start: agents.setPrices },
-    { start: readiness.look },
+    { start: readiness.check },
     authenticator,
     // Starts before anything writes money, and gives slices back after the last usage records have come in.
     money,
@@ -400,16 +400,16 @@ async function main(): Promise<void> {
       },
       stop: () => drain(http, config.drainMs),
     },
-    // Work that needs no client stops first: it starts nothing new while open requests finish.
+    // Background work stops first, so that nothing new starts while open requests finish.
     [webhooks, batches, { stop: fleet.stopTimers }],
   ];
   await startAll(modules);
   if (config.portsFile) await keepFile(config.portsFile, `${JSON.stringify(ports)}\n`, log);
-  log.info({ ...ports, version, replica: money.replica.id }, "the control plane serves");
+  log.info({ ...ports, version, replica: money.replica.id }, "control plane started");
 
   if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
   await stopAll(modules);
-  log.info("the control plane has stopped");
+  log.info("control plane stopped");
   log.flush(() => process.exit(0));
 }
 

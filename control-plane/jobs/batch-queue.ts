@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { BatchQueue, DueBatch } from "../batches/queue.ts";
 import type { JobsAddress } from "./backend.ts";
-import { createStandingQueue, type StandingQueue, within } from "./standing-queue.ts";
+import { type BackgroundQueue, createBackgroundQueue, within } from "./background-queue.ts";
 
 const name = "stoker-batches";
 const addLimitMs = 5_000;
@@ -21,18 +21,18 @@ export function createBatchQueue(deps: {
   readonly address: JobsAddress;
   /** Maximum concurrent batches of this control plane. */
   readonly maxBatches: number;
-  readonly lookEveryMs?: number;
+  readonly pollEveryMs?: number;
   /** A store that does not respond within this time is unavailable. */
   readonly answerMs?: number;
   readonly log: Logger;
   readonly registry: Registry;
 }): BatchQueue {
-  let standing: StandingQueue | undefined;
+  let background: BackgroundQueue | undefined;
   let adding: Promise<unknown> | undefined;
 
   return {
     start(work, reached) {
-      standing ??= createStandingQueue({
+      background ??= createBackgroundQueue({
         ...deps,
         name,
         work: ({ data }) => work((data as Pick<DueBatch, "id">).id),
@@ -43,14 +43,14 @@ export function createBatchQueue(deps: {
           maxStalledCount: maxStalled,
           runRetryDelay: retryMs,
         },
-        look: async () => reached(),
-        lookEveryMs: deps.lookEveryMs ?? 15_000,
+        onPoll: async () => reached(),
+        pollEveryMs: deps.pollEveryMs ?? 15_000,
       });
-      standing.start();
+      background.start();
     },
 
     async add(due) {
-      const queue = standing?.queue();
+      const queue = background?.queue();
       if (!queue) return;
       const jobs = due.map(({ id, run, rank }) => ({
         name: "run",
@@ -66,6 +66,6 @@ export function createBatchQueue(deps: {
       if (!(await within(addLimitMs, adding))) throw new Error("job queue does not respond");
     },
 
-    stop: async () => standing?.stop(),
+    stop: async () => background?.stop(),
   };
 }

@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { Timer, Timers } from "../deployments/timers.ts";
 import type { JobsAddress } from "./backend.ts";
-import { createStandingQueue, type StandingQueue } from "./standing-queue.ts";
+import { type BackgroundQueue, createBackgroundQueue } from "./background-queue.ts";
 import { timerJob } from "./timer-job.ts";
 
 const name = "stoker-deployments";
@@ -15,31 +15,31 @@ const retryMs = 2_000;
 /** Poll interval of an idle worker; new jobs are announced. */
 const idleSeconds = 30;
 /** Timers waiting to be written. The next poll finds dropped ones again. */
-const maxKept = 1_000;
+const maxPending = 1_000;
 /** A poll has handled older ones already. */
 const staleMs = 10_000;
 
 export function createDeploymentTimers(deps: {
   readonly address: JobsAddress;
-  readonly lookEveryMs?: number;
+  readonly pollEveryMs?: number;
   /** A store that does not respond within this time is unavailable. */
   readonly answerMs?: number;
   readonly log: Logger;
   readonly registry: Registry;
 }): Timers {
   const { log } = deps;
-  let standing: StandingQueue | undefined;
+  let background: BackgroundQueue | undefined;
   let isAdding = false;
   let isStopped = false;
-  let kept: Timer[] = [];
+  let pending: Timer[] = [];
 
   /** Commands wait in the client while the store is unavailable: at most one at a time. */
   function send(): void {
-    const queue = standing?.queue();
+    const queue = background?.queue();
     if (!queue || isAdding || isStopped) return;
     const nowMs = Date.now();
-    const fresh = kept.filter(({ atMs }) => atMs > nowMs - staleMs).map((timer) => timerJob(timer, nowMs));
-    kept = [];
+    const fresh = pending.filter(({ atMs }) => atMs > nowMs - staleMs).map((timer) => timerJob(timer, nowMs));
+    pending = [];
     if (fresh.length === 0) return;
     const jobs = [...new Map(fresh.map((job) => [job.opts.jobId, job])).values()];
     isAdding = true;
@@ -60,7 +60,7 @@ export function createDeploymentTimers(deps: {
 
   return {
     start(wake) {
-      standing ??= createStandingQueue({
+      background ??= createBackgroundQueue({
         ...deps,
         name,
         async work({ name: kind, data }) {
@@ -73,18 +73,18 @@ export function createDeploymentTimers(deps: {
           }
         },
         options: { concurrency: maxConcurrent, runRetryDelay: retryMs, drainDelay: idleSeconds },
-        look: async () => send(),
-        lookEveryMs: deps.lookEveryMs ?? 15_000,
+        onPoll: async () => send(),
+        pollEveryMs: deps.pollEveryMs ?? 15_000,
       });
-      standing.start();
+      background.start();
     },
     add(timers) {
-      kept.push(...timers.slice(0, Math.max(0, maxKept - kept.length)));
+      pending.push(...timers.slice(0, Math.max(0, maxPending - pending.length)));
       send();
     },
     async stop() {
       isStopped = true;
-      await standing?.stop();
+      await background?.stop();
     },
   };
 }

@@ -3,7 +3,7 @@
 import type { Logger } from "pino";
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { Backend, JobsAddress } from "./backend.ts";
-import { createStandingQueue, type StandingQueue } from "./standing-queue.ts";
+import { type BackgroundQueue, createBackgroundQueue } from "./background-queue.ts";
 
 export interface RepeatedJob {
   readonly name: string;
@@ -11,7 +11,7 @@ export interface RepeatedJob {
   run(signal: AbortSignal): Promise<unknown>;
 }
 
-export type RepeatedJobs = Pick<StandingQueue, "start" | "stop">;
+export type RepeatedJobs = Pick<BackgroundQueue, "start" | "stop">;
 
 export function createRepeatedJobs(deps: {
   readonly address: JobsAddress;
@@ -20,7 +20,7 @@ export function createRepeatedJobs(deps: {
   readonly registry: Registry;
   readonly keepFinishedMs: number;
   /** How often missing schedules are recreated: they may have been wiped with the queue. */
-  readonly lookEveryMs?: number;
+  readonly pollEveryMs?: number;
   /** A store that does not respond within this time is unavailable. */
   readonly answerMs?: number;
 }): RepeatedJobs {
@@ -57,19 +57,19 @@ export function createRepeatedJobs(deps: {
   }
 
   const keep = { age: Math.ceil(deps.keepFinishedMs / 1000) };
-  const standing = createStandingQueue({
+  const background = createBackgroundQueue({
     ...deps,
     name: "stoker",
     work,
     options: { concurrency: 2, removeOnComplete: keep, removeOnFail: keep },
-    look: schedule,
-    lookEveryMs: deps.lookEveryMs ?? 60_000,
+    onPoll: schedule,
+    pollEveryMs: deps.pollEveryMs ?? 60_000,
   });
   return {
-    start: standing.start,
+    start: background.start,
     stop() {
       stopping.abort();
-      return standing.stop();
+      return background.stop();
     },
   };
 }
@@ -79,13 +79,13 @@ function createJobMetrics(registry: Registry) {
   return {
     runs: new Counter({
       name: "stoker_job_runs_total",
-      help: "Repeated jobs done by this control plane, by outcome",
+      help: "Repeated jobs run by this control plane, by outcome",
       labelNames: ["job", "outcome"] as const,
       registers,
     }),
     lastSuccess: new Gauge({
       name: "stoker_job_last_success_timestamp_seconds",
-      help: "When this control plane last did a repeated job",
+      help: "Time of the last successful run of a repeated job by this control plane",
       labelNames: ["job"] as const,
       registers,
     }),

@@ -2,17 +2,17 @@
 // session of each version (test/fixtures/agent-sessions).
 
 /** Raised when support for the last agent without a required feature ends. */
-const leastVersion = "0.1.0";
+const minVersion = "0.1.0";
 
 /** Returns why an agent of this version is refused; undefined: it is accepted. A pre-release counts as its release. */
-export function whyNotSpokenWith(version: string, least = leastVersion): string | undefined {
-  const [given, wanted] = [numbersOf(version), numbersOf(least)];
-  const said = version.slice(0, 64);
+export function whyVersionRefused(version: string, min = minVersion): string | undefined {
+  const [given, wanted] = [numbersOf(version), numbersOf(min)];
+  const shown = version.slice(0, 64);
   if (!given || !wanted)
-    return `the agent calls its version "${said}", which is none such as ${least}: install a released agent on this host`;
+    return `the agent reports the version "${shown}", which is not a version such as ${min}. Install a released agent on this host`;
   const at = wanted.findIndex((number, i) => number !== given[i]);
   if (at < 0 || (given[at] as number) > (wanted[at] as number)) return undefined;
-  return `this agent is of version ${said}, and the control plane speaks with ${least} and later: install one on this host and start it again`;
+  return `agent version ${shown} is too old: the control plane requires at least ${min}. Install a newer agent on this host and restart it`;
 }
 
 function numbersOf(version: string): readonly number[] | undefined {

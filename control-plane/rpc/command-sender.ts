@@ -65,7 +65,7 @@ export function createCommandSender(deps: {
       } catch (error) {
         // The agent repeats its outcome when the command is sent again.
         sent.delete(id);
-        log.warn({ err: error, command: id.slice(0, 64) }, "the outcome of a command was not written");
+        log.warn({ err: error, command: id.slice(0, 64) }, "could not write the outcome of a command");
       } finally {
         inProgress -= 1;
       }

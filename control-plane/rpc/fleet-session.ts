@@ -71,7 +71,7 @@ const maxQuestions = 16;
 const maxInstances = 1_000;
 const maxRemoved = 1_000;
 /** In renewal intervals: one renewal may be late. */
-const heardWithin = 1.5;
+const maxSilence = 1.5;
 
 /**
  * Undefined when no valid Hello arrived in time. Registers the certificate's host, and serves the stream until either side
@@ -90,9 +90,10 @@ export async function openSession(
   }
   const messages = incoming(stream);
   const first = await messages.next(helloLimitMs);
-  const introduction = first?.body === "hello" && first.hello ? readHello(first.hello, host) : { why: "no Hello came" };
+  const introduction =
+    first?.body === "hello" && first.hello ? readHello(first.hello, host) : { why: "no Hello received" };
   if ("why" in introduction) {
-    deps.log.warn({ peer: stream.getPeer(), host, why: introduction.why }, "an agent's session was refused");
+    deps.log.warn({ peer: stream.getPeer(), host, why: introduction.why }, "agent session refused");
     stream.emit("error", asRpcError(new NodeRefused(introduction.why)));
     return undefined;
   }
@@ -104,7 +105,7 @@ export async function openSession(
     const { restoreMark: mark, highestEpoch } = hello;
     restored = await deps.reconcile.sawAgent({ host, mark, isBehind: welcome.isBehind, highestEpoch });
   } catch (error) {
-    deps.log.warn({ err: error, host }, "an agent could not be registered; it comes again");
+    deps.log.warn({ err: error, host }, "could not register an agent; it will retry");
     stream.emit("error", asRpcError(error));
     return undefined;
   }
@@ -125,8 +126,8 @@ function serve(
   const ending = new AbortController();
   const session = { hostId, nodeEpoch };
   let inventory = hello.inventory;
-  let untold: Inventory | undefined;
-  let heardMs = deps.monotonicMs();
+  let unwritten: Inventory | undefined;
+  let lastMessageMs = deps.monotonicMs();
   let sentGeneration = -1n;
   let isSending = false;
   let isSendWanted = false;
@@ -151,13 +152,13 @@ function serve(
     if (ending.signal.aborted) return;
     if (isRevoked) {
       ending.abort();
-      log.info("the host was revoked: its session ends");
+      log.info("host revoked; session ended");
       stream.emit("error", asRpcError(new NodeBanned(hostId)));
       messages.stop();
     } else replaced(await deps.runOf(hostId).catch(() => undefined));
   }
 
-  const isHeard = () => deps.monotonicMs() - heardMs < deps.times.renewEveryMs * heardWithin;
+  const isActive = () => deps.monotonicMs() - lastMessageMs < deps.times.renewEveryMs * maxSilence;
 
   /**
    * An agent often reconnects before the end of its last connection is detected, also as another process after a restart:
@@ -166,8 +167,9 @@ function serve(
   function replaced(by: string | undefined): void {
     if (ending.signal.aborted) return;
     const why = "a newer session of this host exists";
-    if (by !== hello.runId && isHeard()) log.error({ alert: "second_session" }, "two agents speak as one host");
-    else log.info("the agent came back before the end of this session was noticed");
+    if (by !== hello.runId && isActive())
+      log.error({ alert: "second_session" }, "two agents use the identity of one host");
+    else log.info("agent reconnected before the end of this session was detected");
     end(why);
   }
 
@@ -192,25 +194,25 @@ function serve(
         }
       }
     } catch (error) {
-      log.warn({ err: error }, "the desired set could not be read; it is sent at the next look");
+      log.warn({ err: error }, "could not read the desired set; will retry at the next report");
     } finally {
       isSending = false;
     }
   }
 
-  let toldWeights = "[]";
+  let writtenWeights = "[]";
   /** Undefined before the first report: a host may return with fewer weights. */
-  let toldKept: string | undefined;
+  let writtenKept: string | undefined;
   /** Writes changes only. */
   async function takeWeights(report: HostReport__Output): Promise<void> {
     const news = readNodeWeights(report.weights);
     const text = bigintJson(news);
-    if (text !== toldWeights) await deps.nodeWeights.observe(session, news);
-    toldWeights = text;
+    if (text !== writtenWeights) await deps.nodeWeights.observe(session, news);
+    writtenWeights = text;
     const kept = readKeptWeights(report.weights);
     const keptText = kept.join("\n");
-    if (keptText !== toldKept) await deps.keptWeights(session, kept);
-    toldKept = keptText;
+    if (keptText !== writtenKept) await deps.keptWeights(session, kept);
+    writtenKept = keptText;
   }
 
   let knownResend = "";
@@ -230,16 +232,16 @@ function serve(
 
   async function take(report: HostReport__Output): Promise<void> {
     if (report.nodeEpoch !== nodeEpoch.toString()) return;
-    const news = report.inventory ? readInventory(report.inventory) : untold;
+    const news = report.inventory ? readInventory(report.inventory) : unwritten;
     if (news) inventory = news;
     // An agent sends its inventory once: if a write fails, repeat it with the next report.
-    untold = news;
+    unwritten = news;
     await deps.membership.report(session, {
       inventory: news,
       openLeaseIds: report.openLeaseIds,
       live: readLive(report),
     });
-    untold = undefined;
+    unwritten = undefined;
     await takeResend(report);
     await takeWeights(report);
     const isCurrent = await deps.observer.observe({
@@ -271,7 +273,7 @@ function serve(
       const next = waiting;
       waiting = undefined;
       await take(next).catch((error) =>
-        log.warn({ err: error }, "a host report was not written; the next says it again"),
+        log.warn({ err: error }, "could not write a host report; the next one repeats it"),
       );
     }
   }
@@ -282,7 +284,7 @@ function serve(
     if (questions >= maxQuestions) return;
     questions += 1;
     const neighbours = await deps.neighbours(hostId, repo.slice(0, 256)).catch((error) => {
-      log.warn({ err: error, repo: repo.slice(0, 256) }, "a host's neighbours could not be read");
+      log.warn({ err: error, repo: repo.slice(0, 256) }, "could not read a host's neighbours");
       return [];
     });
     questions -= 1;
@@ -313,7 +315,7 @@ function serve(
     for (;;) {
       const message = await messages.next();
       if (!message || ending.signal.aborted) return;
-      heardMs = deps.monotonicMs();
+      lastMessageMs = deps.monotonicMs();
       if (message.body === "renew" && message.renew) {
         deps.membership.heard(session);
         const { sequence } = message.renew;
@@ -358,17 +360,17 @@ function serve(
   });
   log.info(
     { hostname: hello.hostname, advertise: hello.advertise, version: hello.agentVersion },
-    "agent session began",
+    "agent session started",
   );
   void sendDesired();
   if (!welcome.isBehind) {
     const path = { ...session, origin: hello.advertise, ticketKey: welcome.ticketKey };
     void deps.prover
       .proveWhile(path, ending.signal)
-      .catch((error) => log.error({ err: error }, "the data path proof ended"));
+      .catch((error) => log.error({ err: error }, "data path proof failed"));
   }
   const ended = read().finally(async () => {
-    end("the agent ended it");
+    end("the agent disconnected");
     await taking;
     deps.observer.forget(hostId, nodeEpoch);
   });

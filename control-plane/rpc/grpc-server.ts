@@ -62,7 +62,7 @@ export function createGrpcServer(deps: GrpcDeps): GrpcServer {
       (host) => deps.onStream(stream, host),
       (error) => {
         stream.on("error", () => {});
-        stream.emit("error", refused(stream.getPeer(), "an agent's session was refused", error));
+        stream.emit("error", refused(stream.getPeer(), "agent session refused", error));
       },
     );
   };
@@ -70,16 +70,16 @@ export function createGrpcServer(deps: GrpcDeps): GrpcServer {
     const { joinToken, csr, hostId } = call.request;
     deps.enroll({ joinToken, csr, hostId, ip: addressOf(call.getPeer()) }).then(
       (given) => {
-        deps.log.info({ host: given.hostId, peer: call.getPeer() }, "a host joined");
+        deps.log.info({ host: given.hostId, peer: call.getPeer() }, "host joined");
         done(null, wireCertificate(given));
       },
-      (error) => done(refused(call.getPeer(), "a host was not let in", error)),
+      (error) => done(refused(call.getPeer(), "enrolment refused", error)),
     );
   };
   const renew: FleetHandlers["Renew"] = (call, done) => {
     deps.renew(certificateOf(call), call.request.csr).then(
       (given) => done(null, wireCertificate(given)),
-      (error) => done(refused(call.getPeer(), "a certificate was not renewed", error)),
+      (error) => done(refused(call.getPeer(), "certificate renewal refused", error)),
     );
   };
   server.addService(serviceOf(grpc.loadPackageDefinition(definition)), {

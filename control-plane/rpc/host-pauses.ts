@@ -17,7 +17,7 @@ export function createHostPauses(deps: { readonly monotonicMs: () => number; rea
     begin(host, why) {
       // A host logs once per pause, however many streams it has open.
       if (!isPaused(host))
-        deps.log.error({ host, why, pauseMs: hostPauseMs }, "session ended: the host sent what no agent sends");
+        deps.log.error({ host, why, pauseMs: hostPauseMs }, "session ended: the host sent invalid messages");
       for (const [one, endMs] of endsMs) if (endMs <= deps.monotonicMs()) endsMs.delete(one);
       endsMs.set(host, deps.monotonicMs() + hostPauseMs);
     },

@@ -13,6 +13,8 @@ const statuses: Readonly<Record<string, status>> = {
 export function asRpcError(error: unknown): Pick<ServerErrorResponse, "code" | "details"> & Error {
   const known = error instanceof AgentRefusal ? statuses[error.code] : undefined;
   const details =
-    known !== undefined && error instanceof Error ? error.message : "the control plane cannot answer now: try again";
+    known !== undefined && error instanceof Error
+      ? error.message
+      : "the control plane is temporarily unavailable: try again";
   return Object.assign(new Error(details), { code: known ?? status.UNAVAILABLE, details });
 }

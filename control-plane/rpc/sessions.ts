@@ -36,7 +36,7 @@ export function createSessions(deps: SessionDeps): Sessions {
 
   return {
     accept(stream, host) {
-      hold(stream, host).catch((error) => deps.log.error({ err: error }, "an agent session failed"));
+      hold(stream, host).catch((error) => deps.log.error({ err: error }, "agent session failed"));
     },
     wake: (host) => byHost.get(host)?.wake(),
     get count() {

@@ -8,7 +8,7 @@ export interface TlsCredentials {
   stop(): void;
 }
 
-const lookEveryMs = 3_600_000;
+const checkEveryMs = 3_600_000;
 const renewBeforeMs = 10 * 86_400_000;
 
 class TlsServerCredentials extends ServerCredentials {
@@ -32,7 +32,7 @@ export function tlsCredentials(issueOwn: () => OwnCertificate): TlsCredentials {
     own = issueOwn();
     credentials.replace(own);
   };
-  const timer = setInterval(renew, lookEveryMs).unref();
+  const timer = setInterval(renew, checkEveryMs).unref();
   return { credentials, stop: () => clearInterval(timer) };
 }
 

@@ -17,7 +17,7 @@ import type { AdapterNews, Observation } from "../deployments/store.ts";
 import { type ContainerRules, type Inventory, weightsKey } from "../fleet/host.ts";
 import type { Hello } from "../fleet/membership.ts";
 import type { NodeWeightsNews } from "../fleet/store.ts";
-import { whyNotSpokenWith } from "./agent-version.ts";
+import { whyVersionRefused } from "./agent-version.ts";
 
 const maxKept = 1_000;
 /** Maximum GPUs and slices of one host. */
@@ -27,14 +27,13 @@ const maxAdapters = 256;
 
 /** Returns `why` when the message is not a valid Hello of the certificate's `host`. */
 export function readHello(wire: Hello__Output, host: HostId): { readonly hello: Hello } | { readonly why: string } {
-  if (wire.hostId !== host)
-    return { why: `the agent calls itself ${wire.hostId.slice(0, 64)}, its certificate does not` };
-  const tooOld = whyNotSpokenWith(wire.agentVersion);
+  if (wire.hostId !== host) return { why: `host id ${wire.hostId.slice(0, 64)} does not match the certificate` };
+  const tooOld = whyVersionRefused(wire.agentVersion);
   if (tooOld) return { why: tooOld };
   if (!wire.inventory) return { why: "the inventory is missing" };
   const origin = URL.parse(wire.advertise);
   if (!origin || !/^https?:$/.test(origin.protocol))
-    return { why: "advertise is not the address of a data path, such as https://10.0.0.7:9100" };
+    return { why: "advertise must be the address of a data path, such as https://10.0.0.7:9100" };
   return {
     hello: {
       hostId: host,

@@ -1,4 +1,4 @@
-// The messages between replicas: by Redis where there is one, else this replica is alone with itself.
+// Messages between replicas over Redis; without Redis this is the only replica.
 import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
@@ -9,7 +9,7 @@ import { createRedisSignals } from "./redis.ts";
 
 export interface SignalDeps {
   readonly redisUrl: string | undefined;
-  /** Known to the replicas of this installation alone; what is sent is a hash of it. */
+  /** Known only to the replicas of this installation; only its hash is sent. */
   readonly secret: string;
   readonly registry: Registry;
   readonly log: Logger;
@@ -22,7 +22,7 @@ export function createSignals({ redisUrl, secret, registry, log }: SignalDeps): 
   const signals = createRedisSignals({ url: redisUrl, id, installation, log });
   new Gauge({
     name: "stoker_signals_connected",
-    help: "1 while this replica hears the others over Redis",
+    help: "1 while this replica receives messages of the others over Redis",
     registers: [registry],
     collect() {
       this.set(signals.isConnected ? 1 : 0);
@@ -31,7 +31,7 @@ export function createSignals({ redisUrl, secret, registry, log }: SignalDeps): 
   return signals;
 }
 
-/** One topic alone, as its user declares it. */
+/** Returns one topic in the form that its users declare. */
 export function topicOf(signals: Signals, topic: Topic) {
   return {
     publish: (message: string) => signals.publish(topic, message),

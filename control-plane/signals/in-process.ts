@@ -2,7 +2,7 @@ import type { Signals, Topic } from "./port.ts";
 
 type Handler = (message: string, from: string) => void;
 
-/** Replicas of one process join the same hub. A control plane without Redis is alone in its hub. */
+/** Replicas of one process join the same hub. A control plane without Redis is its hub's only member. */
 export function createSignalHub(): { join(id: string): Signals } {
   const members = new Map<string, Map<Topic, Handler[]>>();
   return {

@@ -96,7 +96,7 @@ export function createPeople(deps: PeopleDeps) {
         return sealed && openApiKey(unwrapDek(secrets, sealed.wrappedDek, account), sealed.ciphertext, account, key);
       },
       async endKey({ account, ip }, key) {
-        await tokens.revoke(account, key, { by: account, ip, note: "the login was answered by somebody else" });
+        await tokens.revoke(account, key, { by: account, ip, note: "another request received the key of this login" });
       },
       changes: deps.changes,
       unixMs,

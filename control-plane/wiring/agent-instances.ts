@@ -1,4 +1,4 @@
-// Agent instances with their stores, and the loops that settle what hosts report of backups and sweep what was deleted.
+// Agent instances with their stores, and the loops that process backup reports and clean up after deletions.
 import type { Logger } from "pino";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { createAgentInstances } from "../agent-instances/agent-instances.ts";
@@ -66,7 +66,7 @@ export function createAgents(
   });
   // A deletion, and the end of its last instance, are changes of its deployment.
   const sweep = refreshOn(deps.feed, ["deployment"], {
-    what: "what deleted agent instances leave",
+    what: "data of deleted agent instances",
     refresh: async () => {
       await agentBackups.sweepDeleted();
       await dashboardStore.sweep();
@@ -76,7 +76,7 @@ export function createAgents(
   });
   return {
     features: { agentInstances, agentBackups, dashboards },
-    tend: agentBackups.maintain,
+    maintain: agentBackups.maintain,
     setPrices: () => setCatalogPrices(catalog, deps.prices),
     run: async (signal: AbortSignal): Promise<void> => {
       await Promise.all([loop.run(signal), sweep.run(signal)]);

@@ -35,9 +35,9 @@ export function openBatches(deps: {
   readonly accountStore: Pick<AccountStore, "findOwnKey">;
   readonly live: () => Promise<ReadonlyMap<unknown, AgedLive>>;
   readonly changes: { on(topic: string, handler: (subject: string) => void): void };
-  /** Memory for another answer. */
+  /** Returns true when there is memory for another response. */
   readonly hasCapacity: () => boolean;
-  /** 1, or less in tests: locks live that much shorter. */
+  /** 1; less in tests shortens locks by this factor. */
   readonly clockScale: number;
   readonly log: Logger;
   readonly registry: Registry;

@@ -1,4 +1,4 @@
-// How money comes in and what it means for an account, put together: provider, charges, standing, invoices, limits.
+// Payments, charges, good standing of accounts, invoices and limits, with their stores.
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { createCharges } from "../billing/charges.ts";
@@ -44,13 +44,13 @@ export function createBilling(deps: {
   const leastDue = BigInt(provider.leastCents) * nanoPerCent;
   const store = createBillingStore(db);
   const invoiceStore = createInvoiceStore(db);
-  // The account can pay again, or has paid what it owed: its standing follows before the grant is answered.
+  // The account can pay again or has paid its debt: its status is updated before the reply to the grant.
   const onGranted = async (account: AccountId) => {
     try {
       await store.clearFailures(account);
       await judge.judge(account);
     } catch (error) {
-      log.warn({ err: error, account }, "an account's standing follows its credit a little later");
+      log.warn({ err: error, account }, "account status update after credit failed; will retry");
     }
   };
   const funds = createFunds({ store: createFundsStore(db), onGranted });
@@ -62,7 +62,7 @@ export function createBilling(deps: {
   const judge = createJudge({ store: createStandingStore(db), charges, leastDue, log, ...clock });
   const months = createMonthClosing({ store: invoiceStore, log, onClosed: judge.judge, ...clock });
 
-  /** As the public edge asks them. */
+  /** Features of the public edge. */
   const verbs = {
     charges,
     checklists: createChecklists({ store: { ...store, ...invoiceStore }, judge: judge.judge, leastDue, ...clock }),
@@ -80,7 +80,7 @@ export function createBilling(deps: {
     ...verbs,
     verbs,
     run: judge.run,
-    /** Nano-USD left; null: no limit. */
+    /** Returns remaining nano-USD; null: no limit. */
     async left(account: AccountId): Promise<bigint | null> {
       const money = await store.accountMoney(account, Date.now());
       if (!money) return 0n;

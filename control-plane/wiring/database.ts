@@ -11,13 +11,13 @@ export class DatabaseNotReached extends OperatorError {
   override readonly name = "DatabaseNotReached";
 }
 
-/** Tries `work` until the database answers, at most `limitMs`. Whatever else goes wrong is thrown at once. */
+/** Retries `work` until the database is reachable, for at most `limitMs`. Throws other errors at once. */
 export async function waitForDatabase<T>(
   work: () => Promise<T>,
   options: { readonly url: string; readonly limitMs: number; readonly log: Logger; readonly signal: AbortSignal },
 ): Promise<T> {
   const deadline = performance.now() + options.limitMs;
-  let isTold = false;
+  let isLogged = false;
   for (;;) {
     try {
       return await work();
@@ -25,8 +25,8 @@ export async function waitForDatabase<T>(
       if (!isDatabaseUnavailable(error)) throw error;
       options.signal.throwIfAborted();
       if (performance.now() >= deadline) throw new DatabaseNotReached(sentence(options, error), { cause: error });
-      if (!isTold) options.log.info({ err: error }, "waiting for PostgreSQL");
-      isTold = true;
+      if (!isLogged) options.log.info({ err: error }, "waiting for PostgreSQL");
+      isLogged = true;
       await wait(250, undefined, { signal: options.signal });
     }
   }
@@ -43,7 +43,7 @@ function sentence({ url, limitMs }: { readonly url: string; readonly limitMs: nu
 
 const timeEveryMs = 60_000;
 
-/** Keeps this process's time at the database's clock, so that all control planes agree. Sets it once before it resolves. */
+/** Synchronises this process's time with the database's clock, so that all control planes agree. Sets it once before it resolves. */
 export async function followDatabaseTime(db: OpenDatabase["db"], log: Logger) {
   const aim = async () => steadyTime.aim(await databaseTimeMs(db));
   await aim();

@@ -35,7 +35,7 @@ import { createTargets } from "../webhooks/target.ts";
 import type { Fleet } from "./fleet.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
-/** As often as hosts report. */
+/** Interval of host reports. */
 const scaleEveryMs = 5_000;
 const unloadEveryMs = 15_000;
 /** Same limit as the hosts' (agent/weights/public-web.ts). */
@@ -56,9 +56,9 @@ export function createDeploymentFeatures(
     readonly shapeOf: ShapeOfRepo;
     /** Addresses that adapters may be fetched from; the host that fetches checks again. */
     readonly adapterUrlRules: AddressRules;
-    /** An adapter that was not used for this long is unloaded. */
+    /** Time without use after which an adapter is unloaded. */
     readonly adapterIdleMs: number;
-    /** 1, or less in tests: the scaler runs that much more often. */
+    /** 1; less in tests shortens the scaler's interval by this factor. */
     readonly clockScale: number;
     readonly log: Logger;
   },
@@ -156,7 +156,7 @@ function createUrlCheck(rules: AddressRules) {
       return undefined;
     } catch (error) {
       if (error instanceof WebhookRefused) return error.params.why;
-      if (error instanceof BadWebhookUrl) return "it is no URL";
+      if (error instanceof BadWebhookUrl) return "it is not a URL";
       throw error;
     }
   };

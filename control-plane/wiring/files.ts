@@ -1,4 +1,4 @@
-// Files put together.
+// Files with their store.
 import type { Logger } from "pino";
 import type { BlobSettings } from "../blob-settings.ts";
 import { createFolderBlobs } from "../blobs/folder-blobs.ts";
@@ -7,7 +7,7 @@ import { createFiles, type Files } from "../files/files.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createFileStore } from "../store/work/file-store.ts";
 
-/** Of one file; of one that a batch reads, as OpenAI's limit is. */
+/** Maximum bytes of a file, and of an input file of a batch (OpenAI's limit). */
 const bytes = 512 * 1024 ** 2;
 const batchBytes = 200e6;
 
@@ -23,14 +23,14 @@ export async function openFiles(deps: {
 
 async function openBlobs({ folder, s3 }: BlobSettings, log: Logger): Promise<BlobStore> {
   if (s3) {
-    log.info({ bucket: s3.bucket, endpoint: s3.endpoint }, "files lie in an S3 bucket");
-    // Its client is large: whoever has no bucket does not load it.
+    log.info({ bucket: s3.bucket, endpoint: s3.endpoint }, "files are stored in an S3 bucket");
+    // Loaded only when needed, because the client is large.
     const { createS3Blobs } = await import("../blobs/s3-blobs.ts");
     return createS3Blobs(s3);
   }
   log.info(
     { folder },
-    "files lie in a folder: several control planes must share it, or have a bucket (STOKER_FILES_S3_BUCKET)",
+    "files are stored in a folder; several control planes must share it or use a bucket (STOKER_FILES_S3_BUCKET)",
   );
   return createFolderBlobs(folder);
 }

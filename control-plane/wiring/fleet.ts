@@ -1,5 +1,5 @@
-// Hosts, deployments and agent sessions put together: everything that needs only the database, the change feed and a few
-// ports of other features.
+// Hosts, deployments and agent sessions with their stores: they need only the database, the change feed and a few ports of other
+// features.
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AccountId, HostId } from "../../proto/ids.ts";
@@ -45,15 +45,15 @@ export interface FleetParts {
   readonly seal: TicketKeySeal;
   readonly openToken: (account: AccountId, sealed: Buffer) => Promise<string>;
   readonly settle: (records: readonly SpooledRecord[], nodeEpoch: string, host: HostId) => Promise<readonly string[]>;
-  /** Pays for running instances in advance; undefined where nobody pays. */
+  /** Pays for running instances in advance; undefined: GPU time is free. */
   readonly holds?: TimeHolds;
-  /** Names this replica in claims. */
+  /** Id of this replica in claims. */
   readonly owner: string;
-  /** What this replica shows hosts when it connects to their data paths, and whether it does so without TLS. */
+  /** Certificate of this replica for data paths of hosts, and the hosts that may use plain HTTP. */
   readonly dataPaths: { readonly issue: (replica: string) => OwnCertificate; readonly mayBePlain: MayBePlain };
   readonly limits: HostClockLimits;
   readonly times: SessionTimes;
-  /** Where timers of deployments are kept; without it the controllers' looks do what comes due. */
+  /** Storage of deployment timers; without it controllers find due work by polling. */
   readonly jobs?: { readonly address: JobsAddress; readonly registry: Registry };
   readonly log: Logger;
   readonly onTransition?: (transition: Transition) => void;
@@ -76,7 +76,7 @@ export function createFleet(parts: FleetParts) {
   const measuredMemory = createMeasuredMemoryStore(db);
   const clocks = createHostClocks({ limits: parts.limits, monotonicMs });
   const routing = createRoutingTable({ store: fleetStore, clocks });
-  const look = (only?: readonly HostId[]) => snapshot({ store: fleetStore, clocks }, only);
+  const snapshotOf = (only?: readonly HostId[]) => snapshot({ store: fleetStore, clocks }, only);
   const figures = createLiveFigures(monotonicMs);
   const membership = createMembership({
     figures,
@@ -97,7 +97,7 @@ export function createFleet(parts: FleetParts) {
     mayBePlain: parts.dataPaths.mayBePlain,
     nowMs: steadyTime.nowMs,
   });
-  /** Of every host, or of these: this replica's own figures, or what another wrote down. */
+  /** Returns the newer of this replica's figures and those that another one wrote, of every host or of these. */
   const live = async (only?: readonly HostId[]): Promise<ReadonlyMap<HostId, AgedLive>> => {
     const written = await fleetStore.live(only);
     return new Map(
@@ -108,7 +108,7 @@ export function createFleet(parts: FleetParts) {
     );
   };
   const hosts = createHostChooser({
-    snapshot: look,
+    snapshot: snapshotOf,
     hostState,
     reserves: createReserveStore(db),
     monotonicMs,
@@ -161,16 +161,16 @@ export function createFleet(parts: FleetParts) {
   const holdLoop =
     keeper &&
     refreshOn(feed, ["deployment"], { what: "holds of GPU time", refresh: keeper.pass, everyMs: holdEveryMs, log });
-  const readStanding = async () => {
+  const readRevoked = async () => {
     revoked = await fleetStore.revoked();
     barred = await fleetStore.barred();
     clocks.setRevoked(revoked);
   };
-  // Before the controller looks: what ran on a host that was revoked is placed anew at once.
-  const standingLoop = refreshOn(feed, ["host"], {
+  // Before the controller runs: instances of a revoked host are placed again at once.
+  const revokedLoop = refreshOn(feed, ["host"], {
     what: "revoked hosts",
     refresh: async () => {
-      await readStanding();
+      await readRevoked();
       controller.wake();
     },
     everyMs: parts.resyncMs ?? 5_000,
@@ -183,7 +183,7 @@ export function createFleet(parts: FleetParts) {
   feed.on("deployment", () => controller.wake());
 
   const measureLoop = refreshOn(feed, [], {
-    what: "memory of GPUs",
+    what: "measured memory",
     refresh: async () => void (await measuredMemory.measure()),
     everyMs: measureEveryMs,
     log,
@@ -198,14 +198,14 @@ export function createFleet(parts: FleetParts) {
     dial,
     sessions,
     controller,
-    /** The database was restored, and not every host has sent its kept usage again. */
+    /** True after a restore of the database until every host has sent its stored usage again. */
     needsReconcile: () => reconcile.needsReconcile,
     restores: { list: reconcileStore.list },
-    /** Of all hosts. */
-    snapshot: () => look(),
+    /** Returns the state of all hosts. */
+    snapshot: () => snapshotOf(),
     hostOperations: createHostOperations({
       store: hostOperationStore,
-      snapshot: () => look(),
+      snapshot: () => snapshotOf(),
       live,
       instances: () => deploymentStore.instances(undefined),
       inFlight: routing.inFlight,
@@ -213,15 +213,15 @@ export function createFleet(parts: FleetParts) {
     }),
     /** Live figures of every host. */
     live: () => live(),
-    /** Bounded. Controllers go on without them. */
+    /** Bounded. Controllers continue without timers. */
     stopTimers: async () => timers?.stop(),
-    /** Before any host comes: who heard of no revoked one would let them all in again. */
+    /** Reads revoked hosts and routes. Must run before the first session, or revoked hosts would be admitted. */
     async load() {
-      await readStanding();
+      await readRevoked();
       await routing.refresh();
       await reconcile.start();
     },
-    /** Ends when all loops have. Load before. */
+    /** Resolves when all loops have ended. Requires load. */
     run: async (signal: AbortSignal): Promise<void> => {
       timers?.start(controller.check);
       await Promise.all([
@@ -229,7 +229,7 @@ export function createFleet(parts: FleetParts) {
         reconcile.run(signal),
         controller.run(signal),
         routeLoop.run(signal),
-        standingLoop.run(signal),
+        revokedLoop.run(signal),
         holdLoop?.run(signal),
         measureLoop.run(signal),
       ]);

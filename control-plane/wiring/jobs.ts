@@ -23,7 +23,7 @@ export function createJobs(deps: {
   /** Invoices of the months that ended; idempotent. */
   readonly closeMonths: () => Promise<unknown>;
   /** Schedule and retention of backups; idempotent. */
-  readonly tendBackups: () => Promise<unknown>;
+  readonly maintainBackups: () => Promise<unknown>;
   /** Bytes of files that were deleted or have expired; idempotent. */
   readonly sweepFiles: (signal: AbortSignal) => Promise<unknown>;
   readonly log: Logger;
@@ -40,7 +40,7 @@ export function createJobs(deps: {
         run: (signal) => sweepOld({ store, retention, log }, Date.now(), signal),
       },
       { name: "close-months", everyMs: 10 * minuteMs, run: deps.closeMonths },
-      { name: "tend-backups", everyMs: 5 * minuteMs, run: deps.tendBackups },
+      { name: "tend-backups", everyMs: 5 * minuteMs, run: deps.maintainBackups },
       { name: "sweep-files", everyMs: 10 * minuteMs, run: deps.sweepFiles },
     ],
     log,

@@ -1,8 +1,8 @@
-/** A part of the control plane that works between its start and its stop. */
+/** A part of the control plane that runs between start and stop. */
 export interface Module {
-  /** Resolves when the part works. */
+  /** Resolves when the part runs. */
   start?(): unknown;
-  /** Resolves when nothing of the part runs any more. */
+  /** Resolves when the part has stopped. */
   stop?(): unknown;
 }
 

@@ -44,21 +44,21 @@ import { createUsageStore } from "../store/money/usage-store.ts";
 
 export type Money = Awaited<ReturnType<typeof createMoney>>;
 
-/** Registers this replica under a new epoch. Throws when the database is away. */
+/** Registers this replica under a new epoch. Throws when the database is unavailable. */
 export async function createMoney(deps: {
   readonly db: OpenDatabase["db"];
-  /** Prove that a usage record is of a request which this installation sent to its host. */
+  /** Verify that a usage record belongs to a request that this installation sent to the host. */
   readonly seals: TicketSeals;
   readonly registry: Registry;
-  /** Limits and standing of accounts: held slices follow them at once. */
+  /** Changes of limits and account status; held slices are recalled at once. */
   readonly changes: { on(topic: string, handler: (subject: string) => void): void };
   readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
   readonly voidedLeases: () => Promise<ReadonlyMap<string, string>>;
   /** Silence after which a host counts as lost. */
   readonly hostLostMs: number;
-  /** 1, or less in tests: slices live that much shorter. */
+  /** 1; less in tests shortens slices by this factor. */
   readonly clockScale: number;
-  /** To the database, in all. */
+  /** Maximum database connections of this process. */
   readonly connections: number;
   readonly log: Logger;
 }) {
@@ -107,7 +107,7 @@ export async function createMoney(deps: {
   const requestLog = createRequestLog({ store: createRequestLogStore(db) });
   return {
     replica,
-    /** What a request needs of billing. */
+    /** Billing's part of the request flow. */
     spine: { budgets, discounts, delivered, labels, replicaId: replica.id, sealKey: deps.seals.newest },
     usageQuarantine: createQuarantineDesk({ store: quarantineStore, settlement }),
     prices,
@@ -132,9 +132,9 @@ export async function createMoney(deps: {
       labels.start();
       lostAttempts.start();
     },
-    /** In the order in which money flows: counts and labels first, slices back last. */
+    /** Stops in the order in which later parts depend on earlier ones. */
     async stop() {
-      // First: it reports what was delivered of requests whose record is not durable yet.
+      // First: it reports delivered output of requests whose record is not durable yet.
       await budgets.stop();
       await delivered.stop();
       await lostAttempts.stop();
@@ -147,7 +147,6 @@ export async function createMoney(deps: {
 /** GPU time: minutes held in advance, and minutes that agents metered. */
 export function createGpuBilling(deps: {
   readonly db: OpenDatabase["db"];
-  /** Settles requests. */
   readonly settlement: Settlement;
   readonly settlementStore: SettlementStore;
   readonly quarantine: Quarantine;
@@ -159,7 +158,7 @@ export function createGpuBilling(deps: {
   const time = createGpuTime({ store, settlement: deps.settlementStore, quarantine: deps.quarantine, metrics, log });
   return {
     holds: createGpuHolds({ store, log }),
-    /** Requests and minutes of GPU time come in one stream; each kind waits for its own. */
+    /** Settles requests and minutes of GPU time, which arrive in one stream; each kind is acknowledged separately. */
     async settle(records: readonly SpooledRecord[], nodeEpoch: string, host: HostId): Promise<string[]> {
       const minutes: GpuMinute[] = [];
       const ofMinutes: string[] = [];

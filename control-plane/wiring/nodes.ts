@@ -1,5 +1,5 @@
-// The installation's authority and who comes in by it: its key sealed in the database, made once; the standing join token in
-// the secrets folder, for agents of those who may read that folder.
+// The installation's certificate authority and enrolment. The authority's key is created once and stored sealed in the database.
+// The permanent join token is in the secrets folder, for agents with access to that folder.
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { AccountSecrets } from "../accounts/envelope.ts";
@@ -21,7 +21,7 @@ export interface Nodes {
 
 const authorityName = "nodes";
 
-/** Throws when the database is away or the authority's key opens under no key of the folder. */
+/** Throws when the database is unavailable, or no key of the secrets folder opens the authority's key. */
 export async function createNodes(parts: {
   readonly db: OpenDatabase["db"];
   readonly fleetStore: Pick<FleetStore, "adopt" | "hosts">;

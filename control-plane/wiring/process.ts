@@ -1,13 +1,13 @@
-// What belongs to the process: its end by a defect, a failed start or a signal, and its own metrics.
+// Exit of the process by a defect, a failed start or a signal, and the metrics of the process.
 import type { Logger } from "pino";
 import { collectDefaultMetrics, type Registry } from "prom-client";
 import { OperatorError } from "../service-error.ts";
 
-/** An exception nobody caught ends the process: its state is unknown, and a supervisor starts a new one. */
+/** Exits at an uncaught exception: the state is unknown, and a supervisor starts another process. */
 export function dieOnDefect(log: Logger): void {
   const die = (error: unknown) => {
-    log.fatal({ err: error }, "uncaught exception; the control plane ends");
-    // The log is written in the background: give it a moment, but not for ever.
+    log.fatal({ err: error }, "uncaught exception; exiting");
+    // The log is written in the background: wait for it, but with a limit.
     log.flush(() => process.exit(1));
     setTimeout(() => process.exit(1), 1_000);
   };
@@ -15,7 +15,7 @@ export function dieOnDefect(log: Logger): void {
   process.on("unhandledRejection", die);
 }
 
-/** A start that failed: the message where the operator can act on it, otherwise the stack. */
+/** Exits after a failed start, with the message for an operator if there is one, otherwise with the stack. */
 export function exitWithError(error: unknown): void {
   process.stderr.write(`control-plane: ${textOf(error)}\n`);
   process.exit(exitCodeOf(error));
@@ -38,31 +38,31 @@ function exitCodeOf(error: unknown): number {
 }
 
 /**
- * Aborts on SIGTERM, SIGINT and, where asked for, when the parent's pipe on stdin ends: a supervisor that was killed cannot
- * say so. A second signal ends the process at once.
+ * Aborts on SIGTERM, SIGINT and, with `withParent`, when stdin ends, because a killed parent sends no signal. A second signal exits
+ * at once.
  */
 export function stopSignal(options: { readonly withParent: boolean; readonly log: Logger }): AbortSignal {
   const stopping = new AbortController();
   const stop = (why: string) => {
     if (stopping.signal.aborted) process.exit(130);
-    options.log.info({ why }, "the control plane stops");
+    options.log.info({ why }, "shutting down");
     stopping.abort();
   };
   process.on("SIGTERM", () => stop("SIGTERM"));
   process.on("SIGINT", () => stop("SIGINT"));
   if (options.withParent) {
     const gone = () => {
-      if (!stopping.signal.aborted) stop("the parent is gone");
+      if (!stopping.signal.aborted) stop("the parent exited");
     };
     process.stdin.on("end", gone).on("close", gone).on("error", gone).resume();
   }
   return stopping.signal;
 }
 
-/** Gauges under names of counters: Prometheus's own linter refuses them. The same figures stand under `nodejs_active_*`. */
+/** Gauges with names of counters, which Prometheus's linter rejects. `nodejs_active_*` has the same figures. */
 const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/** What the client library tells of its process. */
+/** Adds the client library's metrics of the process. */
 export function addProcessMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);

@@ -1,4 +1,4 @@
-// Limits put together: rates in memory, kept fresh by the change feed, and shared with the other replicas.
+// Limits: rates in memory, updated by the change feed and shared between replicas.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { createLimitRequests, type QuotaDefaults } from "../quotas/limit-requests.ts";
@@ -12,7 +12,7 @@ import { refreshOn } from "./refresh-loop.ts";
 export interface QuotaDeps {
   readonly db: OpenDatabase["db"];
   readonly feed: Pick<ChangeFeed, "on">;
-  /** To the other replicas; undefined where there can be none. */
+  /** Connection to the other replicas; undefined: there are none. */
   readonly link: RateLink | undefined;
   readonly defaults: QuotaDefaults;
   readonly log: Logger;

@@ -1,4 +1,4 @@
-// Keeps something in memory fresh: read anew when a pushed change says so, one reading at a time, and now and then anyway.
+// Keeps data in memory current: reads it again after a pushed change and periodically, one read at a time.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ChangeFeed } from "../store/core/change-feed.ts";
@@ -14,16 +14,16 @@ export function refreshOn(
     readonly what: string;
     readonly refresh: () => Promise<void>;
     readonly everyMs: number;
-    /** When what was read goes out of date by itself, in ms after the reading; undefined: not by itself. */
+    /** Time after a read until the data expires by itself; undefined: it does not. */
     readonly untilStaleMs?: () => number | undefined;
     readonly log: Logger;
   },
 ): RefreshLoop {
-  let isWanted = false;
+  let isStale = false;
   let wake = () => {};
   for (const topic of topics) {
     feed.on(topic, () => {
-      isWanted = true;
+      isStale = true;
       wake();
     });
   }
@@ -36,22 +36,22 @@ export function refreshOn(
         const woken = new Promise<void>((resolve) => {
           wake = resolve;
         });
-        if (!isWanted) {
+        if (!isStale) {
           const end = AbortSignal.any([signal, timer.signal]);
           await Promise.race([woken, wait(pauseMs(), undefined, { signal: end }).catch(() => {})]);
           timer.abort();
         }
         if (signal.aborted) return;
-        isWanted = false;
+        isStale = false;
         try {
           await target.refresh();
-          if (isUnavailable) target.log.info({ what: target.what }, "reads again");
+          if (isUnavailable) target.log.info({ what: target.what }, "refresh succeeds again");
           isUnavailable = false;
         } catch (error) {
           if (!isUnavailable)
-            target.log.warn({ err: error, what: target.what }, "cannot be read anew; what is known stays");
+            target.log.warn({ err: error, what: target.what }, "could not refresh; keeping the known data");
           isUnavailable = true;
-          isWanted = true;
+          isStale = true;
           await wait(500, undefined, { signal }).catch(() => {});
         }
       }

@@ -1,4 +1,4 @@
-// Webhooks put together: requests and calls are rows, worked on by loops of every control plane.
+// Webhooks with their stores: requests and deliveries are rows that loops of every control plane process.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
@@ -20,7 +20,7 @@ import { createTargets } from "../webhooks/target.ts";
 import { createWebhooks } from "../webhooks/webhooks.ts";
 
 const ageEveryMs = 10_000;
-/** A little more than a request that runs gets; a call may take longer, and is then made once more. */
+/** Slightly more than the limit of a running request. A longer delivery is repeated by another control plane. */
 const stopLimitMs = 12_000;
 
 export function createWebhookService(deps: {
@@ -29,12 +29,12 @@ export function createWebhookService(deps: {
   readonly seal: SecretSeal;
   readonly linkKey: Buffer;
   readonly rules: AddressRules;
-  /** 1, or less in tests: the schedule of calls, and apart from it the claims, run that much faster. */
+  /** 1; less in tests shortens the delivery schedule and the claims by these factors. */
   readonly clockScale: number;
   readonly claimScale: number;
-  /** Of one account's answers, in the database. */
+  /** Maximum bytes of one account's responses in the database. */
   readonly maxKeptBytes?: number;
-  /** Memory for the requests that run, and whether there is some for another answer. */
+  /** Memory for running requests, and whether there is memory for another response. */
   readonly maxBodyBytes: number;
   readonly hasCapacity: () => boolean;
   readonly registry: Registry;
@@ -67,7 +67,7 @@ export function createWebhookService(deps: {
   const stopping = new AbortController();
   let running: Promise<unknown> | undefined;
 
-  /** A gauge: looked up beside the loops, never while the metrics page waits. */
+  /** Updates gauges in the background, so that the metrics page does not wait for the database. */
   async function watchAge(): Promise<void> {
     while (!stopping.signal.aborted) {
       const ms = await deliveryStore.oldestDueMs().catch(() => undefined);
@@ -96,7 +96,7 @@ export function createWebhookService(deps: {
       const run: RunJob = (...given) => (runJob as RunJob)(...given);
       running ??= Promise.all([runs.run(run, signal), calls.run(signal), watchAge()]);
     },
-    /** What runs has seconds to end; what does not is another control plane's, or the next one's. */
+    /** Running requests have seconds to end; later ones are continued by another control plane. */
     async stop(): Promise<void> {
       stopping.abort();
       const timer = new AbortController();

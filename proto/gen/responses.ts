@@ -494,11 +494,11 @@ export interface Responses {
      */
     csrf_token?: string;
     /**
-     * Unix seconds, if the session is not used any more
+     * Unix seconds; each use extends it
      */
     expires_at?: number;
     /**
-     * Unix seconds at which the person signed in
+     * Unix seconds of the sign-in
      */
     auth_time?: number;
     /**
@@ -514,7 +514,7 @@ export interface Responses {
      */
     second_factor: {
       /**
-       * Names this step for 5 minutes; used once
+       * Valid for 5 minutes and one use
        */
       ticket: string;
       /**
@@ -523,7 +523,7 @@ export interface Responses {
       expires_at: number;
       methods: ("totp" | "passkey" | "recovery_code")[];
       /**
-       * What the account's passkeys must sign; null: none
+       * Challenge for the account's passkeys; null: it has none
        */
       passkey: {
         [k: string]: unknown;
@@ -532,7 +532,7 @@ export interface Responses {
   };
   "POST /v1/auth/passkey": {
     /**
-     * Names this step for 5 minutes; used once
+     * Valid for 5 minutes and one use
      */
     ticket: string;
     /**
@@ -553,11 +553,11 @@ export interface Responses {
      */
     csrf_token: string;
     /**
-     * Unix seconds, if the session is not used any more
+     * Unix seconds; each use extends it
      */
     expires_at: number;
     /**
-     * Unix seconds at which the person signed in
+     * Unix seconds of the sign-in
      */
     auth_time: number;
     /**
@@ -576,11 +576,11 @@ export interface Responses {
      */
     csrf_token: string;
     /**
-     * Unix seconds, if the session is not used any more
+     * Unix seconds; each use extends it
      */
     expires_at: number;
     /**
-     * Unix seconds at which the person signed in
+     * Unix seconds of the sign-in
      */
     auth_time: number;
     /**
@@ -611,13 +611,13 @@ export interface Responses {
     recovery_codes_left: number;
     has_password: boolean;
     /**
-     * The operator requires one of this account
+     * The operator requires a second factor of this account
      */
     required: boolean;
   };
   "POST /v1/me/factors": {
     /**
-     * Names this step for 5 minutes; used once
+     * Valid for 5 minutes and one use
      */
     ticket: string;
     /**
@@ -657,7 +657,7 @@ export interface Responses {
       last_used_at: number | null;
     };
     /**
-     * Each signs in once; shown once
+     * Each is valid for one sign-in; shown once
      */
     recovery_codes: string[] | null;
   };
@@ -677,7 +677,7 @@ export interface Responses {
   "DELETE /v1/me/factors/{id}": {};
   "POST /v1/me/recovery-codes": {
     /**
-     * Each signs in once; shown once
+     * Each is valid for one sign-in; shown once
      */
     recovery_codes: string[];
   };
@@ -704,7 +704,7 @@ export interface Responses {
   };
   "GET /v1/scoped-jwt": {
     /**
-     * As `GET /v1/usage/days?by=token` names it
+     * Id in `GET /v1/usage/days?by=token`
      */
     id: string;
     /**
@@ -716,7 +716,7 @@ export interface Responses {
      */
     models?: string[];
     /**
-     * USD. Absent: no limit of its own
+     * USD. Absent: no limit
      */
     spending_limit?: number;
     /**
@@ -743,7 +743,7 @@ export interface Responses {
       is_team_account: boolean;
       suspended: boolean;
       /**
-       * The gravest that holds
+       * The most severe current reason
        */
       suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
       /**
@@ -751,7 +751,7 @@ export interface Responses {
        */
       funds_usd: number | null;
       /**
-       * All that was ever spent
+       * Total spent
        */
       spent_usd: number;
       /**
@@ -769,7 +769,7 @@ export interface Responses {
     is_team_account: boolean;
     suspended: boolean;
     /**
-     * The gravest that holds
+     * The most severe current reason
      */
     suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
     /**
@@ -777,7 +777,7 @@ export interface Responses {
      */
     funds_usd: number | null;
     /**
-     * All that was ever spent
+     * Total spent
      */
     spent_usd: number;
     /**
@@ -785,19 +785,19 @@ export interface Responses {
      */
     created_at: number;
     /**
-     * Unix seconds; null: it is not deleted. Of a deleted one uid and money stay, and the uid is its address and name
+     * Unix seconds; null: not deleted. A deleted account keeps uid and money; address and name are its uid
      */
     deleted_at: number | null;
     /**
-     * Sum of its credits; null: no limit
+     * Sum of credits; null: no limit
      */
     credited_usd: number | null;
     /**
-     * Live ones
+     * Valid keys
      */
     keys: number;
     /**
-     * Those not deleted
+     * Deployments that are not deleted
      */
     deployments: number;
     suspensions: {
@@ -821,7 +821,7 @@ export interface Responses {
     is_team_account: boolean;
     suspended: boolean;
     /**
-     * The gravest that holds
+     * The most severe current reason
      */
     suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
     /**
@@ -829,7 +829,7 @@ export interface Responses {
      */
     funds_usd: number | null;
     /**
-     * All that was ever spent
+     * Total spent
      */
     spent_usd: number;
     /**
@@ -837,19 +837,19 @@ export interface Responses {
      */
     created_at: number;
     /**
-     * Unix seconds; null: it is not deleted. Of a deleted one uid and money stay, and the uid is its address and name
+     * Unix seconds; null: not deleted. A deleted account keeps uid and money; address and name are its uid
      */
     deleted_at: number | null;
     /**
-     * Sum of its credits; null: no limit
+     * Sum of credits; null: no limit
      */
     credited_usd: number | null;
     /**
-     * Live ones
+     * Valid keys
      */
     keys: number;
     /**
-     * Those not deleted
+     * Deployments that are not deleted
      */
     deployments: number;
     suspensions: {
@@ -873,7 +873,7 @@ export interface Responses {
     is_team_account: boolean;
     suspended: boolean;
     /**
-     * The gravest that holds
+     * The most severe current reason
      */
     suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
     /**
@@ -881,7 +881,7 @@ export interface Responses {
      */
     funds_usd: number | null;
     /**
-     * All that was ever spent
+     * Total spent
      */
     spent_usd: number;
     /**
@@ -889,19 +889,19 @@ export interface Responses {
      */
     created_at: number;
     /**
-     * Unix seconds; null: it is not deleted. Of a deleted one uid and money stay, and the uid is its address and name
+     * Unix seconds; null: not deleted. A deleted account keeps uid and money; address and name are its uid
      */
     deleted_at: number | null;
     /**
-     * Sum of its credits; null: no limit
+     * Sum of credits; null: no limit
      */
     credited_usd: number | null;
     /**
-     * Live ones
+     * Valid keys
      */
     keys: number;
     /**
-     * Those not deleted
+     * Deployments that are not deleted
      */
     deployments: number;
     suspensions: {
@@ -925,7 +925,7 @@ export interface Responses {
     is_team_account: boolean;
     suspended: boolean;
     /**
-     * The gravest that holds
+     * The most severe current reason
      */
     suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
     /**
@@ -933,7 +933,7 @@ export interface Responses {
      */
     funds_usd: number | null;
     /**
-     * All that was ever spent
+     * Total spent
      */
     spent_usd: number;
     /**
@@ -941,19 +941,19 @@ export interface Responses {
      */
     created_at: number;
     /**
-     * Unix seconds; null: it is not deleted. Of a deleted one uid and money stay, and the uid is its address and name
+     * Unix seconds; null: not deleted. A deleted account keeps uid and money; address and name are its uid
      */
     deleted_at: number | null;
     /**
-     * Sum of its credits; null: no limit
+     * Sum of credits; null: no limit
      */
     credited_usd: number | null;
     /**
-     * Live ones
+     * Valid keys
      */
     keys: number;
     /**
-     * Those not deleted
+     * Deployments that are not deleted
      */
     deployments: number;
     suspensions: {
@@ -977,7 +977,7 @@ export interface Responses {
     is_team_account: boolean;
     suspended: boolean;
     /**
-     * The gravest that holds
+     * The most severe current reason
      */
     suspend_reason: "admin" | "overdue-invoices" | "bad-cc" | "payment-method" | "limit-reached" | "balance" | null;
     /**
@@ -985,7 +985,7 @@ export interface Responses {
      */
     funds_usd: number | null;
     /**
-     * All that was ever spent
+     * Total spent
      */
     spent_usd: number;
     /**
@@ -993,19 +993,19 @@ export interface Responses {
      */
     created_at: number;
     /**
-     * Unix seconds; null: it is not deleted. Of a deleted one uid and money stay, and the uid is its address and name
+     * Unix seconds; null: not deleted. A deleted account keeps uid and money; address and name are its uid
      */
     deleted_at: number | null;
     /**
-     * Sum of its credits; null: no limit
+     * Sum of credits; null: no limit
      */
     credited_usd: number | null;
     /**
-     * Live ones
+     * Valid keys
      */
     keys: number;
     /**
-     * Those not deleted
+     * Deployments that are not deleted
      */
     deployments: number;
     suspensions: {
@@ -1041,7 +1041,7 @@ export interface Responses {
      */
     decided_at: number | null;
     /**
-     * The operator's
+     * Note of the operator
      */
     decision_note: string | null;
   };
@@ -1065,7 +1065,7 @@ export interface Responses {
      */
     decided_at: number | null;
     /**
-     * The operator's
+     * Note of the operator
      */
     decision_note: string | null;
   };
@@ -1090,7 +1090,7 @@ export interface Responses {
        */
       decided_at: number | null;
       /**
-       * The operator's
+       * Note of the operator
        */
       decision_note: string | null;
     }[];
@@ -1116,7 +1116,7 @@ export interface Responses {
      */
     decided_at: number | null;
     /**
-     * The operator's
+     * Note of the operator
      */
     decision_note: string | null;
   };
@@ -1140,7 +1140,7 @@ export interface Responses {
      */
     decided_at: number | null;
     /**
-     * The operator's
+     * Note of the operator
      */
     decision_note: string | null;
   };
@@ -1414,20 +1414,20 @@ export interface Responses {
        */
       day: string;
       /**
-       * Cents, of the items
+       * Cents; sum of the items
        */
       total_cost: number;
       items: {
         /**
-         * Model, token_id of the key (empty: of no key), or `id` of the scoped token
+         * Model, token_id of the key (empty: without a key), or `id` of the scoped token
          */
         id: string;
         /**
-         * The model; the name of the key, or of the one that signed the token
+         * Name of the model, of the key, or of the key that signed the token
          */
         name: string;
         /**
-         * USD, of a scoped token
+         * USD; only for scoped tokens
          */
         spending_limit: number | null;
         requests: number;
@@ -1440,7 +1440,7 @@ export interface Responses {
       }[];
     }[];
     /**
-     * There are more items than these, the dearest
+     * Only the most expensive items are included
      */
     is_truncated: boolean;
   };
@@ -1448,16 +1448,16 @@ export interface Responses {
     requests: {
       request_id: string;
       /**
-       * Another one follows where the first got no answer
+       * 2 and later: retries after an attempt without a response
        */
       attempt: number;
       /**
-       * false: a later attempt counts in its place
+       * false: replaced by a later attempt
        */
       counts: boolean;
       model: string;
       /**
-       * The key; empty: of no key
+       * Id of the key; empty: without a key
        */
       token_id: string;
       end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
@@ -1489,7 +1489,7 @@ export interface Responses {
       output_tokens: number;
       reasoning_tokens: number;
       /**
-       * Cents that were charged
+       * Charged cents
        */
       cost: number;
     }[];
@@ -1499,16 +1499,16 @@ export interface Responses {
     attempts: {
       request_id: string;
       /**
-       * Another one follows where the first got no answer
+       * 2 and later: retries after an attempt without a response
        */
       attempt: number;
       /**
-       * false: a later attempt counts in its place
+       * false: replaced by a later attempt
        */
       counts: boolean;
       model: string;
       /**
-       * The key; empty: of no key
+       * Id of the key; empty: without a key
        */
       token_id: string;
       end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
@@ -1540,7 +1540,7 @@ export interface Responses {
       output_tokens: number;
       reasoning_tokens: number;
       /**
-       * Cents that were charged
+       * Charged cents
        */
       cost: number;
     }[];
@@ -1549,16 +1549,16 @@ export interface Responses {
     requests: {
       request_id: string;
       /**
-       * Another one follows where the first got no answer
+       * 2 and later: retries after an attempt without a response
        */
       attempt: number;
       /**
-       * false: a later attempt counts in its place
+       * false: replaced by a later attempt
        */
       counts: boolean;
       model: string;
       /**
-       * The key; empty: of no key
+       * Id of the key; empty: without a key
        */
       token_id: string;
       end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
@@ -1590,7 +1590,7 @@ export interface Responses {
       output_tokens: number;
       reasoning_tokens: number;
       /**
-       * Cents that were charged
+       * Charged cents
        */
       cost: number;
       account: string;
@@ -1603,16 +1603,16 @@ export interface Responses {
     attempts: {
       request_id: string;
       /**
-       * Another one follows where the first got no answer
+       * 2 and later: retries after an attempt without a response
        */
       attempt: number;
       /**
-       * false: a later attempt counts in its place
+       * false: replaced by a later attempt
        */
       counts: boolean;
       model: string;
       /**
-       * The key; empty: of no key
+       * Id of the key; empty: without a key
        */
       token_id: string;
       end_reason: "stop" | "client_gone" | "refused" | "engine_error" | "engine_timeout" | "drained" | "lost";
@@ -1644,7 +1644,7 @@ export interface Responses {
       output_tokens: number;
       reasoning_tokens: number;
       /**
-       * Cents that were charged
+       * Charged cents
        */
       cost: number;
       account: string;
@@ -1776,7 +1776,7 @@ export interface Responses {
   };
   "GET /v1/admin/accounts/{uid}/terms": {
     /**
-     * What the account may owe; 0: prepaid
+     * Amount that the account may owe; 0: prepaid
      */
     credit_line_usd: number;
     due_days: number;
@@ -1784,7 +1784,7 @@ export interface Responses {
   };
   "POST /v1/admin/accounts/{uid}/terms": {
     /**
-     * What the account may owe; 0: prepaid
+     * Amount that the account may owe; 0: prepaid
      */
     credit_line_usd: number;
     due_days: number;
@@ -1796,11 +1796,11 @@ export interface Responses {
      */
     month: string;
     /**
-     * Of the ledger's last ten minutes: anything but 0 is a defect
+     * Sum of the ledger's last ten minutes; other than 0 it is a defect
      */
     imbalance_usd: number;
     /**
-     * Held of budgets for requests that run or may come
+     * Reserved for running and future requests
      */
     leased_usd: number;
     open_leases: number;
@@ -1809,7 +1809,7 @@ export interface Responses {
      */
     loss_last_hour_usd: number;
     /**
-     * Usage records that cannot be billed without you
+     * Usage records that require a decision
      */
     quarantined_records: number;
     suspended: {
@@ -1832,18 +1832,18 @@ export interface Responses {
        */
       open: number;
       /**
-       * Records that were not kept, because the host had the maximum in quarantine
+       * Records dropped because the host had reached the maximum
        */
       dropped: number;
     }[];
     records: {
       id: string;
       /**
-       * Host that sent the record; empty: not known
+       * Host that sent the record; empty: unknown
        */
       host_id: string;
       /**
-       * As the host names it
+       * Id sent by the host
        */
       request_id: string;
       attempt: number;
@@ -1863,11 +1863,11 @@ export interface Responses {
   "POST /v1/admin/usage-quarantine/{record_id}/release": {
     id: string;
     /**
-     * Host that sent the record; empty: not known
+     * Host that sent the record; empty: unknown
      */
     host_id: string;
     /**
-     * As the host names it
+     * Id sent by the host
      */
     request_id: string;
     attempt: number;
@@ -1885,11 +1885,11 @@ export interface Responses {
   "POST /v1/admin/usage-quarantine/{record_id}/discard": {
     id: string;
     /**
-     * Host that sent the record; empty: not known
+     * Host that sent the record; empty: unknown
      */
     host_id: string;
     /**
-     * As the host names it
+     * Id sent by the host
      */
     request_id: string;
     attempt: number;
@@ -1918,7 +1918,7 @@ export interface Responses {
          */
         input?: number;
         /**
-         * USD per million tokens; left out: as input
+         * USD per million tokens; default: as input
          */
         cached_input?: number;
         /**
@@ -1938,7 +1938,7 @@ export interface Responses {
          */
         image?: number;
         /**
-         * Of an image of 1024 x 1024 at that price: others cost in proportion; 0: all cost the same
+         * Steps of a 1024 x 1024 image at that price; other images cost in proportion. 0: all images cost the same
          */
         image_steps?: number;
         /**
@@ -1951,7 +1951,7 @@ export interface Responses {
        */
       effective_from: string;
       /**
-       * It holds now
+       * Currently valid
        */
       current: boolean;
     }[];
@@ -1966,7 +1966,7 @@ export interface Responses {
        */
       input?: number;
       /**
-       * USD per million tokens; left out: as input
+       * USD per million tokens; default: as input
        */
       cached_input?: number;
       /**
@@ -1986,7 +1986,7 @@ export interface Responses {
        */
       image?: number;
       /**
-       * Of an image of 1024 x 1024 at that price: others cost in proportion; 0: all cost the same
+       * Steps of a 1024 x 1024 image at that price; other images cost in proportion. 0: all images cost the same
        */
       image_steps?: number;
       /**
@@ -1999,7 +1999,7 @@ export interface Responses {
      */
     effective_from: string;
     /**
-     * It holds now
+     * Currently valid
      */
     current: boolean;
   };
@@ -2659,7 +2659,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -2669,7 +2669,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -2679,7 +2679,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -2734,7 +2734,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -2744,7 +2744,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -2754,7 +2754,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -2772,7 +2772,7 @@ export interface Responses {
      */
     status: string;
     /**
-     * Also what is tried again while it is not deployed
+     * Also the cause of a retry while it is not deployed
      */
     fail_reason: string;
     /**
@@ -2793,7 +2793,7 @@ export interface Responses {
      */
     status: string;
     /**
-     * Also what is tried again while it is not deployed
+     * Also the cause of a retry while it is not deployed
      */
     fail_reason: string;
     /**
@@ -2810,26 +2810,26 @@ export interface Responses {
       revision?: string;
       file?: string;
       /**
-       * Without what follows its path
+       * Without query and fragment
        */
       civit_url?: string;
       /**
-       * Without what follows its path
+       * Without query and fragment
        */
       url?: string;
     };
     /**
-     * What every instance holds: the repository's commit, or the file's sha256; empty until it is known
+     * Commit of the repository, or sha256 of the file; empty until it is known
      */
     commit: string;
     /**
-     * Kept for you: an adapter serves its own account alone
+     * Stored only: an adapter serves only its own account
      */
     private: boolean;
     description: string;
     instances: {
       /**
-       * Instances of the base that hold it now
+       * Instances of the base model that have it loaded
        */
       running: number;
     };
@@ -2843,7 +2843,7 @@ export interface Responses {
      */
     status: string;
     /**
-     * Also what is tried again while it is not deployed
+     * Also the cause of a retry while it is not deployed
      */
     fail_reason: string;
     /**
@@ -2860,26 +2860,26 @@ export interface Responses {
       revision?: string;
       file?: string;
       /**
-       * Without what follows its path
+       * Without query and fragment
        */
       civit_url?: string;
       /**
-       * Without what follows its path
+       * Without query and fragment
        */
       url?: string;
     };
     /**
-     * What every instance holds: the repository's commit, or the file's sha256; empty until it is known
+     * Commit of the repository, or sha256 of the file; empty until it is known
      */
     commit: string;
     /**
-     * Kept for you: an adapter serves its own account alone
+     * Stored only: an adapter serves only its own account
      */
     private: boolean;
     description: string;
     instances: {
       /**
-       * Instances of the base that hold it now
+       * Instances of the base model that have it loaded
        */
       running: number;
     };
@@ -2930,7 +2930,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -2940,7 +2940,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -2950,7 +2950,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -3005,7 +3005,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -3015,7 +3015,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -3025,7 +3025,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -3043,7 +3043,7 @@ export interface Responses {
      */
     status: string;
     /**
-     * Also what is tried again while it is not deployed
+     * Also the cause of a retry while it is not deployed
      */
     fail_reason: string;
     /**
@@ -3060,26 +3060,26 @@ export interface Responses {
       revision?: string;
       file?: string;
       /**
-       * Without what follows its path
+       * Without query and fragment
        */
       civit_url?: string;
       /**
-       * Without what follows its path
+       * Without query and fragment
        */
       url?: string;
     };
     /**
-     * What every instance holds: the repository's commit, or the file's sha256; empty until it is known
+     * Commit of the repository, or sha256 of the file; empty until it is known
      */
     commit: string;
     /**
-     * Kept for you: an adapter serves its own account alone
+     * Stored only: an adapter serves only its own account
      */
     private: boolean;
     description: string;
     instances: {
       /**
-       * Instances of the base that hold it now
+       * Instances of the base model that have it loaded
        */
       running: number;
     };
@@ -3093,7 +3093,7 @@ export interface Responses {
      */
     status: string;
     /**
-     * Also what is tried again while it is not deployed
+     * Also the cause of a retry while it is not deployed
      */
     fail_reason: string;
     /**
@@ -3110,26 +3110,26 @@ export interface Responses {
       revision?: string;
       file?: string;
       /**
-       * Without what follows its path
+       * Without query and fragment
        */
       civit_url?: string;
       /**
-       * Without what follows its path
+       * Without query and fragment
        */
       url?: string;
     };
     /**
-     * What every instance holds: the repository's commit, or the file's sha256; empty until it is known
+     * Commit of the repository, or sha256 of the file; empty until it is known
      */
     commit: string;
     /**
-     * Kept for you: an adapter serves its own account alone
+     * Stored only: an adapter serves only its own account
      */
     private: boolean;
     description: string;
     instances: {
       /**
-       * Instances of the base that hold it now
+       * Instances of the base model that have it loaded
        */
       running: number;
     };
@@ -3245,7 +3245,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -3255,7 +3255,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -3265,7 +3265,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -3276,26 +3276,26 @@ export interface Responses {
   };
   "POST /deploy/llm/placement": {
     /**
-     * One more instance would find a host now
+     * A host for one more instance exists
      */
     fits: boolean;
     /**
-     * Every host that cannot take one
+     * Hosts without capacity for another instance, and why
      */
     refused: {
       host: string;
       why: string;
     }[];
     /**
-     * Which would serve it
+     * Engine that would serve it
      */
     engine: string;
     /**
-     * Expected of one instance over all its GPUs; 0: unknown
+     * Expected memory of one instance on all its GPUs; 0: unknown
      */
     memory_bytes: number;
     /**
-     * Of min_instances; 0 without a price
+     * Price of min_instances; 0: no price
      */
     usd_per_hour: number;
   };
@@ -3345,7 +3345,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -3355,7 +3355,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -3365,7 +3365,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -3420,7 +3420,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -3430,7 +3430,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -3440,7 +3440,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -3471,11 +3471,11 @@ export interface Responses {
   };
   "GET /deploy/{deploy_id}/placement": {
     /**
-     * One more instance would find a host now
+     * A host for one more instance exists
      */
     fits: boolean;
     /**
-     * Every host that cannot take one
+     * Hosts without capacity for another instance, and why
      */
     refused: {
       host: string;
@@ -3528,7 +3528,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -3538,7 +3538,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -3548,7 +3548,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -3603,7 +3603,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -3613,7 +3613,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -3623,7 +3623,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -3638,7 +3638,7 @@ export interface Responses {
   }[];
   "GET /deploy/{deploy_id}/stats": {
     /**
-     * Requests that were admitted
+     * Admitted requests
      */
     requests: number;
     /**
@@ -3670,7 +3670,7 @@ export interface Responses {
      */
     avg95_time: number;
     /**
-     * Requests that failed: that did not end as asked, with `refused` by the model server among them
+     * Failed requests, including those that the model server refused
      */
     errors: number;
   };
@@ -3680,18 +3680,18 @@ export interface Responses {
       input_tokens: number;
       output_tokens: number;
       /**
-       * To the first token
+       * Time to the first token
        */
       avg_ttft_ms: number;
       avg95_ttft_ms: number;
       /**
-       * Per token after the first
+       * Time per token after the first
        */
       avg_tpt_ms: number;
       avg95_tpt_ms: number;
       total_amount_cents: number;
       /**
-       * Requests that failed: that did not end as asked, with `refused` by the model server among them
+       * Failed requests, including those that the model server refused
        */
       errors: number;
     } | null;
@@ -3702,7 +3702,7 @@ export interface Responses {
       avg95_time_ms: number;
       total_amount_cents: number;
       /**
-       * Requests that failed: that did not end as asked, with `refused` by the model server among them
+       * Failed requests, including those that the model server refused
        */
       errors: number;
     } | null;
@@ -3713,7 +3713,7 @@ export interface Responses {
       avg95_time_ms: number;
       total_amount_cents: number;
       /**
-       * Requests that failed: that did not end as asked, with `refused` by the model server among them
+       * Failed requests, including those that the model server refused
        */
       errors: number;
     } | null;
@@ -3725,15 +3725,15 @@ export interface Responses {
     step_seconds: number;
     steps: {
       /**
-       * Unix seconds at which it begins
+       * Start in unix seconds
        */
       from: number;
       /**
-       * That were admitted in it
+       * Requests admitted in this part
        */
       requests: number;
       /**
-       * Requests that failed: that did not end as asked, with `refused` by the model server among them
+       * Failed requests, including those that the model server refused
        */
       errors: number;
       /**
@@ -3741,21 +3741,21 @@ export interface Responses {
        */
       output_tokens: number;
       /**
-       * To the first byte, waiting included; null: no request had one
+       * Time to the first byte, including the queue; null: none
        */
       first_byte_ms: {
         p50: number;
         p95: number;
       } | null;
       /**
-       * Of whole requests; null: there was none
+       * Duration of requests; null: none
        */
       total_ms: {
         p50: number;
         p95: number;
       } | null;
       /**
-       * Waited for a place
+       * Time in the queue
        */
       queue_ms_p95: number | null;
     }[];
@@ -3778,18 +3778,18 @@ export interface Responses {
      */
     start_ts: number;
     /**
-     * Of the last change of state
+     * Unix seconds of the last change of state
      */
     state_ts: number;
     stop_ts: number | null;
     ip: string | null;
     /**
-     * ssh -p PORT ubuntu@ip, while it runs
+     * Port for ssh ubuntu@ip while the container runs
      */
     ssh_port: number | null;
     gpu_config: string;
     /**
-     * USD, of all its GPUs now
+     * USD, current price of all its GPUs
      */
     price_per_hour: number;
     container_image: string;
@@ -3816,18 +3816,18 @@ export interface Responses {
      */
     start_ts: number;
     /**
-     * Of the last change of state
+     * Unix seconds of the last change of state
      */
     state_ts: number;
     stop_ts: number | null;
     ip: string | null;
     /**
-     * ssh -p PORT ubuntu@ip, while it runs
+     * Port for ssh ubuntu@ip while the container runs
      */
     ssh_port: number | null;
     gpu_config: string;
     /**
-     * USD, of all its GPUs now
+     * USD, current price of all its GPUs
      */
     price_per_hour: number;
     container_image: string;
@@ -3842,18 +3842,18 @@ export interface Responses {
      */
     start_ts: number;
     /**
-     * Of the last change of state
+     * Unix seconds of the last change of state
      */
     state_ts: number;
     stop_ts: number | null;
     ip: string | null;
     /**
-     * ssh -p PORT ubuntu@ip, while it runs
+     * Port for ssh ubuntu@ip while the container runs
      */
     ssh_port: number | null;
     gpu_config: string;
     /**
-     * USD, of all its GPUs now
+     * USD, current price of all its GPUs
      */
     price_per_hour: number;
     container_image: string;
@@ -3917,7 +3917,7 @@ export interface Responses {
     ssh_user: string | null;
     plan_id: string;
     /**
-     * backup, restore or try_restore while it runs
+     * backup, restore or try_restore; null: none is running
      */
     operation: string | null;
   }[];
@@ -3957,7 +3957,7 @@ export interface Responses {
     ssh_user: string | null;
     plan_id: string;
     /**
-     * backup, restore or try_restore while it runs
+     * backup, restore or try_restore; null: none is running
      */
     operation: string | null;
   };
@@ -3997,7 +3997,7 @@ export interface Responses {
     ssh_user: string | null;
     plan_id: string;
     /**
-     * backup, restore or try_restore while it runs
+     * backup, restore or try_restore; null: none is running
      */
     operation: string | null;
   };
@@ -4007,7 +4007,7 @@ export interface Responses {
   "POST /v1/agent/{instance_id}/update": {};
   "POST /v1/agent/{instance_id}/launch_token": {
     /**
-     * Good for one visit
+     * Valid for one visit
      */
     dashboard_url: string;
   };
@@ -4091,7 +4091,7 @@ export interface Responses {
       inactive_shutdown: number | null;
     };
     /**
-     * Why the last update was taken back; empty otherwise
+     * Why the last update was rolled back; otherwise empty
      */
     update_error: string;
     rollout: {
@@ -4101,7 +4101,7 @@ export interface Responses {
     };
     extra_args: string[];
     /**
-     * Those that were given
+     * Settings of the request
      */
     standard_args: {
       [k: string]: unknown;
@@ -4111,7 +4111,7 @@ export interface Responses {
       done_bytes: number;
       total_bytes: number;
       /**
-       * What it waits for, or why its last try failed, which is repeated; empty: nothing
+       * Condition it waits for, or error of the attempt being retried; empty: none
        */
       trouble: string;
     } | null;
@@ -4173,7 +4173,7 @@ export interface Responses {
   };
   "GET /v1/me/rate_limit": {
     /**
-     * Requests at once, per model
+     * Concurrent requests per model
      */
     rate_limit: number;
     /**
@@ -4366,17 +4366,17 @@ export interface Responses {
   "POST /v1/admin/nodes/{id}/adopt": {
     node_id: string;
     /**
-     * What runs there and is known again
+     * Running instances that are known again
      */
     instances: string[];
     /**
-     * What runs there and stays unknown: it holds its GPUs until it is ended (`stoker node end-unknown`)
+     * Running instances that stay unknown: they hold their GPUs until `stoker node end-unknown`
      */
     left: {
       instance_id: string;
       deploy_id: string;
       /**
-       * Why it is not
+       * Reason
        */
       why: string;
     }[];
@@ -4395,7 +4395,7 @@ export interface Responses {
       action: string;
       subject: string;
       /**
-       * Whose; null: the installation's
+       * uid; null: the installation
        */
       account: string | null;
       ip: string;
@@ -4407,13 +4407,13 @@ export interface Responses {
   };
   "GET /v1/admin/nodes/rebalance": {
     /**
-     * Null: no moves would open a larger hole
+     * Null: no moves would free more GPUs on one host
      */
     proposal: {
       gpu: string;
       node_id: string;
       /**
-       * Most free GPUs of that type on one host
+       * Maximum free GPUs of that type on one host
        */
       largest_now: number;
       largest_after: number;
@@ -4425,7 +4425,7 @@ export interface Responses {
         to: string;
         gpus: number;
         /**
-         * It starts there before it ends here
+         * Time without a running instance; 0: it starts there first
          */
         gap_seconds: number;
       }[];
@@ -4437,39 +4437,39 @@ export interface Responses {
   "POST /v1/admin/nodes/{id}/drain": {
     node_id: string;
     /**
-     * Instances that were there when it began
+     * Instances at the start
      */
     total: number;
     left: number;
     /**
-     * Of those left: rented containers and agent instances, which stay on their host
+     * Part of `left`: rented containers and agent instances, which stay on their host
      */
     fixed: number;
     /**
-     * Requests that run or wait there
+     * Running and waiting requests
      */
     in_flight: number;
   };
   "GET /v1/admin/nodes/{id}/drain": {
     node_id: string;
     /**
-     * Instances that were there when it began
+     * Instances at the start
      */
     total: number;
     left: number;
     /**
-     * Of those left: rented containers and agent instances, which stay on their host
+     * Part of `left`: rented containers and agent instances, which stay on their host
      */
     fixed: number;
     /**
-     * Requests that run or wait there
+     * Running and waiting requests
      */
     in_flight: number;
   };
   "POST /v1/admin/nodes/{id}/end-unknown": {
     node_id: string;
     /**
-     * What the host was told to end
+     * Instances that the host stops
      */
     instance_ids: string[];
   };
@@ -4488,11 +4488,11 @@ export interface Responses {
      */
     state: string;
     /**
-     * What speaks against placing on it; empty: nothing
+     * Reason against placing instances on it; empty: none
      */
     condition: string;
     /**
-     * Since its agent was heard
+     * Since the last message of its agent
      */
     silent_seconds: number;
     advertise: string;
@@ -4508,19 +4508,19 @@ export interface Responses {
     nvidia_driver_version: string;
     cuda_version: string;
     /**
-     * An unencrypted data path (`data_path_plain`), and what the agent could not find out
+     * An unencrypted data path (`data_path_plain`), and what the agent could not detect
      */
     warnings: string[];
     /**
-     * Of every figure below; null before the first report
+     * Age of the figures below; null before the first report
      */
     figures_age_seconds: number | null;
     /**
-     * Of the GPUs' figures
+     * Age of the GPU figures
      */
     gpu_sample_age_seconds: number | null;
     /**
-     * Its clock minus ours
+     * Its clock minus this clock
      */
     clock_skew_seconds: number | null;
     usage_spool: {
@@ -4545,18 +4545,18 @@ export interface Responses {
       name: string;
       memory_bytes: number;
       /**
-       * Of a slice; empty for a whole GPU
+       * Profile of a MIG slice; empty for a whole GPU
        */
       mig_profile: string;
       is_healthy: boolean;
       unhealthy_reason: string;
       /**
-       * Out of use since, until an operator lifts it
+       * Time since which it is out of use, until an operator returns it to use
        */
       cordoned_at: string | null;
       is_claimed: boolean;
       /**
-       * Whose instance has it
+       * Deployment that uses it
        */
       deploy_id: string | null;
       /**
@@ -4636,11 +4636,11 @@ export interface Responses {
        */
       state: string;
       /**
-       * What speaks against placing on it; empty: nothing
+       * Reason against placing instances on it; empty: none
        */
       condition: string;
       /**
-       * Since its agent was heard
+       * Since the last message of its agent
        */
       silent_seconds: number;
       advertise: string;
@@ -4656,19 +4656,19 @@ export interface Responses {
       nvidia_driver_version: string;
       cuda_version: string;
       /**
-       * An unencrypted data path (`data_path_plain`), and what the agent could not find out
+       * An unencrypted data path (`data_path_plain`), and what the agent could not detect
        */
       warnings: string[];
       /**
-       * Of every figure below; null before the first report
+       * Age of the figures below; null before the first report
        */
       figures_age_seconds: number | null;
       /**
-       * Of the GPUs' figures
+       * Age of the GPU figures
        */
       gpu_sample_age_seconds: number | null;
       /**
-       * Its clock minus ours
+       * Its clock minus this clock
        */
       clock_skew_seconds: number | null;
       usage_spool: {
@@ -4693,18 +4693,18 @@ export interface Responses {
         name: string;
         memory_bytes: number;
         /**
-         * Of a slice; empty for a whole GPU
+         * Profile of a MIG slice; empty for a whole GPU
          */
         mig_profile: string;
         is_healthy: boolean;
         unhealthy_reason: string;
         /**
-         * Out of use since, until an operator lifts it
+         * Time since which it is out of use, until an operator returns it to use
          */
         cordoned_at: string | null;
         is_claimed: boolean;
         /**
-         * Whose instance has it
+         * Deployment that uses it
          */
         deploy_id: string | null;
         /**
@@ -4760,11 +4760,11 @@ export interface Responses {
        */
       state: string;
       /**
-       * What speaks against placing on it; empty: nothing
+       * Reason against placing instances on it; empty: none
        */
       condition: string;
       /**
-       * Since its agent was heard
+       * Since the last message of its agent
        */
       silent_seconds: number;
       advertise: string;
@@ -4780,19 +4780,19 @@ export interface Responses {
       nvidia_driver_version: string;
       cuda_version: string;
       /**
-       * An unencrypted data path (`data_path_plain`), and what the agent could not find out
+       * An unencrypted data path (`data_path_plain`), and what the agent could not detect
        */
       warnings: string[];
       /**
-       * Of every figure below; null before the first report
+       * Age of the figures below; null before the first report
        */
       figures_age_seconds: number | null;
       /**
-       * Of the GPUs' figures
+       * Age of the GPU figures
        */
       gpu_sample_age_seconds: number | null;
       /**
-       * Its clock minus ours
+       * Its clock minus this clock
        */
       clock_skew_seconds: number | null;
       usage_spool: {
@@ -4817,18 +4817,18 @@ export interface Responses {
         name: string;
         memory_bytes: number;
         /**
-         * Of a slice; empty for a whole GPU
+         * Profile of a MIG slice; empty for a whole GPU
          */
         mig_profile: string;
         is_healthy: boolean;
         unhealthy_reason: string;
         /**
-         * Out of use since, until an operator lifts it
+         * Time since which it is out of use, until an operator returns it to use
          */
         cordoned_at: string | null;
         is_claimed: boolean;
         /**
-         * Whose instance has it
+         * Deployment that uses it
          */
         deploy_id: string | null;
         /**
@@ -4883,11 +4883,11 @@ export interface Responses {
      */
     state: string;
     /**
-     * What speaks against placing on it; empty: nothing
+     * Reason against placing instances on it; empty: none
      */
     condition: string;
     /**
-     * Since its agent was heard
+     * Since the last message of its agent
      */
     silent_seconds: number;
     advertise: string;
@@ -4903,19 +4903,19 @@ export interface Responses {
     nvidia_driver_version: string;
     cuda_version: string;
     /**
-     * An unencrypted data path (`data_path_plain`), and what the agent could not find out
+     * An unencrypted data path (`data_path_plain`), and what the agent could not detect
      */
     warnings: string[];
     /**
-     * Of every figure below; null before the first report
+     * Age of the figures below; null before the first report
      */
     figures_age_seconds: number | null;
     /**
-     * Of the GPUs' figures
+     * Age of the GPU figures
      */
     gpu_sample_age_seconds: number | null;
     /**
-     * Its clock minus ours
+     * Its clock minus this clock
      */
     clock_skew_seconds: number | null;
     usage_spool: {
@@ -4940,18 +4940,18 @@ export interface Responses {
       name: string;
       memory_bytes: number;
       /**
-       * Of a slice; empty for a whole GPU
+       * Profile of a MIG slice; empty for a whole GPU
        */
       mig_profile: string;
       is_healthy: boolean;
       unhealthy_reason: string;
       /**
-       * Out of use since, until an operator lifts it
+       * Time since which it is out of use, until an operator returns it to use
        */
       cordoned_at: string | null;
       is_claimed: boolean;
       /**
-       * Whose instance has it
+       * Deployment that uses it
        */
       deploy_id: string | null;
       /**
@@ -5030,7 +5030,7 @@ export interface Responses {
     pinned: boolean;
     state: "waiting" | "downloading" | "ready" | "failed";
     /**
-     * Empty until it is there
+     * Empty until downloaded
      */
     commit: string;
     bytes: number;
@@ -5055,7 +5055,7 @@ export interface Responses {
       pinned: boolean;
       state: "waiting" | "downloading" | "ready" | "failed";
       /**
-       * Empty until it is there
+       * Empty until downloaded
        */
       commit: string;
       bytes: number;
@@ -5360,13 +5360,13 @@ export interface Responses {
   "GET /v1/voices": {
     voices: {
       /**
-       * The account, or `preset` for a voice that comes with a model
+       * The account, or `preset` for a voice of a model
        */
       user_id: string;
       voice_id: string;
       name: string;
       /**
-       * Empty: none was given
+       * Empty: none
        */
       description: string;
       /**
@@ -5378,11 +5378,11 @@ export interface Responses {
        */
       updated_at: number;
       /**
-       * `preset`; or `blend`: a mixture of a model's own voices, no clone of the speaker
+       * `preset`; or `blend`: a blend of a model's voices, not a clone of the speaker
        */
       kind?: string;
       /**
-       * By model: the mixture, and what was measured in the recordings for it
+       * By model: the blend, and the features measured in the recordings
        */
       measured?: {
         model: string;
@@ -5395,13 +5395,13 @@ export interface Responses {
   };
   "POST /v1/voices/add": {
     /**
-     * The account, or `preset` for a voice that comes with a model
+     * The account, or `preset` for a voice of a model
      */
     user_id: string;
     voice_id: string;
     name: string;
     /**
-     * Empty: none was given
+     * Empty: none
      */
     description: string;
     /**
@@ -5413,11 +5413,11 @@ export interface Responses {
      */
     updated_at: number;
     /**
-     * `preset`; or `blend`: a mixture of a model's own voices, no clone of the speaker
+     * `preset`; or `blend`: a blend of a model's voices, not a clone of the speaker
      */
     kind?: string;
     /**
-     * By model: the mixture, and what was measured in the recordings for it
+     * By model: the blend, and the features measured in the recordings
      */
     measured?: {
       model: string;
@@ -5430,13 +5430,13 @@ export interface Responses {
   };
   "GET /v1/voices/{voice_id}": {
     /**
-     * The account, or `preset` for a voice that comes with a model
+     * The account, or `preset` for a voice of a model
      */
     user_id: string;
     voice_id: string;
     name: string;
     /**
-     * Empty: none was given
+     * Empty: none
      */
     description: string;
     /**
@@ -5448,11 +5448,11 @@ export interface Responses {
      */
     updated_at: number;
     /**
-     * `preset`; or `blend`: a mixture of a model's own voices, no clone of the speaker
+     * `preset`; or `blend`: a blend of a model's voices, not a clone of the speaker
      */
     kind?: string;
     /**
-     * By model: the mixture, and what was measured in the recordings for it
+     * By model: the blend, and the features measured in the recordings
      */
     measured?: {
       model: string;
@@ -5467,13 +5467,13 @@ export interface Responses {
   };
   "POST /v1/voices/{voice_id}/edit": {
     /**
-     * The account, or `preset` for a voice that comes with a model
+     * The account, or `preset` for a voice of a model
      */
     user_id: string;
     voice_id: string;
     name: string;
     /**
-     * Empty: none was given
+     * Empty: none
      */
     description: string;
     /**
@@ -5485,11 +5485,11 @@ export interface Responses {
      */
     updated_at: number;
     /**
-     * `preset`; or `blend`: a mixture of a model's own voices, no clone of the speaker
+     * `preset`; or `blend`: a blend of a model's voices, not a clone of the speaker
      */
     kind?: string;
     /**
-     * By model: the mixture, and what was measured in the recordings for it
+     * By model: the blend, and the features measured in the recordings
      */
     measured?: {
       model: string;
@@ -5510,7 +5510,7 @@ export interface Responses {
      */
     created_at: number;
     /**
-     * Unix seconds until which the secret before this one signs as well
+     * Unix seconds until which the previous secret also signs
      */
     previous_secret_expires_at: number | null;
   };
@@ -5524,7 +5524,7 @@ export interface Responses {
      */
     created_at: number;
     /**
-     * Unix seconds until which the secret before this one signs as well
+     * Unix seconds until which the previous secret also signs
      */
     previous_secret_expires_at: number | null;
   };
@@ -5542,12 +5542,12 @@ export interface Responses {
        */
       error_code: string | null;
       /**
-       * The same in words
+       * Message of the error
        */
       error_message: string | null;
       attempts: number;
       /**
-       * HTTP status of the receiver's last answer
+       * HTTP status of the receiver's last response
        */
       last_status: number | null;
       /**
@@ -5568,7 +5568,7 @@ export interface Responses {
       finished_at: number | null;
     }[];
     /**
-     * Asks for the page after this one; null on the last
+     * Cursor of the next page; null on the last page
      */
     next_cursor: string | null;
   };
@@ -5585,12 +5585,12 @@ export interface Responses {
      */
     error_code: string | null;
     /**
-     * The same in words
+     * Message of the error
      */
     error_message: string | null;
     attempts: number;
     /**
-     * HTTP status of the receiver's last answer
+     * HTTP status of the receiver's last response
      */
     last_status: number | null;
     /**
@@ -5618,11 +5618,11 @@ export interface Responses {
       duration_ms: number;
       outcome: string;
       /**
-       * HTTP status of the receiver's answer
+       * HTTP status of the receiver's response
        */
       status: number | null;
       /**
-       * Its first KiB, or why there was none
+       * First KiB of the response, or why there was none
        */
       answer: string;
     }[];
@@ -5640,12 +5640,12 @@ export interface Responses {
      */
     error_code: string | null;
     /**
-     * The same in words
+     * Message of the error
      */
     error_message: string | null;
     attempts: number;
     /**
-     * HTTP status of the receiver's last answer
+     * HTTP status of the receiver's last response
      */
     last_status: number | null;
     /**
@@ -5673,17 +5673,17 @@ export interface Responses {
       duration_ms: number;
       outcome: string;
       /**
-       * HTTP status of the receiver's answer
+       * HTTP status of the receiver's response
        */
       status: number | null;
       /**
-       * Its first KiB, or why there was none
+       * First KiB of the response, or why there was none
        */
       answer: string;
     }[];
   };
   /**
-   * What the model's task answers
+   * Reply of the model's task
    */
   "GET /v1/webhooks/results/{request_id}": {};
   "POST /v1/completions": {

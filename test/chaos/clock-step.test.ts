@@ -81,7 +81,7 @@ async function askWhile(stepClock: () => void): Promise<void> {
   served += results.length;
   expect(new Set(results)).toEqual(new Set([200]));
 }
-const begun = () => world.stack.controlPlane.log().split("agent session began").length - 1;
+const begun = () => world.stack.controlPlane.log().split("agent session started").length - 1;
 
 async function isUnharmed(): Promise<void> {
   await vi.waitFor(async () => expect(await usage()).toHaveLength(served), patient);

@@ -19,7 +19,7 @@ const due = (id: string, inMs = 0): Timer => ({ id: id as DeploymentId, kind: "d
 /** One control plane's timers. `refuse`: so often a deployment's wake throws. */
 function start(address: JobsAddress, refuse: Record<string, number> = {}) {
   const registry = new Registry();
-  const timers = createDeploymentTimers({ address, log, registry, lookEveryMs: 300 });
+  const timers = createDeploymentTimers({ address, log, registry, pollEveryMs: 300 });
   const woken: { readonly id: string; readonly atMs: number }[] = [];
   timers.start(async (id) => {
     woken.push({ id, atMs: Date.now() });

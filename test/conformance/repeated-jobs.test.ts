@@ -19,7 +19,7 @@ function start(address: JobsAddress, jobs: readonly RepeatedJob[], answerMs = 5_
     log,
     registry,
     keepFinishedMs: 60_000,
-    lookEveryMs: 300,
+    pollEveryMs: 300,
     answerMs,
   });
   running.start();

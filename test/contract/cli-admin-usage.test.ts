@@ -1,10 +1,9 @@
 // `stoker admin quarantine` and `stoker admin restores` against the real edge.
-import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { adminKey, apiKey } from "../fakes/ports.ts";
+import { runCli } from "./cli-run.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -12,14 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge?.close());
 
-async function stoker(key: string, ...args: string[]) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: key },
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  return { out, err, code: await exited };
-}
+const stoker = (key: string, ...args: string[]) => runCli(edge, key, args);
 
 describe("stoker admin quarantine", () => {
   it("lists the records of a host, at most the limit", async () => {

@@ -1,14 +1,13 @@
 // `stoker voice`, `stoker lora` and `stoker agent open` against the real edge.
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { agentId } from "../fakes/agent-instance-ports.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey } from "../fakes/ports.ts";
 import { adasVoice } from "../fakes/voices.ts";
+import { runCli } from "./cli-run.ts";
 
 // Each test is half a dozen processes at once, which a busy machine takes its time for.
 vi.setConfig({ testTimeout: 120_000 });
@@ -23,14 +22,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function stoker(...args: string[]) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  return { out, err, code: await exited };
-}
+const stoker = (...args: string[]) => runCli(edge, apiKey, args);
 
 it("lists, renames and deletes voices by id or prefix, and reports unreadable recordings and unknown voices", async () => {
   const [list, edit, ended, unreadable, upload, aFolder, unknown] = await Promise.all([

@@ -3,12 +3,13 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { buffer, text } from "node:stream/consumers";
+import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { batch, batchId } from "../fakes/batch-ports.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { fileId } from "../fakes/file-ports.ts";
 import { apiKey } from "../fakes/ports.ts";
+import { runCli } from "./cli-run.ts";
 
 let edge: Edge;
 const folder = mkdtempSync(join(tmpdir(), "stoker-cli-batch-"));
@@ -20,13 +21,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function stoker(...args: string[]) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
-}
+const stoker = (...args: string[]) => runCli(edge, apiKey, args);
 
 it("uploads, downloads and deletes a file", async () => {
   const path = join(folder, "requests.jsonl");

@@ -1,12 +1,10 @@
 // The CLI's words about discounts, terms and top-ups against the real edge.
-import { spawn } from "node:child_process";
-import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { nano } from "../../proto/money.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { ada, adminKey, apiKey } from "../fakes/ports.ts";
 import { dayOfUse } from "../fakes/usage-log-ports.ts";
+import { runCli } from "./cli-run.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -14,13 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge?.close());
 
-async function stoker(key: string, ...args: string[]) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: key },
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
-}
+const stoker = (key: string, ...args: string[]) => runCli(edge, key, args);
 
 it("creates and lists a discount on GPU time for one account", async () => {
   const flags = ["--name", "Spring", "--account", ada.account, "--surface", "gpu", "--note", "agreed"];

@@ -1,7 +1,4 @@
 // The CLI's words about deployments and their logs against the real edge.
-import { spawn } from "node:child_process";
-import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { SettingsUpdate } from "../../control-plane/deployments/change.ts";
 import type { DeployRequest } from "../../control-plane/deployments/create.ts";
@@ -9,6 +6,7 @@ import type { HfRequest } from "../../control-plane/deployments/create-hf.ts";
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey, deployment } from "../fakes/ports.ts";
+import { runCli } from "./cli-run.ts";
 
 const { id } = deployment();
 let edge: Edge;
@@ -57,13 +55,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge?.close());
 
-async function stoker(...args: string[]) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
-}
+const stoker = (...args: string[]) => runCli(edge, apiKey, args);
 
 it("shows before a deployment whether it fits, the reasons and the price", async () => {
   const { out, err } = await stoker("deploy", "create-llm", "org/w", "--gpu", "H100-80GB", "--min", "2", "--dry-run");

@@ -1,10 +1,9 @@
 // The CLI's words about weights on a host against the real edge.
-import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { adminKey } from "../fakes/ports.ts";
+import { runCli } from "./cli-run.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -12,13 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge?.close());
 
-async function stoker(...args: string[]) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), "node", ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: adminKey },
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
-}
+const stoker = (...args: string[]) => runCli(edge, adminKey, ["node", ...args]);
 
 it("refuses what the host's agent would refuse, each in a sentence that names the field", async () => {
   for (const [args, field] of [

@@ -1,11 +1,9 @@
 // The CLI's words about hosts against the real edge.
-import { spawn } from "node:child_process";
-import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { adminKey, apiKey } from "../fakes/ports.ts";
+import { runCli } from "./cli-run.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -13,13 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge?.close());
 
-async function stoker(key: string, ...args: string[]) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: key },
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
-}
+const stoker = (key: string, ...args: string[]) => runCli(edge, key, args);
 
 it("lists hosts with their whole ids and says what is wrong with each", async () => {
   const { out, err } = await stoker(adminKey, "node", "list");

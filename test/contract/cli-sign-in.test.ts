@@ -1,10 +1,8 @@
 // The CLI's commands about passwords and second factors against the real edge.
-import { spawn } from "node:child_process";
-import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { ada, adminKey, apiKey, operator } from "../fakes/ports.ts";
+import { runCli } from "./cli-run.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -12,14 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge?.close());
 
-async function stoker(key: string, args: readonly string[], input = "") {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: key },
-  });
-  child.stdin.end(input);
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  return { out: await text(child.stdout), err: await text(child.stderr), code: await exited };
-}
+const stoker = (key: string, args: readonly string[], input = "") => runCli(edge, key, args, { input });
 
 it("lists second factors and the number of unused recovery codes", async () => {
   const { out, err } = await stoker(apiKey, ["auth", "factors"]);

@@ -1,11 +1,9 @@
 // `stoker token` against the real edge.
-import { spawn } from "node:child_process";
-import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { ada, apiKey } from "../fakes/ports.ts";
 import { dayOfUse } from "../fakes/usage-log-ports.ts";
+import { runCli } from "./cli-run.ts";
 
 let edge: Edge;
 beforeAll(async () => {
@@ -13,14 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge?.close());
 
-async function stoker(...args: string[]) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey },
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  return { out, err, code: await exited };
-}
+const stoker = (...args: string[]) => runCli(edge, apiKey, args);
 
 it("creates a key limited to addresses and prints only the secret on stdout", async () => {
   const made = await stoker("token", "create", "ci", "--ip", "10.0.0.0/8", "--ip", "192.0.2.1");

@@ -1,15 +1,14 @@
 // `stoker webhook` against the real edge.
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey } from "../fakes/ports.ts";
 import { startWebhookReceiver, verified } from "../fakes/webhook-receiver.ts";
 import { deliveryOfAda } from "../fakes/webhooks.ts";
+import { runCli } from "./cli-run.ts";
 
 let edge: Edge;
 let folder: string;
@@ -22,16 +21,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function stoker(args: readonly string[], input = "", env: Readonly<Record<string, string>> = {}) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), "webhook", ...args], {
-    env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: apiKey, ...env },
-  });
-  child.stdin.on("error", () => {});
-  child.stdin.end(input);
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  return { out, err, code: await exited };
-}
+const stoker = (args: readonly string[], input = "", env: Readonly<Record<string, string>> = {}) =>
+  runCli(edge, apiKey, ["webhook", ...args], { input, env });
 
 it("prints the secret, the log and one delivery, and replays it", async () => {
   const [secret, list, info, replay, unknown] = await Promise.all([

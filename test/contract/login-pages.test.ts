@@ -215,7 +215,7 @@ describe("giving a command line its key", () => {
   const yes = { cli: loginId, csrf: adasSession.csrfToken };
 
   it("is asked for on a page that shows the terminal's code and whose key it will be", async () => {
-    expect((await get(`/login?cli=${loginId}`)).body).toContain("A command line waits for a key");
+    expect((await get(`/login?cli=${loginId}`)).body).toContain("A command line is waiting for a key");
     const { body } = await get(`/login?cli=${loginId}`, { cookie });
     expect(body).toContain("<code>ABCD-1234</code>");
     expect(body).toContain(`<strong>${ada.displayName}</strong>`);

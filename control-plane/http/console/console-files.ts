@@ -1,5 +1,5 @@
-// What a browser loads of the console: our sources with their types taken off, and the two libraries they use. The version
-// in each address is the hash of them all, so a browser may keep every file for good and never mixes two releases.
+// Files of the console: our sources with types stripped, and the libraries they use. The version in each address is the hash of
+// all files, so browsers may cache every file without limit and never mix two releases.
 import { createHash } from "node:crypto";
 import { glob, readFile } from "node:fs/promises";
 import { stripTypeScriptTypes } from "node:module";
@@ -8,7 +8,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const sources = join(import.meta.dirname, "../../../console");
-/** As console/ imports them. Their addresses are written into what is served: an import map would be an inline script. */
+/** Libraries that console/ imports. Imports are rewritten to addresses, because an import map would be an inline script. */
 const libraries = ["preact", "preact/hooks", "htm"] as const;
 
 const types: Readonly<Record<string, string>> = {
@@ -23,18 +23,18 @@ export interface ConsoleFile {
 
 export interface ConsoleFiles {
   readonly version: string;
-  /** By path behind the version. */
+  /** Files by the path after the version. */
   readonly files: ReadonlyMap<string, ConsoleFile>;
 }
 
 export const assetsPath = "/console/assets";
 
-/** Reads at its first call and remembers. */
+/** Returns a function that reads the files at its first call and keeps them. */
 export function consoleFiles(): () => Promise<ConsoleFiles> {
   let read: Promise<ConsoleFiles> | undefined;
   return () => {
     read ??= readAll();
-    // A disk that failed once may be there again for the next visitor.
+    // Retry at the next request: the disk may be readable again.
     read.catch(() => {
       read = undefined;
     });
@@ -48,7 +48,7 @@ async function readAll(): Promise<ConsoleFiles> {
     const path = name.split(sep).join("/");
     const text = await readFile(join(sources, name), "utf8");
     files.set(path, { type: types[extname(path)] as string, bytes: Buffer.from(served(path, text)) });
-    // Each file takes about a millisecond of this thread, which streams requests of customers too.
+    // Each file takes about a millisecond of this thread, which also streams customers' requests.
     await nextTurn();
   }
   for (const name of libraries) {
@@ -69,7 +69,7 @@ const served = (path: string, text: string) =>
 
 const bareImport = /\b(from|import)(\s*)(["'])(preact\/hooks|preact|htm)\3/g;
 
-/** Imports of libraries as addresses relative to `path`. */
+/** Rewrites imports of libraries to addresses relative to `path`. */
 function withAddresses(path: string, text: string): string {
   const up = "../".repeat(path.split("/").length - 1) || "./";
   return text.replace(

@@ -1,4 +1,4 @@
-// /console: one page and its files, without a key. What it shows it asks of the other endpoints, by the session cookie.
+// /console: one page and its files, without a key. The page calls the other endpoints with the session cookie.
 import { Type } from "typebox";
 import type { Endpoints } from "../core/endpoint.ts";
 import { assetsPath, type ConsoleFile, consoleFiles } from "./console-files.ts";

@@ -1,5 +1,4 @@
-// The one page of the console. Everything in it that differs between installations stands in meta elements: the console
-// reads them, and no script is written for one visitor.
+// The HTML page of the console. Values that differ between installations are in meta elements, so no script is generated.
 
 import { pagePolicy } from "../connections/secure-headers.ts";
 import { html } from "../people/html.ts";
@@ -11,7 +10,7 @@ export interface Shell {
 }
 
 export interface Installation {
-  /** Whether anybody may create an account. */
+  /** True when anyone may create an account. */
   readonly isSignUpOpen: boolean;
   /** Undefined: the one the page was loaded from. */
   readonly publicUrl: string | undefined;
@@ -34,9 +33,9 @@ ${
 <script type="module" src="${at}/main.ts"></script>
 </head>
 <body>
-<p class="unloaded">The console is not whole: a file of it did not come. <a href="">Load it again</a></p>
-<noscript>The console needs JavaScript. The same things are done by the <code>stoker</code> command; the reference of every
-endpoint is at <a href="/docs">/docs</a>.</noscript>
+<p class="unloaded">A file of the console could not be loaded. <a href="">Reload</a></p>
+<noscript>The console requires JavaScript. The <code>stoker</code> command offers the same functions; the reference of all
+endpoints is at <a href="/docs">/docs</a>.</noscript>
 </body>
 </html>
 `;
@@ -49,7 +48,7 @@ endpoint is at <a href="/docs">/docs</a>.</noscript>
       "x-frame-options": "DENY",
       "cross-origin-opener-policy": "same-origin",
       "referrer-policy": "same-origin",
-      // It names the files of this release.
+      // It references the files of this release.
       "cache-control": "no-store",
     },
   };

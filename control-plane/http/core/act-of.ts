@@ -3,14 +3,14 @@ import type { Act } from "../../accounts/act.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import type { Actor } from "../../accounts/store.ts";
 
-/** The caller as the one who acts, for the audit log. */
+/** Returns the caller as the actor of an audit log entry. */
 export const actOf = (caller: Caller, reply: FastifyReply, note = ""): Act => ({
   by: caller.account,
   ip: reply.request.ip,
   note,
 });
 
-/** The same, where somebody acts on the own account. */
+/** Returns the caller as the actor on its own account. */
 export const actorOf = (caller: Caller, reply: FastifyReply): Actor => ({
   account: caller.account,
   ip: reply.request.ip,

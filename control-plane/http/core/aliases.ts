@@ -1,4 +1,4 @@
-/** Other paths of an endpoint, by its own: short forms, and the two names of the compatibility API. */
+/** Returns the other paths of an endpoint: short forms, and both names of the compatibility API. */
 export function aliasesOf(path: string): readonly string[] {
   const known = others[path];
   if (known) return known;

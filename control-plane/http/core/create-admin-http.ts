@@ -6,7 +6,7 @@ import { type BearerSecret, readBearerSecret } from "../../../proto/bearer-secre
 import type { ScrapeTargets } from "../../deployments/fleet-metrics.ts";
 
 /**
- * The operator's port, separate from the public address. Pages are rendered from memory. `token`: required by every page but
+ * The operator's port, separate from the public address. Pages are rendered from memory. `token`: required by every page except
  * /healthz; undefined: none.
  */
 export function createAdminHttp(
@@ -21,7 +21,7 @@ export function createAdminHttp(
   });
   const seconds = new Histogram({
     name: "stoker_metrics_page_seconds",
-    help: "Time this process took to make and send a page, the network left out",
+    help: "Time to render and send a page, without the network",
     labelNames: ["page"],
     buckets: [0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 2],
     registers: [registry],
@@ -36,7 +36,7 @@ export function createAdminHttp(
   return app;
 }
 
-/** Warns where other machines reach pages that require no token. Throws when the token's file cannot be read. */
+/** Warns when other machines can read the pages without a token. Throws when the token's file cannot be read. */
 export function createAdminPages(
   {
     admin,

@@ -71,7 +71,7 @@ import { compileAtFirstUse } from "./lazy-validators.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 import { addServiceRoutes, type ServiceFeatures } from "./service-routes.ts";
 
-/** What the edge itself needs; each subject adds the features that its routes use. */
+/** Dependencies of the edge itself; each subject adds the features that its routes use. */
 interface EdgeDeps {
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
@@ -84,15 +84,15 @@ interface EdgeDeps {
   readonly maxConnections?: number;
   /** Undefined: the default ones. */
   readonly serverTimes?: Partial<ServerTimes>;
-  /** The certificate that clients are shown; undefined: plain HTTP. */
+  /** Certificate for clients; undefined: plain HTTP. */
   readonly tls?: PublicTls | undefined;
-  /** To data paths of hosts. */
+  /** Connects to data paths of hosts. */
   readonly dial: Dial;
   /** Memory budget for the bodies of all requests together. */
   readonly bodies: ByteBudget;
-  /** Where stalled bodies are noticed; undefined: the edge's own clock. Its owner closes it. */
+  /** Detects stalled bodies; undefined: the edge's own deadlines. Its owner closes it. */
   readonly bodyWaits?: Deadlines;
-  /** Undefined: there is no address for dashboards, and every host name is the API's. */
+  /** Undefined: dashboards have no address, and every host name is the API's. */
   readonly dashboards: Dashboards | undefined;
   /** Undefined: the default ones. */
   readonly dashboardBounds?: Partial<DashboardBounds>;
@@ -114,7 +114,7 @@ export type HttpDeps = EdgeDeps &
   FileFeatures &
   InferenceFeatures;
 
-/** Ready to listen. `close()` stops listening, waits for what runs and closes the connections to agents. */
+/** Returns the edge, ready to listen. `close()` stops listening, waits for running requests and closes the connections to agents. */
 export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   const addresses = deps.addresses ?? new AddressLimits(defaultAddressLimits, () => false);
   const client = clientOf(deps.trustedProxies);
@@ -155,12 +155,12 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
       },
       onCreate: compileAtFirstUse,
     },
-    // Told in our own words: see the listeners at the end.
+    // Our own replies replace Node's: see the listeners at the end.
     [deps.tls ? "https" : "http"]: {
       ...serverTimes,
       ...deps.tls?.options(),
       requireHostHeader: false,
-      // Whatever else asks for an upgrade is answered as if it had not.
+      // Other requests for an upgrade are handled as plain requests.
       shouldUpgradeCallback: (request: IncomingMessage) =>
         request.headers.upgrade?.toLowerCase() === "websocket" && dashboards?.owns(request) === true,
     },
@@ -181,7 +181,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   app.addHook("onRoute", ({ method, url, config }) => known.add(method, url, config?.dialect ?? "service"));
   app.decorateRequest("state", null);
   app.decorateRequest("readBody", null);
-  // What is sent was built by typed code; a serialiser made of schemas would drop what they do not list.
+  // Replies are built by typed code; a serializer made from schemas would drop fields that they do not list.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   readJsonBodies(app);
   addSecureHeaders(app);
@@ -190,7 +190,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   const upstreams = createUpstreams(deps.dial);
   const live = new LiveMetrics();
   let isClosing = false;
-  // A connection that was busy when closing began stays open when its answer has ended, unless it is told.
+  // Node keeps a connection that was busy at shutdown open; close it when its response ends.
   const onClosed = () => {
     if (isClosing) setImmediate(() => app.server.closeIdleConnections());
   };
@@ -214,7 +214,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     refused: new RefusedRequests(),
   };
   deps.webhooks.runWith(nativeJobs(spine));
-  // A context compiles for its own routes only.
+  // A context compiles only for its own routes.
   let compiling: FastifyInstance = app;
   const compile = (schema: TSchema) => compiledBody(compiling, schema);
   const inference = new InferenceEntry({ ...edge, authenticator: deps.authenticator, clientOf: client, compile });
@@ -230,7 +230,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     await upstreams.close();
   });
 
-  // Before the routes: a context takes the handlers its parent has when it is made.
+  // Before the routes: a context inherits the handlers that its parent has when it is created.
   app.setErrorHandler((error, request, reply) => {
     const { state } = request;
     const refusal = refusalOf(error, request.routeOptions.bodyLimit);
@@ -256,7 +256,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     return reply;
   });
 
-  // Without its hook: only requests of browsers are searched for cookies (session.ts).
+  // Without its hook: cookies are parsed only for requests of browsers (session.ts).
   await app.register(fastifyCookie, { hook: false });
   await app.register(swagger, openApi);
   for (const schema of errorSchemas) app.addSchema(schema);
@@ -304,7 +304,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   return app;
 }
 
-/** As bodies of routes are validated. */
+/** Returns the validator that routes use for this body. */
 function compiledBody(app: FastifyInstance, schema: TSchema): Validate {
   const { validatorCompiler } = app;
   if (!validatorCompiler) throw new Error("validators are compiled once the routes are ready");
@@ -318,7 +318,7 @@ function answerRefusal(
   state: RequestState | null = request.state,
 ): void {
   const { status, headers, body } = renderError(refusal, state?.dialect ?? "service", request.id);
-  // Whoever sends more than is taken may go on sending for ever.
+  // A client that exceeds the limit may continue sending without end.
   const end = refusal.code === "body_too_large" ? ["connection", "close"] : [];
   reply
     .code(status)

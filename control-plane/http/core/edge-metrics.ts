@@ -1,10 +1,10 @@
-// What the edge counts. Children are made once per label set: a look-up of labels per request would show on the hot path.
+// Metrics of the edge. Children are created once per label set: a label lookup per request would cost too much on the hot path.
 import { Gauge, type Registry } from "prom-client";
 import type { Trace } from "../../inference/completion.ts";
 import type { ErrorKind } from "../../service-error.ts";
 import { BucketHistogram, type Observer } from "./bucket-histogram.ts";
 
-/** Of one route: its pattern is the label, never a URL. */
+/** Metrics of one route. Its pattern is the label, never a URL. */
 export interface RouteMeter {
   readonly method: string;
   readonly route: string;
@@ -16,13 +16,13 @@ export type FailureLabel = ErrorKind | "client_gone";
 
 export interface EdgeMetrics {
   meter(method: string, route: string): RouteMeter;
-  /** A request for text that ended. Undefined: it was answered. Codes are no label: engines send their own. */
+  /** Counts a generation that ended; `error` undefined: it succeeded. Codes are not a label, because engines send their own. */
   served(trace: Trace, seconds: number, error: FailureLabel | undefined): void;
 }
 
-/** Fewer than those of generations: there is a series of each for every endpoint and status. */
-const answers = [0.05, 0.5, 5];
-/** Of every refusal that an endpoint may answer, how many there were and how long they took together is enough. */
+/** Fewer than those of generations, because every endpoint and status has its own series. */
+const responses = [0.05, 0.5, 5];
+/** Refusals have no buckets: their count and total time suffice. */
 const refusals: readonly number[] = [];
 const durations = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const firstTokens = [
@@ -30,7 +30,7 @@ const firstTokens = [
 ];
 const perToken = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
 const maxModels = 200;
-/** Models times operations times ways to fail: beyond it the model is not told. */
+/** Maximum number of combinations of model, operation and error; beyond it the model is `_other`. */
 const maxFailures = 100;
 
 interface ModelMeters {
@@ -45,7 +45,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   const http = histogram(
     "http_request_duration_seconds",
     "Time from a request's headers to the end of its answer; statuses from 400 on have no buckets but +Inf",
-    answers,
+    responses,
   );
   const meters: RouteMeter[] = [];
   new Gauge({
@@ -71,7 +71,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   const children = new Map<string, ModelMeters>();
   const failures = new Set<string>();
 
-  /** The first models seen get a series each, the rest one together. */
+  /** The first models seen get a series each, all others share one. */
   function modelLabel(model: string | undefined): string {
     if (model === undefined) return "_unknown";
     if (!models.has(model)) {
@@ -81,7 +81,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     return model;
   }
 
-  /** The first failures seen are told by model, the rest by what failed alone. */
+  /** The first failures seen have the model as a label, all others only operation and error. */
   function failedModelLabel(model: string, operation: string, error: string): string {
     const failure = `${operation} ${error} ${model}`;
     if (!failures.has(failure)) {
@@ -123,7 +123,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
         ended(status, seconds) {
           let child = byStatus.get(status);
           if (!child) {
-            child = http.child({ method, route, status: String(status) }, status < 400 ? answers : refusals);
+            child = http.child({ method, route, status: String(status) }, status < 400 ? responses : refusals);
             byStatus.set(status, child);
           }
           child.observe(seconds);

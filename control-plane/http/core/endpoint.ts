@@ -1,4 +1,4 @@
-// One way to declare an endpoint: its schema is validation, type and description; its handler calls one verb and renders.
+// Declares endpoints: the schema is validation, type and description; the handler calls one feature and renders.
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteHandlerMethod } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
 import type { Authenticator, Caller } from "../../accounts/caller.ts";
@@ -37,23 +37,23 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   /** `inference`: a key or a scoped token; `key`: the account itself; `admin`: the operator's account. */
   readonly access: "public" | "inference" | "key" | "admin";
   readonly dialect?: Dialect;
-  /** A page for people, not described to programs. */
+  /** Omits the endpoint from the OpenAPI description: it is a page for people. */
   readonly isHidden?: boolean;
-  /** With a session: needs a sign-in of the last minutes. Keys, which never sign in, are not affected. */
+  /** Requires sessions to have signed in within the last minutes. Keys are not affected. */
   readonly needsRecentSignIn?: boolean;
-  /** Open to a session whose account must set up a second factor first. */
+  /** Open to sessions whose account must set up a second factor first. */
   readonly isForEnrolling?: boolean;
-  /** The answer must not be stored by anybody. */
+  /** Sends `cache-control: no-store`. */
   readonly holdsSecrets?: boolean;
-  /** A repeat with the same `Idempotency-Key` gets the first one's answer; a raw route sees to that itself. */
+  /** Replays the first response for a repeated `Idempotency-Key`; a raw route does so itself. */
   readonly idempotent?: boolean;
-  /** What it makes costs by itself from then on: whoever died on the way may have made it, so a repeat is refused and not run. */
+  /** Creates something that costs money. A repeat is refused instead of run when the first attempt may have created it. */
   readonly isPaid?: boolean;
-  /** What a body may be; default `json`. Values of forms become what their fields want, numbers for one. */
+  /** Accepted bodies; default `json`. Values of forms are converted to the types of their fields. */
   readonly takes?: "json" | "forms" | "both";
-  /** A part that the fields of a form may stand in as well. */
+  /** Name of a form part that may contain the fields as JSON. */
   readonly wrappedIn?: string;
-  /** Public, and judges a secret: counted by address before its body is read. */
+  /** Public, and checks a secret: counted by address before its body is read. */
   readonly isAttempt?: boolean;
   /** Default: 10 MiB for inference, 16 KiB for everything else. */
   readonly bodyLimitBytes?: number;
@@ -88,9 +88,9 @@ export interface Endpoints {
   add<Body extends TSchema, Query extends TSchema, Params extends TSchema>(
     endpoint: Endpoint<Body, Query, Params>,
   ): void;
-  /** An inference POST with a JSON body; Fastify's part ends with the choice of the route. */
+  /** An inference POST with a JSON body; Fastify only chooses the route. */
   addInference(endpoint: InferenceEndpoint, handler: InferenceHandler): void;
-  /** A route that answers by itself, over the raw response. */
+  /** A route that writes the raw response itself. */
   addRaw(endpoint: AnyEndpoint, handler: RouteHandlerMethod): void;
 }
 
@@ -106,7 +106,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
       request.state = state;
       const enter = (caller: Caller): void => {
         state.caller = caller;
-        done(refusalOfScope(access, caller));
+        done(scopeRefusal(access, caller));
       };
       if (access === "public") {
         try {
@@ -118,7 +118,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         }
         return;
       }
-      // To look at the models is no inference, though a scoped token may do it too.
+      // Listing models is not inference, although scoped tokens may do it too.
       const cookie = access === "inference" && method !== "GET" ? undefined : sessionCookieOf(request);
       if (cookie !== undefined) {
         enterBySession(deps.sessions, deps.addresses, request, cookie)
@@ -205,7 +205,7 @@ function needsBody(request: FastifyRequest, _reply: FastifyReply, done: (error?:
   done(request.body === undefined ? bodyMissing() : undefined);
 }
 
-function refusalOfScope(access: "inference" | "key" | "admin" | "public", caller: Caller): Error | undefined {
+function scopeRefusal(access: "inference" | "key" | "admin" | "public", caller: Caller): Error | undefined {
   if (caller.via === "jwt" && access !== "inference" && access !== "public") return scopeNotAllowed();
   return access === "admin" && !caller.isAdmin ? notAdmin() : undefined;
 }
@@ -250,8 +250,8 @@ function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
 }
 
 /**
- * Query values arrive as text: what reads as the number or truth value its field wants becomes one. Bodies are not
- * treated so: there `"12"` is a string.
+ * Converts query values, which arrive as text, to the number or boolean type of their field. Bodies are not converted: there `"12"`
+ * is a string.
  */
 function coerceQuery(schema: TSchema) {
   const properties = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};

@@ -1,5 +1,5 @@
-// Which methods a path takes, for a request that found no route: 405 with `Allow` where its path is known, else 404. Asked
-// then alone, so it may be slow; the router answers everything else.
+// Methods of each path, for requests without a route: 405 with `Allow` when the path is known, otherwise 404. It may be slow,
+// because the router handles all other requests.
 import type { Dialect } from "../errors/error-body.ts";
 import { encodeModelName } from "../inference/model-path.ts";
 
@@ -10,27 +10,27 @@ interface KnownPath {
 }
 
 export interface OtherMethods {
-  /** As the header `Allow` says them. */
+  /** Value of the header `Allow`. */
   readonly allowed: string;
-  /** Of the surface that the path belongs to. */
+  /** Dialect of the path's surface. */
   readonly dialect: Dialect;
 }
 
-/** What a server says of any path, in ways of its own. */
-const askedOfAll: ReadonlySet<string> = new Set(["HEAD", "OPTIONS"]);
+/** Methods that the server handles itself for any path. */
+const handledForAll: ReadonlySet<string> = new Set(["HEAD", "OPTIONS"]);
 
 export class KnownPaths {
   readonly #paths: KnownPath[] = [];
 
-  /** `url`: a pattern as the router takes it. */
+  /** `url`: pattern of the router. */
   add(methods: string | readonly string[], url: string, dialect: Dialect): void {
     for (const method of [methods].flat()) this.#paths.push({ method, form: formOf(url), dialect });
   }
 
-  /** Undefined: nothing is served at this address by other methods, or this one is served. `url`: as it came. */
+  /** Returns undefined when this method is served at the address, or none is. `url`: as received. */
   otherMethods(method: string, url: string): OtherMethods | undefined {
-    if (askedOfAll.has(method)) return undefined;
-    // How an address is read hangs on the method.
+    if (handledForAll.has(method)) return undefined;
+    // The method decides how an address is read.
     const read = new Map<string, string>();
     const addressFor = (other: string): string => {
       const path = read.get(other) ?? pathOf(encodeModelName(other, url));
@@ -53,5 +53,5 @@ function formOf(url: string): RegExp {
   return new RegExp(`^${form.join("")}$`);
 }
 
-/** Without its query, and without a slash at its end, which is optional everywhere. */
+/** Removes the query and the optional slash at the end. */
 const pathOf = (url: string): string => url.replace(/\?.*$/s, "").replace(/(?<=.)\/$/, "");

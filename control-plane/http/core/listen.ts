@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 
-/** Fastify opens one more server of its own for this name, which would have none of the edge's listeners. */
+/** For this name Fastify opens a second server, which would have none of the edge's listeners. */
 const namesOfLoopback: Readonly<Record<string, string>> = { localhost: "127.0.0.1" };
 
 /** Returns the port it listens on. */

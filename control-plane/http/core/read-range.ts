@@ -1,4 +1,4 @@
-// Ranges of time as statistics take them: unix seconds, or `now` less so much.
+// Time ranges of statistics: unix seconds, or `now` minus a duration.
 import { invalid } from "../../service-error.ts";
 
 export const badRange = (param: string, what: string) =>
@@ -14,7 +14,7 @@ const unitMs: Readonly<Record<string, number>> = {
 };
 const maxMs = 400 * 86_400_000;
 
-/** In unix ms. Throws badRange. `from` without a value: five hours before `to`. */
+/** Returns unix ms. Throws badRange. `from` without a value: five hours before `to`. */
 export function readRange(
   from: string | undefined,
   to: string | undefined,

@@ -5,39 +5,39 @@ export type Readiness = { readonly isReady: true } | { readonly isReady: false; 
 export interface ReadinessWatch {
   /** From memory. */
   read(): Readiness;
-  /** Looks at the database once. */
-  look(): Promise<void>;
+  /** Pings the database once. */
+  check(): Promise<void>;
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** As long as a budget slice lives without its database. */
+/** Life of a budget slice without its database. */
 const slicesLastMs = 30_000;
 const everyMs = 1_000;
 
 /**
- * Ready: everything in memory is loaded, and the database answers or was heard so lately that held slices still admit.
+ * Ready: everything in memory is loaded, and the last reply of the database is so recent that held slices still admit requests.
  */
 export function createReadiness(deps: {
-  /** Bounded; throws when the database is away. */
+  /** Bounded; throws when the database is unavailable. */
   readonly ping: () => Promise<unknown>;
-  /** What must be in memory, by name. */
+  /** Data that must be in memory, by name. */
   readonly loaded: Readonly<Record<string, () => boolean>>;
   readonly monotonicMs?: () => number;
 }): ReadinessWatch {
   const monotonicMs = deps.monotonicMs ?? (() => performance.now());
   let answeredMs = Number.NEGATIVE_INFINITY;
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     try {
       await deps.ping();
       answeredMs = monotonicMs();
     } catch {
-      // Its silence is what counts; the first feature that needs it logs why.
+      // Only the time without a reply counts; the first feature that needs the database logs the cause.
     }
   }
 
   return {
-    look,
+    check,
     read() {
       const reasons = Object.entries(deps.loaded)
         .filter(([, isLoaded]) => !isLoaded())
@@ -47,7 +47,7 @@ export function createReadiness(deps: {
     },
     async run(signal) {
       while (!signal.aborted) {
-        await look();
+        await check();
         await wait(everyMs, undefined, { signal }).catch(() => {});
       }
     },

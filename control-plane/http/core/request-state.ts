@@ -1,5 +1,5 @@
-// What one request carries from its first header to its log line. The line is written when the response closes, whichever
-// way that comes: once per request, never with a URL, a key or a prompt.
+// State of one request from its headers to its log line. The line is written once, when the response closes, and never contains
+// a URL, a key or a prompt.
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Deadlines } from "../../../proto/deadlines.ts";
@@ -28,30 +28,27 @@ export interface StateDeps {
   readonly metrics: EdgeMetrics;
   readonly live: LiveMetrics;
   readonly bodies: ByteBudget;
-  /** Where bodies that stall are noticed. */
+  /** Detects stalled bodies. */
   readonly waits: Deadlines;
   /** Unix ms. */
   readonly unixMs: () => number;
-  /** A response has closed. */
+  /** Called when a response has closed. */
   readonly onClosed: () => void;
 }
-
-/** Of the route a request came by. */
-export type RequestMeter = RouteMeter;
 
 const labelForm = /^[\w-]{1,64}$/;
 
 export class RequestState implements Trace {
   readonly requestId: RequestId;
-  /** The client's own `x-request-id`: a label, never a key of anything. */
+  /** `x-request-id` of the client: a label, never a key. */
   readonly label: string | undefined;
-  /** `x-service-source`: kept beside the usage. */
+  /** `x-service-source`: stored with the usage. */
   readonly source: string | undefined;
   readonly admittedAtMs: number;
   readonly startedMs = performance.now();
   readonly dialect: Dialect;
   caller: Caller | undefined;
-  /** Of a caller who came by the cookie of a signed-in browser. */
+  /** Session of a caller with the cookie of a signed-in browser. */
   session: Session | undefined;
   account: AccountId | undefined;
   key: KeyId | undefined;
@@ -69,21 +66,21 @@ export class RequestState implements Trace {
   rate: RateStanding | undefined;
   loweredMaxTokens: number | undefined;
   rates: TokenRates | undefined;
-  /** Beside those of every answer: names and values, in turn. */
+  /** Additional headers of the response, names and values in turn. */
   extraHeaders: readonly string[] = [];
   refusal: Refusal | undefined;
-  /** Set by the sink of a relayed answer. */
+  /** Called when the client disconnected; set by the sink of a relayed response. */
   onGone: (() => void) | undefined;
-  /** Set by who keeps something of the answer until it has left. */
+  /** Called when the response has closed; set by the owner of its buffers. */
   onEnd: (() => void) | undefined;
   isClosed = false;
   readonly #deps: StateDeps;
-  readonly meter: RequestMeter;
+  readonly meter: RouteMeter;
   readonly #res: ServerResponse;
 
   constructor(
     deps: StateDeps,
-    meter: RequestMeter,
+    meter: RouteMeter,
     dialect: Dialect,
     requestId: string,
     headers: IncomingHttpHeaders,
@@ -107,7 +104,7 @@ export class RequestState implements Trace {
     return this.#deps.waits;
   }
 
-  /** Counts so many more bytes of the body as held, until the response has closed. False: there is no room, or it has closed. */
+  /** Counts more bytes of the body as held until the response closes. Returns false when there is no capacity or it has closed. */
   holdBody(bytes: number): boolean {
     const { bodyBytes } = this;
     if (this.isClosed || !this.hasCapacityFor(bytes)) return false;
@@ -116,7 +113,7 @@ export class RequestState implements Trace {
     return true;
   }
 
-  /** Whether so many more bytes would be held now. A small body always is: nobody's large ones shut it out. */
+  /** Returns true when these bytes would be held now. Small bodies always are, whatever large ones are held. */
   hasCapacityFor(bytes: number): boolean {
     const { bodyBytes } = this;
     return bodyBytes + bytes < smallBytes || this.#deps.bodies.mayTake(this.caller?.account ?? "", bytes, bodyBytes);
@@ -149,7 +146,7 @@ export class RequestState implements Trace {
     this.onEnd?.();
     this.meter.inFlight -= 1;
     if (this.bodyBytes > 0) this.#deps.bodies.give(this.caller?.account ?? "", this.bodyBytes);
-    // 499 stands in logs and metrics only: the client went away before there was a status.
+    // 499 appears in logs and metrics only: the client disconnected before there was a status.
     const status = res.headersSent ? res.statusCode : 499;
     const seconds = (performance.now() - this.startedMs) / 1000;
     this.meter.ended(status, seconds);
@@ -184,7 +181,7 @@ export class RequestState implements Trace {
       maxTokensLowered: this.loweredMaxTokens,
       err: refusal?.cause,
     };
-    // A 503 that nothing caused is a state that was foreseen: a model that sleeps or was stopped, no host with room.
+    // A 503 without a cause is an expected state: a model is asleep or stopped, or no host has capacity.
     if (status === 503 && refusal !== undefined && refusal.cause === undefined) this.#deps.log.warn(line, "request");
     else if (status >= 500) this.#deps.log.error(line, "request");
     else this.#deps.log.info(line, "request");

@@ -9,7 +9,7 @@ import { nullable } from "../inference/sampling-schemas.ts";
 import type { Endpoints } from "./endpoint.ts";
 import type { Readiness } from "./readiness.ts";
 
-/** The oldest client that still speaks this interface. */
+/** Oldest client that supports this interface. */
 const oldestClient = "0.1.0";
 const common = { tag: "service", access: "public" } as const;
 
@@ -30,7 +30,7 @@ export function addServiceRoutes(
     ...common,
     method: "GET",
     path: "/healthz",
-    summary: "Answers while the process lives",
+    summary: "Returns 200 while the process runs",
     isFromMemory: true,
     answer: Type.Object({ status: Type.String() }),
     handler: () => ({ status: "ok" }),
@@ -40,7 +40,7 @@ export function addServiceRoutes(
     ...common,
     method: "GET",
     path: "/readyz",
-    summary: "200 when requests can be served, otherwise 503 and why not",
+    summary: "Returns 200 when requests can be served, otherwise 503 with the reasons",
     answer: Type.Object({ status: Type.String() }),
     handler({ reply }) {
       const state = readiness();
@@ -55,7 +55,7 @@ export function addServiceRoutes(
     ...common,
     method: "GET",
     path: "/v1/metrics/live",
-    summary: "Speed of the last minute, over everybody's requests",
+    summary: "Get the speed of all requests of the last minute",
     isFromMemory: true,
     answer: Type.Object({
       tokens_per_second: nullable.number(),
@@ -78,9 +78,9 @@ export function addServiceRoutes(
     ...common,
     method: "GET",
     path: "/cli/version",
-    summary: "Whether a client of this version may go on",
+    summary: "Get the oldest supported and the latest version of the command line",
     isFromMemory: true,
-    query: Type.Object({ version: Type.String({ description: "The client's own" }) }),
+    query: Type.Object({ version: Type.String({ description: "Version of the client" }) }),
     answer: Type.Object({ min: Type.String(), update: Type.String(), latest: Type.String() }),
     handler: () => ({ min: oldestClient, update: oldestClient, latest: version }),
   });
@@ -94,14 +94,14 @@ export function addServiceRoutes(
       reply.type(type).header("content-security-policy", pagePolicy).serializer(String).send(text()),
     );
 
-  // No operation of the interface: for whoever opens the bare address that `up` prints.
+  // Not an operation of the interface: for people who open the address that `up` prints.
   app.get("/", hidden, ({ headers }, reply) => {
     reply.header("cache-control", "no-store").header("vary", "accept");
     if (headers.accept?.includes("text/html")) return reply.redirect("/console", 302);
     return reply.send({ name: "Stoker", version, docs: "/docs", openapi: "/openapi.json", console: "/console" });
   });
 
-  // Each takes a while to write, and says the same to everybody.
+  // Rendered once, because it takes a while and is the same for all clients.
   let description: string | undefined;
   page("/openapi.json", "application/json; charset=utf-8", () => (description ??= JSON.stringify(app.swagger())));
   for (const [path, name, type] of docsFiles) {

@@ -1,5 +1,5 @@
-// A dashboard asked for a WebSocket: it gives one, or an answer like any other. undici's own `upgrade` keeps such an answer to
-// itself, and a program that says 403 or 404 would look as if it did not answer.
+// Requests a WebSocket from a dashboard, which accepts it or sends another response. undici's own `upgrade` drops that response, so
+// a dashboard that sends 403 or 404 would look unreachable.
 import { type Duplex, Readable } from "node:stream";
 import type { Dispatcher, Pool } from "undici";
 
@@ -8,7 +8,7 @@ export type Upgraded =
   | { readonly kind: "upgraded"; readonly headers: readonly string[]; readonly socket: Duplex }
   | { readonly kind: "refused"; readonly status: number; readonly headers: readonly string[]; readonly body: Readable };
 
-/** Rejects with what kept it from an answer, or with the signal's reason. */
+/** Rejects with the cause when there is no response, or with the signal's reason. */
 export function askUpgrade(
   pool: Pool,
   { path, headers, signal }: { readonly path: string; readonly headers: string[]; readonly signal: AbortSignal },
@@ -25,7 +25,7 @@ export function askUpgrade(
       { method: "GET", path, headers, upgrade: "websocket" },
       {
         onRequestStart(controller) {
-          // It may have waited for a connection.
+          // The request may have waited for a connection.
           if (signal.aborted) return controller.abort(signal.reason);
           abort = () => controller.abort(signal.reason);
         },
@@ -39,7 +39,7 @@ export function askUpgrade(
           body = new Readable({
             read: () => controller.resume(),
             destroy(error, done) {
-              if (!body?.readableEnded) controller.abort(error ?? new Error("nobody wants the rest of the answer"));
+              if (!body?.readableEnded) controller.abort(error ?? new Error("the client disconnected"));
               done(error);
             },
           });

@@ -1,5 +1,5 @@
-// Requests whose `Host` is a dashboard's. They meet no route, parser or cookie of the API; the API's meet nothing of this.
-// Order: whose dashboard, who may (own-page.ts, the visit's cookie), then bytes (forward.ts).
+// Requests with the `Host` of a dashboard. They never reach a route, parser or cookie of the API, and requests of the API never
+// reach this. Order: find the dashboard, authorise (own-page.ts, the visit's cookie), forward (forward.ts).
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { fastifyCookie } from "@fastify/cookie";
@@ -29,22 +29,22 @@ interface DashboardEdge {
   owns(request: IncomingMessage): boolean;
   take(request: IncomingMessage, response: ServerResponse): void;
   upgrade(request: IncomingMessage, socket: Duplex, first: Buffer): void;
-  /** Takes nothing new: 503. Answers that run go on to their ends, WebSockets are told that this server goes away. */
+  /** Refuses new requests with 503. Running responses finish; WebSockets receive a closing frame. */
   drain(): void;
-  /** Cuts what is open. */
+  /** Closes open connections at once. */
   close(): Promise<void>;
 }
 
 export interface DashboardBounds {
-  /** Of one instance, at this control plane: requests and WebSockets. */
+  /** Maximum requests and WebSockets of one instance at this control plane. */
   readonly maxOpen: number;
-  /** How long after a round of looking whose visits have ended the next one begins; those are cut. */
-  readonly lookAgainMs: number;
-  /** For a browser that was told to go, and for the dashboard that hears of it, to close in good order. */
-  readonly goodbyeMs: number;
+  /** Interval of checks for visits that have ended; their connections are closed. */
+  readonly recheckMs: number;
+  /** Time for browser and dashboard to complete the closing handshake. */
+  readonly closingMs: number;
 }
 
-const defaultBounds: DashboardBounds = { maxOpen: 128, lookAgainMs: 15_000, goodbyeMs: 5_000 };
+const defaultBounds: DashboardBounds = { maxOpen: 128, recheckMs: 15_000, closingMs: 5_000 };
 
 interface Open {
   readonly label: string;
@@ -63,26 +63,26 @@ interface Entered {
 interface DashboardEdgeDeps {
   readonly dashboards: Pick<Dashboards, "address" | "enter" | "find">;
   readonly dial: Dial;
-  /** Whose request it is, proxies that are trusted left aside. */
+  /** Returns the client's address behind trusted proxies. */
   readonly addressOf: (request: IncomingMessage) => string;
   readonly addresses: AddressLimits;
   readonly metrics: DashboardMetrics;
   readonly log: Pick<Logger, "info" | "warn" | "error">;
-  /** An answer ended, and its connection may be idle now. */
+  /** Called when a response ended and its connection may be idle. */
   readonly onClosed: () => void;
   readonly bounds?: Partial<DashboardBounds> | undefined;
 }
 
 export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
   const { dashboards, metrics, log, bounds } = deps;
-  const { maxOpen, lookAgainMs, goodbyeMs } = { ...defaultBounds, ...bounds };
+  const { maxOpen, recheckMs, closingMs } = { ...defaultBounds, ...bounds };
   const { address } = dashboards;
-  // Bound to this very host: no neighbour can set one for it.
+  // Bound to this host: no other dashboard can set it.
   const cookieName = address.scheme === "https" ? "__Host-stoker-dashboard" : "stoker-dashboard";
   const ways = createWays(maxOpen, deps.dial);
   const open = new Set<Open>();
   const counts = new Map<string, number>();
-  let looking = setTimeout(lookAgain, lookAgainMs).unref();
+  let recheck = setTimeout(closeEndedVisits, recheckMs).unref();
   let isDraining = false;
   let isClosed = false;
 
@@ -102,7 +102,7 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
     if (!visit) {
       deps.addresses.take(ip);
       throw dashboardClosed(
-        "This dashboard is not open in this browser, or its time is over. Open it from the console, or at the address that `stoker agent open` prints.",
+        "This dashboard is not open in this browser, or the visit has expired. Open it from the console or with `stoker agent open`.",
       );
     }
     deps.addresses.authenticated(request.socket);
@@ -112,7 +112,7 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
     return { label, cookie, way: visit.way, visitor: { host, ip, scheme: address.scheme, cookie: cookieName } };
   }
 
-  /** Until `over` is called. Throws DashboardBusy, restarting. */
+  /** Counts a connection as open until the returned function is called. Throws DashboardBusy, restarting. */
   function hold({ label, cookie }: Entered, { cut, leave = () => {} }: Pick<Open, "cut"> & Partial<Open>): () => void {
     if (isDraining) throw restarting();
     const count = counts.get(label) ?? 0;
@@ -128,15 +128,15 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
     };
   }
 
-  async function lookAgain(): Promise<void> {
+  async function closeEndedVisits(): Promise<void> {
     const visits = new Map([...open].map((one) => [`${one.label} ${one.cookie}`, one]));
     for (const { label, cookie } of visits.values()) {
-      // What cannot be asked ends nothing.
+      // A failed check closes nothing.
       const visit = await dashboards.find(label, cookie).catch(() => "unknown" as const);
       if (visit !== undefined) continue;
       for (const one of [...open]) if (one.label === label && one.cookie === cookie) one.cut();
     }
-    if (!isClosed) looking = setTimeout(lookAgain, lookAgainMs).unref();
+    if (!isClosed) recheck = setTimeout(closeEndedVisits, recheckMs).unref();
   }
 
   async function launch(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
@@ -146,19 +146,23 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
     const entered = await dashboards.enter(label, new URLSearchParams(query).get("token") ?? "");
     if (!entered)
       throw dashboardClosed(
-        "This address opened the dashboard once already, or is older than a minute. Ask for a new one: it opens from the console, or by `stoker agent open`.",
+        "This address was used already or is older than a minute. Open the dashboard from the console or with `stoker agent open`.",
       );
     const { cookie, maxAgeSeconds: maxAge } = entered;
     const secure = address.scheme === "https";
     const text = fastifyCookie.serialize(cookieName, cookie, {
-      ...{ httpOnly: true, sameSite: "lax", path: "/", secure, maxAge },
+      httpOnly: true,
+      sameSite: "lax",
+      path: "/",
+      secure,
+      maxAge,
     });
     response.writeHead(303, [...common, "location", "/", "set-cookie", text, "content-length", "0"]).end();
-    log.info({ dashboard: label }, "a dashboard was opened");
+    log.info({ dashboard: label }, "dashboard opened");
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // A launch token would be used up for a page that does not come.
+    // Do not use up a launch token for a page that cannot be served.
     if (isDraining) throw restarting();
     const [path, query = ""] = (request.url ?? "").split("?", 2) as [string, string?];
     if (path === launchPath) return launch(request, response, query);
@@ -176,18 +180,18 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
     const over = hold(entered, { cut: () => socket.destroy(), leave });
     socket.once("close", over);
     if (socket.destroyed) return over();
-    const browser = { socket, first, leaving: draining.signal, goodbyeMs };
+    const browser = { socket, first, leaving: draining.signal, closingMs };
     metrics.answered(await forwardUpgrade(ways.to(entered.way), request, browser, entered.visitor, metrics));
   }
 
-  /** What is answered: a sentence, and the headers with it; names and values in turn. */
+  /** Returns status, text and headers of the response; header names and values in turn. */
   function refusedAs(error: unknown) {
     const { status, message, code, cause, retryAfterSeconds } = refusalOf(error);
     const id = randomId(24);
-    if (status >= 500) log.warn({ err: cause ?? error, code, requestId: id }, "a dashboard request failed");
+    if (status >= 500) log.warn({ err: cause ?? error, code, requestId: id }, "dashboard request failed");
     const again =
       retryAfterSeconds === undefined ? [] : ["retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds)))];
-    // Only whoever sees the page can say the id to an operator.
+    // The person who sees the page needs the id for the operator.
     const text = status === 500 ? `${message} It is ${id}.\n` : `${message}\n`;
     return { status, text, headers: [...common, "x-request-id", id, ...again] };
   }
@@ -210,7 +214,7 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
       });
     },
     upgrade(request, socket, first) {
-      // node:http takes its own listener away: without one a reset by the other side would end this process.
+      // node:http removes its own listener: without one a reset by the client would end this process.
       socket.on("error", () => socket.destroy());
       serveUpgrade(request, socket, first).catch((error: unknown) => {
         const refused = refusedAs(error);
@@ -225,14 +229,14 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
     async close() {
       isDraining = true;
       isClosed = true;
-      clearTimeout(looking);
+      clearTimeout(recheck);
       for (const { cut } of [...open]) cut();
       await ways.close();
     },
   };
 }
 
-/** Counted where nobody was left to be answered, as in the API's own metrics. */
+/** Status of requests whose client disconnected, as in the API's metrics. */
 const clientGone = 499;
 
 const common = [

@@ -1,7 +1,7 @@
-// What of HTTP passes between a browser and a dashboard, which is a customer's program: nothing of ours to it, nothing from it
-// that would reach beyond its own origin. Pure. Headers are names and values in turn, as Node gives them.
+// Filters headers between a browser and a dashboard, which is a customer's program: it receives no credentials of ours, and
+// cannot affect other origins. Pure. Headers are names and values in turn, as in Node.
 
-/** Between two neighbours alone (RFC 9110, 7.6.1), besides those that `Connection` names. */
+/** Hop-by-hop headers (RFC 9110, 7.6.1), in addition to those that `Connection` names. */
 const hopByHop: ReadonlySet<string> = new Set([
   "connection",
   "http2-settings",
@@ -15,7 +15,7 @@ const hopByHop: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
-/** Keys of ours, what only we say of the client, and what undici says itself. */
+/** Our credentials, headers about the client that only we set, and headers that undici sets. */
 const neverToDashboard: ReadonlySet<string> = new Set([
   ...["authorization", "x-api-key", "xi-api-key"],
   ...["forwarded", "x-real-ip", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto"],
@@ -23,22 +23,22 @@ const neverToDashboard: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What a browser would apply to other hosts of the same site, or to other origins of the same host; and what a proxy before us
- * would obey, such as by sending files of its own.
+ * Headers that a browser would apply to other hosts of the site or other origins of the host, and headers that a proxy in front
+ * would obey, for example by sending its own files.
  */
 const neverToBrowser: ReadonlySet<string> = new Set([
   ...["alt-svc", "clear-site-data", "strict-transport-security"],
   ...["x-sendfile", "x-lighttpd-send-file", "x-reproxy-url"],
 ]);
-/** An event stream's word that it is not to be held back concerns that answer alone. */
+/** `x-accel-buffering` of an event stream affects only that response. */
 const isForOthers = (key: string) =>
   key.startsWith("x-stoker-") || (key.startsWith("x-accel-") && key !== "x-accel-buffering");
 
 export interface Visitor {
-  /** As the browser wrote it. */
+  /** Host header of the browser. */
   readonly host: string;
   readonly scheme: "http" | "https";
-  /** Of whoever connected to us. */
+  /** Address of the client. */
   readonly ip: string;
   /** The name of the cookie that opens dashboards. */
   readonly cookie: string;
@@ -61,10 +61,10 @@ export function toDashboard(raw: readonly string[], visitor: Visitor): string[] 
   ];
 }
 
-/** `cookie`: the name of ours. */
+/** `cookie`: name of our cookie. */
 export function toBrowser(raw: readonly string[], cookie: string): string[] {
   const passed: string[] = [];
-  // Last: behind a length Node takes the name in a `Content-Disposition` for other than bytes, and refuses it.
+  // Last: after a length Node rejects bytes above ASCII in a `Content-Disposition`.
   const lengths: string[] = [];
   const named = namedByConnection(raw);
   for (const [name, value] of inTurn(raw)) {
@@ -95,5 +95,5 @@ function withoutOwn(header: string, own: string): string {
 
 const nameOf = (cookie: string): string => (cookie.split(/[=;]/, 1)[0] ?? "").trim();
 
-/** Such a cookie would go to other dashboards as well, and perhaps to the console. */
+/** Such a cookie would also be sent to other dashboards and perhaps to the console. */
 const isForDomain = (setCookie: string): boolean => /;\s*domain\s*(=|;|$)/i.test(setCookie);

@@ -1,12 +1,12 @@
-// Traffic of dashboards, of all instances together: whose it was stands in no metric, as series per instance would have no end.
+// Traffic of the dashboards of all instances together: a series per instance would be unbounded.
 import { Counter, Gauge, type Registry } from "prom-client";
 
 export interface DashboardMetrics {
-  /** A request that ended, or a WebSocket's handshake. */
+  /** Counts a finished request or WebSocket handshake. */
   answered(status: number): void;
-  /** One more is open, until what it returns is called. */
+  /** Counts an open WebSocket until the returned function is called. */
   webSocket(): () => void;
-  /** `in`: from browsers. Bodies, and bytes of WebSockets; no headers. */
+  /** Counts bytes of bodies and WebSockets, without headers. `in`: from browsers. */
   passed(direction: "in" | "out", bytes: number): void;
 }
 

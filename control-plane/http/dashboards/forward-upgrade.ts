@@ -1,4 +1,4 @@
-// One WebSocket between a browser and a dashboard: bytes as they come, ended when either side leaves.
+// Forwards one WebSocket between a browser and a dashboard, until either side disconnects.
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -9,22 +9,22 @@ import type { DashboardMetrics } from "./dashboard-metrics.ts";
 import { failure } from "./forward.ts";
 import { GoingAway } from "./going-away.ts";
 
-/** Without a byte in either direction. */
+/** Maximum time without data in either direction. */
 const idleMs = 10 * 60_000;
 
 interface Browser {
   readonly socket: Duplex;
-  /** What it sent behind its request. */
+  /** Bytes received after the request. */
   readonly first: Buffer;
-  /** Aborts, with what is answered then, when this control plane takes nothing new. */
+  /** Aborts when this control plane shuts down; its reason is the response. */
   readonly leaving: AbortSignal;
-  /** What is left of it then. */
-  readonly goodbyeMs: number;
+  /** Time for the closing handshake after that. */
+  readonly closingMs: number;
 }
 
 /**
- * The status that the dashboard answered, 101 once bytes pass; what breaks later ends the connection. Throws
- * what `failure` gives, or the reason of `leaving`, where it did not answer; then nothing was answered.
+ * Returns the dashboard's status, 101 once bytes are forwarded; later errors close the connection. Throws the error of `failure`
+ * or the reason of `leaving` when there was no response; then nothing was sent.
  */
 export async function forwardUpgrade(
   pool: Pool,
@@ -35,7 +35,7 @@ export async function forwardUpgrade(
 ): Promise<number> {
   const { socket, leaving } = browser;
   const gone = new AbortController();
-  // Whoever leaves in good order ends its side and waits for ours.
+  // A client that closes cleanly ends its side and waits for ours.
   for (const left of ["end", "close"]) socket.once(left, () => gone.abort());
   if (socket.readableEnded) gone.abort();
   const asked = {
@@ -65,7 +65,7 @@ async function passRefusal(
   body.on("data", (part: Buffer) => metrics.passed("out", part.length));
   endWhenSilent(socket, body);
   whenLeaving(browser);
-  // Half of an answer is told by the connection's end, which has no more to say.
+  // The end of the connection shows that a response is incomplete.
   await pipeline(body, socket).catch(() => {});
   socket.destroy();
 }
@@ -79,7 +79,7 @@ function join(
   const outward = new GoingAway();
   inner.on("error", () => inner.destroy());
   outward.on("error", () => socket.destroy());
-  // What it said last still leaves.
+  // The last data is still sent.
   inner.once("close", () => outward.end());
   outward.once("end", () => socket.end(() => socket.destroy()));
   socket.once("close", () => {
@@ -98,11 +98,11 @@ function join(
   whenLeaving(browser, () => outward.leave());
 }
 
-/** No bound of the server's holds for an upgraded connection: what is not over in time is cut. */
-function whenLeaving({ socket, leaving, goodbyeMs }: Browser, tell: () => void = () => {}): void {
+/** The server's own limits do not apply to upgraded connections: close them when they do not end in time. */
+function whenLeaving({ socket, leaving, closingMs }: Browser, sendClosing: () => void = () => {}): void {
   const leave = () => {
-    tell();
-    const cut = setTimeout(() => socket.destroy(), goodbyeMs);
+    sendClosing();
+    const cut = setTimeout(() => socket.destroy(), closingMs);
     socket.once("close", () => clearTimeout(cut));
   };
   if (leaving.aborted) return void leave();
@@ -110,7 +110,7 @@ function whenLeaving({ socket, leaving, goodbyeMs }: Browser, tell: () => void =
   socket.once("close", () => leaving.removeEventListener("abort", leave));
 }
 
-/** Ends an upgrade that is not carried out. `headers`: names and values in turn. */
+/** Refuses an upgrade. `headers`: names and values in turn. */
 export function refuseSocket(
   socket: Duplex,
   { status, headers }: { readonly status: number; readonly headers: readonly string[] },
@@ -120,7 +120,7 @@ export function refuseSocket(
   socket.end(head, () => socket.destroy());
 }
 
-/** Of an answer on a bare socket. `headers`: names and values in turn. */
+/** Returns the head of a response on a socket. `headers`: names and values in turn. */
 function headText(status: number, headers: readonly string[]): string {
   const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`];
   for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`);

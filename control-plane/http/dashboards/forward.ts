@@ -1,4 +1,4 @@
-// One request between a browser and a dashboard: bytes as they come, cancelled when either side leaves.
+// Forwards one request between a browser and a dashboard; cancelled when either side disconnects.
 
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
@@ -10,7 +10,7 @@ import { drainBody } from "../body/drain-body.ts";
 import { toBrowser, toDashboard, type Visitor } from "./dashboard-headers.ts";
 import type { DashboardMetrics } from "./dashboard-metrics.ts";
 
-/** Throws what `failure` gives before anything was answered; what breaks later ends the connection. */
+/** Throws the error of `failure` before anything was sent; later errors close the connection. */
 export async function forwardRequest(
   pool: Pool,
   request: IncomingMessage,
@@ -26,7 +26,7 @@ export async function forwardRequest(
       method: request.method as Dispatcher.HttpMethod,
       path: request.url as string,
       headers: toDashboard(request.rawHeaders, visitor),
-      // A body that is given up on must not take the answer's connection with it.
+      // Abandoning the body must not close the connection of the response.
       body: hasBody(request) ? request.pipe(new PassThrough()) : null,
       signal: leaving.signal,
       responseHeaders: "raw",
@@ -36,19 +36,19 @@ export async function forwardRequest(
     });
   const headers = toBrowser(answer.headers as unknown as string[], visitor.cookie);
   response.writeHead(answer.statusCode, headers);
-  // A stream's client waits for the headers before its first event.
+  // Clients of a stream wait for the headers before its first event.
   response.flushHeaders();
   answer.body.on("data", (part: Buffer) => metrics.passed("out", part.length));
   await pipeline(answer.body, response);
   if (request.complete) return;
-  // Answered before its body was read: the rest is in the way of the connection's next request.
+  // The response ended before the body was read: drain the rest, because the connection's next request follows it.
   request.unpipe();
   drainBody(request, () => {
     if (!request.complete) request.socket.destroy();
   });
 }
 
-/** What keeps a dashboard from answering, as it is told. */
+/** Returns the error for a client whose dashboard did not respond. */
 export function failure(error: unknown): ServiceError {
   if (error instanceof DashboardBusy || error instanceof DashboardHostUnavailable) return error;
   return dashboardUnreachable(error);

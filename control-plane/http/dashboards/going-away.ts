@@ -1,10 +1,10 @@
-// The way from a dashboard's WebSocket to the browser. When this control plane stops, the browser is told so (1001) where the
-// next frame would begin: a page that hears it comes again at once, and meets another replica. So it is where the dashboard's own
-// end of the connection is gone without a word: its program died, or its host's agent stops.
+// Stream from a dashboard's WebSocket to the browser. When this control plane stops, it sends a closing frame (1001) between two
+// frames: the page reconnects at once and reaches another replica. It does the same when the dashboard's connection ends without
+// a closing frame, because its program died or its host's agent stops.
 import { Transform, type TransformCallback } from "node:stream";
 import { WebSocketFrames } from "./web-socket-frames.ts";
 
-/** One frame as servers send it: closing, two bytes, 1001. */
+/** A server's closing frame with the status 1001. */
 const goingAway = Buffer.from([0x88, 0x02, 0x03, 0xe9]);
 
 export class GoingAway extends Transform {
@@ -20,7 +20,7 @@ export class GoingAway extends Transform {
       if (rest > 0) this.push(chunk.subarray(0, rest));
       this.#leaveIfBetween();
     }
-    // What the dashboard goes on to say nobody may hear behind a closing frame; unread it would keep the answer to that from it.
+    // Nothing may follow a closing frame, so later data is dropped. It is still read, because the dashboard's reply follows it.
     done();
   }
 
@@ -29,7 +29,7 @@ export class GoingAway extends Transform {
     done();
   }
 
-  /** Nothing more passes behind the frame that has begun. */
+  /** Ends the stream after the current frame. */
   leave(): void {
     if (this.#state !== "passes" || this.writableEnded || this.destroyed) return;
     this.#state = "leaves";
@@ -39,7 +39,7 @@ export class GoingAway extends Transform {
   #leaveIfBetween(): void {
     if (!this.#frames.isBetween) return;
     this.#state = "left";
-    // Where the dashboard has closed already, the browser knows.
+    // The dashboard may have sent a closing frame already.
     if (!this.#frames.hasClosed) this.push(goingAway);
   }
 }

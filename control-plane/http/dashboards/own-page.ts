@@ -1,10 +1,10 @@
-// Dashboards are neighbours below one domain, so a browser counts them as one site: SameSite keeps the cookie of one from no
-// page of another. Whose page a request comes from is asked here instead. Pure.
+// Dashboards share a domain, so browsers treat them as one site, and SameSite does not protect the cookie of one from pages of
+// another. This checks which page sent a request. Pure.
 import type { IncomingHttpHeaders } from "node:http";
 
 const harmless: ReadonlySet<string | undefined> = new Set(["GET", "HEAD"]);
 
-/** Whether a page of another origin sent it, other than by a link that somebody followed. */
+/** Returns true when a page of another origin sent the request, unless a person followed a link. */
 export function isForeign(method: string | undefined, headers: IncomingHttpHeaders, isUpgrade: boolean): boolean {
   const site = headers["sec-fetch-site"];
   if (site !== undefined) {
@@ -12,7 +12,7 @@ export function isForeign(method: string | undefined, headers: IncomingHttpHeade
     const isVisit = headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
     return isUpgrade || !isVisit || !harmless.has(method);
   }
-  // An older browser, or none: those say where a write or a WebSocket comes from.
+  // Older browsers send Origin with writes and WebSockets.
   const { origin } = headers;
   if (origin === undefined || (harmless.has(method) && !isUpgrade)) return false;
   return !URL.canParse(origin) || new URL(origin).host !== headers.host?.toLowerCase();

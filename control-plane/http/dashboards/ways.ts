@@ -1,5 +1,5 @@
-// The ways to dashboards: through the agent of their host, which dials the one port that an instance's specification names.
-// One pool of kept connections per instance; what stands behind each connection is a tunnel opened with a ticket of its own.
+// Connections to dashboards through the agent of their host, which connects to the one port in the instance's specification. Each
+// instance has one pool; each of its connections is a tunnel that was opened with its own ticket.
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
@@ -13,9 +13,9 @@ import type { Dial } from "../../fleet/dial.ts";
 import { operatorTicket } from "../../fleet/prove-data-path.ts";
 
 interface Ways {
-  /** Opens nothing yet. */
+  /** Returns the pool without opening a connection. */
   to(way: DashboardWay): Pool;
-  /** Cuts what is left open. */
+  /** Closes all connections. */
   close(): Promise<void>;
 }
 
@@ -23,10 +23,10 @@ const maxPools = 500;
 const connectMs = 8_000;
 const headersMs = 60_000;
 const silenceMs = 5 * 60_000;
-/** Less than servers keep an idle connection: the side that sends must be the one that closes. */
+/** Less than servers keep an idle connection, so that the sending side closes it. */
 const idleMs = 2_000;
 
-/** `connections`: of one instance. Fewer than requests let in would have some wait without a bound, and without an answer. */
+/** `connections`: maximum of one instance. With fewer than admitted requests, some would wait without a limit. */
 export function createWays(connections: number, dial: Dial): Ways {
   const pools = new Map<string, { readonly pool: Pool; way: DashboardWay }>();
 
@@ -39,7 +39,7 @@ export function createWays(connections: number, dial: Dial): Ways {
       bodyTimeout: silenceMs,
       keepAliveTimeout: idleMs,
       keepAliveMaxTimeout: idleMs,
-      // Where the agent is reached now: its address and key change with its registration.
+      // The current address and key of the agent: they change with its registration.
       connect: (_options: buildConnector.Options, done: buildConnector.Callback) => {
         openTunnel(entry.way, dial).then(
           (socket) => {
@@ -54,7 +54,7 @@ export function createWays(connections: number, dial: Dial): Ways {
     return entry;
   }
 
-  /** The next request opens connections of its own; what runs ends first. */
+  /** Closes the pool after its running requests; the next request creates another. */
   function retire(entry: { readonly pool: Pool; readonly way: DashboardWay }): void {
     if (pools.get(entry.way.instance) !== entry) return;
     pools.delete(entry.way.instance);
@@ -65,7 +65,7 @@ export function createWays(connections: number, dial: Dial): Ways {
     to(way) {
       const known = pools.get(way.instance) ?? make(way);
       known.way = way;
-      // The one that was asked for last stands last.
+      // The last used pool is last.
       pools.delete(way.instance);
       pools.set(way.instance, known);
       const [oldest] = pools.values();
@@ -80,7 +80,7 @@ export function createWays(connections: number, dial: Dial): Ways {
   };
 }
 
-/** Bytes to and from the dashboard. Rejects with DashboardBusy, DashboardHostUnavailable, or why the dashboard itself was not reached. */
+/** Opens a tunnel to the dashboard. Rejects with DashboardBusy, DashboardHostUnavailable, or the reason why the dashboard is unreachable. */
 function openTunnel({ hostId, origin, instance, ticketKey }: DashboardWay, dial: Dial): Promise<Socket> {
   const url = new URL(dashboardPath(instance), origin);
   const ask = url.protocol === "https:" ? httpsRequest : httpRequest;

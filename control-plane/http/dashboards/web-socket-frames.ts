@@ -1,21 +1,21 @@
-// Where frames of a WebSocket begin and end (RFC 6455, 5.2): between two of them alone something may be said. No payload is
-// looked at, and none is kept.
+// Finds the boundaries of WebSocket frames (RFC 6455, 5.2), because a frame may be inserted only between two others. Payloads are
+// neither read nor kept.
 
 const closing = 0x8;
-const headMost = 14;
+const maxHeadBytes = 14;
 
 export class WebSocketFrames {
-  readonly #head = Buffer.alloc(headMost);
+  readonly #head = Buffer.alloc(maxHeadBytes);
   #have = 0;
   #left = 0;
   #hasClosed = false;
 
-  /** The bytes so far end with a whole frame, or are none. */
+  /** True when the bytes so far end with a complete frame, or there are none. */
   get isBetween(): boolean {
     return this.#have === 0 && this.#left === 0;
   }
 
-  /** A closing frame began: nothing may come behind it. */
+  /** True after the start of a closing frame: nothing may follow it. */
   get hasClosed(): boolean {
     return this.#hasClosed;
   }
@@ -25,14 +25,14 @@ export class WebSocketFrames {
     for (let at = 0; at < chunk.length; ) at = this.#step(chunk, at);
   }
 
-  /** Takes them up to the end of the frame that has begun; says how many those are. */
+  /** Takes bytes up to the end of the current frame and returns their number. */
   takeRest(chunk: Buffer): number {
     let at = 0;
     while (at < chunk.length && !this.isBetween) at = this.#step(chunk, at);
     return at;
   }
 
-  /** To the end of a head, of a payload or of the chunk. */
+  /** Advances to the end of a head, of a payload or of the chunk. */
   #step(chunk: Buffer, at: number): number {
     if (this.#left > 0) {
       const passed = Math.min(this.#left, chunk.length - at);

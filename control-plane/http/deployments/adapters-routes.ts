@@ -1,4 +1,4 @@
-// LoRA adapters. Names hold a slash: each path is served with it as it is, and described with it encoded.
+// LoRA adapters. Names contain a slash: each path accepts it unencoded, and is described with it encoded.
 import { type Static, Type } from "typebox";
 import type { AdapterOrigin } from "../../deployments/adapter.ts";
 import { adapterRefused } from "../../deployments/errors.ts";
@@ -32,7 +32,7 @@ function originOf(source: Static<typeof LoraCreateRequest>["source"]): AdapterOr
   if (type === "url" && url) return { kind: type, url };
   throw adapterRefused(
     "source",
-    "give type huggingface and `repo`, or, for a picture model's adapter in one .safetensors file, civitai and `civit_url` or url and `url`.",
+    "give type huggingface and `repo`; or, for an image model's adapter in one .safetensors file, civitai and `civit_url`, or url and `url`.",
   );
 }
 
@@ -40,7 +40,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
   endpoints.add({
     ...creating,
     path: "/lora-model",
-    summary: "Put a LoRA adapter of the hub on a model that is served here",
+    summary: "Deploy a LoRA adapter of the hub on a served model",
     bodyLimitBytes: mediumBodyBytes,
     body: LoraModelRequest,
     refusals: creationRefusals,
@@ -61,7 +61,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
   endpoints.add({
     ...creating,
     path: "/v1/lora/create",
-    summary: "The same, also from a URL, with a description",
+    summary: "Deploy a LoRA adapter of the hub or a URL, with a description",
     bodyLimitBytes: mediumBodyBytes,
     body: LoraCreateRequest,
     refusals: creationRefusals,
@@ -86,7 +86,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       ...one,
       method: "GET",
       path: `/v1/lora/${at}/status`,
-      summary: "How far an adapter is",
+      summary: "Get the status of an adapter",
       isHidden,
       params,
       answer: LoraStatus,
@@ -96,7 +96,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       ...one,
       method: "GET",
       path: `/v1/lora/${at}`,
-      summary: "One adapter",
+      summary: "Get an adapter",
       isHidden,
       params,
       answer: Lora,
@@ -106,7 +106,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       ...one,
       method: "PATCH",
       path: `/v1/lora/${at}`,
-      summary: "Change what is said of an adapter",
+      summary: "Change the description or visibility of an adapter",
       isHidden,
       params,
       bodyLimitBytes: mediumBodyBytes,
@@ -129,7 +129,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
         ...one,
         method: "DELETE",
         path: `${prefix}/${at}`,
-        summary: "Drop an adapter; its name is free at once",
+        summary: "Delete an adapter; its name is free at once",
         isHidden,
         params,
         answer: DeploymentRecord,
@@ -141,7 +141,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       ...common,
       method: "GET",
       path: `/v1/model/${at}/loras`,
-      summary: "Your adapters of one base model",
+      summary: "List your adapters of one base model",
       isHidden,
       params,
       answer: Loras,
@@ -152,7 +152,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
     ...common,
     method: "GET",
     path: "/v1/user/loras",
-    summary: "Your adapters",
+    summary: "List your adapters",
     answer: Loras,
     handler: async ({ caller }) => (await adapters.list(caller.account, undefined)).map(renderLora),
   });
@@ -160,7 +160,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
   endpoints.add({
     method: "GET",
     path: "/models/lora/list",
-    summary: "Models offered to every account that take LoRA adapters",
+    summary: "List public models that accept LoRA adapters",
     isFromMemory: true,
     tag: "models",
     access: "public",

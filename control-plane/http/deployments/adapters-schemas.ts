@@ -3,10 +3,10 @@ import { nullable } from "../inference/sampling-schemas.ts";
 
 export const LoraModelRequest = Type.Object({
   hf_model_name: Type.String({ minLength: 1, description: "Hub repository of the adapter, in PEFT format" }),
-  lora_model_name: Type.String({ minLength: 1, description: "<owner>/<name>, as requests name it" }),
-  hf_token: Type.Optional(nullable.string({ description: "Kept sealed, never shown" })),
+  lora_model_name: Type.String({ minLength: 1, description: "<owner>/<name>; model name in requests" }),
+  hf_token: Type.Optional(nullable.string({ description: "Stored encrypted, never shown" })),
   base_model_name: Type.Optional(
-    nullable.string({ description: "A model that is served here; by default as the hub says" }),
+    nullable.string({ description: "A served model; default: the base model that the hub names" }),
   ),
 });
 
@@ -16,17 +16,17 @@ export const LoraCreateRequest = Type.Object({
   source: Type.Object({
     type: Type.String({
       description:
-        "huggingface with `repo`; civitai with `civit_url`, or url with `url`: one .safetensors file of a picture model's adapter",
+        "huggingface with `repo`; civitai with `civit_url`, or url with `url`: one .safetensors file of an image model's adapter",
     }),
     repo: Type.Optional(nullable.string()),
     revision: Type.Optional(nullable.string()),
     file: Type.Optional(
-      nullable.string({ description: "Of the repository; by default adapter_model or pytorch_lora_weights" }),
+      nullable.string({ description: "File of the repository; default: adapter_model or pytorch_lora_weights" }),
     ),
     civit_url: Type.Optional(nullable.string({ maxLength: 4_096 })),
-    url: Type.Optional(nullable.string({ maxLength: 4_096, description: "https:// at a public address" })),
+    url: Type.Optional(nullable.string({ maxLength: 4_096, description: "https:// with a public address" })),
     token: Type.Optional(
-      nullable.string({ description: "Of the hub, or sent to the URL's host alone. Kept sealed, never shown" }),
+      nullable.string({ description: "Token of the hub, or for the URL's host only. Stored encrypted, never shown" }),
     ),
   }),
   private: Type.Optional(nullable.boolean({ default: true })),
@@ -43,7 +43,7 @@ export const LoraStatus = Type.Object({
   base_model: Type.String(),
   deploy_id: Type.String(),
   status: Type.String({ description: "initializing, downloading, deploying, deployed, failed" }),
-  fail_reason: Type.String({ description: "Also what is tried again while it is not deployed" }),
+  fail_reason: Type.String({ description: "Also the cause of a retry while it is not deployed" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
   updated_at: Type.Integer({ description: "Unix seconds" }),
 });
@@ -55,14 +55,14 @@ export const Lora = Type.Object({
     repo: Type.Optional(Type.String()),
     revision: Type.Optional(Type.String()),
     file: Type.Optional(Type.String()),
-    civit_url: Type.Optional(Type.String({ description: "Without what follows its path" })),
-    url: Type.Optional(Type.String({ description: "Without what follows its path" })),
+    civit_url: Type.Optional(Type.String({ description: "Without query and fragment" })),
+    url: Type.Optional(Type.String({ description: "Without query and fragment" })),
   }),
   commit: Type.String({
-    description: "What every instance holds: the repository's commit, or the file's sha256; empty until it is known",
+    description: "Commit of the repository, or sha256 of the file; empty until it is known",
   }),
-  private: Type.Boolean({ description: "Kept for you: an adapter serves its own account alone" }),
+  private: Type.Boolean({ description: "Stored only: an adapter serves only its own account" }),
   description: Type.String(),
-  instances: Type.Object({ running: Type.Integer({ description: "Instances of the base that hold it now" }) }),
+  instances: Type.Object({ running: Type.Integer({ description: "Instances of the base model that have it loaded" }) }),
 });
 export const Loras = Type.Array(Lora);

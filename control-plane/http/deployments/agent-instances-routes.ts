@@ -27,7 +27,7 @@ export function addAgentInstanceRoutes(
   endpoints.add({
     method: "GET",
     path: `${base}/catalog`,
-    summary: "Types of agent instances and their plans",
+    summary: "List types of agent instances and their plans",
     isFromMemory: true,
     ...common,
     answer: AgentCatalogAnswer,
@@ -54,7 +54,7 @@ export function addAgentInstanceRoutes(
     ...common,
     method: "GET",
     path: base,
-    summary: "Agent instances of the account",
+    summary: "List agent instances of the account",
     query: Type.Object({
       state: Type.Optional(
         Type.Unsafe<"active" | "inactive" | "all">({
@@ -79,7 +79,7 @@ export function addAgentInstanceRoutes(
     ...one,
     method: "GET",
     path: `${base}/:instance_id`,
-    summary: "One agent instance",
+    summary: "Get an agent instance",
     answer: AgentRecord,
     refusals: [404],
     handler: async ({ caller, params }) =>
@@ -89,7 +89,7 @@ export function addAgentInstanceRoutes(
     ...one,
     method: "PATCH",
     path: `${base}/:instance_id`,
-    summary: "Rename it",
+    summary: "Rename an agent instance",
     body: AgentRename,
     answer: AgentRecord,
     refusals: [404, 409],
@@ -98,10 +98,21 @@ export function addAgentInstanceRoutes(
   });
 
   const verbs = [
-    { method: "DELETE", path: "", summary: "Delete it with its volume and backups", verb: agentInstances.remove },
-    { method: "POST", path: "/stop", summary: "End its container; its volume stays", verb: agentInstances.stop },
-    { method: "POST", path: "/start", summary: "Start a stopped one", verb: agentInstances.start, more: [402, 423] },
-    { method: "POST", path: "/update", summary: "Bring it to the catalogue's version", verb: agentInstances.update },
+    {
+      method: "DELETE",
+      path: "",
+      summary: "Delete an agent instance with its volume and backups",
+      verb: agentInstances.remove,
+    },
+    { method: "POST", path: "/stop", summary: "Stop the container; the volume stays", verb: agentInstances.stop },
+    {
+      method: "POST",
+      path: "/start",
+      summary: "Start a stopped agent instance",
+      verb: agentInstances.start,
+      more: [402, 423],
+    },
+    { method: "POST", path: "/update", summary: "Update to the catalogue's version", verb: agentInstances.update },
   ] as const;
   for (const { method, path, summary, verb, ...rest } of verbs)
     endpoints.add({
@@ -118,7 +129,7 @@ export function addAgentInstanceRoutes(
     ...one,
     method: "POST",
     path: `${base}/:instance_id/launch_token`,
-    summary: "An address that opens its dashboard once",
+    summary: "Create an address that opens the dashboard once",
     answer: AgentLaunch,
     refusals: [404, 409, 423],
     async handler({ caller, params, reply: { request } }) {
@@ -131,7 +142,7 @@ export function addAgentInstanceRoutes(
     ...one,
     method: "GET",
     path: `${base}/:instance_id/backups`,
-    summary: "Its backups, the newest first",
+    summary: "List backups, newest first",
     answer: Type.Array(BackupRecord),
     refusals: [404],
     handler: async ({ caller, params }) =>
@@ -141,7 +152,7 @@ export function addAgentInstanceRoutes(
     ...one,
     method: "POST",
     path: `${base}/:instance_id/backup`,
-    summary: "Begin a backup of its volume",
+    summary: "Start a backup of the volume",
     idempotent: true,
     answer: BackupStarted,
     refusals: [404, 409],
@@ -160,8 +171,8 @@ export function addAgentInstanceRoutes(
       agentBackups.remove(caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip),
   });
   const ofBackup = [
-    { path: "restore", summary: "Begin to replace its volume by a backup", verb: agentBackups.restore },
-    { path: "verify", summary: "Begin to check that a backup could be restored", verb: agentBackups.tryRestore },
+    { path: "restore", summary: "Start to replace the volume by a backup", verb: agentBackups.restore },
+    { path: "verify", summary: "Start to verify that a backup can be restored", verb: agentBackups.tryRestore },
   ] as const;
   for (const { path, summary, verb } of ofBackup)
     endpoints.add({

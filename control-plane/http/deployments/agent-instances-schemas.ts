@@ -33,7 +33,9 @@ export const AgentRecord = Type.Object({
   agent_type: Type.String(),
   ssh_user: nullable.string({ description: "Always null" }),
   plan_id: Type.String(),
-  operation: Type.Union([Type.String(), Type.Null()], { description: "backup, restore or try_restore while it runs" }),
+  operation: Type.Union([Type.String(), Type.Null()], {
+    description: "backup, restore or try_restore; null: none is running",
+  }),
 });
 
 export const AgentCatalogAnswer = Type.Record(
@@ -63,6 +65,6 @@ export const BackupRecord = Type.Object({
   fail_reason: nullable.string(),
 });
 
-export const AgentLaunch = Type.Object({ dashboard_url: Type.String({ description: "Good for one visit" }) });
+export const AgentLaunch = Type.Object({ dashboard_url: Type.String({ description: "Valid for one visit" }) });
 
 export const BackupStarted = Type.Object({ snapshot_name: Type.String() });

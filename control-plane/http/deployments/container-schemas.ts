@@ -14,7 +14,7 @@ export const CreateContainer = Type.Object({
   cloud_init_user_data: Type.String({
     minLength: 1,
     maxLength: 32_000,
-    description: "A #! script or a #cloud-config, carried out once at the first start",
+    description: "A #! script or a #cloud-config; runs once at the first start",
   }),
 });
 
@@ -28,15 +28,15 @@ export const ContainerRecord = Type.Object({
     enum: ["creating", "starting", "running", "shutting_down", "failed", "deleted"],
   }),
   start_ts: Type.Integer({ description: "Unix seconds" }),
-  state_ts: Type.Integer({ description: "Of the last change of state" }),
+  state_ts: Type.Integer({ description: "Unix seconds of the last change of state" }),
   stop_ts: nullable.integer(),
   ip: nullable.string(),
   ssh_port: Type.Unsafe<number | null>({
     type: ["integer", "null"],
-    description: "ssh -p PORT ubuntu@ip, while it runs",
+    description: "Port for ssh ubuntu@ip while the container runs",
   }),
   gpu_config: Type.String(),
-  price_per_hour: Type.Number({ description: "USD, of all its GPUs now" }),
+  price_per_hour: Type.Number({ description: "USD, current price of all its GPUs" }),
   container_image: Type.String(),
   fail_reason: nullable.string(),
 });

@@ -46,14 +46,14 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     ...common,
     method: "GET",
     path: "/v1/containers",
-    summary: "Containers of the account",
+    summary: "List containers of the account",
     query: Type.Object({
       state: Type.Optional(
         Type.Unsafe<"active" | "inactive">({
           type: "string",
           enum: ["active", "inactive"],
           default: "active",
-          description: "inactive: failed and deleted ones",
+          description: "inactive: failed and deleted containers",
         }),
       ),
     }),
@@ -65,7 +65,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     ...common,
     method: "GET",
     path: "/v1/containers/params",
-    summary: "Images and GPUs a container can have",
+    summary: "List images and GPU configurations for containers",
     answer: ContainerParams,
     async handler({ caller }) {
       const { images, gpus } = await containers.offered(caller);
@@ -77,7 +77,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     ...common,
     method: "GET",
     path: "/v1/containers/gpu_availability",
-    summary: "Which GPUs are free for a container now, and their price",
+    summary: "List GPU configurations with their availability and price",
     answer: GpuAvailability,
     handler: async ({ caller }) => ({
       gpus: (await containers.offered(caller)).gpus.map((one) => ({
@@ -93,7 +93,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     ...common,
     method: "GET",
     path: "/v1/containers/:container_id",
-    summary: "One container",
+    summary: "Get a container",
     params,
     answer: ContainerRecord,
     refusals: [404],
@@ -104,7 +104,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     ...common,
     method: "PATCH",
     path: "/v1/containers/:container_id",
-    summary: "Rename it",
+    summary: "Rename a container",
     params,
     body: Type.Object({ name: ContainerName }, { additionalProperties: false }),
     answer: ContainerRecord,
@@ -117,7 +117,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     ...common,
     method: "DELETE",
     path: "/v1/containers/:container_id",
-    summary: "End it; its data is lost",
+    summary: "Delete a container and its data",
     params,
     refusals: [404],
     handler: ({ caller, params, reply }) =>

@@ -49,7 +49,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
     ...common,
     method: "POST",
     path: "/deploy/llm/placement",
-    summary: "Whether it would fit, where not and why, and what it would cost; nothing is deployed",
+    summary: "Check whether a deployment would fit, and its cost, without creating it",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployLlmRequest,
     answer: NewPlacementReport,
@@ -70,7 +70,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
     ...common,
     method: "GET",
     path: "/deploy/list",
-    summary: "Deployments of the account, failed ones and the last 1,000 that were deleted included",
+    summary: "List deployments of the account, including failed ones and the last 1,000 deleted ones",
     query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),
     answer: Type.Array(DeploymentRecord),
     refusals: [400],
@@ -88,7 +88,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
     ...common,
     method: "GET",
     path: "/deploy/:deploy_id",
-    summary: "One deployment",
+    summary: "Get a deployment",
     params,
     answer: DeploymentRecord,
     refusals,
@@ -123,8 +123,8 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
   });
 
   const verbs = [
-    { method: "DELETE", path: "/deploy/:deploy_id", summary: "End it for good", verb: deployments.remove },
-    { method: "POST", path: "/deploy/:deploy_id/stop", summary: "End its instances", verb: deployments.stop },
+    { method: "DELETE", path: "/deploy/:deploy_id", summary: "Delete a deployment", verb: deployments.remove },
+    { method: "POST", path: "/deploy/:deploy_id/stop", summary: "Stop a deployment", verb: deployments.stop },
     {
       method: "POST",
       path: "/deploy/:deploy_id/start",
@@ -152,7 +152,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
   }
 }
 
-/** Adapters have an id among those of deployments. */
+/** Ids of adapters and deployments share one name space. */
 async function orAdapter<A, B>(ofDeployment: () => Promise<A>, ofAdapter: () => Promise<B>): Promise<A | B> {
   try {
     return await ofDeployment();
@@ -171,7 +171,7 @@ function statusesOf(list: string | undefined): readonly DeploymentStatus[] | und
     if (!(deploymentStatuses as readonly string[]).includes(status)) {
       throw badRequest(
         "bad_request",
-        `There is no status ${status.slice(0, 40)}. Use ${deploymentStatuses.join(", ")}.`,
+        `Unknown status ${status.slice(0, 40)}. Supported: ${deploymentStatuses.join(", ")}.`,
         {
           param: "status",
         },
@@ -192,10 +192,9 @@ interface Settings {
   readonly inactive_shutdown?: number | null;
 }
 
-/** The body of POST /deploy/llm with its defaults. Throws deploymentRefused. */
+/** Returns the body of POST /deploy/llm with its defaults. Throws deploymentRefused. */
 function readDeployLlm(body: DeployLlmRequest): DeployRequest {
-  if (body.preset_id)
-    throw deploymentRefused("preset_id: there are no presets here; leave it out.", { param: "preset_id" });
+  if (body.preset_id) throw deploymentRefused("preset_id: presets are not supported. Omit it.", { param: "preset_id" });
   const hf = body.hf as Hf | null | undefined;
   const settings = body.settings as Settings | null | undefined;
   return {

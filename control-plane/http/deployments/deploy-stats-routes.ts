@@ -23,7 +23,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
   endpoints.add({
     ...common,
     path: "/deploy/stats",
-    summary: "Requests of each deployment of the account",
+    summary: "Count requests of each deployment of the account",
     answer: RequestCounts,
     refusals: [429],
     async handler({ caller, query }) {
@@ -36,7 +36,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
   endpoints.add({
     ...common,
     path: "/deploy/:deploy_id/stats",
-    summary: "What requests on one deployment came to",
+    summary: "Get usage of a deployment",
     params: DeployId,
     answer: DeploymentStats,
     refusals: [404, 410, 429],
@@ -49,7 +49,7 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
   endpoints.add({
     ...common,
     path: "/deploy/:deploy_id/stats2",
-    summary: "The same by kind of task",
+    summary: "Get usage of a deployment by kind of task",
     params: DeployId,
     answer: DeploymentStats2,
     refusals: [404, 410, 429],
@@ -63,14 +63,14 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
   endpoints.add({
     ...common,
     path: "/v1/deployments/:deploy_id/series",
-    summary: "The same over time: requests, failures and latencies of each part of a period, and why requests ended",
+    summary: "Get requests, failures and latencies of a deployment over time, and why requests ended",
     query: SeriesRange,
     params: DeployId,
     answer: DeploymentSeries,
     refusals: [404, 410, 429],
     async handler({ caller, query, params }) {
       const { fromMs, toMs } = readRange(query.from, query.to, Date.now());
-      if (fromMs === toMs) throw badRange("from", "is the same as `to`. Ask for a period.");
+      if (fromMs === toMs) throw badRange("from", "must be before `to`.");
       const steps = query.steps ?? usualSteps;
       return renderSeries(
         await deployments.series(caller, params.deploy_id as DeploymentId, fromMs, toMs, steps),
@@ -97,7 +97,7 @@ function renderStats(use: UseStats): Static<typeof DeploymentStats> {
   };
 }
 
-/** The one part that fits the deployment's task. */
+/** Only the part of the deployment's task is set. */
 function renderStats2({ task }: Pick<Deployment, "task">, use: UseStats): Static<typeof DeploymentStats2> {
   const { requests, errors } = use;
   const money = { total_amount_cents: centsOf(use), errors };

@@ -15,9 +15,8 @@ const inactiveShutdown = {
 };
 
 const standardArgs = nullable.object({
-  description:
-    "Settings by names that hold for every engine; what an engine has no such setting of is refused, as are other names",
-  // A set replaces the one before: a misspelt name would end what it was to change.
+  description: "Engine-independent settings. Settings that the engine does not support, and other names, are refused",
+  // An update replaces all settings: a misspelt name would reset the one that it meant to change.
   additionalProperties: false,
   properties: {
     max_context_size: { type: ["integer", "null"], minimum: 128, maximum: 10_000_000 },
@@ -25,8 +24,7 @@ const standardArgs = nullable.object({
       type: ["integer", "null"],
       minimum: 1,
       maximum: 1024,
-      description:
-        "In place of max_batch_size. An update to fewer is followed at once, one to more by instances that start anew",
+      description: "Replaces max_batch_size. A lower value applies at once, a higher one when instances restart",
     },
     max_images_per_prompt: { type: ["integer", "null"], minimum: 0, maximum: 1024 },
     gpu_memory_fraction: { type: ["number", "null"], minimum: 0.5, maximum: 0.97 },
@@ -46,7 +44,7 @@ export const DeployLlmRequest = Type.Object({
       minimum: 1,
       maximum: maxBatchSize,
       default: 96,
-      description: "Most concurrent requests of an instance",
+      description: "Maximum concurrent requests of an instance",
     }),
   ),
   hf: Type.Optional(
@@ -55,7 +53,7 @@ export const DeployLlmRequest = Type.Object({
       properties: {
         repo: { type: "string" },
         revision: { type: ["string", "null"] },
-        token: { type: ["string", "null"], description: "Kept sealed, never shown" },
+        token: { type: ["string", "null"], description: "Stored encrypted, never shown" },
       },
     }),
   ),
@@ -64,10 +62,10 @@ export const DeployLlmRequest = Type.Object({
     Type.Unsafe<ModelEngine>({
       type: "string",
       enum: [...modelEngines],
-      description: "Which engine serves it; by default the format of the weights and the GPU decide",
+      description: "Engine; default: chosen by the format of the weights and the GPU",
     }),
   ),
-  container_image: Type.Optional(nullable.string({ description: "Where the operator of the host allows it" })),
+  container_image: Type.Optional(nullable.string({ description: "Only images that the operator of the host allows" })),
   settings: Type.Optional(
     nullable.object({
       properties: {
@@ -79,11 +77,11 @@ export const DeployLlmRequest = Type.Object({
   ),
   extra_args: Type.Optional(nullable.array(Type.String())),
   standard_args: Type.Optional(standardArgs),
-  preset_id: Type.Optional(nullable.string({ description: "There are no presets yet: only null is taken" })),
+  preset_id: Type.Optional(nullable.string({ description: "Must be null: presets are not supported" })),
 });
 export type DeployLlmRequest = Static<typeof DeployLlmRequest>;
 
-/** What every other way of deploying may say of where it runs; without it the least GPU that is free. */
+/** GPU settings of the other ways to deploy; default: the smallest free GPU. */
 const place = {
   gpu: Type.Optional(Gpu),
   num_gpus: Type.Optional(Type.Integer({ minimum: 1, maximum: 8, default: 1, description: "GPUs per instance" })),
@@ -92,9 +90,11 @@ const place = {
 
 export const DeployHfRequest = Type.Object({
   model_name: Type.String({ minLength: 1, description: "Repository on the model hub" }),
-  task: Type.Optional(nullable.string({ enum: [...interfaceTasks, null], description: "Default: as the hub says" })),
+  task: Type.Optional(
+    nullable.string({ enum: [...interfaceTasks, null], description: "Default: the task that the hub names" }),
+  ),
   revision: Type.Optional(nullable.string({ description: "Branch, tag or commit" })),
-  token: Type.Optional(nullable.string({ description: "Of the hub; kept sealed, never shown" })),
+  token: Type.Optional(nullable.string({ description: "Token of the hub; stored encrypted, never shown" })),
   ...place,
   settings: DeployLlmRequest.properties.settings,
 });
@@ -105,7 +105,7 @@ export const DeployRequestV1 = Type.Object({
       type: "string",
       enum: ["huggingface", "stoker", "cnt"],
       default: "cnt",
-      description: "cnt: a container image that speaks the OpenAI paths",
+      description: "cnt: a container image with an OpenAI-compatible server",
     }),
   ),
   model_name: Type.String({ minLength: 1 }),
@@ -151,17 +151,17 @@ export const DeploymentRecord = Type.Object({
     max_instances: Type.Integer(),
     inactive_shutdown: Type.Union([Type.Integer(), Type.Null()]),
   }),
-  update_error: Type.String({ description: "Why the last update was taken back; empty otherwise" }),
+  update_error: Type.String({ description: "Why the last update was rolled back; otherwise empty" }),
   rollout: Type.Object({ up_to_date: Type.Integer(), outdated: Type.Integer(), booting: Type.Integer() }),
   extra_args: Type.Array(Type.String()),
-  standard_args: Type.Record(Type.String(), Type.Unknown(), { description: "Those that were given" }),
+  standard_args: Type.Record(Type.String(), Type.Unknown(), { description: "Settings of the request" }),
   progress: Type.Union([
     Type.Object({
       phase: Type.String(),
       done_bytes: Type.Integer(),
       total_bytes: Type.Integer(),
       trouble: Type.String({
-        description: "What it waits for, or why its last try failed, which is repeated; empty: nothing",
+        description: "Condition it waits for, or error of the attempt being retried; empty: none",
       }),
     }),
     Type.Null(),
@@ -175,17 +175,17 @@ export const PodLogEntries = Type.Object({
 });
 
 export const PlacementReport = Type.Object({
-  fits: Type.Boolean({ description: "One more instance would find a host now" }),
+  fits: Type.Boolean({ description: "A host for one more instance exists" }),
   refused: Type.Array(Type.Object({ host: Type.String(), why: Type.String() }), {
-    description: "Every host that cannot take one",
+    description: "Hosts without capacity for another instance, and why",
   }),
 });
 
 export const NewPlacementReport = Type.Object({
   ...PlacementReport.properties,
-  engine: Type.String({ description: "Which would serve it" }),
-  memory_bytes: Type.Integer({ description: "Expected of one instance over all its GPUs; 0: unknown" }),
-  usd_per_hour: Type.Number({ description: "Of min_instances; 0 without a price" }),
+  engine: Type.String({ description: "Engine that would serve it" }),
+  memory_bytes: Type.Integer({ description: "Expected memory of one instance on all its GPUs; 0: unknown" }),
+  usd_per_hour: Type.Number({ description: "Price of min_instances; 0: no price" }),
 });
 
 export const LogEntries = Type.Object({
@@ -196,7 +196,7 @@ export const LogEntries = Type.Object({
 
 export const PrefixCacheRequest = Type.Object({
   shared: Type.Boolean({ description: "true: accounts reuse each other's evaluated prompts; default: false" }),
-  note: Type.Optional(nullable.string({ maxLength: 2_000, description: "Kept in the audit log" })),
+  note: Type.Optional(nullable.string({ maxLength: 2_000, description: "For the audit log" })),
 });
 
 export const PrefixCacheAnswer = Type.Object({ deploy_id: Type.String(), shared: Type.Boolean() });

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 const count = (description: string) => Type.Integer({ description });
 const figure = (description: string) => Type.Number({ description });
 
-const failed = "Requests that failed: that did not end as asked, with `refused` by the model server among them";
+const failed = "Failed requests, including those that the model server refused";
 
 export const StatsRange = Type.Object({
   from: Type.Optional(Type.String({ description: "Unix seconds, or now-5h (s, m, h, d, w, M); default five hours" })),
@@ -13,7 +13,7 @@ export const StatsRange = Type.Object({
 export const RequestCounts = Type.Array(Type.Object({ model_name: Type.String(), requests: Type.Integer() }));
 
 export const DeploymentStats = Type.Object({
-  requests: count("Requests that were admitted"),
+  requests: count("Admitted requests"),
   total_time: figure("Seconds, all requests together"),
   total_tokens: count("Input and output"),
   input_tokens: count("Cached ones included"),
@@ -28,9 +28,9 @@ const Llm = Type.Object({
   requests: Type.Integer(),
   input_tokens: Type.Integer(),
   output_tokens: Type.Integer(),
-  avg_ttft_ms: figure("To the first token"),
+  avg_ttft_ms: figure("Time to the first token"),
   avg95_ttft_ms: Type.Number(),
-  avg_tpt_ms: figure("Per token after the first"),
+  avg_tpt_ms: figure("Time per token after the first"),
   avg95_tpt_ms: Type.Number(),
   total_amount_cents: Type.Number(),
   errors: count(failed),
@@ -65,13 +65,13 @@ export const DeploymentSeries = Type.Object({
   step_seconds: figure("Length of a part"),
   steps: Type.Array(
     Type.Object({
-      from: figure("Unix seconds at which it begins"),
-      requests: count("That were admitted in it"),
+      from: figure("Start in unix seconds"),
+      requests: count("Requests admitted in this part"),
       errors: count(failed),
       output_tokens: count("Reasoning included"),
-      first_byte_ms: quantiles("To the first byte, waiting included; null: no request had one"),
-      total_ms: quantiles("Of whole requests; null: there was none"),
-      queue_ms_p95: Type.Union([Type.Number(), Type.Null()], { description: "Waited for a place" }),
+      first_byte_ms: quantiles("Time to the first byte, including the queue; null: none"),
+      total_ms: quantiles("Duration of requests; null: none"),
+      queue_ms_p95: Type.Union([Type.Number(), Type.Null()], { description: "Time in the queue" }),
     }),
   ),
   end_reasons: Type.Record(Type.String(), Type.Integer(), {

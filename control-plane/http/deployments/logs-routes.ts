@@ -22,8 +22,8 @@ export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFe
   endpoints.add({
     ...common,
     path: "/v1/deployment_logs/query",
-    summary: "Log lines of a deployment, by instance",
-    query: Type.Object({ ...range, pod_name: Type.Optional(Type.String({ description: "One instance alone" })) }),
+    summary: "Get log lines of a deployment by instance",
+    query: Type.Object({ ...range, pod_name: Type.Optional(Type.String({ description: "Only this instance" })) }),
     answer: PodLogEntries,
     async handler({ caller, query, reply }) {
       const asked = rangeOf(query.from, query.to, query.limit ?? 100);
@@ -39,7 +39,7 @@ export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFe
   endpoints.add({
     ...common,
     path: "/v1/logs/query",
-    summary: "Log lines of a deployment",
+    summary: "Get log lines of a deployment",
     query: Type.Object(range),
     answer: LogEntries,
     async handler({ caller, query, reply }) {
@@ -51,22 +51,22 @@ export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFe
   });
 }
 
-/** Until the caller goes, or the hosts took too long. */
+/** Aborts when the caller disconnects or the hosts take too long. */
 function boundedBy(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   reply.raw.once("close", () => gone.abort());
   return AbortSignal.any([gone.signal, AbortSignal.timeout(limitMs)]);
 }
 
-/** No times: the past month. One alone: a month from there. */
+/** Without times: the past month. With one: the month from or to it. */
 function rangeOf(from: string | undefined, to: string | undefined, limit: number): LogQuery {
   const fromMs = timeOf(from, "from");
   const toMs = timeOf(to, "to");
   if (fromMs === undefined && toMs === undefined) return { limit };
   if (fromMs !== undefined && toMs !== undefined) {
-    if (toMs < fromMs) throw badRequest("bad_request", "`to` lies before `from`.", { param: "to" });
+    if (toMs < fromMs) throw badRequest("bad_request", "`to` must not be before `from`.", { param: "to" });
     if (toMs - fromMs > monthMs) {
-      throw badRequest("bad_request", "The range is longer than a month. Ask for a shorter one.", { param: "to" });
+      throw badRequest("bad_request", "The range must be at most 31 days.", { param: "to" });
     }
   }
   const fromAt = exactTime(from);
@@ -78,7 +78,7 @@ function rangeOf(from: string | undefined, to: string | undefined, limit: number
   };
 }
 
-/** Of a time that was given with decimals, all nine of them: a number cannot hold them. As long as times of lines, to compare. */
+/** Returns a time with all nine decimals, which a number cannot hold, in the format of line times. Undefined without decimals. */
 function exactTime(text: string | undefined): string | undefined {
   const [seconds = "", decimals] = (text ?? "").split(".");
   return decimals === undefined ? undefined : `${seconds.padStart(10, "0")}.${decimals.padEnd(9, "0")}`;
@@ -87,6 +87,6 @@ function exactTime(text: string | undefined): string | undefined {
 function timeOf(text: string | undefined, param: string): number | undefined {
   if (text === undefined || text === "") return undefined;
   const seconds = /^\d{1,12}(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN;
-  if (Number.isNaN(seconds)) throw badRequest("bad_request", `\`${param}\` is not a time in unix seconds.`, { param });
+  if (Number.isNaN(seconds)) throw badRequest("bad_request", `\`${param}\` must be a time in unix seconds.`, { param });
   return Math.floor(seconds * 1000);
 }

@@ -13,14 +13,10 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
     ...common,
     method: "GET",
     path: "/deploy/llm/gpu_availability",
-    summary: "Which GPUs a model could have now, and their price",
+    summary: "List GPU configurations for models with their availability and price",
     query: Type.Object({
-      source: Type.Optional(
-        Type.String({ maxLength: 256, description: "Weights repository that `recommended` is to hold" }),
-      ),
-      base_model: Type.Optional(
-        Type.String({ maxLength: 256, description: "Public model whose weights it is to hold" }),
-      ),
+      source: Type.Optional(Type.String({ maxLength: 256, description: "Weights repository for which to recommend" })),
+      base_model: Type.Optional(Type.String({ maxLength: 256, description: "Public model for which to recommend" })),
     }),
     answer: GpuAvailability,
     refusals: [404],
@@ -41,7 +37,7 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
     ...common,
     method: "GET",
     path: "/deploy/:deploy_id/placement",
-    summary: "Whether one more instance would fit now, and why each host refuses it",
+    summary: "Check whether one more instance would fit, and why hosts refuse it",
     params: DeployId,
     answer: PlacementReport,
     refusals: [404],

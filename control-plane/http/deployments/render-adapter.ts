@@ -28,13 +28,13 @@ export function renderLora(one: Adapter): Static<typeof Lora> {
   };
 }
 
-/** A URL without what follows its path: that may be a secret. */
+/** Query and fragment of a URL are omitted, because they may be secret. */
 const renderSource = ({ source, repo, revision, file }: Adapter) =>
   source === "huggingface"
     ? { type: source, repo, revision, ...(file === "" ? {} : { file }) }
     : { type: source, [source === "civitai" ? "civit_url" : "url"]: repo };
 
-/** The deployment record of type `lora`: it runs on the instances of its base, and has none of its own. */
+/** Renders the deployment record of type `lora`: it runs on the instances of its base model. */
 export function renderLoraDeployment(one: Adapter): DeploymentRecord {
   const isComing = ["initializing", "downloading", "deploying"].includes(one.status);
   return {

@@ -5,7 +5,7 @@ import type { AgentInstance, AgentType, Backup } from "../../agent-instances/sto
 
 const gb = 1e9;
 const gib = 1024 ** 3;
-/** The agent instance record of the interface: every key is always there. */
+/** Renders an agent instance with every key of the interface. */
 export function renderAgent(one: AgentInstance) {
   const { deployment } = one;
   const state = stateOf(one);
@@ -31,7 +31,7 @@ export function renderAgent(one: AgentInstance) {
   };
 }
 
-/** Its volume lies on one host: for as long as that cannot take it nothing comes of it, and its owner must know why. */
+/** The volume is on one host: while that host has no capacity, the instance waits and its owner needs the reason. */
 function whyItWaits({ deployment: { status, pendingReasons } }: AgentInstance): string {
   if (status !== "initializing" || pendingReasons.length === 0) return "";
   return `It waits for a host: ${pendingReasons.map(({ host, why }) => (host === "" ? why : `${host}: ${why}`)).join("; ")}.`;

@@ -4,7 +4,7 @@ import { ownArgs, writeStandardArgs } from "../../deployments/standard-args.ts";
 import { wireRecord } from "../core/wire-record.ts";
 import { DeploymentRecord } from "./deployment-schemas.ts";
 
-/** The deployment record of the interface; the hub token is never shown, only that there is one. */
+/** Renders a deployment. The hub token is masked. */
 export function renderDeployment(one: Deployment): DeploymentRecord {
   const { config, settings } = DeploymentRecord.properties;
   const { weights } = one;
@@ -26,7 +26,7 @@ export function renderDeployment(one: Deployment): DeploymentRecord {
   });
 }
 
-/** `2026-01-02T03:04:05+00:00` */
+/** Returns a time such as `2026-01-02T03:04:05+00:00`. */
 export function isoTime(unixMs: number): string {
   return `${new Date(unixMs).toISOString().slice(0, 19)}+00:00`;
 }

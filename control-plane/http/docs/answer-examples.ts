@@ -1,4 +1,4 @@
-// What operations of inference answer, by the operation as the description names it. Each passes its own schema:
+// Example replies of inference operations, by operation. Each is valid against its own schema:
 // test/contract/open-api.test.ts.
 import { exampleEnvelope } from "../models/examples.ts";
 

@@ -1,5 +1,5 @@
-// A body for each operation that takes one, by the operation as the description names it. Each passes its own schema and would be
-// taken where what it names is there: test/contract/open-api.test.ts.
+// Example bodies, by operation. Each is valid against its own schema, and would be accepted if the things it names existed:
+// test/contract/open-api.test.ts.
 
 type Examples = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 

@@ -4,7 +4,7 @@ import { anyPathResponses } from "../errors/error-responses.ts";
 import { answerExamples } from "./answer-examples.ts";
 import { bodyExamples } from "./body-examples.ts";
 
-/** In a route's schema: the description names the header. Read by idempotency.ts, which says more of it than a validator. */
+/** Marks a route's schema: the description then contains the header. idempotency.ts validates it with better messages. */
 export const takesIdempotencyKey = Symbol("Idempotency-Key");
 
 const idempotencyKey = {
@@ -14,12 +14,12 @@ const idempotencyKey = {
     maxLength: 255,
     pattern: "^[ -~]+$",
     description:
-      "A repeat of the request with the same key within a day gets the answer of the first one, and is not paid again. " +
-      "Of streams, and of answers above 4 MiB, a repeat is refused with 409 `already_completed`",
+      "A repeated request with the same key within a day gets the response of the first one and is not charged again. " +
+      "Repeats of streams, and of responses above 4 MiB, are refused with 409 `already_completed`",
   },
 };
 const serviceSource = {
-  "x-service-source": { type: "string", description: "Where the request comes from: kept beside its usage" },
+  "x-service-source": { type: "string", description: "Origin of the request; stored with its usage" },
 };
 
 const refusal = { "application/json": { schema: { $ref: "#/components/schemas/ServiceRefusal" } } };
@@ -36,7 +36,7 @@ const anyPathExtension = {
   ),
 };
 
-/** The interface's own version, not the product's. */
+/** `version` is that of the interface, not of the product. */
 export const openApi: FastifyDynamicSwaggerOptions = {
   refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json["$id"] ?? `schema-${index}`) },
   transform({ schema: given, url, route }) {
@@ -48,7 +48,7 @@ export const openApi: FastifyDynamicSwaggerOptions = {
     };
     const hasHeaders = Object.keys(headers).length > 0;
     const whole = hasHeaders ? { ...schema, headers: { type: "object", properties: headers } } : schema;
-    // A wildcard is how a name with slashes is matched; in the description it has a name.
+    // A wildcard matches names with slashes; the description gives it a name.
     const isNamed = url.endsWith("*") && !(schema as { hide?: boolean }).hide;
     return isNamed ? named(whole, url) : { schema: whole, url };
   },
@@ -60,22 +60,22 @@ export const openApi: FastifyDynamicSwaggerOptions = {
       description:
         "Serverless inference, dedicated deployments, accounts and billing.\n\n" +
         `Before an operation is reached, any path may answer (\`components.responses\`):\n${anyPathText}\n\n` +
-        "405, and 408 of a body, are told in the shape of their path's other errors. A path that is not described is 404.",
+        "405, and 408 for a body, have the shape of their path's other errors. A path that is not described is 404.",
     },
     tags: [
-      { name: "inference", description: "Text, chat, vectors, speech, pictures and every other task" },
-      { name: "files", description: "Files for batches, and what came of them" },
-      { name: "batches", description: "Many requests at a lower price, within a day" },
-      { name: "voices", description: "Voices to speak in" },
-      { name: "models", description: "What can be used" },
+      { name: "inference", description: "Text, chat, embeddings, speech, images and all other tasks" },
+      { name: "files", description: "Input and output files of batches" },
+      { name: "batches", description: "Many requests at a lower price, completed within a day" },
+      { name: "voices", description: "Voices for text to speech" },
+      { name: "models", description: "Available models" },
       { name: "deployments", description: "Dedicated models" },
       { name: "lora", description: "LoRA adapters" },
       { name: "containers", description: "Rented GPUs with SSH" },
-      { name: "agents", description: "Agents that run for an account, and their backups" },
-      { name: "gpu pool", description: "How many GPUs an account may hold" },
-      { name: "account", description: "The account of a key" },
-      { name: "billing", description: "Use and funds" },
-      { name: "operator", description: "For the operator's account alone" },
+      { name: "agents", description: "Agent instances of an account, and their backups" },
+      { name: "gpu pool", description: "GPU limits of an account" },
+      { name: "account", description: "The account, its keys and its sign-in" },
+      { name: "billing", description: "Usage, payments and invoices" },
+      { name: "operator", description: "Only for operators" },
       { name: "service", description: "The service itself" },
     ],
     ...anyPathExtension,
@@ -90,7 +90,7 @@ export const openApi: FastifyDynamicSwaggerOptions = {
   },
 };
 
-/** In the description alone: what is validated and sent knows nothing of them. */
+/** Adds examples to the description; validation and replies ignore them. */
 function withExamples(schema: FastifySchema, operation: string): FastifySchema {
   const body = bodyExamples[operation];
   const answer = answerExamples[operation];

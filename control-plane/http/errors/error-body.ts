@@ -17,10 +17,10 @@ export interface Refusal {
   readonly cause: unknown;
 }
 
-/** native and management; OpenAI-compatible; ElevenLabs-compatible. */
+/** `service`: native and management; `compat`: as OpenAI; `voices`: as ElevenLabs. */
 export type Dialect = "service" | "compat" | "voices";
 
-/** A 422 carries `detail[]` in every dialect, so one body is the validation shape and the dialect's own. */
+/** Every dialect includes `detail[]` in a 422, so its body has both the validation shape and the dialect's own. */
 export function errorBody(refusal: Refusal, dialect: Dialect, requestId: string): object {
   const { message, code, detail } = refusal;
   if (dialect === "compat") return { error: compatError(refusal), ...(detail ? { detail } : {}) };

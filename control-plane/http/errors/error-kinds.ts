@@ -1,4 +1,4 @@
-// How the edge answers each kind of error: the only place that maps errors to statuses and retry advice.
+// Maps each kind of error to status and retry advice; nothing else does.
 import type { ErrorKind } from "../../service-error.ts";
 
 interface KindAnswer {

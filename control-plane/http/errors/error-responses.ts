@@ -11,7 +11,7 @@ const compatError = Type.Object({
 });
 const code = Type.Union([Type.String(), Type.Null()]);
 
-/** By the name they have in the description. */
+/** Schemas of errors, by their name in the description. */
 export const errorSchemas: readonly TSchema[] = [
   Type.Object(
     { error: Type.String(), detail: Type.Object({ error: Type.String() }), code, request_id: Type.String() },
@@ -22,7 +22,7 @@ export const errorSchemas: readonly TSchema[] = [
   Type.Object({ detail, error: compatError }, { $id: "CompatValidation" }),
   Type.Object(
     { detail: Type.Object({ status: Type.String(), message: Type.String() }) },
-    { $id: "VoicesRefusal", description: "As ElevenLabs' clients read it" },
+    { $id: "VoicesRefusal", description: "Format of ElevenLabs" },
   ),
   Type.Object({ detail }, { $id: "VoicesValidation" }),
 ];
@@ -43,21 +43,24 @@ function meaningOf(status: number): string {
   return meaning;
 }
 
-/** By name: what any path may answer before an operation is reached, in the description told once for all of them. */
+/** Replies of any path before an operation is reached, by name; described once for all paths. */
 export const anyPathResponses: Readonly<Record<string, { readonly status: number; readonly description: string }>> = {
-  Unreadable: { status: 400, description: "No readable HTTP/1.1 request, no `Host`, or a path that cannot be decoded" },
-  MethodNotAllowed: { status: 405, description: "The path takes other methods; `Allow` names them" },
-  RequestTimeout: { status: 408, description: "The request, or the rest of its body, did not come in time" },
-  ContentTooLarge: { status: 413, description: "Extensions of chunks that are larger than this server reads" },
-  PathTooLong: { status: 414, description: "A part of the path is longer than any name" },
+  Unreadable: {
+    status: 400,
+    description: "Malformed HTTP/1.1 request, missing `Host`, or a path that cannot be decoded",
+  },
+  MethodNotAllowed: { status: 405, description: "The path does not allow this method; `Allow` lists the allowed ones" },
+  RequestTimeout: { status: 408, description: "The request or the rest of its body was not received in time" },
+  ContentTooLarge: { status: 413, description: "The chunk extensions are too large" },
+  PathTooLong: { status: 414, description: "A part of the path is too long" },
   ExpectationFailed: { status: 417, description: "An `Expect` other than 100-continue" },
-  HeadersTooLarge: { status: 431, description: "The headers are larger than 16 KiB together" },
+  HeadersTooLarge: { status: 431, description: "The headers exceed 16 KiB in total" },
 };
 
-/** Of every inference POST, beside those of each operation; 409 is about its idempotency key. */
+/** Refusals of every inference POST, in addition to those of each operation; 409 concerns its idempotency key. */
 export const inferenceRefusals = [400, 402, 403, 404, 409, 413, 429, 500, 502, 504];
 
-/** For the description only. Statuses are those of error-kinds.ts, which render-error.ts sends. */
+/** Returns responses for the description only; render-error.ts sends the statuses of error-kinds.ts. */
 export function errorResponses(statuses: readonly number[], dialect: Dialect): Record<number, object> {
   const { refusal, validation } = names[dialect];
   const sorted = [...new Set(statuses)].sort((a, b) => a - b);

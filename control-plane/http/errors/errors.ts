@@ -1,4 +1,4 @@
-// Refusals of the edge itself: requests that could not be read, or that name something this edge looks up.
+// Refusals of the edge itself: unreadable requests, and names that the edge resolves.
 import type { ConstraintProblem } from "../../../proto/constraint-size.ts";
 import {
   badRequest,
@@ -13,7 +13,7 @@ import {
   unavailable,
 } from "../../service-error.ts";
 
-/** Refusal with a status of HTTP's own, which is no answer to what a feature was asked. */
+/** Refusal with a status of the HTTP protocol that no kind of error has. */
 export class ProtocolError extends ServiceError {
   readonly status: number;
   constructor(status: number, code: string, message: string, facts: ErrorFacts = {}) {
@@ -22,7 +22,7 @@ export class ProtocolError extends ServiceError {
   }
 }
 
-/** A schema or pattern that would cost an engine more than any output is worth. */
+/** A schema or pattern that would cost an engine too much. */
 export const formatTooLarge = ({ param, message }: ConstraintProblem) =>
   badRequest("format_too_large", message, { param });
 
@@ -31,18 +31,18 @@ export function malformedBody(cause: unknown): ServiceError {
   return badRequest("json_invalid", `The request body is not valid JSON${why}. Send one JSON object in UTF-8.`);
 }
 
-/** Broken sequences, halves of surrogate pairs, or another encoding. */
+/** Broken sequences, unpaired surrogates, or another encoding. */
 export const bodyNotUtf8 = () =>
   badRequest("json_invalid", "The request body is not valid UTF-8. Encode it as UTF-8 and send it again.");
 
-/** `encoding`: as the header Content-Encoding says it. */
+/** `encoding`: value of the header Content-Encoding. */
 export const bodyCompressed = (encoding: string) =>
   badRequest(
     "content_encoding_unsupported",
     `Unsupported Content-Encoding ${JSON.stringify(encoding.slice(0, 32))}. Send the request body uncompressed.`,
   );
 
-/** Escaped in JSON, half of a surrogate pair passes as text. `param`: where it stands; undefined: in a key, or alone. */
+/** An escaped unpaired surrogate is valid JSON. `param`: its field; undefined: a key, or the whole body. */
 export const textNotUnicode = (param: string | undefined) =>
   invalid(
     "validation_error",
@@ -60,14 +60,14 @@ export const jsonTooComplex = () =>
       "into several requests.",
   );
 
-/** More of the body was announced, and nothing came for so long that nobody waits for it any more. */
+/** The body is incomplete and no data arrived for this long. */
 export const bodyStalled = (stalledMs: number) =>
   requestTimeout(
     "body_stalled",
     `No data of the request body was received for ${stalledMs / 1000} s. Send the request again.`,
   );
 
-/** The path is known, its methods are others. `allowed`: as the header `Allow` lists them. */
+/** The path exists for other methods. `allowed`: value of the header `Allow`. */
 export const methodNotAllowed = (method: string, allowed: string) =>
   new ServiceError("unsupported", "method_not_allowed", `Method ${method} not allowed. Allowed: ${allowed}.`);
 
@@ -76,7 +76,7 @@ export const hostMissing = () =>
 
 export const hostRepeated = () => badRequest("host_repeated", "The request has more than one Host header. Send one.");
 
-/** From one address without a valid credential. */
+/** For requests of one address without a valid credential. */
 export const tooManyRequests = (retryAfterSeconds: number) =>
   rateLimited(
     "too_many_requests",
@@ -94,7 +94,7 @@ export class ExpectationUnknown extends ProtocolError {
   }
 }
 
-/** No request could be made out of what came over the connection. */
+/** The bytes of the connection are not an HTTP request. */
 export const requestUnreadable = (cause: Error) =>
   badRequest(
     "bad_request",
@@ -119,7 +119,7 @@ export const chunkExtensionsTooLarge = (cause: Error) =>
     { cause },
   );
 
-/** Its headers, or all of it, did not come in the time there is for that. */
+/** The headers or the whole request did not arrive in time. */
 export const requestTimedOut = (cause: Error) =>
   requestTimeout("request_timeout", "The request was not received in time. Send it again.", { cause });
 
@@ -130,22 +130,21 @@ export const malformedForm = (cause: unknown) =>
     { cause },
   );
 
-/** Of an upload. */
+/** For uploads. */
 export const noForm = () =>
   badRequest("form_required", "Send the file as multipart/form-data, with the parts `purpose` and `file`.");
 
-export const expiryOutOfRange = (param: string, least: number, most: number) =>
-  invalid("validation_error", `\`${param}\` must be from ${least} to ${most}.`, { param });
+export const expiryOutOfRange = (param: string, min: number, max: number) =>
+  invalid("validation_error", `\`${param}\` must be from ${min} to ${max}.`, { param });
 
-/** A part that must be a file came as a text, or as several. */
+/** A part that must be one file is a text, or occurs several times. */
 export const fileMissing = (param: string) =>
   invalid("file_missing", `The part \`${param}\` must be a single file with a filename.`, { param });
 
-/** Of one file among the parts of a form. */
+/** For one file among the parts of a form. */
 export const partTooLarge = (param: string, limitBytes: number) =>
   tooLarge("part_too_large", `The part \`${param}\` must be at most ${limitBytes / 1024 / 1024} MiB.`, { param });
 
-/** A part that may come once came again. */
 export const partRepeated = (param: string) =>
   invalid("validation_error", `The part \`${param}\` must occur only once.`, { param });
 
@@ -156,13 +155,13 @@ export const speechFormatUnknown = (code: string, place: "body" | "query" = "bod
     { param: "output_format", ...(place === "query" ? { in: place } : {}) },
   );
 
-/** A way to ask that the model's task does not have. */
+/** The model's task has no such variant. */
 export const schemaVariantMissing = (key: string, known: readonly string[]) =>
   notFound("schema_variant_not_found", `This model has no variant ${key}. Its variants: ${known.join(", ")}.`, {
     param: "variantKey",
   });
 
-/** A field that the model's task needs. */
+/** The model's task requires this field. */
 export const fieldMissing = (param: string) =>
   invalid("validation_error", `${param}: Field required`, { param, isMissing: true });
 
@@ -176,7 +175,7 @@ export const badDataUri = (param: string) =>
 export const lengthsDiffer = (param: string, other: string) =>
   invalid("lengths_differ", `\`${param}\` and \`${other}\` must have the same number of elements.`, { param });
 
-/** Vectors of pictures: an answer of the texts alone would pass for one of both. */
+/** Embeddings of images are refused: a reply for the texts alone would look complete. */
 export const imageNotEmbedded = () =>
   invalid("image_not_supported", "This model embeds only text. Omit `image`, or use a model that accepts images.", {
     param: "image",
@@ -187,7 +186,7 @@ export const webhookWithStream = () =>
     param: "webhook",
   });
 
-/** Nothing was sent where a JSON object is needed: a field that is missing, not JSON that is broken. */
+/** An empty body is a missing field, not malformed JSON. */
 export const bodyMissing = () =>
   invalid("body_missing", "A request body is required. Send one JSON object.", { isMissing: true });
 
@@ -196,13 +195,13 @@ export function bodyTooLarge(limitBytes: number): ServiceError {
   return tooLarge("body_too_large", `The request body must be at most ${limit}.`);
 }
 
-/** Bodies of all requests together. */
+/** The memory budget for the bodies of all requests is used up. */
 export const bodiesFull = () =>
   unavailable("bodies_full", "The server's memory for request bodies is full. Try again in a few seconds.", {
     retryAfterSeconds: 2,
   });
 
-/** A field that is known and whose value no engine here can serve. */
+/** A known field with a value that no engine supports. */
 export const valueUnsupported = (message: string, facts?: ErrorFacts) => invalid("unsupported_value", message, facts);
 
 export const badTime = (param: string, place: "body" | "query") =>
@@ -217,7 +216,7 @@ export const apiKeyNotFound = () =>
 export const restarting = () =>
   unavailable("restarting", "This server is shutting down. Try again in a few seconds.", { retryAfterSeconds: 2 });
 
-/** Asked of a caller that came with an API key. */
+/** For callers with an API key. */
 export const noSession = () => notFound("no_session", "The request has no session cookie, so there is no session.");
 
 export const csrfRefused = (why: string) =>
@@ -227,7 +226,7 @@ export const csrfRefused = (why: string) =>
       "must come from a page of this server. Scripts use an API key instead.",
   );
 
-/** The place alone: the parser's own message quotes the body. */
+/** Returns only the position: the parser's own message quotes the body. */
 function whereOf(error: SyntaxError): string {
   const at = /position (\d+)/.exec(error.message)?.[1];
   return at === undefined ? "" : ` (error at character ${at})`;

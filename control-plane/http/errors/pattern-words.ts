@@ -1,12 +1,12 @@
-// What the patterns of our schemas ask for, in words that go on from "Input should": whoever is refused cannot be asked to read a regular expression. A test
-// holds this against every pattern of the published description.
+// Describes the patterns of our schemas in words that continue "Input should", because callers cannot be expected to read regular
+// expressions. A test compares this with every pattern of the published description.
 
 const wordsByPattern: Readonly<Record<string, string>> = {
   "^[^\\u0000]*$": "hold no NUL character (U+0000)",
   "^[^\\u0000-\\u001f\\u007f-\\u009f]*$": "hold no control characters, such as line breaks or tabs",
   "^[^@\\s\\u0000]+@[^@\\s\\u0000]+$": "be an e-mail address, such as ada@example.com",
   "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$": "be letters and digits, with single hyphens between them, such as ada-lovelace",
-  "^[ -~]+$": "be printable ASCII characters alone, such as order-4711",
+  "^[ -~]+$": "be printable ASCII characters, such as order-4711",
   "^https?://": "be an address that begins with http:// or https://, such as https://example.com/back",
   "^(https?://[^\\s\\u0000]+)?$":
     "be an address that begins with http:// or https:// and holds no spaces, such as https://example.com, or nothing",
@@ -26,5 +26,5 @@ const wordsByPattern: Readonly<Record<string, string>> = {
   "^[1-9]\\d?:[1-9]\\d?$": "be a ratio of two numbers up to 99, such as 16:9",
 };
 
-/** Undefined: a pattern that has no words yet. */
+/** Returns undefined for a pattern without words. */
 export const wordsOf = (pattern: string): string | undefined => wordsByPattern[pattern];

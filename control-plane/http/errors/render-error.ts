@@ -1,4 +1,4 @@
-// Turns an error into what a client sees, in the dialect of its surface. error-kinds.ts maps kinds to statuses.
+// Renders errors for clients in the dialect of their surface. error-kinds.ts maps kinds to statuses.
 import { DatabaseUnavailable, ServiceError } from "../../service-error.ts";
 import { bodyLimitBytes } from "../body/json-body.ts";
 import type { Refusal } from "./error-body.ts";
@@ -7,7 +7,7 @@ import { errorKinds } from "./error-kinds.ts";
 import { bodyTooLarge, ProtocolError } from "./errors.ts";
 import { type Detail, detailOf, placeOf, type SchemaError, summaryOf } from "./validation-detail.ts";
 
-/** Characters of one part of a path. */
+/** Maximum characters of one part of a path. */
 export const maxParamLength = 512;
 
 export interface RenderedError {
@@ -27,14 +27,14 @@ export function renderError(refusal: Refusal, dialect: Dialect, requestId: strin
     if (kind === "rate_limited") headers.push("ratelimit", `"api";r=0;t=${seconds}`);
   }
   if (errorKinds[kind].shouldRetry === false) headers.push("x-should-retry", "false");
-  // What was announced and did not come may still come: it is no next request.
+  // The rest of the body may still arrive and must not be read as the next request.
   if (code === "body_stalled") headers.push("connection", "close");
   if (phase !== undefined) headers.push("x-stoker-phase", phase);
   if (etaSeconds !== undefined) headers.push("x-stoker-eta", String(etaSeconds));
   return { status, headers, body: JSON.stringify(errorBody(refusal, dialect, requestId)) };
 }
 
-/** What Fastify throws, for a body or a query that does not fit its schema and for requests it cannot read. */
+/** Error of Fastify for an invalid body or query, or for a request that it cannot read. */
 interface FrameworkError {
   readonly code?: string;
   readonly statusCode?: number;
@@ -42,17 +42,17 @@ interface FrameworkError {
   readonly validationContext?: string;
 }
 
-/** `limitBytes`: of the route's bodies. */
+/** `limitBytes`: limit of the route's bodies. */
 export function refusalOf(error: unknown, limitBytes = bodyLimitBytes): Refusal {
   if (error instanceof ServiceError) return refused(error);
   const { validation, validationContext, code, statusCode } = (error ?? {}) as FrameworkError;
   if (validation) {
     const detail = detailOf(validation, placeOf(validationContext));
-    // Nothing but the body as a whole has no name.
+    // Only the body as a whole has no name.
     const param = detail[0]?.loc.slice(1).join(".") || undefined;
     return refused(new ServiceError("invalid", "validation_error", summaryOf(detail), { param }), detail);
   }
-  // PostgreSQL's words for a NUL character: its texts cannot hold one.
+  // PostgreSQL's codes for a NUL character, which its texts cannot contain.
   if (code === "22021" || code === "22P05") {
     const message = "A text in the request contains a NUL character. Remove it.";
     const detail = [{ loc: ["body"], msg: "a text contains a NUL character", type: "string_pattern" }];
@@ -88,7 +88,7 @@ function refused(error: ServiceError, detail?: readonly Detail[]): Refusal {
     retryAfterSeconds: error.retryAfterSeconds ?? answer.retryAfterSeconds,
     phase: params.phase,
     etaSeconds: params.etaSeconds,
-    // Itself, so that the log recognises an outage and limits its lines (wiring/outage-log.ts).
+    // The error itself, so that the log recognises an outage and limits its lines (outage-log.ts).
     cause: error instanceof DatabaseUnavailable ? error : cause,
   };
 }

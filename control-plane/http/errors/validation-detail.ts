@@ -1,7 +1,7 @@
 // Ajv's errors in the contract's shape: `detail[]` of {loc, msg, type}, types from a closed list.
 import { wordsOf } from "./pattern-words.ts";
 
-/** As Ajv gives it with `verbose`; `data` and `parentSchema` never leave this file, they may hold a prompt. */
+/** Error of Ajv with `verbose`. `data` and `parentSchema` never leave this file, because they may contain a prompt. */
 export interface SchemaError {
   readonly keyword: string;
   readonly instancePath: string;
@@ -31,7 +31,7 @@ export function detailOf(errors: readonly SchemaError[], place: Place): readonly
   if (error.keyword === "additionalProperties")
     return [{ loc: [...loc, String(error.params["additionalProperty"])], ...described(error, place) }];
   if (error.keyword === "discriminator") return [ofTag(error, loc)];
-  // Shown to people who choose one.
+  // Shown to people who choose a password.
   if (error.keyword === "minLength" && loc.at(-1) === "password")
     return [
       { loc, msg: `The password must have at least ${error.params["limit"]} characters.`, type: "string_too_short" },
@@ -43,7 +43,7 @@ export function detailOf(errors: readonly SchemaError[], place: Place): readonly
   return keys.map((key) => ({ loc: [...loc, key], msg: "Field required", type: "missing" }));
 }
 
-/** Of an object that says by one of its fields of which kind it is. */
+/** Returns the detail of a union whose discriminator field is missing or unknown. */
 function ofTag({ params, data, parentSchema }: SchemaError, place: readonly string[]): Detail {
   const tag = String(params["tag"]);
   const loc = [...place, tag];
@@ -54,16 +54,16 @@ function ofTag({ params, data, parentSchema }: SchemaError, place: readonly stri
   return { loc, msg: `Input should be ${listed(kinds)}`, type: "enum" };
 }
 
-/** A union of literals fails once for each of them: any would have done. */
+/** Returns the allowed values of a union of literals, which fails once for each of them. */
 const choices = (errors: readonly SchemaError[], { instancePath }: SchemaError): readonly unknown[] =>
   errors
     .filter((one) => one.keyword === "const" && one.instancePath === instancePath)
     .map((one) => one.params["allowedValue"]);
 
-/** Too many items are too many whatever they are: of 1,025 texts the first is not told that it is no number. */
+/** A list that is too long is reported as such, not as having items of a wrong type. */
 const weights: Readonly<Record<string, number>> = { type: 0, required: 2, maxItems: 2.5 };
 
-/** Where alternatives failed, the one that came furthest; at the same depth, a bound says more than a type. */
+/** Returns the deepest of the failed alternatives; at the same depth, a bound before a type. */
 function mostSpecific(errors: readonly SchemaError[]): SchemaError | undefined {
   let best: SchemaError | undefined;
   let bestScore = -1;
@@ -126,12 +126,12 @@ function described({ keyword, params, data }: SchemaError, place: Place): Omit<D
   }
 }
 
-/** A double prints the digits it is told apart by, 18446744073709552000 for 2^64. */
+/** Prints all digits: a double prints only enough to distinguish it, 18446744073709552000 for 2^64. */
 const exactly = (limit: unknown): unknown =>
   Number.isInteger(limit) && !Number.isSafeInteger(limit) ? BigInt(limit as number) : limit;
 
 function typed(wanted: unknown, data: unknown, place: Place): Omit<Detail, "loc"> {
-  // A nullable field is told by what it is when it is not null.
+  // A nullable field is described by its type other than null.
   const type = Array.isArray(wanted) ? wanted.find((one) => one !== "null") : String(wanted).split(",")[0];
   const isText = place !== "body";
   switch (type) {
@@ -154,12 +154,12 @@ function typed(wanted: unknown, data: unknown, place: Place): Omit<Detail, "loc"
 }
 
 function listed(values: unknown): string {
-  // A nullable field is told by what it is when it is not null.
+  // A nullable field is described by its type other than null.
   const texts = (Array.isArray(values) ? values : []).filter((value) => value !== null).map((value) => `'${value}'`);
   return texts.length < 2 ? (texts[0] ?? "another value") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1)}`;
 }
 
-/** Where Fastify found a value that does not fit. */
+/** Returns the place of a value that Fastify found invalid. */
 export function placeOf(context: string | undefined): Place {
   switch (context) {
     case "querystring":
@@ -173,7 +173,7 @@ export function placeOf(context: string | undefined): Place {
   }
 }
 
-/** All faults in one sentence. */
+/** Joins all faults into one sentence. */
 export function summaryOf(detail: readonly Detail[]): string {
   return detail.map(({ loc, msg }) => `${loc.slice(1).join(".") || loc[0]}: ${msg}`).join("; ");
 }

@@ -4,7 +4,7 @@ import type { RequestState } from "../core/request-state.ts";
 import type { Refusal } from "./error-body.ts";
 import { renderError } from "./render-error.ts";
 
-/** Answers a request that Fastify does not answer; nothing when its client has gone. */
+/** Writes the refusal of a request that Fastify does not handle, unless its client has disconnected. */
 export function writeRefusal(refusal: Refusal, state: RequestState, res: ServerResponse): void {
   if (state.isClosed) return;
   const { status, headers, body } = renderError(refusal, state.dialect, state.requestId);

@@ -1,5 +1,4 @@
-// Lines of batches as the requests they are: read and validated by the routes' own schemas, run through the same five steps,
-// answered in the same words.
+// Runs lines of batches like requests: the same schemas, the same five steps, the same responses.
 import type { TSchema } from "typebox";
 import type { BatchEndpoint, BatchTokens } from "../../batches/batch.ts";
 import type { LineAnswer, LineWork, RunLine } from "../../batches/line.ts";
@@ -16,11 +15,11 @@ import { readEmbeddings } from "../inference/embeddings-routes.ts";
 import { KeptSink } from "../inference/kept-sink.ts";
 import { EmbeddingsRequest } from "../inference/tasks-schemas.ts";
 
-/** Of a route whose requests are known by their bodies alone. */
+/** Reads the request of a route from its body. */
 type Read = (body: Record<string, unknown>, read: ReadBody) => Completion;
 type Validator = { (body: unknown): unknown; readonly errors?: unknown };
 
-/** `compile`: as bodies of routes are. */
+/** `compile`: compiles the schema of a body. */
 export function batchLines(spine: Spine, compile: (schema: TSchema) => Validator): RunLine {
   const ways: Readonly<Record<BatchEndpoint, { readonly validate: Validator; readonly read: Read }>> = {
     "/v1/chat/completions": { validate: compile(ChatRequest), read: readChat },
@@ -43,7 +42,7 @@ export function batchLines(spine: Spine, compile: (schema: TSchema) => Validator
       await complete(spine, work.caller, read(value as never, { bytes, exact }), sink, trace);
       if (signal.aborted) return { kind: "stopped" };
       const { answer } = sink;
-      if (!answer) throw upstreamBroken({ cause: new Error("the answer was too large, or none came") });
+      if (!answer) throw upstreamBroken({ cause: new Error("the response was missing or too large") });
       const body = oneLine(answer.body);
       isAnswered = true;
       return { kind: "answered", status: 200, body, tokens: tokensOf(trace), letGo: () => sink.letGo() };
@@ -56,7 +55,7 @@ export function batchLines(spine: Spine, compile: (schema: TSchema) => Validator
   };
 }
 
-/** The request of a line in bytes of its own, with integers beyond 2^53 as they came. */
+/** Returns the body of a line with integers beyond 2^53 unchanged. */
 function bodyOf(text: string): Buffer {
   const { value, exact } = readJson(Buffer.from(text));
   return Buffer.from(JSON.stringify((exact ?? (value as Record<string, unknown>))["body"]));
@@ -78,7 +77,7 @@ function refused(error: unknown, { requestId, attempts }: Trace): LineAnswer {
   return status >= 500 ? again("broken", 1) : { kind: "answered", ...otherwise, tokens: undefined };
 }
 
-/** An answer is a line of a file: JSON that an engine wrote in several is written anew, and what is no JSON is a broken answer. */
+/** Returns the response as one line of JSON. Throws when it is not JSON. */
 function oneLine(body: Buffer): string {
   const text = body.toString();
   const value: unknown = JSON.parse(text);

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { batchEndpoints } from "../../batches/batch.ts";
-import { leastExpirySeconds, maxExpirySeconds } from "./files-schemas.ts";
+import { maxExpirySeconds, minExpirySeconds } from "./files-schemas.ts";
 
 const endpoint = Type.Unsafe<(typeof batchEndpoints)[number]>({ type: "string", enum: [...batchEndpoints] });
 
@@ -19,7 +19,7 @@ export const BatchRequest = Type.Object({
   output_expires_after: Type.Optional(
     Type.Object({
       anchor: Type.Unsafe<"created_at">({ type: "string", enum: ["created_at"] }),
-      seconds: Type.Integer({ minimum: leastExpirySeconds, maximum: maxExpirySeconds }),
+      seconds: Type.Integer({ minimum: minExpirySeconds, maximum: maxExpirySeconds }),
     }),
   ),
 });
@@ -75,7 +75,7 @@ export const BatchRecord = Type.Object({
 export type BatchRecord = Static<typeof BatchRecord>;
 
 export const BatchQuery = Type.Object({
-  after: Type.Optional(Type.String({ description: "The id that the page before ended with" })),
+  after: Type.Optional(Type.String({ description: "Id of the last item of the previous page" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
 });
 

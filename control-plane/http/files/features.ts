@@ -7,11 +7,11 @@ import type { Webhooks } from "../../webhooks/webhooks.ts";
 export interface FileFeatures {
   readonly files: Omit<Files, "write" | "sweep">;
   readonly batches: Batches & {
-    /** Sets what runs lines from now on. */
+    /** Sets the function that runs lines. */
     runWith(run: RunLine): void;
   };
   readonly voices: Voices;
-  /** Speaks when a request names no model; undefined: one that is served. */
+  /** Model for requests without one; undefined: any served one. */
   readonly speechModel: string | undefined;
   readonly webhooks: Webhooks;
 }

@@ -12,21 +12,21 @@ import {
   FileQuery,
   FileRecord,
   FileUpload,
-  leastExpirySeconds,
   maxExpirySeconds,
+  minExpirySeconds,
 } from "./files-schemas.ts";
 
 const common = { tag: "files", access: "key", dialect: "compat" } as const;
 const params = Type.Object({ file_id: Type.String() });
 
-/** `app`: a context of its own, whose bodies are not read before they are stored. */
+/** `app`: a separate context, whose bodies are streamed to the file store. */
 export function addFileUpload(endpoints: Endpoints, app: FastifyInstance, { files }: FileFeatures): void {
   takeUploads(app, files.stage);
   endpoints.add({
     ...common,
     method: "POST",
     path: "/v1/files",
-    summary: "Store a file, for a batch to read",
+    summary: "Upload a file for a batch",
     takes: "forms",
     idempotent: true,
     body: FileUpload,
@@ -35,8 +35,8 @@ export function addFileUpload(endpoints: Endpoints, app: FastifyInstance, { file
     async handler({ body, reply }) {
       const upload = reply.request.upload as NonNullable<typeof reply.request.upload>;
       const seconds = body.expires_after && Number(body.expires_after.seconds);
-      if (seconds !== undefined && (seconds < leastExpirySeconds || seconds > maxExpirySeconds))
-        throw expiryOutOfRange("expires_after.seconds", leastExpirySeconds, maxExpirySeconds);
+      if (seconds !== undefined && (seconds < minExpirySeconds || seconds > maxExpirySeconds))
+        throw expiryOutOfRange("expires_after.seconds", minExpirySeconds, maxExpirySeconds);
       const expiresAfterMs = seconds === undefined ? undefined : seconds * 1000;
       return renderFile(await upload.staged.keep({ filename: upload.filename, expiresAfterMs }));
     },
@@ -48,7 +48,7 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
     ...common,
     method: "GET",
     path: "/v1/files",
-    summary: "Files of the account, newest first",
+    summary: "List files of the account, newest first",
     query: FileQuery,
     answer: FileList,
     async handler({ caller, query }) {
@@ -61,7 +61,7 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
     ...common,
     method: "GET",
     path: "/v1/files/:file_id",
-    summary: "One file's record",
+    summary: "Get a file's record",
     params,
     answer: FileRecord,
     refusals: [404],
@@ -71,7 +71,7 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
     ...common,
     method: "GET",
     path: "/v1/files/:file_id/content",
-    summary: "The bytes of a file",
+    summary: "Download a file",
     params,
     answer: Type.Unsafe<unknown>({ contentMediaType: "application/octet-stream" }),
     refusals: [404],
@@ -111,7 +111,7 @@ const renderFile = (file: StoredFile): FileRecord => ({
   status: "processed",
 });
 
-/** A page as OpenAI's clients read it. */
+/** Returns a page in OpenAI's format. */
 export const listOf = <T extends { readonly id: string }>(data: readonly T[], hasMore: boolean) => ({
   object: "list" as const,
   data: [...data],

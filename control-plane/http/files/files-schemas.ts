@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 
-export const leastExpirySeconds = 3_600;
+export const minExpirySeconds = 3_600;
 export const maxExpirySeconds = 2_592_000;
 
 export const FileUpload = Type.Object({
@@ -12,7 +12,7 @@ export const FileUpload = Type.Object({
       seconds: Type.Unsafe<string>({
         type: "string",
         pattern: "^\\d{1,9}$",
-        description: `From ${leastExpirySeconds} to ${maxExpirySeconds}; default: 30 days`,
+        description: `From ${minExpirySeconds} to ${maxExpirySeconds}; default: 30 days`,
       }),
     }),
   ),
@@ -31,7 +31,7 @@ export const FileRecord = Type.Object({
 export type FileRecord = Static<typeof FileRecord>;
 
 export const FileQuery = Type.Object({
-  after: Type.Optional(Type.String({ description: "The id that the page before ended with" })),
+  after: Type.Optional(Type.String({ description: "Id of the last item of the previous page" })),
   purpose: Type.Optional(Type.Unsafe<"batch" | "batch_output">({ type: "string", enum: ["batch", "batch_output"] })),
   order: Type.Optional(Type.Unsafe<"asc" | "desc">({ type: "string", enum: ["asc", "desc"], default: "desc" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, default: 10_000 })),

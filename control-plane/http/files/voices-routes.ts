@@ -1,4 +1,4 @@
-// Voices of accounts, made from recordings, beside those that the served models come with. Shapes and errors as ElevenLabs'.
+// Voices made from recordings, and preset voices of the served models. Shapes and errors as ElevenLabs'.
 
 import { Type } from "typebox";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
@@ -40,7 +40,7 @@ export function addVoiceRoutes(
     ...common,
     method: "GET",
     path: "/v1/voices",
-    summary: "The account's voices, and those that the served models come with",
+    summary: "List the account's voices and the preset voices of served models",
     answer: VoiceListBody,
     handler: async ({ caller }) => {
       const own = (await voices.list(caller.account)).map((voice) => rendered(caller, voice));
@@ -52,7 +52,7 @@ export function addVoiceRoutes(
     ...common,
     method: "POST",
     path: "/v1/voices/add",
-    summary: "Make a voice from recordings of a speaker: a mixture of a model's own voices, no clone",
+    summary: "Create a voice from recordings of a speaker: a blend of a model's voices, not a clone",
     takes: "forms",
     idempotent: true,
     bodyLimitBytes,
@@ -73,7 +73,7 @@ export function addVoiceRoutes(
     ...common,
     method: "GET",
     path: "/v1/voices/:voice_id",
-    summary: "One voice",
+    summary: "Get a voice",
     params,
     answer: VoiceBody,
     refusals: [404],
@@ -87,7 +87,7 @@ export function addVoiceRoutes(
     ...common,
     method: "POST",
     path: "/v1/voices/:voice_id/edit",
-    summary: "Rename or describe a voice",
+    summary: "Change name or description of a voice",
     takes: "forms",
     params,
     bodyLimitBytes: mediumBodyBytes,

@@ -1,20 +1,20 @@
-// Voices, as ElevenLabs' clients read them.
+// Voices in the format of ElevenLabs.
 import { type Static, Type } from "typebox";
 import type { FormFile } from "../body/form-body.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 
 const shown = {
-  user_id: Type.String({ description: "The account, or `preset` for a voice that comes with a model" }),
+  user_id: Type.String({ description: "The account, or `preset` for a voice of a model" }),
   voice_id: Type.String(),
   name: Type.String(),
-  description: Type.String({ description: "Empty: none was given" }),
+  description: Type.String({ description: "Empty: none" }),
   created_at: Type.Integer({ description: "Unix seconds; 0 for a preset" }),
   updated_at: Type.Integer({ description: "Unix seconds; 0 for a preset" }),
 };
 
 const own = {
   kind: Type.Optional(
-    Type.String({ description: "`preset`; or `blend`: a mixture of a model's own voices, no clone of the speaker" }),
+    Type.String({ description: "`preset`; or `blend`: a blend of a model's voices, not a clone of the speaker" }),
   ),
   measured: Type.Optional(
     Type.Array(
@@ -23,7 +23,7 @@ const own = {
         blend: Type.String(),
         features: Type.Record(Type.String(), Type.Unknown()),
       }),
-      { description: "By model: the mixture, and what was measured in the recordings for it" },
+      { description: "By model: the blend, and the features measured in the recordings" },
     ),
   ),
 };
@@ -49,8 +49,8 @@ const recordings = (title: string) =>
 export const AddVoiceForm = Type.Object({
   name,
   description,
-  files: recordings("Up to 25 recordings of one speaker: wav, mp3, flac, ogg, m4a or webm; the part may come again"),
-  audio: recordings("The same by another name"),
+  files: recordings("Up to 25 recordings of one speaker: wav, mp3, flac, ogg, m4a or webm; the part may be repeated"),
+  audio: recordings("Alternative name of `files`"),
 });
 export type AddVoiceForm = Static<typeof AddVoiceForm>;
 

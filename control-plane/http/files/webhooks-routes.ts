@@ -1,4 +1,4 @@
-// The secret that signs webhook calls, and the log of the calls.
+// The secret that signs webhook calls, and the delivery log.
 
 import { Type } from "typebox";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
@@ -11,7 +11,7 @@ const WebhookSecretBody = Type.Object({
   secret: Type.String({ description: "`whsec_` and base64: signs every call (Standard Webhooks)" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
   previous_secret_expires_at: Type.Union([Type.Integer(), Type.Null()], {
-    description: "Unix seconds until which the secret before this one signs as well",
+    description: "Unix seconds until which the previous secret also signs",
   }),
 });
 
@@ -24,9 +24,9 @@ const WebhookDeliveryBody = Type.Object({
   url: Type.String(),
   state: Type.Unsafe<string>({ type: "string", enum: ["pending", "delivered", "exhausted"] }),
   error_code: nullableText("Why the request failed; null: it succeeded"),
-  error_message: nullableText("The same in words"),
+  error_message: nullableText("Message of the error"),
   attempts: Type.Integer(),
-  last_status: nullableInteger("HTTP status of the receiver's last answer"),
+  last_status: nullableInteger("HTTP status of the receiver's last response"),
   last_outcome: nullableText("ok, 3xx, 4xx, 5xx, timeout, blocked or unreachable"),
   created_at: Type.Integer({ description: "Unix seconds" }),
   next_attempt_at: nullableInteger("Unix seconds, while it is pending"),
@@ -35,7 +35,7 @@ const WebhookDeliveryBody = Type.Object({
 
 const WebhookDeliveryList = Type.Object({
   deliveries: Type.Array(WebhookDeliveryBody),
-  next_cursor: nullableText("Asks for the page after this one; null on the last"),
+  next_cursor: nullableText("Cursor of the next page; null on the last page"),
 });
 
 const WebhookDeliveryDetail = Type.Interface([WebhookDeliveryBody], {
@@ -45,14 +45,14 @@ const WebhookDeliveryDetail = Type.Interface([WebhookDeliveryBody], {
       at: Type.Integer({ description: "Unix seconds" }),
       duration_ms: Type.Integer(),
       outcome: Type.String(),
-      status: nullableInteger("HTTP status of the receiver's answer"),
-      answer: Type.String({ description: "Its first KiB, or why there was none" }),
+      status: nullableInteger("HTTP status of the receiver's response"),
+      answer: Type.String({ description: "First KiB of the response, or why there was none" }),
     }),
   ),
 });
 
 const WebhookDeliveryQuery = Type.Object({
-  cursor: Type.Optional(Type.String({ description: "`next_cursor` of the page before" })),
+  cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
 });
 
@@ -64,21 +64,21 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     ...secret,
     method: "GET",
     path: "/v1/webhooks/secret",
-    summary: "The secret that signs the account's webhooks",
+    summary: "Get the secret that signs the account's webhooks",
     handler: async ({ caller }) => renderSecret(await webhooks.secret(caller.account)),
   });
   endpoints.add({
     ...secret,
     method: "POST",
     path: "/v1/webhooks/secret/rotate",
-    summary: "Replace the secret; the one before signs as well for 24 hours",
+    summary: "Rotate the secret; the old one stays valid for 24 hours",
     handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(caller.account, reply.request.ip)),
   });
   endpoints.add({
     ...common,
     method: "GET",
     path: "/v1/webhooks/deliveries",
-    summary: "Calls of webhooks of the last 7 days, newest first",
+    summary: "List webhook deliveries of the last 7 days, newest first",
     query: WebhookDeliveryQuery,
     answer: WebhookDeliveryList,
     async handler({ caller, query }) {
@@ -107,7 +107,7 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     ...one,
     method: "GET",
     path: "/v1/webhooks/deliveries/:webhook_id",
-    summary: "One call with its attempts",
+    summary: "Get a delivery with its attempts",
     refusals: [404],
     handler: ({ caller, params }) => shown(caller.account, params.webhook_id),
   });
@@ -115,7 +115,7 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     ...one,
     method: "POST",
     path: "/v1/webhooks/deliveries/:webhook_id/replay",
-    summary: "Make a call that has ended again, with the same id and body",
+    summary: "Repeat a finished delivery with the same id and body",
     refusals: [404, 409],
     async handler({ caller, params, reply }) {
       await webhooks.replay(caller.account, params.webhook_id, reply.request.ip);
@@ -125,13 +125,13 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
   endpoints.add({
     method: "GET",
     path: "/v1/webhooks/results/:request_id",
-    summary: "Results that are too large for a call, by the signed link in it",
+    summary: "Get results that were too large for a delivery, by its signed link",
     tag: common.tag,
     access: "public",
     holdsSecrets: true,
     params: Type.Object({ request_id: Type.String() }),
     query: Type.Object({ expires: Type.String(), sig: Type.String() }),
-    answer: Type.Object({}, { description: "What the model's task answers" }),
+    answer: Type.Object({}, { description: "Reply of the model's task" }),
     refusals: [404],
     async handler({ params, query, reply }) {
       const results = await webhooks.results(params.request_id, query.expires, query.sig);

@@ -8,7 +8,8 @@ import { drainBody } from "../body/drain-body.ts";
 import { type ReadBody, readJson, refuseCompressed } from "../body/json-body.ts";
 import { receiveBody } from "../body/receive-body.ts";
 import type { ClientOf } from "../connections/client-address.ts";
-import { type RequestMeter, RequestState, type StateDeps } from "../core/request-state.ts";
+import type { RouteMeter } from "../core/edge-metrics.ts";
+import { RequestState, type StateDeps } from "../core/request-state.ts";
 import type { Dialect } from "../errors/error-body.ts";
 import { bodyMissing } from "../errors/errors.ts";
 import { refusalOf } from "../errors/render-error.ts";
@@ -25,7 +26,7 @@ export interface InferenceRequest extends KeyedInput {
 export type InferenceHandler = (request: InferenceRequest, state: RequestState, res: ServerResponse) => void;
 
 export interface InferencePost {
-  readonly meter: RequestMeter;
+  readonly meter: RouteMeter;
   readonly dialect: Dialect;
   readonly bodyLimitBytes: number;
   readonly body: TSchema;

@@ -55,7 +55,7 @@ export const ModelSummaries = Type.Array(
 );
 export type ModelSummaries = Static<typeof ModelSummaries>;
 
-/** The highest price of an image that the price book takes. */
+/** Maximum price of an image in the price book. */
 export const maxImageUsd = 1_000;
 const price = (description: string, maximum = 1_000_000) => Type.Number({ minimum: 0, maximum, description });
 
@@ -64,7 +64,7 @@ export const OfferRequest = Type.Object({
   description: Type.Optional(Type.String({ maxLength: 4000 })),
   pricing: Type.Object({
     input: price("USD per million prompt tokens"),
-    cached_input: Type.Optional(price("The same for cached ones; default: as input")),
+    cached_input: Type.Optional(price("USD per million cached prompt tokens; default: as input")),
     output: price("USD per million generated tokens"),
     characters: Type.Optional(price("USD per million characters spoken")),
     audio: Type.Optional(price("USD per 1000 seconds of audio heard")),
@@ -73,7 +73,8 @@ export const OfferRequest = Type.Object({
       Type.Integer({
         minimum: 0,
         maximum: 1_000,
-        description: "Of an image of 1024 x 1024 at that price: others cost in proportion; 0: all cost the same",
+        description:
+          "Steps of a 1024 x 1024 image at that price; other images cost in proportion. 0: all images cost the same",
       }),
     ),
   }),
@@ -95,7 +96,7 @@ export const OfferAnswer = Type.Object({
   }),
 });
 
-/** What servers of OpenAI's paths can be asked. */
+/** Tasks of OpenAI-compatible servers. */
 const externalTasks = [
   "text-generation",
   "embeddings",
@@ -107,16 +108,16 @@ const externalTasks = [
 
 export const ExternalServer = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 225 }),
-  url: Type.String({ minLength: 1, maxLength: 2048, description: "As the host's agent reaches it" }),
-  host_id: Type.Optional(nullable.string({ description: "Id or name of the host; any live one without it" })),
-  served_name: Type.Optional(nullable.string({ description: "What the server calls the model" })),
+  url: Type.String({ minLength: 1, maxLength: 2048, description: "Address for the host's agent" }),
+  host_id: Type.Optional(nullable.string({ description: "Id or name of the host; default: any live host" })),
+  served_name: Type.Optional(nullable.string({ description: "Model name on that server" })),
   max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: maxBatchSize, default: 96 })),
   context_length: Type.Optional(nullable.integer({ minimum: 1 })),
   task: Type.Optional(
     nullable.string({
       enum: [...externalTasks, null],
       default: "text-generation",
-      description: "What the model does; decides which endpoints it serves",
+      description: "Task of the model; decides which endpoints it serves",
     }),
   ),
 });

@@ -16,7 +16,7 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
     ...shared,
     method: "GET",
     path: "/v1/admin/topup-requests",
-    summary: "Top-ups that wait for the operator, oldest first",
+    summary: "List top-ups that wait for the operator, oldest first",
     answer: Type.Object({ requests: Type.Array(TopupRequestBody) }),
     handler: async () => ({ requests: (await charges.requests()).map(renderRequest) }),
   });
@@ -26,7 +26,7 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
       ...shared,
       method: "POST",
       path: `/v1/admin/topup-requests/:request_id/${verb}`,
-      summary: verb === "fulfil" ? "Credit a top-up that was paid" : "Refuse a top-up: it counts as failed",
+      summary: verb === "fulfil" ? "Credit a top-up that was paid" : "Reject a top-up",
       params: Type.Object({ request_id: Type.String() }),
       body: TopupDecision,
       answer: TopupRequestBody,
@@ -46,14 +46,14 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
   endpoints.add({
     ...terms,
     method: "GET",
-    summary: "How an account pays: what it may owe, and for how long",
+    summary: "Get the credit line and payment terms of an account",
     refusals: [404],
     handler: ({ params }) => read(params.uid as AccountId),
   });
   endpoints.add({
     ...terms,
     method: "POST",
-    summary: "Change how an account pays",
+    summary: "Change the credit line and payment terms of an account",
     body: TermsChange,
     refusals: [404],
     async handler({ caller, params, body, reply }) {

@@ -7,11 +7,11 @@ import type { MoneyFeatures } from "./features.ts";
 
 const MoneyOverviewBody = Type.Object({
   month: Type.String({ description: "YYYY.MM, UTC" }),
-  imbalance_usd: Type.Number({ description: "Of the ledger's last ten minutes: anything but 0 is a defect" }),
-  leased_usd: Type.Number({ description: "Held of budgets for requests that run or may come" }),
+  imbalance_usd: Type.Number({ description: "Sum of the ledger's last ten minutes; other than 0 it is a defect" }),
+  leased_usd: Type.Number({ description: "Reserved for running and future requests" }),
   open_leases: Type.Integer(),
   loss_last_hour_usd: Type.Number({ description: "Work that no customer could be charged for" }),
-  quarantined_records: Type.Integer({ description: "Usage records that cannot be billed without you" }),
+  quarantined_records: Type.Integer({ description: "Usage records that require a decision" }),
   suspended: Type.Array(Type.Object({ reason: Type.String(), accounts: Type.Integer() })),
   top_spenders: Type.Array(
     Type.Object({
@@ -31,7 +31,7 @@ export function addAdminMoneyRoutes(endpoints: Endpoints, deps: MoneyFeatures): 
   endpoints.add({
     method: "GET",
     path: "/v1/admin/money",
-    summary: "Whether the ledger balances, what is held, what was lost, and who spends most this month",
+    summary: "Get ledger balance, reservations, losses and top spenders of this month",
     tag: "operator",
     access: "admin",
     answer: MoneyOverviewBody,

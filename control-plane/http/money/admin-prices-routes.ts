@@ -19,7 +19,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     ...shared,
     method: "GET",
     path: "/v1/admin/prices",
-    summary: "The price book: every version, past and to come",
+    summary: "List all versions of prices, past and future",
     query: Type.Object({
       kind: Type.Optional(Kind),
       subject: Type.Optional(Type.String({ maxLength: 256 })),
@@ -32,7 +32,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     ...shared,
     method: "POST",
     path: "/v1/admin/prices",
-    summary: "Set a price from a date on; what was used before keeps its price",
+    summary: "Set a price from a date; earlier usage keeps its price",
     body: NewPrice,
     answer: Price,
     async handler({ caller, body, reply }) {
@@ -56,7 +56,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     ...shared,
     method: "GET",
     path: "/v1/admin/discounts",
-    summary: "Discounts, ended ones included, newest first",
+    summary: "List discounts, including ended ones, newest first",
     answer: Type.Object({ discounts: Type.Array(DiscountBody) }),
     handler: async () => ({ discounts: (await discounts.list()).map(renderDiscount) }),
   });
@@ -65,7 +65,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     ...shared,
     method: "POST",
     path: "/v1/admin/discounts",
-    summary: "Give a discount to an account, a model, a surface, or all; of several a request gets the largest",
+    summary: "Create a discount for an account, a model, a surface or all; of several the largest applies",
     body: NewDiscount,
     answer: DiscountBody,
     async handler({ caller, body, reply }) {
@@ -92,7 +92,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     ...shared,
     method: "DELETE",
     path: "/v1/admin/discounts/:id",
-    summary: "End a discount now; what was billed with it stays",
+    summary: "End a discount; billed usage keeps it",
     params: Type.Object({ id: Type.String() }),
     refusals: [404],
     handler: ({ caller, params, reply }) => discounts.end(params.id, setter(caller, reply)),
@@ -150,7 +150,7 @@ const renderDiscount = (one: Discount) => ({
   effective_to: one.effectiveToMs === null ? null : iso(one.effectiveToMs),
 });
 
-/** Hundredths of a per cent; a finer one is not rounded but left for the book to refuse. */
+/** Returns hundredths of a per cent. Finer values are not rounded, so that the price book refuses them. */
 function basisPointsOf(percent: number): number {
   const points = Math.round(percent * 100);
   return Math.abs(points - percent * 100) < 1e-6 ? points : percent * 100;

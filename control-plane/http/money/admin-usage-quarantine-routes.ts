@@ -15,8 +15,8 @@ const QuarantineQuery = Type.Object({
 
 const QuarantinedBody = Type.Object({
   id: Type.String(),
-  host_id: Type.String({ description: "Host that sent the record; empty: not known" }),
-  request_id: Type.String({ description: "As the host names it" }),
+  host_id: Type.String({ description: "Host that sent the record; empty: unknown" }),
+  request_id: Type.String({ description: "Id sent by the host" }),
   attempt: Type.Integer(),
   problem: Type.String({
     description:
@@ -34,7 +34,7 @@ const QuarantinePageBody = Type.Object({
       host_id: Type.String(),
       open: Type.Integer({ description: "Records that wait for an operator" }),
       dropped: Type.Integer({
-        description: "Records that were not kept, because the host had the maximum in quarantine",
+        description: "Records dropped because the host had reached the maximum",
       }),
     }),
   ),
@@ -55,7 +55,7 @@ export function addUsageQuarantineRoutes(endpoints: Endpoints, { usageQuarantine
     ...shared,
     method: "GET",
     path,
-    summary: "Usage records that cannot be billed without you, oldest first, and their hosts",
+    summary: "List quarantined usage records, oldest first, and their hosts",
     query: QuarantineQuery,
     answer: QuarantinePageBody,
     async handler({ query: { host_id, cursor, limit } }) {

@@ -1,4 +1,4 @@
-// An invoice as a page to look at and to print: plain HTML, no script, nothing fetched.
+// An invoice as a printable page: plain HTML without scripts or external content.
 import { nano, toUsd } from "../../../proto/money.ts";
 import type { InvoicePage } from "../../billing/invoice-queries.ts";
 import { monthName } from "../../billing/period.ts";
@@ -40,7 +40,7 @@ export function invoicePage(invoice: InvoicePage): string {
 `;
 }
 
-/** To the nano-dollar, as the ledger has it. */
+/** Formats USD with nine decimals, like the ledger. */
 const usd = (amount: bigint) => toUsd(nano(amount)).toFixed(9);
 const day = (unixMs: number) => new Date(unixMs).toISOString().slice(0, 10);
 const inHtml = (text: string) => text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);

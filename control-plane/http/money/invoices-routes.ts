@@ -10,13 +10,13 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   endpoints.add({
     method: "GET",
     path: "/payment/invoices",
-    summary: "Invoices of closed months, newest first",
+    summary: "List invoices of closed months, newest first",
     tag: "billing",
     access: "key",
     query: InvoiceQuery,
     answer: InvoiceList,
     refusals: [404],
-    // The links in it open without a key.
+    // Its links open without a key.
     holdsSecrets: true,
     async handler({ caller, query, reply }) {
       if (query.invoice_type !== undefined && query.invoice_type !== "usage")
@@ -34,7 +34,7 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
   endpoints.add({
     method: "GET",
     path: "/invoices/:invoice_id",
-    summary: "An invoice as a page, by the signed link from the list",
+    summary: "Get an invoice as a page, by its signed link",
     tag: "billing",
     access: "public",
     params: Type.Object({ invoice_id: Type.String() }),

@@ -35,7 +35,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     ...shared,
     method: "GET",
     path: "/payment/config",
-    summary: "The account's monthly limit",
+    summary: "Get the account's monthly limit",
     answer: BillingConfig,
     handler: async ({ caller }) => ({ limit: usdOrNone(await limits.ofAccount(caller.account)) }),
   });
@@ -44,7 +44,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     ...shared,
     method: "POST",
     path: "/payment/config",
-    summary: "Set what the account may spend per month; a negative limit is none, null leaves it",
+    summary: "Set the account's monthly limit; negative: none, null: unchanged",
     body: BillingConfigRequest,
     answer: BillingConfig,
     async handler({ caller, body, reply }) {
@@ -58,7 +58,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     ...shared,
     method: "GET",
     path: "/payment/key-limits",
-    summary: "Monthly limit and spend of each API key",
+    summary: "List monthly limit and spend of each API key",
     answer: KeyLimits,
     handler: async ({ caller }) => renderLimits(await limits.ofKeys(caller.account)),
   });
@@ -67,7 +67,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     ...shared,
     method: "POST",
     path: "/payment/key-limits",
-    summary: "Set what one key may spend per month; null or negative removes the limit, 0 blocks",
+    summary: "Set the monthly limit of a key; null or negative: none, 0: blocked",
     body: KeyLimitRequest,
     answer: KeyLimits,
     refusals: [404],
@@ -82,7 +82,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     ...shared,
     method: "POST",
     path: "/payment/funds",
-    summary: "Add funds: the page to pay on, or null when the operator was asked to credit them",
+    summary: "Add funds: returns a payment page, or null after a request to the operator",
     idempotent: true,
     body: FundsRequest,
     answer: CheckoutUrl,
@@ -111,14 +111,14 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     ...shared,
     method: "GET",
     path: "/payment/billing-portal",
-    summary: "Where card and address are changed",
+    summary: "Get the page where card and address are changed",
     query: Type.Object({ return_url: Type.Optional(Type.String({ maxLength: 2048, pattern: "^https?://" })) }),
     answer: PortalUrl,
     refusals: [404],
     holdsSecrets: true,
     async handler({ caller, query, reply }) {
       const own = `${originOf(deps.publicUrl, reply.request)}/console/billing`;
-      // Without a provider the portal is our own page, and nobody is sent elsewhere.
+      // Without a provider the portal is our own page; never redirect to another site.
       const back = paying.providerName === "manual" ? own : (query.return_url ?? own);
       return { url: await paying.portal(caller.account, back) };
     },
@@ -128,7 +128,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     ...shared,
     method: "POST",
     path: "/v1/request-costs",
-    summary: "What requests of this account cost; those unknown or not settled yet are left out",
+    summary: "Get the cost of requests; unknown and unsettled ones are omitted",
     bodyLimitBytes: largeBodyBytes,
     body: RequestCostsQuestion,
     answer: RequestCosts,
@@ -146,7 +146,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     method: "POST",
     bodyLimitBytes: largeBodyBytes,
     path: "/payment/stripe/webhook",
-    summary: "Events of Stripe, by their signature",
+    summary: "Receive signed events of Stripe",
     tag: "billing",
     access: "public",
     answer: Type.Object({ received: Type.Boolean() }),

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { nullable } from "../inference/sampling-schemas.ts";
 
-/** USD; above it a limit is none. */
+/** Maximum limit in USD. */
 const maxUsd = 1_000_000_000;
 /** Cents. */
 const maxCents = 100_000_000;
@@ -10,7 +10,7 @@ export const BillingConfig = Type.Object({
   limit: Type.Number({ description: "USD per UTC month; negative: none" }),
 });
 export const BillingConfigRequest = Type.Object({
-  limit: nullable.number({ maximum: maxUsd, description: "USD per UTC month; negative: none; null: as it is" }),
+  limit: nullable.number({ maximum: maxUsd, description: "USD per UTC month; negative: none; null: unchanged" }),
 });
 
 export const KeyLimitRequest = Type.Object({
@@ -46,7 +46,11 @@ export const RequestCosts = Type.Object({
 });
 
 export const TermsBody = Type.Object({
-  credit_line_usd: Type.Number({ minimum: 0, maximum: maxUsd, description: "What the account may owe; 0: prepaid" }),
+  credit_line_usd: Type.Number({
+    minimum: 0,
+    maximum: maxUsd,
+    description: "Amount that the account may owe; 0: prepaid",
+  }),
   due_days: Type.Integer({ minimum: 0, maximum: 365 }),
   needs_payment_method: Type.Boolean(),
 });

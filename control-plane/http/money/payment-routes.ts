@@ -14,10 +14,10 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     ...common,
     method: "GET",
     path: "/payment/checklist",
-    summary: "Funds, recent use and whether the account is suspended",
+    summary: "Get funds, recent usage and suspension",
     query: Type.Object({
       compute_owed: Type.Optional(
-        Type.Boolean({ default: false, description: "Judge the account's standing anew before answering" }),
+        Type.Boolean({ default: false, description: "Compute the account's good standing first" }),
       ),
     }),
     answer: Checklist,
@@ -29,7 +29,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     ...common,
     method: "GET",
     path: "/payment/usage",
-    summary: "Use of the whole account, by month and model",
+    summary: "Get usage of the account by month and model",
     query: Period,
     answer: UsageBody,
     handler: async ({ caller, query }) =>
@@ -40,7 +40,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     ...common,
     method: "GET",
     path: "/payment/usage/tokens",
-    summary: "Use of each API key of the account",
+    summary: "Get usage of each API key",
     query: Period,
     answer: UsageByKeyBody,
     handler: async ({ caller, query }) =>
@@ -51,11 +51,11 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     ...common,
     method: "GET",
     path: "/payment/usage/rent",
-    summary: "How long each dedicated deployment was billed for",
+    summary: "Get the billed time of each dedicated deployment",
     query: Type.Object({
       from: Type.Integer({ minimum: 0, maximum: 100_000_000_000, description: "Unix seconds" }),
       to: Type.Optional(
-        Type.Integer({ minimum: 0, maximum: 100_000_000_000, description: "Unix seconds; without it until now" }),
+        Type.Integer({ minimum: 0, maximum: 100_000_000_000, description: "Unix seconds; default: now" }),
       ),
     }),
     answer: Rent,
@@ -69,7 +69,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
       ...common,
       method: "GET",
       path,
-      summary: "Use of one API key, named by the key or its token_id",
+      summary: "Get usage of one API key, by the key or its token_id",
       query: Period,
       params: Type.Object({ api_token: Type.String() }),
       answer: UsageBody,

@@ -62,13 +62,13 @@ export const Period = Type.Object({
   from: Type.Optional(
     Type.String({ default: "current", description: "YYYY.MM, current, current(-N) or unix seconds" }),
   ),
-  to: Type.Optional(Type.String({ description: "The same; without it the one month of `from`" })),
+  to: Type.Optional(Type.String({ description: "Same format; default: only the month of `from`" })),
 });
 
 export const InvoiceQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 10 })),
-  starting_after: Type.Optional(Type.String({ description: "Id of the last invoice of the page before" })),
-  invoice_type: Type.Optional(Type.String({ description: "`usage` is the only type there is" })),
+  starting_after: Type.Optional(Type.String({ description: "Id of the last invoice of the previous page" })),
+  invoice_type: Type.Optional(Type.String({ description: "The only type is `usage`" })),
 });
 
 export const InvoiceList = Type.Object({

@@ -9,11 +9,11 @@ export const Kind = Type.Unsafe<(typeof kinds)[number]>({ type: "string", enum: 
 const usd = (description: string, maximum = 1e6) =>
   Type.Optional(Type.Number({ minimum: 0, maximum, description: `USD per ${description}` }));
 
-/** USD. Models by units, GPUs and containers by the hour; what is left out costs nothing. */
+/** USD. Models have a price per unit, GPUs and containers per hour; omitted units are free. */
 export const Rates = Type.Object(
   {
     input: usd("million tokens"),
-    cached_input: usd("million tokens; left out: as input"),
+    cached_input: usd("million tokens; default: as input"),
     output: usd("million tokens"),
     characters: usd("million characters"),
     audio: usd("1000 seconds of audio"),
@@ -22,7 +22,8 @@ export const Rates = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: 1_000,
-        description: "Of an image of 1024 x 1024 at that price: others cost in proportion; 0: all cost the same",
+        description:
+          "Steps of a 1024 x 1024 image at that price; other images cost in proportion. 0: all images cost the same",
       }),
     ),
     hour: usd("hour of one GPU or container"),
@@ -38,7 +39,7 @@ export const NewPrice = Type.Object({
   kind: Kind,
   subject: Type.String({ minLength: 1, maxLength: 256, description: "Public model name, GPU type or container plan" }),
   rates: Rates,
-  effective_from: Type.Optional(time("null: now. Never in the past")),
+  effective_from: Type.Optional(time("null: now. Must not be in the past")),
   note: Type.Optional(Note),
 });
 
@@ -48,7 +49,7 @@ export const Price = Type.Object({
   subject: Type.String(),
   rates: Rates,
   effective_from: Type.String({ description: "ISO 8601" }),
-  current: Type.Boolean({ description: "It holds now" }),
+  current: Type.Boolean({ description: "Currently valid" }),
 });
 
 const words = (maxLength: number) => nullable.string({ minLength: 1, maxLength });

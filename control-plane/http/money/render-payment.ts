@@ -63,7 +63,7 @@ function renderMonth(month: UsageMonth): UsageBody["months"][number] {
   };
 }
 
-/** `origin`: scheme and host of the pages. */
+/** `origin`: scheme and host of the page. */
 export function renderInvoice(invoice: InvoiceView, origin: string): InvoiceList["invoices"][number] {
   return {
     id: invoice.id,
@@ -79,5 +79,5 @@ export function renderInvoice(invoice: InvoiceView, origin: string): InvoiceList
   };
 }
 
-// From the integer, so that 70 nano-USD are 0.000007 cents and not a sum of roundings.
+// Computed from the integer, so that rounding errors do not add up.
 export const cents = (amount: NanoUsd) => Number(amount) / 1e7;

@@ -6,7 +6,7 @@ import type { UsageDay, UsageDimension } from "../../billing/usage-days.ts";
 import { cents } from "./render-payment.ts";
 import type { AdminRequestRecord, RequestRecord, UsageDaysBody } from "./usage-log-schemas.ts";
 
-/** Of a scoped token, by its budget: what is before the slash says what kind of budget it is. */
+/** Returns the id of a scoped token from its budget, whose prefix is the kind of budget. */
 export const tokenIdOf = (budget: string): string => budget.replace(/^jwt\//, "");
 
 export function renderUsageDay({ day, items, totalCost }: UsageDay, by: UsageDimension): UsageDaysBody["days"][number] {

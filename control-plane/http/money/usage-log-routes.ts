@@ -1,4 +1,4 @@
-// Use by day and the log of requests. No paths of the published interface: the console's, and anybody's.
+// Usage by day and the request log. These paths are our own addition to the interface.
 import { type Static, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -24,7 +24,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   endpoints.add({
     ...own,
     path: "/v1/usage/days",
-    summary: "Use of the account by day, and by model, key or scoped token",
+    summary: "Get usage by day and by model, key or scoped token",
     query: UsageDaysQuery,
     answer: UsageDaysBody,
     refusals: [429],
@@ -43,7 +43,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   endpoints.add({
     ...own,
     path: "/v1/requests",
-    summary: "Requests of the account that have ended, newest first: figures, and nothing of what was asked",
+    summary: "List finished requests, newest first: figures without content",
     query: RequestsQuery,
     answer: RequestPage,
     refusals: [404, 429],
@@ -56,7 +56,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   endpoints.add({
     ...own,
     path: "/v1/requests/:request_id",
-    summary: "Each attempt of one request, by its own id or the x-request-id that it was sent with",
+    summary: "List attempts of a request, by its id or the x-request-id of the client",
     params,
     answer: Attempts,
     refusals: [404],
@@ -68,7 +68,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   endpoints.add({
     ...operators,
     path: "/v1/admin/requests",
-    summary: "The same of any one account",
+    summary: "List finished requests of an account, newest first",
     query: AdminRequestsQuery,
     answer: AdminRequestPage,
     refusals: [404, 429],
@@ -81,7 +81,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   endpoints.add({
     ...operators,
     path: "/v1/admin/requests/:request_id",
-    summary: "Each attempt of one request, whoever's it is",
+    summary: "List attempts of a request of any account",
     params,
     answer: AdminAttempts,
     refusals: [404],

@@ -1,4 +1,4 @@
-// Use by day and the log of requests: our own, beside what the interface has.
+// Usage by day and the request log: our own addition to the interface.
 import { type Static, type TInteger, Type } from "typebox";
 import { type ShownColumn, shownFields } from "../../../proto/usage-record.ts";
 import { maxDays, usageDimensions } from "../../billing/usage-days.ts";
@@ -12,7 +12,7 @@ export const UsageDaysQuery = Type.Object({
       type: "string",
       enum: [...usageDimensions],
       default: "model",
-      description: "token: scoped tokens that have a limit of their own; others leave no trace of which they were",
+      description: "token: only scoped tokens with their own limit; others are not recorded",
     }),
   ),
   from: day(`YYYY-MM-DD (UTC); default 30 days with \`to\`, at most ${maxDays}`),
@@ -23,14 +23,14 @@ export const UsageDaysBody = Type.Object({
   days: Type.Array(
     Type.Object({
       day: Type.String({ description: "YYYY-MM-DD" }),
-      total_cost: Type.Number({ description: "Cents, of the items" }),
+      total_cost: Type.Number({ description: "Cents; sum of the items" }),
       items: Type.Array(
         Type.Object({
           id: Type.String({
-            description: "Model, token_id of the key (empty: of no key), or `id` of the scoped token",
+            description: "Model, token_id of the key (empty: without a key), or `id` of the scoped token",
           }),
-          name: Type.String({ description: "The model; the name of the key, or of the one that signed the token" }),
-          spending_limit: nullable.number({ description: "USD, of a scoped token" }),
+          name: Type.String({ description: "Name of the model, of the key, or of the key that signed the token" }),
+          spending_limit: nullable.number({ description: "USD; only for scoped tokens" }),
           requests: Type.Integer(),
           input_tokens: Type.Integer(),
           output_tokens: Type.Integer(),
@@ -39,7 +39,7 @@ export const UsageDaysBody = Type.Object({
       ),
     }),
   ),
-  is_truncated: Type.Boolean({ description: "There are more items than these, the dearest" }),
+  is_truncated: Type.Boolean({ description: "Only the most expensive items are included" }),
 });
 export type UsageDaysBody = Static<typeof UsageDaysBody>;
 
@@ -52,17 +52,17 @@ export const RequestsQuery = Type.Object({
   failed: Type.Optional(
     Type.Boolean({
       default: false,
-      description: "Only those that failed: that ended other than by stop or client_gone",
+      description: "Only failed requests: end_reason is neither stop nor client_gone",
     }),
   ),
-  from: time("Unix seconds, or now-7d (s, m, h, d, w, M), which is the default; when it was recorded"),
+  from: time("Unix seconds, or now-7d (s, m, h, d, w, M), which is the default; time of the record"),
   to: time("Unix seconds or now, which is the default"),
-  after: Type.Optional(named({ description: "The id that the page before ended with" })),
+  after: Type.Optional(named({ description: "Id of the last item of the previous page" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
 });
 
 export const AdminRequestsQuery = Type.Object({
-  account: named({ description: "Whose" }),
+  account: named({ description: "uid of the account" }),
   ...RequestsQuery.properties,
 });
 
@@ -73,17 +73,17 @@ const shown = Object.fromEntries(
 
 const logged = {
   request_id: Type.String(),
-  attempt: Type.Integer({ description: "Another one follows where the first got no answer" }),
-  counts: Type.Boolean({ description: "false: a later attempt counts in its place" }),
+  attempt: Type.Integer({ description: "2 and later: retries after an attempt without a response" }),
+  counts: Type.Boolean({ description: "false: replaced by a later attempt" }),
   model: Type.String(),
-  token_id: Type.String({ description: "The key; empty: of no key" }),
+  token_id: Type.String({ description: "Id of the key; empty: without a key" }),
   end_reason: Type.String({
     enum: ["stop", "client_gone", "refused", "engine_error", "engine_timeout", "drained", "lost"],
   }),
   created_at: Type.Integer({ description: "Unix seconds" }),
   ended_at: Type.Integer({ description: "Unix seconds" }),
   ...shown,
-  cost: Type.Number({ description: "Cents that were charged" }),
+  cost: Type.Number({ description: "Charged cents" }),
 };
 export const RequestRecord = Type.Object(logged);
 export type RequestRecord = Static<typeof RequestRecord>;

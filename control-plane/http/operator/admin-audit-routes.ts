@@ -9,7 +9,7 @@ export function addAdminAuditRoutes(endpoints: Endpoints, { audit }: OperatorFea
   endpoints.add({
     method: "GET",
     path: "/v1/admin/audit",
-    summary: "Who did what to whom, when and from where; newest first",
+    summary: "List audit log entries, newest first",
     tag: "operator",
     access: "admin",
     query: AuditQuery,

@@ -9,11 +9,11 @@ import type { OperatorFeatures } from "./features.ts";
 const format = Type.Unsafe<string>({
   type: "string",
   enum: ["gguf", "safetensors", "onnx", "lora"],
-  description: "What the engine reads: one GGUF model, or the files of one format",
+  description: "Format of the weights: one GGUF model, or the files of another format",
   default: "gguf",
 });
 
-// What an agent would refuse is refused here: no part of a path leads out of its folder.
+// Same rule as the agents': no part of a path leads out of its folder.
 const noStepUp = "(?!.*(?:^|/)\\.\\.(?:/|$))";
 const plainPath = "(?!.*(?:^|/)\\.{0,2}(?:/|$))[\\w.][\\w. +@/=,()-]{0,511}";
 
@@ -33,11 +33,13 @@ const PrefetchBody = Type.Object(
     file: Type.Optional(
       Type.String({
         pattern: `^$|^${plainPath}$`,
-        description: "The one file wanted, by its path in the repository; empty: chosen by format",
+        description: "Path of one file in the repository; empty: chosen by format",
       }),
     ),
     format: Type.Optional(format),
-    pin: Type.Optional(Type.Boolean({ default: false, description: "Never evicted while this stands" })),
+    pin: Type.Optional(
+      Type.Boolean({ default: false, description: "Never evict these weights while this entry exists" }),
+    ),
   },
   { additionalProperties: false },
 );
@@ -50,7 +52,7 @@ const PrefetchRecord = Type.Object({
   format: Type.String(),
   pinned: Type.Boolean(),
   state: Type.Union(["waiting", "downloading", "ready", "failed"].map((one) => Type.Literal(one))),
-  commit: Type.String({ description: "Empty until it is there" }),
+  commit: Type.String({ description: "Empty until downloaded" }),
   bytes: Type.Integer(),
   bytes_total: Type.Integer({ description: "0 while unknown" }),
   fail_code: Type.String(),
@@ -62,13 +64,13 @@ const common = { tag: "operator", access: "admin" } as const;
 const path = "/v1/admin/nodes/:node_id/weights";
 const Node = Type.Object({ node_id: Type.String() });
 
-/** Weights on a host before anybody asks for them. */
+/** Weights that a host downloads before a deployment needs them. */
 export function addAdminNodeWeightsRoutes(endpoints: Endpoints, { nodeWeights }: OperatorFeatures): void {
   endpoints.add({
     ...common,
     method: "POST",
     path,
-    summary: "Fetch weights to a host ahead of any deployment, and pin them if wanted",
+    summary: "Download weights to a host ahead of deployments, optionally pinned",
     params: Node,
     bodyLimitBytes: mediumBodyBytes,
     body: PrefetchBody,
@@ -90,7 +92,7 @@ export function addAdminNodeWeightsRoutes(endpoints: Endpoints, { nodeWeights }:
     ...common,
     method: "GET",
     path,
-    summary: "Weights a host was asked to fetch ahead, and how far each is",
+    summary: "List prefetched weights of a host and their progress",
     params: Node,
     answer: Type.Object({ weights: Type.Array(PrefetchRecord) }),
     refusals: [404],
@@ -101,7 +103,7 @@ export function addAdminNodeWeightsRoutes(endpoints: Endpoints, { nodeWeights }:
     ...common,
     method: "DELETE",
     path: `${path}/:prefetch_id`,
-    summary: "No longer fetch or pin these weights; what is there goes when its room is needed",
+    summary: "Stop prefetching or pinning weights; downloaded files are evicted when space is needed",
     params: Type.Object({ node_id: Type.String(), prefetch_id: Type.String() }),
     refusals: [404],
     handler: ({ caller, params, reply }) => nodeWeights.drop(params.node_id, params.prefetch_id, actOf(caller, reply)),

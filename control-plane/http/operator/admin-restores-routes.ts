@@ -41,7 +41,7 @@ export function addRestoreRoutes(endpoints: Endpoints, { restores }: OperatorFea
   endpoints.add({
     method: "GET",
     path: "/v1/admin/restores",
-    summary: "Restores of the database, newest first: hosts whose usage is awaited, and what was recovered",
+    summary: "List restores of the database, newest first, with awaited hosts and recovered usage",
     tag: "operator",
     access: "admin",
     answer: RestoresBody,

@@ -1,13 +1,13 @@
 import { Type } from "typebox";
 import { nullable } from "../inference/sampling-schemas.ts";
 
-/** What is misspelled would act on more than was meant: on the host and not one GPU of it, on all and not those that were named. */
+/** A misspelt field would widen the operation, for example from one GPU to the whole host. */
 export const closed = { additionalProperties: false } as const;
 
 export const Cordon = Type.Object(
   {
     note: Type.Optional(
-      nullable.string({ maxLength: 500, description: "Why; shown beside the host, and in the audit log" }),
+      nullable.string({ maxLength: 500, description: "Reason; shown with the host and in the audit log" }),
     ),
   },
   closed,
@@ -21,7 +21,7 @@ export const Drain = Type.Object(
         maximum: 604_800,
         default: 600,
         description:
-          "When the host is empty at the latest. What could not be replaced elsewhere takes nothing new for the last 30 s (or half of a shorter time); requests that still run then are cut. 0: at once",
+          "Time until the host is empty. Instances without a replacement accept no new requests in the last 30 s (or half of a shorter time); requests still running at the end are aborted. 0: at once",
       }),
     ),
     note: Cordon.properties.note,
@@ -31,12 +31,12 @@ export const Drain = Type.Object(
 
 export const DrainProgress = Type.Object({
   node_id: Type.String(),
-  total: Type.Integer({ description: "Instances that were there when it began" }),
+  total: Type.Integer({ description: "Instances at the start" }),
   left: Type.Integer(),
   fixed: Type.Integer({
-    description: "Of those left: rented containers and agent instances, which stay on their host",
+    description: "Part of `left`: rented containers and agent instances, which stay on their host",
   }),
-  in_flight: Type.Integer({ description: "Requests that run or wait there" }),
+  in_flight: Type.Integer({ description: "Running and waiting requests" }),
 });
 
 export const EndUnknown = Type.Object(
@@ -45,7 +45,7 @@ export const EndUnknown = Type.Object(
       Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
         minItems: 1,
         maxItems: 256,
-        description: "Of those that no deployment knows; absent: all of them",
+        description: "Unknown instances; absent: all of them",
       }),
     ),
     note: Cordon.properties.note,
@@ -55,18 +55,18 @@ export const EndUnknown = Type.Object(
 
 export const UnknownEnded = Type.Object({
   node_id: Type.String(),
-  instance_ids: Type.Array(Type.String(), { description: "What the host was told to end" }),
+  instance_ids: Type.Array(Type.String(), { description: "Instances that the host stops" }),
 });
 
 export const Rebalance = Type.Object({
   proposal: Type.Unsafe<unknown>({
     type: ["object", "null"],
-    description: "Null: no moves would open a larger hole",
+    description: "Null: no moves would free more GPUs on one host",
     required: ["gpu", "node_id", "largest_now", "largest_after", "moves"],
     properties: {
       gpu: { type: "string" },
       node_id: { type: "string" },
-      largest_now: { type: "integer", description: "Most free GPUs of that type on one host" },
+      largest_now: { type: "integer", description: "Maximum free GPUs of that type on one host" },
       largest_after: { type: "integer" },
       moves: {
         type: "array",
@@ -80,7 +80,7 @@ export const Rebalance = Type.Object({
             from: { type: "string" },
             to: { type: "string" },
             gpus: { type: "integer" },
-            gap_seconds: { type: "number", description: "It starts there before it ends here" },
+            gap_seconds: { type: "number", description: "Time without a running instance; 0: it starts there first" },
           },
         },
       },

@@ -1,4 +1,4 @@
-// Hosts as the operator sees them. What a host does not tell is null; figures come with their age.
+// Hosts for operators. Figures that a host does not report are null; others have an age.
 import { type Static, type TSchema, Type } from "typebox";
 import { nullable } from "../inference/sampling-schemas.ts";
 import { closed } from "./node-operations-schemas.ts";
@@ -12,8 +12,8 @@ export const Node = Type.Object({
   name: Type.String(),
   pool: Type.String({ description: "Label of the token it joined with; empty: none" }),
   state: Type.String({ description: "ready, data_path_unreachable, records_unwritable, unreachable, lost" }),
-  condition: Type.String({ description: "What speaks against placing on it; empty: nothing" }),
-  silent_seconds: Type.Number({ description: "Since its agent was heard" }),
+  condition: Type.String({ description: "Reason against placing instances on it; empty: none" }),
+  silent_seconds: Type.Number({ description: "Since the last message of its agent" }),
   advertise: Type.String(),
   agent_version: Type.String(),
   epoch: Type.Integer(),
@@ -27,11 +27,11 @@ export const Node = Type.Object({
   nvidia_driver_version: Type.String(),
   cuda_version: Type.String(),
   warnings: Type.Array(Type.String(), {
-    description: "An unencrypted data path (`data_path_plain`), and what the agent could not find out",
+    description: "An unencrypted data path (`data_path_plain`), and what the agent could not detect",
   }),
-  figures_age_seconds: nullable.number({ description: "Of every figure below; null before the first report" }),
-  gpu_sample_age_seconds: nullable.number({ description: "Of the GPUs' figures" }),
-  clock_skew_seconds: nullable.number({ description: "Its clock minus ours" }),
+  figures_age_seconds: nullable.number({ description: "Age of the figures below; null before the first report" }),
+  gpu_sample_age_seconds: nullable.number({ description: "Age of the GPU figures" }),
+  clock_skew_seconds: nullable.number({ description: "Its clock minus this clock" }),
   usage_spool: orNull(
     Type.Object({
       records: Type.Integer({ description: "Not yet acknowledged" }),
@@ -55,12 +55,14 @@ export const Node = Type.Object({
       type: Type.String(),
       name: Type.String(),
       memory_bytes: Type.Integer(),
-      mig_profile: Type.String({ description: "Of a slice; empty for a whole GPU" }),
+      mig_profile: Type.String({ description: "Profile of a MIG slice; empty for a whole GPU" }),
       is_healthy: Type.Boolean(),
       unhealthy_reason: Type.String(),
-      cordoned_at: nullable.string({ description: "Out of use since, until an operator lifts it" }),
+      cordoned_at: nullable.string({
+        description: "Time since which it is out of use, until an operator returns it to use",
+      }),
       is_claimed: Type.Boolean(),
-      deploy_id: nullable.string({ description: "Whose instance has it" }),
+      deploy_id: nullable.string({ description: "Deployment that uses it" }),
       utilization_ratio: ratio("Share of the time in which a kernel ran"),
       memory_used_bytes: nullable.integer(),
       temperature_celsius: nullable.number(),
@@ -123,8 +125,8 @@ export type NodeDetail = Static<typeof NodeDetail>;
 
 export const Uncordon = Type.Object(
   {
-    gpu: Type.Optional(nullable.string({ description: "Its uuid; all GPUs of the host without it" })),
-    note: Type.Optional(nullable.string({ maxLength: 2_000, description: "Why it is sound; kept in the audit log" })),
+    gpu: Type.Optional(nullable.string({ description: "uuid of the GPU; default: the host and all its GPUs" })),
+    note: Type.Optional(nullable.string({ maxLength: 2_000, description: "Reason; for the audit log" })),
   },
   closed,
 );

@@ -6,13 +6,13 @@ export const JoinTokenRequest = Type.Object(
       Type.String({
         maxLength: 64,
         pattern: "^[\\w.-]*$",
-        description: "Label of the host that joins, to look at hosts by",
+        description: "Label of the host, for filters",
       }),
     ),
     ttl_seconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 604_800, default: 900 })),
     node_id: Type.Optional(
       Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
-        description: "Id or name of the host that it brings back: revoked, or without its key. Null: any new host",
+        description: "Id or name of a host that returns after a revocation or the loss of its key. Null: any new host",
       }),
     ),
   },
@@ -30,27 +30,27 @@ export const NodeId = Type.Object({
   id: Type.String({
     minLength: 1,
     maxLength: 253,
-    description: "Of a host: its id, or its name where no other has it",
+    description: "Id of a host, or its name if unique",
   }),
 });
 
 export const NodeAct = Type.Object({
-  note: Type.Optional(Type.String({ maxLength: 500, description: "Why; for the audit log" })),
+  note: Type.Optional(Type.String({ maxLength: 500, description: "Reason; for the audit log" })),
 });
 
 export const NodeActed = Type.Object({ node_id: Type.String() });
 
 export const NodeAdopted = Type.Object({
   node_id: Type.String(),
-  instances: Type.Array(Type.String(), { description: "What runs there and is known again" }),
+  instances: Type.Array(Type.String(), { description: "Running instances that are known again" }),
   left: Type.Array(
     Type.Object({
       instance_id: Type.String(),
       deploy_id: Type.String(),
-      why: Type.String({ description: "Why it is not" }),
+      why: Type.String({ description: "Reason" }),
     }),
     {
-      description: "What runs there and stays unknown: it holds its GPUs until it is ended (`stoker node end-unknown`)",
+      description: "Running instances that stay unknown: they hold their GPUs until `stoker node end-unknown`",
     },
   ),
 });

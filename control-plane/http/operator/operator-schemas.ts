@@ -3,15 +3,15 @@ import { type Static, Type } from "typebox";
 import { type SuspendReason, suspendReasons } from "../../../proto/suspend-reason.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 
-/** Why: it stands in the audit log. */
-export const Note = Type.String({ minLength: 1, maxLength: 2_000, description: "Why; kept in the audit log" });
+/** Reason for the audit log. */
+export const Note = Type.String({ minLength: 1, maxLength: 2_000, description: "Reason; for the audit log" });
 const reason = { enum: [...suspendReasons] };
 
 export const Uid = Type.Object({ uid: Type.String() });
 
 export const Page = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
-  cursor: Type.Optional(Type.String({ maxLength: 64, description: "`next_cursor` of the page before" })),
+  cursor: Type.Optional(Type.String({ maxLength: 64, description: "`next_cursor` of the previous page" })),
 };
 
 export const AccountListed = Type.Object({
@@ -21,9 +21,9 @@ export const AccountListed = Type.Object({
   is_admin: Type.Boolean(),
   is_team_account: Type.Boolean(),
   suspended: Type.Boolean(),
-  suspend_reason: nullable.string({ enum: [...reason.enum, null], description: "The gravest that holds" }),
+  suspend_reason: nullable.string({ enum: [...reason.enum, null], description: "The most severe current reason" }),
   funds_usd: nullable.number({ description: "Left to spend; null: no limit" }),
-  spent_usd: Type.Number({ description: "All that was ever spent" }),
+  spent_usd: Type.Number({ description: "Total spent" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
 });
 
@@ -35,12 +35,11 @@ export const AccountList = Type.Object({
 export const AdminAccount = Type.Object({
   ...AccountListed.properties,
   deleted_at: nullable.integer({
-    description:
-      "Unix seconds; null: it is not deleted. Of a deleted one uid and money stay, and the uid is its address and name",
+    description: "Unix seconds; null: not deleted. A deleted account keeps uid and money; address and name are its uid",
   }),
-  credited_usd: nullable.number({ description: "Sum of its credits; null: no limit" }),
-  keys: Type.Integer({ description: "Live ones" }),
-  deployments: Type.Integer({ description: "Those not deleted" }),
+  credited_usd: nullable.number({ description: "Sum of credits; null: no limit" }),
+  keys: Type.Integer({ description: "Valid keys" }),
+  deployments: Type.Integer({ description: "Deployments that are not deleted" }),
   suspensions: Type.Array(
     Type.Object({
       reason: Type.String(reason),
@@ -54,16 +53,14 @@ export type AdminAccount = Static<typeof AdminAccount>;
 
 export const AccountPatch = Type.Object({
   is_admin: Type.Optional(nullable.boolean()),
-  is_team_account: Type.Optional(nullable.boolean({ description: "false gives its team name back" })),
+  is_team_account: Type.Optional(nullable.boolean({ description: "false releases the team name" })),
   note: Type.Optional(nullable.string({ maxLength: 2_000 })),
 });
 
 export const CreditRequest = Type.Object({
   amount_usd: Type.Number({ minimum: -1e9, maximum: 1e9, description: "Negative: a correction" }),
   note: Note,
-  may_go_below_zero: Type.Optional(
-    Type.Boolean({ default: false, description: "A correction may take more than is left" }),
-  ),
+  may_go_below_zero: Type.Optional(Type.Boolean({ default: false, description: "Allow a correction below zero" })),
 });
 
 export const SuspendRequest = Type.Object({
@@ -84,8 +81,8 @@ export const LiftRequest = Type.Object({
 
 const time = Type.String({ maxLength: 40, description: "Unix seconds, or ISO 8601 with offset" });
 export const AuditQuery = Type.Object({
-  account: Type.Optional(Type.String({ maxLength: 64, description: "Acts of this account or upon it" })),
-  action: Type.Optional(Type.String({ maxLength: 64, description: "noun.verb, or the noun alone" })),
+  account: Type.Optional(Type.String({ maxLength: 64, description: "Entries whose actor or account is this account" })),
+  action: Type.Optional(Type.String({ maxLength: 64, description: "noun.verb, or only the noun" })),
   from: Type.Optional(time),
   to: Type.Optional(time),
   ...Page,
@@ -99,7 +96,7 @@ export const AuditPage = Type.Object({
       actor: Type.String({ description: "uid, or system" }),
       action: Type.String(),
       subject: Type.String(),
-      account: nullable.string({ description: "Whose; null: the installation's" }),
+      account: nullable.string({ description: "uid; null: the installation" }),
       ip: Type.String(),
       before: Type.Unknown(),
       after: Type.Unknown(),

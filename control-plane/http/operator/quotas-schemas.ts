@@ -3,15 +3,15 @@ import { gpuTypes } from "../../../proto/gpu.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 
 const Counts = Type.Record(Type.String(), Type.Integer(), { description: "GPUs by type" });
-/** Names and numbers out of range are 400 by the contract, so the schema lets them through to the feature. */
-const AskedCounts = Type.Unsafe<Readonly<Record<string, number>> | null>({
+/** The contract answers invalid names and numbers with 400, so the feature checks them. */
+const RequestedCounts = Type.Unsafe<Readonly<Record<string, number>> | null>({
   type: ["object", "null"],
   additionalProperties: { type: "integer" },
 });
 const unixSeconds = { description: "Unix seconds" };
 
 export const RateLimitBody = Type.Object({
-  rate_limit: Type.Integer({ description: "Requests at once, per model" }),
+  rate_limit: Type.Integer({ description: "Concurrent requests per model" }),
   tpm_rate_limit: Type.Integer({ description: "Tokens per minute, per model" }),
 });
 
@@ -45,10 +45,10 @@ export type GpuPoolBody = Static<typeof GpuPoolBody>;
 
 export const GpuPoolChange = Type.Object({
   reason: Type.String({ maxLength: 2000, description: "Shown to the operator" }),
-  requested_max: Type.Optional(AskedCounts),
-  requested_min: Type.Optional(AskedCounts),
+  requested_max: Type.Optional(RequestedCounts),
+  requested_min: Type.Optional(RequestedCounts),
   expected_request_id: Type.Optional(
-    nullable.string({ description: "Id of the open request that is replaced; null: none is open" }),
+    nullable.string({ description: "Id of the open request to replace; null: no request is open" }),
   ),
 });
 
@@ -56,7 +56,7 @@ export const GpuLimitBody = Type.Object({ limits: Counts, pending_requests: Coun
 
 export const Decision = Type.Object({
   note: Type.String({ maxLength: 2000, description: "Shown to the account" }),
-  revision: Type.Optional(nullable.integer({ description: "Of the request as it was read; another one is a 409" })),
+  revision: Type.Optional(nullable.integer({ description: "Revision that was read; 409 if it has changed" })),
 });
 
 const listed = {
@@ -80,7 +80,7 @@ export const ListedRateRequest = Type.Object({
 });
 export type ListedRateRequest = Static<typeof ListedRateRequest>;
 
-/** Null: the installation's default from now on; what is left out stays. */
+/** Null: the installation's default; omitted: unchanged. */
 const SetCounts = Type.Optional(
   Type.Unsafe<Readonly<Record<string, number | null>>>({
     type: "object",

@@ -59,7 +59,7 @@ const processesOf = (live: GpuLive | undefined) =>
     instance_id: instanceId === "" ? null : instanceId,
   }));
 
-/** The host counts the requests of every replica; before its first report this replica's own are all that is known. */
+/** A host counts the requests of all replicas; before its first report only this replica's are known. */
 function instanceFigures(live: InstanceLive | undefined, ownInFlight: number) {
   return {
     phase: live?.phase ?? "pending",
@@ -74,7 +74,7 @@ function instanceFigures(live: InstanceLive | undefined, ownInFlight: number) {
   };
 }
 
-/** `ready`: heard within its lease, its data path proven. Otherwise what stands in the way. */
+/** Returns `ready` when its lease is valid and its data path proven, otherwise the obstacle. */
 function stateOf(node: NodeView): string {
   if (node.state !== "live") return node.state;
   if (node.schedulable) return "ready";

@@ -24,7 +24,7 @@ export function renderGpuPool({ max, min, pending, lastRejection }: GpuPool): Gp
   };
 }
 
-/** The guaranteed capacity that was asked for is not echoed: the contract has no field for it. */
+/** The contract has no field for the requested minimum. */
 export function renderPending({ id, createdAtMs, requested, reason }: LimitRequest<"gpu">): PendingGpuRequest {
   return { id, created_at: unixSeconds(createdAtMs), requested_max: requested.max, reason };
 }

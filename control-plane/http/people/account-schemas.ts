@@ -32,11 +32,11 @@ export type AccountBody = Static<typeof AccountBody>;
 
 const emailPattern = "^[^@\\s\\u0000]+@[^@\\s\\u0000]+$";
 const displayNamePattern = "^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$";
-/** PostgreSQL keeps no NUL. */
+/** PostgreSQL cannot store a NUL character. */
 const words = (minLength: number, maxLength: number) =>
   Type.Optional(nullable.string({ minLength, maxLength, pattern: "^[^\\u0000]*$" }));
 
-/** Every field optional; null says nothing. */
+/** Every field is optional; null leaves it unchanged. */
 export const AccountChange = Type.Object({
   name: words(1, 256),
   first_name: words(1, 128),

@@ -1,5 +1,5 @@
-// /login: the browser's side of sign-in and of a command line's login. Forms, not JSON: the parts of this file stand in a
-// context of their own, because elsewhere curl's default Content-Type of forms means JSON.
+// /login: pages for sign-in and for the login of a command line. They use forms and therefore their own Fastify context: elsewhere
+// the form Content-Type, which is curl's default, means JSON.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { steadyTime } from "../../../proto/steady-time.ts";
@@ -26,7 +26,7 @@ import { checkOrigin, cookieOf, takeCookie } from "./session.ts";
 import { giveCookies, visitorOf } from "./visitor.ts";
 
 const formLimitBytes = 16 * 1024;
-/** Forms that judge a password or a code. */
+/** Forms that check a password or a code. */
 const attempts = new Set(["POST /login", "POST /login/second-factor"]);
 const loginId = new RegExp(loginIdForm);
 
@@ -67,7 +67,7 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
     const signedIn = { ...visit, displayName: session.caller.displayName, csrfToken: session.csrfToken };
     return send(reply, visit.loginId === undefined ? signedInPage(signedIn) : confirmPage(signedIn));
   };
-  /** The same page again, with the reason in words. */
+  /** Shows the page again with the error. */
   const showAgain = async (request: FastifyRequest, reply: FastifyReply, visit: Visit, error: unknown) => {
     const refusal = refusalOf(error);
     if (request.state) request.state.refusal = refusal;
@@ -82,7 +82,7 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
     checkOrigin(request);
     const session = await sessionOf(request);
     if (session && !sessions.hasCsrfToken(session, field(request.body, "csrf")))
-      throw csrfRefused("The form is of another session.");
+      throw csrfRefused("The form belongs to another session.");
     return session;
   };
 
@@ -91,7 +91,7 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
     const session = await sessionOf(request);
     if (visit.loginId === undefined) return show(reply, session, visit);
     try {
-      // A key is made here: whoever sits at a browser that was left open must not get one.
+      // This creates a key, so a browser left open must not suffice.
       checkRecentSignIn(session, steadyTime.nowMs());
     } catch (error) {
       return show(reply, undefined, { ...visit, refusal: refusalOf(error).message });
@@ -108,7 +108,7 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
       if (step.is === "second_factor") return send(reply, secondFactorPage({ ...visit, ...step }));
       giveCookies(reply, step);
     } catch (error) {
-      // Also where an older session stands: its owner has just tried to sign in anew.
+      // Also with a valid older session: its owner has just tried to sign in again.
       return showAgain(request, reply, visit, error);
     }
     return reply.redirect(loginPath(visit.loginId), 303);
@@ -125,7 +125,7 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
       const refusal = refusalOf(error);
       if (refusal.code !== "wrong_second_factor") return showAgain(request, reply, visit, error);
       if (request.state) request.state.refusal = refusal;
-      // The password was right: the code alone is asked for again.
+      // The password was correct: ask only for the code again.
       const page = secondFactorPage({ ...visit, ticket, methods: [], refusal: refusal.message });
       return send(reply.code(refusal.status), page);
     }
@@ -165,14 +165,14 @@ function send(reply: FastifyReply, page: string): FastifyReply {
       "x-content-type-options": "nosniff",
       "x-frame-options": "DENY",
       "cache-control": "no-store",
-      // Not no-referrer: a browser would then send its forms with the Origin "null", and they could not be told from others'.
+      // Not no-referrer: browsers would send forms with the Origin "null", which checkOrigin refuses.
       "referrer-policy": "same-origin",
     })
     .serializer(String)
     .send(page);
 }
 
-/** A text of a form or a query; empty where there is none. */
+/** Returns a field of a form or a query; empty if it is missing. */
 function field(of: unknown, name: string): string {
   const value = (of as Record<string, unknown> | null | undefined)?.[name];
   return typeof value === "string" ? value.replaceAll("\0", "") : "";

@@ -26,7 +26,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     ...common,
     method: "POST",
     path: "/v1/admin/accounts",
-    summary: "Make an account with credit and its first key",
+    summary: "Create an account with credit and its first key",
     needsRecentSignIn: true,
     holdsSecrets: true,
     body: NewAccount,
@@ -48,7 +48,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     ...common,
     method: "GET",
     path: "/v1/admin/accounts",
-    summary: "Accounts with their funds and standing, newest first",
+    summary: "List accounts with their funds and standing, newest first",
     query: Type.Object({
       query: Type.Optional(
         Type.String({ maxLength: 320, description: "Part of an e-mail address, a display name or a uid" }),
@@ -67,7 +67,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     ...one,
     method: "GET",
     path: "/v1/admin/accounts/:uid",
-    summary: "One account: funds, keys, deployments, why it is suspended; of a deleted one, what its records keep",
+    summary: "Get an account: funds, keys, deployments, suspensions; also a deleted one",
     refusals: [404],
     handler: async ({ params }) => renderDetail(await operator.account(params.uid as AccountId)),
   });
@@ -76,7 +76,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     ...one,
     method: "PATCH",
     path: "/v1/admin/accounts/:uid",
-    summary: "Make an account an operator's or a team's, or an ordinary one",
+    summary: "Change whether an account is an operator's or a team's",
     needsRecentSignIn: true,
     body: AccountPatch,
     refusals: [404, 409],
@@ -115,7 +115,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     ...one,
     method: "POST",
     path: "/v1/admin/accounts/:uid/suspend",
-    summary: "Suspend an account for one more reason",
+    summary: "Add a reason to suspend an account",
     body: SuspendRequest,
     refusals: [404, 409],
     async handler({ caller, params, body, reply }) {
@@ -129,7 +129,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     ...one,
     method: "POST",
     path: "/v1/admin/accounts/:uid/lift",
-    summary: "Lift one reason of a suspension, or all",
+    summary: "Remove one reason of a suspension, or all",
     body: LiftRequest,
     refusals: [404, 409],
     async handler({ caller, params, body, reply }) {
@@ -140,14 +140,11 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
   });
 }
 
-/** Names the grant in the ledger's own records, so a repetition counts once for ever, not for a day. */
+/** The ledger stores the key with the grant, so a repetition is recognised without a time limit. */
 function idempotencyKeyOf(reply: FastifyReply): string | undefined {
   const key = reply.request.headers["idempotency-key"];
   if (key === undefined || key === "") return undefined;
   if (typeof key !== "string" || !/^[\x21-\x7e]{1,255}$/.test(key))
-    throw badRequest(
-      "bad_request",
-      "Idempotency-Key is not usable: give 1 to 255 printable ASCII characters without spaces.",
-    );
+    throw badRequest("bad_request", "Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.");
   return key;
 }

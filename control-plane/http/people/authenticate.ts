@@ -12,7 +12,7 @@ export interface Entrance {
 }
 
 /**
- * The caller who sent these headers. Throws or rejects with InvalidApiKey, for every cause alike, and with tooManyRequests where the
+ * Returns the caller of these headers. Throws or rejects with InvalidApiKey for every cause, and with tooManyRequests when the
  * address has sent too many requests without a valid credential.
  */
 export function authenticate(
@@ -61,13 +61,13 @@ function callerOf(
 /** Several carriers must hold the same key. */
 function same(secret: string | undefined, carrier: string | string[]): string | undefined {
   const value = String(carrier);
-  // An empty header is how some clients say none.
+  // Some clients send an empty header for none.
   if (value === "") return secret;
   if (secret !== undefined && secret !== value) throw new InvalidApiKey();
   return value;
 }
 
-/** Stands for whoever calls an endpoint that asks for no key. */
+/** Caller of public endpoints. */
 export const nobody: Caller = Object.freeze({
   account: "" as Caller["account"],
   key: "" as Caller["key"],

@@ -6,14 +6,14 @@ import { restarting } from "../errors/errors.ts";
 import type { PeopleFeatures } from "./features.ts";
 
 export function addCliLoginRoutes(endpoints: Endpoints, app: FastifyInstance, { cliLogins }: PeopleFeatures): void {
-  // A wait of minutes must not hold up a stop.
+  // A wait of minutes must not delay shutdown.
   const closing = new AbortController();
   app.addHook("preClose", async () => closing.abort());
 
   endpoints.add({
     method: "GET",
     path: "/github/cli/login",
-    summary: "Waits until somebody confirms this login at /login?cli=<login_id>, and answers a key, once",
+    summary: "Wait until a person confirms this login at /login?cli=<login_id>; returns a key once",
     tag: "account",
     access: "public",
     holdsSecrets: true,

@@ -30,7 +30,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     ...own,
     method: "GET",
     path: "/v1/me/factors",
-    summary: "The account's second factors",
+    summary: "List the account's second factors",
     isForEnrolling: true,
     answer: FactorList,
     refusals: [404],
@@ -143,7 +143,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     ...operators,
     method: "GET",
     path: "/v1/admin/sign-in-policy",
-    summary: "Which accounts must have a second factor",
+    summary: "Get which accounts must have a second factor",
     answer: SignInPolicy,
     handler: async () => ({ second_factor: await factors.policy() }),
   });
@@ -152,7 +152,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     ...operators,
     method: "PUT",
     path: "/v1/admin/sign-in-policy",
-    summary: "Require a second factor of no account, of operators or of all",
+    summary: "Require a second factor of no account, operators or all accounts",
     needsRecentSignIn: true,
     body: SignInPolicyChange,
     answer: SignInPolicy,
@@ -177,7 +177,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
   });
 }
 
-/** Throws sessionRequired where the caller came with a key. */
+/** Throws sessionRequired for callers with a key. */
 function browserSession({ request }: FastifyReply): Session {
   const session = request.state?.session;
   if (!session) throw sessionRequired();

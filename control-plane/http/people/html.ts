@@ -1,4 +1,4 @@
-// HTML whose values are escaped unless they are HTML made here.
+// HTML templates that escape every value except other templates.
 export class Html {
   readonly text: string;
   constructor(text: string) {
@@ -14,7 +14,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** Undefined and false print nothing. */
+/** Undefined and false render as nothing. */
 export function html(parts: TemplateStringsArray, ...values: readonly (Html | string | undefined | false)[]): Html {
   return new Html(parts.map((part, i) => part + (i < values.length ? printed(values[i]) : "")).join(""));
 }

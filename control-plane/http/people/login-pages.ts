@@ -1,4 +1,4 @@
-// What a person sees at /login: plain HTML that needs no script. Each page says what happens next.
+// Pages of /login: plain HTML without scripts.
 import { createHash } from "node:crypto";
 import { codeOf } from "../../accounts/cli-login.ts";
 import { type Html, html } from "./html.ts";
@@ -22,7 +22,7 @@ code { font-size: 1.2em; font-weight: 600; letter-spacing: .08em }
 .small { font-size: .875rem }
 `;
 
-/** No script, no foreign part, no frame around it; its forms go to this server alone. */
+/** No scripts, no content of other origins, no frames; forms go only to this server. */
 export const pagePolicy = [
   "default-src 'none'",
   `style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'`,
@@ -32,22 +32,22 @@ export const pagePolicy = [
 ].join("; ");
 
 export interface Visit {
-  /** Of the command line that waits. */
+  /** Login of a waiting command line. */
   readonly loginId: string | undefined;
-  /** Why the last step was refused. */
+  /** Error of the last step. */
   readonly refusal?: string | undefined;
-  /** What was typed before. */
+  /** Address typed before. */
   readonly email?: string | undefined;
 }
 
-/** The sign-in page, for the command line that waits if there is one. */
+/** Path of the sign-in page, with the login of a waiting command line. */
 export const loginPath = (loginId: string | undefined): string =>
   loginId === undefined ? "/login" : `/login?cli=${loginId}`;
 
 export const signInPage = ({ loginId, refusal, email }: Visit): string =>
   page(
     "Sign in to Stoker",
-    html`${loginId && html`<p>A command line waits for a key. Sign in to give it one.</p>`}
+    html`${loginId && html`<p>A command line is waiting for a key. Sign in to create it.</p>`}
 ${refused(refusal)}
 <form method="post" action="/login">
 ${hidden("cli", loginId)}
@@ -58,7 +58,7 @@ ${hidden("cli", loginId)}
 <button>Sign in</button>
 </form>
 ${passkeyLink(loginId)}
-<p class="small">No password yet, or forgotten? Whoever has an API key of the account sets one with
+<p class="small">No password, or forgotten? Set one with an API key of the account and
 <strong>stoker auth set-password</strong>.</p>`,
   );
 
@@ -90,7 +90,7 @@ export const enrolPage = ({ loginId }: Visit): string =>
     }.</p>`,
   );
 
-/** A passkey needs a script, which the console has and this page has not. */
+/** Passkeys require a script, which only the console has. */
 const passkeyLink = (loginId: string | undefined) =>
   html`<p class="small"><a href="/console/sign-in${thenOf(loginId)}">Sign in with a passkey</a></p>`;
 
@@ -107,8 +107,8 @@ export const confirmPage = ({ loginId = "", refusal, displayName, csrfToken }: S
     html`${refused(refusal)}
 <p>The terminal shows this code:</p>
 <p><code>${codeOf(loginId)}</code></p>
-<p>Go on only if you started <strong>stoker login</strong> yourself just now and the codes are the same: whoever waits there
-gets an API key of <strong>${displayName}</strong>, which may do everything that you may.</p>
+<p>Continue only if you have just started <strong>stoker login</strong> yourself and the codes are the same: the terminal
+receives an API key of <strong>${displayName}</strong> with all your permissions.</p>
 <form class="beside" method="post" action="/login/confirm">
 ${hidden("cli", loginId)}${hidden("csrf", csrfToken)}<button>Give it a key</button>
 </form>
@@ -137,7 +137,7 @@ const hidden = (name: string, value: string | undefined) =>
   value !== undefined && html`<input type="hidden" name="${name}" value="${value}">`;
 
 function page(title: string, content: Html): string {
-  // The style goes in as it is: its hash stands in the policy.
+  // The style is not escaped, because the policy contains its hash.
   return `<!doctype html>
 <html lang="en">
 <head>

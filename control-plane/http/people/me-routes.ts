@@ -30,7 +30,7 @@ export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
     ...common,
     method: "GET",
     path: "/v1/me",
-    summary: "The account of this key",
+    summary: "Get the account of this key",
     isForEnrolling: true,
     query: Type.Object({ checklist: Type.Optional(Type.Boolean({ default: false })) }),
     answer: AccountBody,
@@ -45,12 +45,12 @@ export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
     ...common,
     method: "PATCH",
     path: "/v1/me",
-    summary: "Change what the account says of its owner",
+    summary: "Change the profile",
     body: AccountChange,
     answer: AccountBody,
     refusals: [404, 409, 429],
     async handler({ caller, body, reply }) {
-      // People sign in with the address, so a change of it needs the same proof as a change of the password.
+      // People sign in with the address, so changing it requires the same proof as changing the password.
       if (typeof body.email === "string") {
         checkRecentSignIn(reply.request.state?.session, steadyTime.nowMs());
         await checkOwner(caller, reply);
@@ -63,7 +63,7 @@ export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
     ...common,
     method: "DELETE",
     path: "/v1/me",
-    summary: "End the account with its keys, sessions and deployments; ledger and usage stay",
+    summary: "Delete the account with its keys, sessions and deployments; ledger and usage stay",
     needsRecentSignIn: true,
     answer: AccountBody,
     refusals: [404, 409],
@@ -79,7 +79,7 @@ export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
     ...common,
     method: "GET",
     path: "/v1/me/emails",
-    summary: "The account's verified e-mail addresses",
+    summary: "List the account's verified e-mail addresses",
     answer: Type.Object({ emails: Type.Array(Type.String()) }),
     refusals: [404],
     handler: async ({ caller }) => ({ emails: await profiles.emails(caller.account) }),

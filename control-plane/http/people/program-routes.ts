@@ -11,7 +11,7 @@ import type { PeopleFeatures } from "./features.ts";
 
 const words = (maxLength: number) => Type.String({ minLength: 1, maxLength });
 
-/** What Stoker fills in itself is accepted, as clients send the whole record, and not read. */
+/** Clients send the whole record: fields that Stoker sets are accepted and ignored. */
 const ApplicationRequest = Type.Object({
   company: words(256),
   ceo: words(256),
@@ -19,10 +19,10 @@ const ApplicationRequest = Type.Object({
   founded_on: words(64),
   website: words(512),
   deal: Type.Optional(nullable.string({ maxLength: 512 })),
-  id: Type.Optional(Type.Unknown({ description: "Not read" })),
-  uid: Type.Optional(Type.Unknown({ description: "Not read" })),
-  created_at: Type.Optional(Type.Unknown({ description: "Not read" })),
-  status: Type.Optional(Type.Unknown({ description: "Not read" })),
+  id: Type.Optional(Type.Unknown({ description: "Ignored" })),
+  uid: Type.Optional(Type.Unknown({ description: "Ignored" })),
+  created_at: Type.Optional(Type.Unknown({ description: "Ignored" })),
+  status: Type.Optional(Type.Unknown({ description: "Ignored" })),
 });
 
 const ApplicationBody = Type.Object({
@@ -38,7 +38,7 @@ const ApplicationBody = Type.Object({
   created_at: Type.Integer({ description: "Unix seconds" }),
   status: Type.String({ enum: ["pending", "approved", "rejected"] }),
   decided_at: nullable.integer({ description: "Unix seconds" }),
-  decision_note: nullable.string({ description: "The operator's" }),
+  decision_note: nullable.string({ description: "Note of the operator" }),
 });
 
 const ApplicationId = Type.Object({ id: Type.String() });
@@ -48,7 +48,9 @@ const Status = Type.Unsafe<"pending" | "approved" | "rejected">({
 });
 const Approval = Type.Object({
   note: Note,
-  credit_usd: Type.Optional(nullable.number({ minimum: 0, maximum: 1_000_000, description: "Granted with it" })),
+  credit_usd: Type.Optional(
+    nullable.number({ minimum: 0, maximum: 1_000_000, description: "Credit granted with the approval" }),
+  ),
 });
 
 export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleFeatures): void {
@@ -71,7 +73,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
   endpoints.add({
     method: "GET",
     path: "/payment/program/application",
-    summary: "The account's latest application",
+    summary: "Get the account's latest application",
     tag: "billing",
     access: "key",
     answer: ApplicationBody,
@@ -82,7 +84,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
   endpoints.add({
     method: "GET",
     path: "/v1/admin/program-applications",
-    summary: "Applications to the startup program, newest first",
+    summary: "List applications to the startup program, newest first",
     tag: "operator",
     access: "admin",
     query: Type.Object({ status: Type.Optional(Status), ...Page }),
@@ -104,7 +106,7 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
   endpoints.add({
     ...decision,
     path: "/v1/admin/program-applications/:id/approve",
-    summary: "Approve an application, with credit where it is given",
+    summary: "Approve an application, optionally with credit",
     body: Approval,
     async handler({ caller, params, body, reply }) {
       const credit = fromUsd(body.credit_usd ?? 0);

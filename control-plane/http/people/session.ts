@@ -1,5 +1,5 @@
-// The session cookie, and what a write with it must prove: that a page of ours sent it. A cookie counts only where no key was
-// given, and never on inference.
+// The session cookie, and proof that a page of ours sent a write with it. A cookie is used only without a key, and never for
+// inference.
 import { fastifyCookie } from "@fastify/cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { InvalidApiKey } from "../../accounts/errors.ts";
@@ -10,18 +10,18 @@ import { csrfRefused, noSession } from "../errors/errors.ts";
 type Asked = Pick<FastifyRequest, "headers" | "protocol">;
 
 /**
- * Over TLS the browser keeps `__Host-` cookies for this very host, and takes them from no subdomain and no plain HTTP. Each name counts
- * only where it is given out: a cookie that a neighbour or plain HTTP could have set is never read over TLS.
+ * Over TLS a `__Host-` cookie cannot be set by a subdomain or over plain HTTP. The other name is never read over TLS, because
+ * those could have set it.
  */
 const nameOf = (name: string, { protocol }: Pick<FastifyRequest, "protocol">) =>
   protocol === "https" ? `__Host-${name}` : name;
 const sessionName = "session";
-/** Names a browser that an account signed in with before; it opens nothing. */
+/** Identifies a browser that has signed in before; it grants no access. */
 const deviceName = "device";
 const deviceMs = 365 * 86_400_000;
 const harmless = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** Undefined when a key is given too, in whichever carrier. */
+/** Returns undefined when the request also has a key in any header. */
 export function sessionCookieOf(request: Asked): string | undefined {
   const { headers } = request;
   if (headers.cookie === undefined || headers.authorization !== undefined) return undefined;
@@ -50,14 +50,14 @@ export async function enterBySession(
   if (harmless.has(request.method)) return session;
   checkOrigin(request);
   const token = request.headers["x-csrf-token"];
-  if (typeof token !== "string") throw csrfRefused("There is no x-csrf-token.");
-  if (!sessions.hasCsrfToken(session, token)) throw csrfRefused("The x-csrf-token is not this session's.");
+  if (typeof token !== "string") throw csrfRefused("The header x-csrf-token is missing.");
+  if (!sessions.hasCsrfToken(session, token)) throw csrfRefused("The x-csrf-token belongs to another session.");
   return session;
 }
 
 /**
- * Throws csrfRefused where the browser says that another site's page sent the request. Every browser says so on a write;
- * one that says nothing is no browser, and has no cookie that it was not given.
+ * Throws csrfRefused when the browser reports that a page of another site sent the request. Every browser reports it for a write;
+ * clients that do not are not browsers and have only cookies that they were given.
  */
 export function checkOrigin(request: FastifyRequest): void {
   const site = request.headers["sec-fetch-site"];
@@ -67,7 +67,7 @@ export function checkOrigin(request: FastifyRequest): void {
   }
   const { origin } = request.headers;
   if (origin === undefined) return;
-  // The host alone: a proxy that ends TLS without being trusted leaves us not knowing the scheme.
+  // Only the host: behind an untrusted TLS proxy the scheme is unknown.
   if (URL.canParse(origin) && new URL(origin).host === request.host.toLowerCase()) return;
   throw csrfRefused("A page of another site sent this request.");
 }
@@ -84,7 +84,7 @@ export function takeCookie(reply: FastifyReply): void {
   setCookie(reply, sessionName, "", 0);
 }
 
-/** Throws noSession where the caller came with a key. */
+/** Throws noSession for callers with a key. */
 export function ownSession({ request }: FastifyReply): Session {
   const session = request.state?.session;
   if (!session) throw noSession();

@@ -23,7 +23,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
   endpoints.add({
     ...attempt,
     path: "/v1/auth/sign-up",
-    summary: "Make an account, where the operator lets anybody do so, and sign in to it",
+    summary: "Create an account, if the operator allows it, and sign in",
     body: NewCredentials,
     answer: NewCustomer,
     refusals: [403, 409, 429],
@@ -59,7 +59,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
   endpoints.add({
     ...attempt,
     path: "/v1/auth/passkey",
-    summary: "Start a sign-in by a passkey alone; POST /v1/auth/second-factor finishes it",
+    summary: "Start a sign-in with only a passkey; POST /v1/auth/second-factor finishes it",
     answer: PasskeyStarted,
     refusals: [403, 409, 429],
     async handler({ reply }) {
@@ -90,7 +90,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
     ...own,
     method: "GET",
     path: "/v1/auth/session",
-    summary: "The session of this cookie, with the token its writes need",
+    summary: "Get the session of this cookie, with the token that its writes require",
     isForEnrolling: true,
     holdsSecrets: true,
     answer: AuthSession,

@@ -7,9 +7,9 @@ import { NewAccount } from "./account-schemas.ts";
 const newPassword = Type.String({
   minLength: minPasswordLength,
   maxLength: 1024,
-  description: "One that is easy to guess is refused",
+  description: "Common passwords are refused",
 });
-/** What is only compared has no least length. */
+/** A password that is only compared has no minimum length. */
 const password = Type.String({ maxLength: 1024 });
 
 export const SignInRequest = Type.Object({
@@ -26,7 +26,7 @@ export const NewCredentials = Type.Object({
 export const PasswordChange = Type.Object({
   password: newPassword,
   current_password: Type.Optional(
-    nullable.string({ maxLength: 1024, description: "Needed with a session that did not begin with a passkey" }),
+    nullable.string({ maxLength: 1024, description: "Required with a session that did not start with a passkey" }),
   ),
 });
 
@@ -38,8 +38,8 @@ const sessionFactor = Type.Unsafe<SessionFactor>({
 export const AuthSession = Type.Object({
   uid: Type.String(),
   csrf_token: Type.String({ description: "For the header x-csrf-token of writes with the cookie" }),
-  expires_at: Type.Integer({ description: "Unix seconds, if the session is not used any more" }),
-  auth_time: Type.Integer({ description: "Unix seconds at which the person signed in" }),
+  expires_at: Type.Integer({ description: "Unix seconds; each use extends it" }),
+  auth_time: Type.Integer({ description: "Unix seconds of the sign-in" }),
   factors: Type.Array(sessionFactor, { description: "How the person signed in" }),
   must_enrol: Type.Boolean({
     description: "A second factor is required and the account has none: every other request gets 403",
@@ -47,19 +47,22 @@ export const AuthSession = Type.Object({
 });
 
 const ticket = {
-  ticket: Type.String({ description: "Names this step for 5 minutes; used once" }),
+  ticket: Type.String({ description: "Valid for 5 minutes and one use" }),
   expires_at: Type.Integer({ description: "Unix seconds" }),
 };
-/** Of browsers: `PublicKeyCredential.parseRequestOptionsFromJSON` and `parseCreationOptionsFromJSON` read them. */
+/** Options for `PublicKeyCredential.parseRequestOptionsFromJSON` and `parseCreationOptionsFromJSON`. */
 const passkeyOptions = { additionalProperties: true, description: "WebAuthn options in their JSON form" };
 
 const SecondFactorNeeded = Type.Object({
   ...ticket,
   methods: Type.Array(Type.String({ enum: ["totp", "passkey", "recovery_code"] })),
-  passkey: nullable.object({ ...passkeyOptions, description: "What the account's passkeys must sign; null: none" }),
+  passkey: nullable.object({
+    ...passkeyOptions,
+    description: "Challenge for the account's passkeys; null: it has none",
+  }),
 });
 
-/** The session, or what is missing for one. */
+/** The session, or the second factor that is required. */
 export const SignInAnswer = Type.Object({
   ...Type.Partial(AuthSession).properties,
   second_factor: nullable.object({
@@ -104,7 +107,7 @@ export const FactorList = Type.Object({
   factors: Type.Array(Factor),
   recovery_codes_left: Type.Integer(),
   has_password: Type.Boolean(),
-  required: Type.Boolean({ description: "The operator requires one of this account" }),
+  required: Type.Boolean({ description: "The operator requires a second factor of this account" }),
 });
 
 export const FactorStart = Type.Object({ kind });
@@ -133,7 +136,7 @@ export const FactorProof = Type.Object({
 
 export const FactorName = Type.Object({ name: factorName });
 
-const recoveryCodes = { items: { type: "string" }, description: "Each signs in once; shown once" };
+const recoveryCodes = { items: { type: "string" }, description: "Each is valid for one sign-in; shown once" };
 
 export const FactorAdded = Type.Object({
   factor: Factor,

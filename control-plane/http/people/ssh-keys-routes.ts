@@ -20,7 +20,7 @@ export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: PeopleFeature
     ...common,
     method: "GET",
     path: "/v1/ssh_keys",
-    summary: "The account's SSH public keys",
+    summary: "List the account's SSH public keys",
     answer: Type.Array(SshKeyBody),
     handler: async ({ caller }) => (await sshKeys.list(caller.account)).map(rendered),
   });

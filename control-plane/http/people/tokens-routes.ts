@@ -15,7 +15,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
     ...common,
     method: "POST",
     path: "/v1/api-tokens",
-    summary: "Make an API key",
+    summary: "Create an API key",
     needsRecentSignIn: true,
     holdsSecrets: true,
     idempotent: true,
@@ -37,7 +37,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
     ...common,
     method: "GET",
     path: "/v1/api-tokens",
-    summary: "Live API keys of the account, masked",
+    summary: "List the account's API keys, masked",
     holdsSecrets: true,
     answer: Type.Array(ApiTokenBody),
     handler: async ({ caller }) => (await tokens.list(caller.account)).map(render),
@@ -59,7 +59,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
     endpoints.add({
       ...one,
       method: "GET",
-      summary: `One API key, by ${named}`,
+      summary: `Get an API key, by ${named}`,
       handler: async ({ caller, params }) => found(await tokens.get(caller.account, nameOf(params.api_token))),
     });
 
@@ -67,7 +67,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
       ...one,
       method: "PATCH",
       needsRecentSignIn: true,
-      summary: `Change where an API key may be used from, by ${named}`,
+      summary: `Change the allowed addresses of an API key, by ${named}`,
       bodyLimitBytes: mediumBodyBytes,
       body: ApiTokenChange,
       handler: async ({ caller, params, body, reply }) =>
@@ -78,7 +78,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
       ...one,
       method: "DELETE",
       needsRecentSignIn: true,
-      summary: `End an API key and the tokens signed with it, by ${named}`,
+      summary: `Revoke an API key and the tokens signed with it, by ${named}`,
       handler: async ({ caller, params, reply }) =>
         found(await tokens.revoke(caller.account, nameOf(params.api_token), actOf(caller, reply))),
     });
@@ -87,7 +87,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
 
 const asGiven = (name: string): string => name;
 
-/** No id begins like a secret: what stands in the path with `id` is never read as one. */
+/** Refuses secrets: the path with `id` accepts only ids, and no id has the prefix of a secret. */
 function idAlone(name: string): string {
   if (name.startsWith("stk_")) throw apiKeyNotFound();
   return name;

@@ -19,30 +19,30 @@ export const ApiTokenBody = Type.Object({
 export type ApiTokenBody = Static<typeof ApiTokenBody>;
 
 export const NewApiToken = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 128, description: "Unique among the account's live keys" }),
+  name: Type.String({ minLength: 1, maxLength: 128, description: "Unique among the account's keys" }),
   allowed_ips: Type.Optional(allowedIps),
 });
 
 export const ApiTokenChange = Type.Object({ allowed_ips: allowedIps });
 
 export const NewScopedJwt = Type.Object({
-  api_key_name: Type.String({ minLength: 1, description: "The API key that signs; its use is charged" }),
+  api_key_name: Type.String({ minLength: 1, description: "Name of the API key that signs; it is charged" }),
   models: Type.Optional(
-    nullable.array(Type.String({ minLength: 1 }), { description: "Exact names; left out: any model" }),
+    nullable.array(Type.String({ minLength: 1 }), { description: "Exact names; default: any model" }),
   ),
   expires_delta: Type.Optional(
-    nullable.integer({ exclusiveMinimum: 0, maximum: 31_536_000, description: "Seconds; left out: 1 year" }),
+    nullable.integer({ exclusiveMinimum: 0, maximum: 31_536_000, description: "Seconds; default: 1 year" }),
   ),
   expires_at: Type.Optional(nullable.integer({ description: "Unix seconds, instead of expires_delta" })),
   spending_limit: Type.Optional(
-    nullable.number({ minimum: 0, maximum: 9_000_000_000, description: "USD; left out: no limit of its own" }),
+    nullable.number({ minimum: 0, maximum: 9_000_000_000, description: "USD; default: no limit" }),
   ),
 });
 
 export const ScopedJwtState = Type.Object({
-  id: Type.String({ description: "As `GET /v1/usage/days?by=token` names it" }),
+  id: Type.String({ description: "Id in `GET /v1/usage/days?by=token`" }),
   expires_at: Type.Integer({ description: "Unix seconds" }),
   models: Type.Optional(Type.Array(Type.String(), { description: "Absent: any model" })),
-  spending_limit: Type.Optional(Type.Number({ description: "USD. Absent: no limit of its own" })),
+  spending_limit: Type.Optional(Type.Number({ description: "USD. Absent: no limit" })),
   spending_current: Type.Number({ description: "USD settled so far" }),
 });

@@ -10,7 +10,7 @@ import { ReadableStream } from "node:stream/web";
 import { Decrypter, Encrypter, generateX25519Identity, identityToRecipient } from "age-encryption";
 import { BackupRefused } from "./refused.ts";
 
-/** Who can open a backup: whoever knows the passphrase, or holds the identity of a recipient. */
+/** Secrets that open a backup: the passphrase, or the identity of a recipient. */
 export interface Sealing {
   readonly passphrase: string | undefined;
   /** age1... */
@@ -32,7 +32,7 @@ export interface Unsealed {
   readonly manifest: unknown;
   /** Throws BackupRefused where the file is damaged or ends early. */
   readonly dump: AsyncIterable<Buffer>;
-  /** Of the encrypted file, once `dump` was read to its end. */
+  /** Digest and size of the encrypted file; valid after `dump` was read to its end. */
   written(): Written;
 }
 
@@ -41,7 +41,7 @@ const partial = /\.stoker-backup\.(.+)\.(\d+)\.partial$/;
 /** A partial file of another machine counts as abandoned when nothing was written to it for this long. */
 const abandonedMs = 24 * 3_600_000;
 
-/** Writes `path`, which appears whole or not at all. */
+/** Writes `path`, which appears complete or not at all. */
 export async function seal(
   path: string,
   manifest: object,
@@ -69,14 +69,14 @@ export async function seal(
   return count.written();
 }
 
-/** A key of its own to open a file with, for recipients whose identities are elsewhere. It is kept in memory only. */
+/** Adds a temporary recipient, because the identities of the others may be elsewhere. Its key stays in memory. */
 export async function withOwnKey(sealing: Sealing): Promise<{ readonly sealing: Sealing; readonly opening: Opening }> {
   const identity = await generateX25519Identity();
   const recipients = [...sealing.recipients, await identityToRecipient(identity)];
   return { sealing: { ...sealing, recipients }, opening: { passphrase: undefined, identities: [identity] } };
 }
 
-/** Removes what killed processes left in a folder of backups. */
+/** Removes files of killed processes from a folder of backups. */
 export async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch((): string[] => [])) {
     const path = join(folder, name);
@@ -92,7 +92,7 @@ export async function removeAbandoned(folder: string): Promise<void> {
 const ageMs = async (path: string) => Date.now() - ((await stat(path).catch(() => undefined))?.mtimeMs ?? Date.now());
 
 function isAlive(pid: number): boolean {
-  // In a container every process may have the same number: this one has no partial file yet.
+  // In containers processes may have the same pid; this process has no partial file yet.
   if (pid === process.pid) return false;
   try {
     process.kill(pid, 0);

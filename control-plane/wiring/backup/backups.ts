@@ -185,11 +185,11 @@ export async function restoreBackup(
         await inDatabase(fresh.url, (db) => markRestored(db, takenAtMs, acknowledgedKeptMs));
         const staged = await stageSecrets(secretsDir, manifest.secrets);
         try {
-          // One may have started during the load.
+          // A control plane may have started during the load.
           await inDatabase(databaseUrl, demandUnused);
           const refusedSettings = await fresh.takePlace();
           await staged.place();
-          // All is restored; what cannot be dropped now, the next restore drops.
+          // Everything is restored; if the drop fails, the next restore repeats it.
           await fresh.dropReplaced().catch(() => {});
           return { takenAtMs, refusedSettings };
         } finally {
@@ -212,7 +212,7 @@ const notEmpty = (what: string) =>
     `${what} is not empty. Name an empty database and an empty folder, or replace their content with --replace.`,
   );
 
-/** The newest first. */
+/** Lists backups, newest first. */
 export async function listBackups({ backupsDir }: Pick<BackupPlaces, "backupsDir">): Promise<readonly BackupNote[]> {
   const names = await readdir(backupsDir).catch((): string[] => []);
   const notes = await Promise.all(
@@ -230,7 +230,7 @@ async function writeNote({ backupsDir }: BackupPlaces, note: BackupNote): Promis
 
 const pathOf = ({ backupsDir }: BackupPlaces, file: string) => (file.includes("/") ? file : join(backupsDir, file));
 
-/** Whoever knows a recipient can make a backup: the names of its files are not trusted. */
+/** Anyone who knows a recipient can create a backup, so the names of its files are not trusted. */
 function readManifest({ manifest }: Unsealed): Manifest {
   const { format, secrets } = manifest as Manifest;
   if (format !== 2 || secrets.some(({ name }) => basename(name) !== name || name.startsWith("."))) throw otherVersion();

@@ -6,7 +6,7 @@ import { BackupRefused } from "./refused.ts";
 
 const common = ["--no-owner", "--no-privileges"];
 
-/** What pg_dump writes of a snapshot that is held until the end. Throws BackupRefused where it fails. */
+/** Yields the output of pg_dump for a snapshot that the caller holds until the end. Throws BackupRefused. */
 export async function* dumpOf(program: string, databaseUrl: string, snapshot: string): AsyncGenerator<Buffer> {
   const { env, url } = connectionOf(databaseUrl);
   const child = spawn(program, ["--format=custom", ...common, `--snapshot=${snapshot}`, `--dbname=${url}`], {
@@ -22,7 +22,7 @@ export async function* dumpOf(program: string, databaseUrl: string, snapshot: st
   }
 }
 
-/** Loads all of `dump`, or nothing. Reads it to its end also where pg_restore needs no more of it. Throws BackupRefused. */
+/** Loads all of `dump` or nothing. Reads it to its end even if pg_restore does not. Throws BackupRefused. */
 export async function load(program: string, databaseUrl: string, dump: AsyncIterable<Buffer>): Promise<void> {
   const { env, url } = connectionOf(databaseUrl);
   const child = spawn(program, ["--exit-on-error", "--single-transaction", ...common, `--dbname=${url}`], {
@@ -33,7 +33,7 @@ export async function load(program: string, databaseUrl: string, dump: AsyncIter
   let isDone = false;
   const end = done.finally(() => (isDone = true));
   end.catch(() => {});
-  // It closes its end of the pipe when it fails; its exit code has the reason.
+  // A failing pg_restore closes the pipe; its exit shows the reason.
   child.stdin.on("error", () => {});
   try {
     for await (const chunk of dump) {

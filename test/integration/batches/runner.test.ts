@@ -51,7 +51,7 @@ const input = requests(lines).join("\n");
 function controlPlane(maxBatches: number) {
   const asked: string[] = [];
   const address = { databaseUrl: world.url };
-  const queue = createBatchQueue({ address, maxBatches, lookEveryMs: 300, log, registry: new Registry() });
+  const queue = createBatchQueue({ address, maxBatches, pollEveryMs: 300, log, registry: new Registry() });
   const runner = createBatchRunner({
     queue,
     store: {

@@ -214,7 +214,7 @@ describe("a certificate", () => {
       replica.address,
       limit(),
     );
-    expect(await sessionWith(replica, neighbour)).toContain("its certificate does not");
+    expect(await sessionWith(replica, neighbour)).toContain("does not match the certificate");
     expect(await replica.db.selectFrom("host").select("hostId").execute()).toEqual([]);
   });
 });

@@ -21,7 +21,7 @@ afterAll(() => world?.stop());
 const newestEpoch = (control: ControlPlane) =>
   Math.max(
     0,
-    ...[...control.log().matchAll(/"nodeEpoch":"(\d+)".*agent session began/g)].map(([, epoch]) => Number(epoch)),
+    ...[...control.log().matchAll(/"nodeEpoch":"(\d+)".*agent session started/g)].map(([, epoch]) => Number(epoch)),
   );
 
 /** Who holds the agent's session, and the one that does not. */

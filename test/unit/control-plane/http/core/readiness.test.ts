@@ -17,7 +17,7 @@ describe("readiness", () => {
   it("waits for what must be in memory", async () => {
     const { at, readiness } = start();
     at.isLoaded = false;
-    await readiness.look();
+    await readiness.check();
     expect(readiness.read()).toEqual({ isReady: false, reasons: ["the routing table is not loaded yet"] });
     at.isLoaded = true;
     expect(readiness.read()).toEqual({ isReady: true });
@@ -29,15 +29,15 @@ describe("readiness", () => {
 
   it("outlasts a database that is away as long as slices do, and no longer", async () => {
     const { at, readiness } = start();
-    await readiness.look();
+    await readiness.check();
     at.isUnavailable = true;
     at.nowMs = 30_000;
-    await readiness.look();
+    await readiness.check();
     expect(readiness.read().isReady).toBe(true);
     at.nowMs = 30_001;
     expect(readiness.read()).toEqual({ isReady: false, reasons: ["the database cannot be reached"] });
     at.isUnavailable = false;
-    await readiness.look();
+    await readiness.check();
     expect(readiness.read().isReady).toBe(true);
   });
 });

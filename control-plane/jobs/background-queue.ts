@@ -11,7 +11,7 @@ import {
   type Work,
 } from "./backend.ts";
 
-export interface StandingQueue {
+export interface BackgroundQueue {
   /** Opens in the background: an unreachable store is retried and delays nothing else. */
   start(): void;
   /** Bounded, also while the store is unavailable. Waits that long for running jobs. */
@@ -27,29 +27,29 @@ const defaultAnswerMs = 5_000;
 /** BullMQ's names. */
 const states = ["waiting", "prioritized", "delayed", "active", "failed", "completed"] as const;
 
-export function createStandingQueue(deps: {
+export function createBackgroundQueue(deps: {
   readonly address: JobsAddress;
   readonly name: string;
   readonly work: Work;
   readonly options: QueueWorkerOptions;
-  /** Called once the queue is open, and every `lookEveryMs`. */
-  readonly look: (queue: Backend["queue"]) => Promise<void>;
-  readonly lookEveryMs: number;
+  /** Called once the queue is open, and every `pollEveryMs`. */
+  readonly onPoll: (queue: Backend["queue"]) => Promise<void>;
+  readonly pollEveryMs: number;
   /** A store that does not respond within this time is unavailable. */
   readonly answerMs?: number;
   readonly log: Logger;
   readonly registry: Registry;
-}): StandingQueue {
+}): BackgroundQueue {
   const { log, name, answerMs = defaultAnswerMs } = deps;
   const counts = jobCounts(deps.registry);
   const stopping = new AbortController();
   let backend: Backend | undefined;
   let loop: Promise<void> | undefined;
-  let looking: Promise<void> | undefined;
+  let polling: Promise<void> | undefined;
   let areTablesMade = false;
   let isUnavailable = false;
 
-  const away = (error: unknown): void => {
+  const setUnavailable = (error: unknown): void => {
     if (isOfOneJob(error)) {
       // Repeated at each renewal while the job runs.
       log.debug({ err: error, queue: name }, "a job was lost with the queue");
@@ -63,13 +63,13 @@ export function createStandingQueue(deps: {
   async function open(): Promise<Backend> {
     const fresh = openBackend(deps.address, name, deps.work, deps.options, answerMs);
     // A client whose first connection failed keeps that failure: close it and create another.
-    fresh.queue.on("error", away);
-    fresh.worker.on("error", away);
+    fresh.queue.on("error", setUnavailable);
+    fresh.worker.on("error", setUnavailable);
     try {
       await Promise.all([fresh.queue.waitUntilReady(), fresh.worker.waitUntilReady()]);
       // The caller of stop() waited for this only for a bounded time.
       stopping.signal.throwIfAborted();
-      void fresh.worker.run().catch(away);
+      void fresh.worker.run().catch(setUnavailable);
       return fresh;
     } catch (error) {
       await close(fresh);
@@ -77,28 +77,28 @@ export function createStandingQueue(deps: {
     }
   }
 
-  async function look(queue: Backend["queue"]): Promise<void> {
-    await deps.look(queue);
+  async function poll(queue: Backend["queue"]): Promise<void> {
+    await deps.onPoll(queue);
     const found = await queue.getJobCounts(...states);
     for (const [state, count] of Object.entries(found)) counts.set({ queue: name, state }, count);
   }
 
   async function run(): Promise<void> {
     while (!stopping.signal.aborted) {
-      let pauseMs = deps.lookEveryMs;
+      let pauseMs = deps.pollEveryMs;
       try {
         if (!areTablesMade) await makeTables(deps.address, stopping.signal);
         areTablesMade = true;
         backend ??= await open();
         // Commands wait in the client while the store is unavailable: at most one at a time.
-        looking ??= look(backend.queue).finally(() => {
-          looking = undefined;
+        polling ??= poll(backend.queue).finally(() => {
+          polling = undefined;
         });
-        if (!(await within(2 * answerMs, looking))) throw new Error("job queue does not respond");
+        if (!(await within(2 * answerMs, polling))) throw new Error("job queue does not respond");
         if (isUnavailable) log.info({ queue: name }, "job queue reachable again");
         isUnavailable = false;
       } catch (error) {
-        away(error);
+        setUnavailable(error);
         // Remove unknown figures: stale ones would be taken for current ones.
         for (const state of states) counts.remove({ queue: name, state });
         pauseMs = Math.min(pauseMs, retryMs);
