@@ -1,5 +1,4 @@
 // `stoker admin quarantine` and `stoker admin restores` against the real edge.
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { adminKey, apiKey } from "../fakes/ports.ts";

@@ -1,5 +1,4 @@
 // The CLI's words about weights on a host against the real edge.
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { adminKey } from "../fakes/ports.ts";

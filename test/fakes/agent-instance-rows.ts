@@ -5,9 +5,10 @@ import { createAgentInstanceStore } from "../../control-plane/store/deployments/
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { workspace } from "./agent-instance-ports.ts";
 
-export async function makeAgentInstance(databaseUrl: string, account: string) {
+/** `mark`: part of its id and name, for several instances in one database. */
+export async function makeAgentInstance(databaseUrl: string, account: string, mark = "1") {
   const { db, close } = openDatabase(databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const [id, backup] = ["agent-of-ada-1" as DeploymentId, "bk-of-ada-1"];
+  const [id, backup] = [`agent-of-ada-${mark}` as DeploymentId, `bk-of-ada-${mark}`];
   const plan = workspace.plans[0];
   if (!plan) throw new Error("the type has no plan");
   try {
@@ -15,7 +16,7 @@ export async function makeAgentInstance(databaseUrl: string, account: string) {
       id,
       account: account as AccountId,
       kind: "agent_instance",
-      modelName: "ada's agent",
+      modelName: mark === "1" ? "ada's agent" : `ada's agent ${mark}`,
       version: "1",
       task: "agent",
       type: "legacy",
