@@ -1,8 +1,8 @@
-import { describe, it } from "vitest";
-import * as deployments from "../../control-plane/deployments/errors.ts";
-import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
+import { describe, expect, it } from "vitest";
+import { accountEnded } from "../../control-plane/deployments/errors.ts";
 import { adapter } from "../fakes/adapter-ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
+import { checkStatuses, createCustomer, type StatusRow, succeed, suspend, type Values } from "./status-table.ts";
 
 const text = { hf_model_name: "ada/ink-lora", lora_model_name: "ada/ink", base_model_name: "org/model" };
 const described = {
@@ -11,15 +11,13 @@ const described = {
   source: { type: "huggingface", repo: "ada/ink-lora" },
   description: "like ink",
 };
-const away = new DatabaseUnavailable("unreachable");
 
-/** Both ways of making one refuse alike. */
+/** Both ways to create one refuse alike. 404: the account is deleted during the request. */
 const creating = [
   { call: "POST /lora-model", body: text, name: "lora_model_name" },
   { call: "POST /v1/lora/create", body: described, name: "lora_name" },
 ] as const;
 const creations: readonly Row[] = creating.flatMap(({ call, body, name }): Row[] => {
-  const given = (error: Error) => refuse("adapters", "create")(error);
   return [
     {
       call,
@@ -34,23 +32,13 @@ const creations: readonly Row[] = creating.flatMap(({ call, body, name }): Row[]
     },
     { call, status: 400, body: "{", holds: { code: "json_invalid" } },
     { call, status: 401, body, key: null },
-    { call, status: 404, body, given: given(deployments.accountEnded()) },
-    { call, status: 409, body, given: given(deployments.deploymentNameTaken("ada/ink")) },
+    { call, status: 404, body, given: refuse("adapters", "create")(accountEnded()) },
     {
       call,
       status: 422,
       body: { ...body, [name]: 7 },
       holds: { detail: [{ loc: ["body", name], type: "string_type" }] },
     },
-    {
-      call,
-      status: 422,
-      body,
-      given: given(deployments.adapterRefused(name, "no")),
-      holds: { detail: [{ loc: ["body", name], msg: `${name}: no` }] },
-    },
-    { call, status: 423, body, given: given(deployments.accountSuspended("admin")) },
-    { call, status: 503, body, given: given(away) },
   ];
 });
 
@@ -110,4 +98,60 @@ const rest: readonly Row[] = [
 
 describe("LoRA adapters", () => {
   it.each([...creations, ...singles, ...lists, ...rest])("$call answers $status", check);
+});
+
+/** A customer with a deployment of its own, which needs no host to be a base model. */
+async function withModel(): Promise<Values> {
+  const customer = await createCustomer();
+  const base = `${customer.name}/base`;
+  const body = { model_name: base, gpu: "other", hf: { repo: "acme/private" } };
+  await succeed({ call: "POST /deploy/llm", body }, { ...customer });
+  return { uid: customer.uid, key: customer.key, base, lora: `${customer.name}/ink` };
+}
+
+const ownText = { hf_model_name: "acme/ink-lora", lora_model_name: "{lora}", base_model_name: "{base}" };
+const ownDescribed = {
+  base_model: "{base}",
+  lora_name: "{lora}",
+  source: { type: "huggingface", repo: "acme/ink-lora" },
+};
+
+const productRows = (
+  [
+    { call: "POST /lora-model", body: ownText, base: "base_model_name" },
+    { call: "POST /v1/lora/create", body: ownDescribed, base: "base_model" },
+  ] as const
+).flatMap(({ call, body, base }): StatusRow[] => [
+  {
+    call,
+    status: 409,
+    given: async () => {
+      const values = await withModel();
+      await succeed({ call, body }, values);
+      return values;
+    },
+    body,
+    headers: { "x-should-retry": "false" },
+  },
+  {
+    call,
+    status: 422,
+    body: { ...body, [base]: "acme/unknown" },
+    holds: { detail: [{ loc: ["body", base], msg: expect.stringContaining(`${base}: `) }] },
+  },
+  {
+    call,
+    status: 423,
+    given: async () => {
+      const values = await withModel();
+      await suspend(values["uid"] as string);
+      return values;
+    },
+    body,
+    holds: { code: "account_suspended" },
+  },
+]);
+
+describe("refused creations of LoRA adapters", () => {
+  checkStatuses(withModel, productRows);
 });

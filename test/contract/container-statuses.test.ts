@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import * as containers from "../../control-plane/containers/errors.ts";
 import * as deployments from "../../control-plane/deployments/errors.ts";
-import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { container } from "../fakes/container-ports.ts";
+import { makeContainer } from "../fakes/container-rows.ts";
 import { adminKey } from "../fakes/ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
+import { checkStatuses, createCustomer, installation, type StatusRow, suspend, type Values } from "./status-table.ts";
 
 const { id } = container();
 const request = {
@@ -13,8 +14,8 @@ const request = {
   container_image: "stoker-cont-ubuntu-torch:latest",
   cloud_init_user_data: "#!/bin/sh\n",
 };
+// A host that offers containers decides these; the installation of the contract tests has no hosts.
 const create = refuse("containers", "create");
-const away = new DatabaseUnavailable("unreachable");
 const noRetry = { "x-should-retry": "false" };
 
 const rows: readonly Row[] = [
@@ -57,27 +58,12 @@ const rows: readonly Row[] = [
   },
   {
     call: "POST /v1/containers",
-    status: 422,
-    body: request,
-    given: create(containers.containerRefused("gpu_config: no", { param: "gpu_config" })),
-    holds: { detail: [{ loc: ["body", "gpu_config"] }], error: "gpu_config: no" },
-  },
-  {
-    call: "POST /v1/containers",
-    status: 423,
-    body: request,
-    given: create(deployments.accountSuspended("balance")),
-    holds: { code: "account_suspended" },
-  },
-  {
-    call: "POST /v1/containers",
     status: 429,
     body: request,
     given: create(containers.containerLimitReached(new Error("4 of your limit of 4 are taken"))),
     holds: { code: "gpu_limit_reached" },
     headers: { "retry-after": "60" },
   },
-  { call: "POST /v1/containers", status: 503, body: request, given: create(away) },
 
   { call: "GET /v1/containers", status: 200 },
   { call: "GET /v1/containers?state=inactive", status: 200 },
@@ -120,12 +106,6 @@ const rows: readonly Row[] = [
   { call: `PATCH /v1/containers/${id}`, status: 200, body: { name: "other" }, holds: { id, name: "other" } },
   { call: `PATCH /v1/containers/${id}`, status: 401, body: { name: "other" }, key: null },
   { call: "PATCH /v1/containers/unknown", status: 404, body: { name: "other" } },
-  {
-    call: `PATCH /v1/containers/${id}`,
-    status: 409,
-    body: { name: "other" },
-    given: refuse("containers", "rename")(containers.containerNameTaken("other")),
-  },
   { call: `PATCH /v1/containers/${id}`, status: 422, body: { name: "other", gpu_config: "2xB200-180GB" } },
   { call: `PATCH /v1/containers/${id}`, status: 422, body: {}, holds: { detail: [{ type: "missing" }] } },
   { call: `DELETE /v1/containers/${id}`, status: 200 },
@@ -176,4 +156,43 @@ describe("a container's record", () => {
       fail_reason: failReason,
     });
   });
+});
+
+async function newCustomer(): Promise<Values> {
+  return { ...(await createCustomer()) };
+}
+
+const productRows: readonly StatusRow[] = [
+  {
+    call: "POST /v1/containers",
+    status: 422,
+    body: { ...request, gpu_config: "no" },
+    holds: { detail: [{ loc: ["body", "gpu_config"] }], error: expect.stringContaining("gpu_config: ") },
+  },
+  {
+    call: "POST /v1/containers",
+    status: 423,
+    given: async () => {
+      const customer = await createCustomer();
+      await suspend(customer.uid);
+      return customer;
+    },
+    body: request,
+    holds: { code: "account_suspended" },
+  },
+  {
+    call: "PATCH /v1/containers/{container}",
+    status: 409,
+    given: async () => {
+      const customer = await createCustomer();
+      await makeContainer(installation.databaseUrl, customer.uid, "taken");
+      return { ...customer, container: await makeContainer(installation.databaseUrl, customer.uid, "mine") };
+    },
+    body: { name: "taken" },
+    holds: { code: "name_taken" },
+  },
+];
+
+describe("refused calls of containers", () => {
+  checkStatuses(newCustomer, productRows);
 });

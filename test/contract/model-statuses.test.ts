@@ -1,10 +1,9 @@
 // Model records, lists and what owners change: every endpoint with every status that it declares.
 import { describe, expect, it } from "vitest";
 import { noAbout } from "../../control-plane/catalog/model-meta.ts";
-import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import { ada, adminKey, type FakePorts, jwtOfAda, servedModel } from "../fakes/ports.ts";
-import { answerTo, check, type Row, refuse } from "./status-row.ts";
+import { answerTo, check, type Row } from "./status-row.ts";
 
 const own = servedModel({
   name: "ada/own",
@@ -32,10 +31,6 @@ const featured = servedModel({
 });
 const given = ({ models }: FakePorts) => {
   models.models = [featured, own, shown, hidden];
-};
-const away = (verb: "papers" | "versions" | "change" | "show" | "remove" | "hourRates") => (ports: FakePorts) => {
-  given(ports);
-  refuse("modelRecords", verb)(new DatabaseUnavailable("unreachable"))(ports);
 };
 const speech = ({ models }: FakePorts) => {
   models.models = [servedModel({ task: "text-to-speech" })];
@@ -66,7 +61,6 @@ const rows: readonly Row[] = [
     holds: [{ model_name: "ada/own", private: 1, pricing: { type: "uptime", cents_per_sec: 0.1 } }],
   },
   { call: "GET /models/private/list", status: 401, key: null },
-  { call: "GET /models/private/list", status: 503, given: away("hourRates") },
   { call: "GET /models/deployment/list", status: 200, given, holds: [{ model_name: "ada/own" }] },
   { call: "GET /models/deployment/list", status: 401, key: "stk_other" },
 
@@ -99,7 +93,6 @@ const rows: readonly Row[] = [
   { call: "GET /models/bob/hidden", status: 404, given, holds: { code: "model_not_found" } },
   { call: "GET /models/org/model", status: 401, key: null },
   { call: "GET /models/org/model", status: 403, given, key: jwtOfAda, holds: { code: "model_not_allowed" } },
-  { call: "GET /models/org/model", status: 503, given: away("papers") },
 
   {
     call: "GET /models/org/model/versions",
@@ -109,7 +102,6 @@ const rows: readonly Row[] = [
   },
   { call: "GET /models/org/model/versions", status: 401, key: null },
   { call: "GET /models/bob/hidden/versions", status: 404, given },
-  { call: "GET /models/org/model/versions", status: 503, given: away("versions") },
 
   {
     call: "GET /models/org/model/schema/compat-chat-completions",
@@ -157,7 +149,6 @@ const rows: readonly Row[] = [
     given,
     holds: { detail: [{ loc: ["query", "version"], type: "missing" }] },
   },
-  { call: "DELETE /models/ada/own?version=ALL", status: 503, given: away("remove") },
 
   { call: "POST /models/ada/own/meta", status: 200, body: meta, given, holds: { model_name: "ada/own" } },
   { call: "POST /models/org/model/meta", status: 200, body: { featured: true }, given, key: adminKey },
@@ -172,7 +163,6 @@ const rows: readonly Row[] = [
     given,
     holds: { detail: [{ loc: ["body", "github_url"], type: "string_pattern" }] },
   },
-  { call: "POST /models/ada/own/meta", status: 503, body: meta, given: away("change") },
 
   { call: "POST /models/ada/own/publicity", status: 200, body: { public: true }, given, holds: { public: true } },
   {
@@ -185,7 +175,6 @@ const rows: readonly Row[] = [
   { call: "POST /models/bob/hidden/publicity", status: 404, body: { public: true }, given },
   { call: "POST /models/ada/own/publicity", status: 422, body: {}, given },
   { call: "POST /models/ada/own/publicity", status: 403, body: { public: true }, given, key: jwtOfAda },
-  { call: "POST /models/ada/own/publicity", status: 503, body: { public: true }, given: away("show") },
 ];
 
 /** Paths of every null in a value. */

@@ -6,8 +6,9 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { VoiceId } from "../../control-plane/assets/store.ts";
 import type { BatchId } from "../../control-plane/batches/store.ts";
 import { openDatabase } from "../../control-plane/store/core/database.ts";
-import type { AccountId, DeploymentId, KeyId, RequestId } from "../../proto/ids.ts";
+import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import { makeAgentInstance } from "../fakes/agent-instance-rows.ts";
+import { makeContainer } from "../fakes/container-rows.ts";
 import { makeRequest } from "../fakes/request-rows.ts";
 import { type Customer, createCustomer, installation } from "./status-table.ts";
 
@@ -55,41 +56,6 @@ async function made(who: Customer, method: string, path: string, body: unknown):
   const answer = await as(who, method, path, body);
   expect(answer.status, `${method} ${path}: ${answer.text}`).toBeLessThan(300);
   return JSON.parse(answer.text) as Record<string, string>;
-}
-
-/** Written as the server would: no host offers containers here, so none can be asked for. */
-async function rentedBy({ uid }: Customer): Promise<string> {
-  const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const deployId = "container-AbCd1234" as DeploymentId;
-  await db
-    .insertInto("deployment")
-    .values({
-      deployId,
-      accountId: uid as AccountId,
-      kind: "container",
-      modelName: "ada's machine",
-      version: "",
-      task: "rent-container",
-      type: "legacy",
-      engine: "container",
-      status: "initializing",
-      gpu: "H100-80GB",
-      numGpus: 1,
-      maxBatchSize: 1,
-      minInstances: 1,
-      maxInstances: 1,
-      weights: "{}",
-      weightsToken: null,
-      container: JSON.stringify({ image: "torch", sshKeys: [] }),
-      extraArgs: [],
-      externalUrl: null,
-      contextLength: 0,
-      memoryBytes: 0n,
-      pendingReasons: "[]",
-    })
-    .execute();
-  await close();
-  return deployId;
 }
 
 /** Written as the server would: no model that measures recordings is served here. */
@@ -216,7 +182,7 @@ beforeAll(async () => {
     "/v1/lora lora_name": own(adapted["model_name"]),
     "/lora-model lora_model_name": own(adapted["model_name"]),
     "/v1/ssh_keys id": own(ssh["id"]),
-    "/v1/containers container_id": own(await rentedBy(ada)),
+    "/v1/containers container_id": own(await makeContainer(installation.databaseUrl, ada.uid, "ada's machine")),
     "/v1/api-tokens api_token": own(token["token_id"]),
     "/payment/usage api_token": own(token["token_id"]),
     "/payment/usage token_id": own(token["token_id"]),

@@ -1,11 +1,13 @@
 // Voices of accounts: every endpoint and its statuses, and what a speech request makes of a voice of one's own.
+import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import * as voices from "../../control-plane/assets/errors.ts";
 import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { ada, apiKey, jwtOfAda, servedModel } from "../fakes/ports.ts";
 import { form, startTaskEdge, type TaskEdge, wav } from "../fakes/task-edge.ts";
 import { adasVoice } from "../fakes/voices.ts";
-import { check, type Row, refuse } from "./status-row.ts";
+import { check, type Row } from "./status-row.ts";
+import { checkStatuses, createCustomer, type StatusRow, write } from "./status-table.ts";
 
 const away = new DatabaseUnavailable("unreachable");
 const { id } = adasVoice;
@@ -63,14 +65,6 @@ const rows: readonly Row[] = [
   { call: `POST /v1/voices/${id}/edit`, status: 401, key: null, body: renamed },
   { call: `POST /v1/voices/${id}/edit`, status: 403, key: jwtOfAda, body: renamed },
   { call: "POST /v1/voices/unknown/edit", status: 404, body: renamed },
-  {
-    call: `POST /v1/voices/${id}/edit`,
-    status: 409,
-    body: renamed,
-    given: refuse("voices", "edit")(voices.voiceNameTaken("Ada at work")),
-    holds: { detail: { status: "name_taken" } },
-    headers: { "x-should-retry": "false" },
-  },
   { call: `POST /v1/voices/${id}/edit`, status: 413, body: { name: "x".repeat(11 * 1024 * 1024) } },
   { call: `POST /v1/voices/${id}/edit`, status: 422, body: {}, holds: { detail: [{ loc: ["body", "name"] }] } },
   { call: `POST /v1/voices/${id}/edit`, status: 422, body: { name: "x".repeat(101) } },
@@ -232,4 +226,32 @@ describe("a voice from recordings", () => {
     });
     expect([answer.status, await answer.json()]).toMatchObject([200, { name: "Ada at work", description: "a&b" }]);
   });
+});
+
+const productRows: readonly StatusRow[] = [
+  {
+    call: "POST /v1/voices/{voice}/edit",
+    status: 409,
+    given: async () => {
+      const customer = await createCustomer();
+      const voice = randomBytes(10).toString("hex");
+      for (const [voiceId, name] of [
+        [voice, "Ada"],
+        [randomBytes(10).toString("hex"), renamed.name],
+      ])
+        await write("insert into voice (voice_id, account_id, name, description) values ($1, $2, $3, '')", [
+          voiceId,
+          customer.uid,
+          name,
+        ]);
+      return { key: customer.key, voice };
+    },
+    body: renamed,
+    holds: { detail: { status: "name_taken" } },
+    headers: { "x-should-retry": "false" },
+  },
+];
+
+describe("refused calls of voices", () => {
+  checkStatuses(async () => ({}), productRows);
 });
