@@ -1,6 +1,6 @@
 // What needs a host with instances: figures, logs and the operator's pages of hosts.
 import { describe, it } from "vitest";
-import { nodeNotFound, nothingCordoned } from "../../control-plane/fleet/errors.ts";
+import { nothingCordoned } from "../../control-plane/fleet/errors.ts";
 import { adminKey, deployment } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
 
@@ -73,7 +73,6 @@ const rows: readonly Row[] = [
     },
   },
   { call: "GET /v1/admin/nodes/node-1", status: 403 },
-  { call: "GET /v1/admin/nodes/other", status: 404, key: adminKey, holds: { code: "node_not_found" } },
   {
     call: "POST /v1/admin/nodes/node-1/uncordon",
     status: 200,
@@ -96,13 +95,6 @@ const rows: readonly Row[] = [
     body: {},
     given: refuse("hosts", "uncordon")(nothingCordoned("node-1", undefined)),
     holds: { code: "nothing_cordoned" },
-  },
-  {
-    call: "POST /v1/admin/nodes/other/uncordon",
-    status: 404,
-    key: adminKey,
-    body: {},
-    given: refuse("hosts", "uncordon")(nodeNotFound("other")),
   },
 ];
 

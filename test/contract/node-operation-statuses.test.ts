@@ -6,39 +6,26 @@ import { check, type Row, refuse } from "./status-row.ts";
 const progress = { node_id: "node-1", total: 3, left: 1, fixed: 1, in_flight: 4 };
 
 const operations = [
-  { call: "POST /v1/admin/nodes/node-1/cordon", verb: "cordon", body: { note: "fans" }, holds: { node_id: "node-1" } },
-  { call: "POST /v1/admin/nodes/node-1/drain", verb: "drain", body: { deadline_seconds: 60 }, holds: progress },
-  { call: "GET /v1/admin/nodes/node-1/drain", verb: "progress", holds: progress },
-  { call: "DELETE /v1/admin/nodes/node-1", verb: "remove", holds: { node_id: "node-1" } },
+  { call: "POST /v1/admin/nodes/node-1/cordon", body: { note: "fans" }, holds: { node_id: "node-1" } },
+  { call: "POST /v1/admin/nodes/node-1/drain", body: { deadline_seconds: 60 }, holds: progress },
+  { call: "GET /v1/admin/nodes/node-1/drain", holds: progress },
+  { call: "DELETE /v1/admin/nodes/node-1", holds: { node_id: "node-1" } },
   {
     call: "POST /v1/admin/nodes/node-1/end-unknown",
-    verb: "endUnknown",
     body: { note: "restored" },
     holds: { node_id: "node-1", instance_ids: ["stranger"] },
   },
   {
     call: "GET /v1/admin/nodes/rebalance",
-    verb: "rebalance",
     holds: { proposal: { largest_now: 1, largest_after: 2, moves: [{ to: "node-2", gap_seconds: 0 }] } },
   },
 ] as const;
 
 const rows: readonly Row[] = [
-  ...operations.flatMap(({ verb, holds, ...row }): Row[] => [
+  ...operations.flatMap(({ holds, ...row }): Row[] => [
     { ...row, status: 200, key: adminKey, holds },
     { ...row, status: 401, key: null },
     { ...row, status: 403, holds: { code: "admin_only" } },
-    ...(verb === "rebalance"
-      ? []
-      : [
-          {
-            ...row,
-            call: row.call.replace("node-1", "other") as Row["call"],
-            status: 404,
-            key: adminKey,
-            holds: { code: "node_not_found" },
-          },
-        ]),
   ]),
   {
     call: "POST /v1/admin/nodes/node-1/drain",

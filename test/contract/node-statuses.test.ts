@@ -1,26 +1,20 @@
 import { describe, it } from "vitest";
-import { nodeNotBehind, nodeNotFound, nodeRevoked } from "../../control-plane/fleet/errors.ts";
+import { nodeNotBehind, nodeRevoked } from "../../control-plane/fleet/errors.ts";
 import { adminKey } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
+import { checkStatuses, operatorKey, type StatusRow } from "./status-table.ts";
 
 const endpoints = [
-  { call: "POST /v1/admin/nodes/tokens", verb: "createToken", body: { pool: "a", ttl_seconds: 60 } },
-  { call: "POST /v1/admin/nodes/host-1/revoke", verb: "revoke", body: { note: "stolen" } },
-  { call: "POST /v1/admin/nodes/host-1/adopt", verb: "adopt", body: {} },
-] as const satisfies readonly (Pick<Row, "call" | "body"> & { verb: string })[];
+  { call: "POST /v1/admin/nodes/tokens", body: { pool: "a", ttl_seconds: 60 } },
+  { call: "POST /v1/admin/nodes/host-1/revoke", body: { note: "stolen" } },
+  { call: "POST /v1/admin/nodes/host-1/adopt", body: {} },
+] as const satisfies readonly Pick<Row, "call" | "body">[];
 
 const rows: readonly Row[] = [
-  ...endpoints.flatMap(({ verb, ...row }): Row[] => [
+  ...endpoints.flatMap((row): Row[] => [
     { ...row, key: adminKey, status: 200 },
     { ...row, key: null, status: 401, headers: { "www-authenticate": "Bearer" } },
     { ...row, status: 403, holds: { code: "admin_only" } },
-    {
-      ...row,
-      key: adminKey,
-      status: 404,
-      given: refuse("enrolment", verb)(nodeNotFound("host-1")),
-      holds: { code: "node_not_found" },
-    },
   ]),
   {
     ...endpoints[0],
@@ -56,4 +50,19 @@ const rows: readonly Row[] = [
 
 describe("endpoints of hosts' certificates, each with each of its statuses", () => {
   it.each(rows)("$call -> $status", check);
+});
+
+const unknown = { key: operatorKey, status: 404, holds: { code: "node_not_found" } } as const;
+const unknownHost: readonly StatusRow[] = [
+  { ...unknown, call: "POST /v1/admin/nodes/tokens", body: { node_id: "unknown" } },
+  ...["revoke", "adopt", "cordon", "uncordon", "drain", "end-unknown"].map(
+    (act): StatusRow => ({ ...unknown, call: `POST /v1/admin/nodes/unknown/${act}`, body: {} }),
+  ),
+  { ...unknown, call: "GET /v1/admin/nodes/unknown" },
+  { ...unknown, call: "GET /v1/admin/nodes/unknown/drain" },
+  { ...unknown, call: "DELETE /v1/admin/nodes/unknown" },
+];
+
+describe("calls that name an unknown host", () => {
+  checkStatuses(async () => ({}), unknownHost);
 });

@@ -45,6 +45,7 @@ async function toppedUp({ key: own }: Values): Promise<Values> {
 const newRequest = async () => toppedUp({ key: (await createCustomer()).key });
 
 const rows: readonly StatusRow[] = [
+  { call: "GET /payment/usage?from=yesterday", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
   {
     call: "GET /payment/config",
     status: 200,

@@ -1,5 +1,4 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { badPeriod } from "../../control-plane/billing/period.ts";
 import { ada, apiKey, deployment } from "../fakes/ports.ts";
 import { answerTo, check, type Row, refuse } from "./status-row.ts";
 
@@ -45,12 +44,6 @@ const rows: readonly Row[] = [
   { call: `GET /payment/usage/${ada.key}`, status: 200 },
   { call: "GET /payment/usage/id/key-ada", status: 200 },
   { call: "GET /payment/usage/stk_of_somebody_else", status: 404, holds: { code: "api_key_not_found" } },
-  {
-    call: "GET /payment/usage?from=yesterday",
-    status: 422,
-    given: refuse("usage", "usage")(badPeriod("not a period", { param: "from" })),
-    holds: { detail: [{ loc: ["query", "from"] }], error: "not a period" },
-  },
 
   {
     call: "GET /v1/models",
