@@ -125,7 +125,7 @@ describe("agent instances", () => {
     if (error) expect((await answerTo(row)).json().error).toMatch(error);
   });
 
-  it("show every key of a backup as the interface names them", async () => {
+  it("shows every key of a backup", async () => {
     const answer = await answerTo({ call: `GET ${path}/backups`, status: 200 });
     expect(answer.json()).toEqual([
       { snapshot_name: backupId, size_in_gb: 12, state: "ready", created_at_unix: 1_786_000_000, fail_reason: null },

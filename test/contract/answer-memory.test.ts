@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge.close());
 
-it("an answer that finds no room is told 503 and counts as nothing delivered", async () => {
+it("returns 503 when a response has no buffer capacity, and counts nothing as delivered", async () => {
   const first = new AnswerShare(answers, "other", { pause() {}, resume() {}, giveUp() {} });
   first.add(answers.maxBytes);
   edge.agent.script({ kind: "whole", body: JSON.stringify({ text: "x".repeat(1024 * 1024) }) });
@@ -26,7 +26,7 @@ it("an answer that finds no room is told 503 and counts as nothing delivered", a
   expect(answers.heldBytes).toBe(0);
 });
 
-it("an answer that is given again finds room, or its repeat is told 503 and may be sent again", async () => {
+it("replays a response when there is buffer capacity, otherwise returns 503 and allows another repeat", async () => {
   const ask = () => edge.post("/v1/chat/completions", chat(), { headers: { "idempotency-key": "again" } });
   const told = await (await ask()).text();
   const asked = edge.agent.asked.length;

@@ -281,7 +281,7 @@ describe("chat fields", () => {
     expect(detail?.[0]?.loc).toEqual(["body", ...loc]);
   });
 
-  it("a text completion takes response_format text alone", async () => {
+  it("accepts only response_format text for a text completion", async () => {
     const json = await refused(paths.text, text({ response_format: { type: "json_object" } }));
     expect(json.detail?.[0]).toMatchObject({ loc: ["body", "response_format", "type"], type: "enum" });
     expect((await edge.post(paths.text, text({ response_format: { type: "text" } }))).status).toBe(200);

@@ -57,7 +57,7 @@ it.each([
   await allGone();
 });
 
-it("a body of unknown length is refused while it comes, and one that ends in time is served", async () => {
+it("refuses a body of unknown length as soon as it exceeds the limit, and serves one below it", async () => {
   const send = () => {
     const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
     const call = request(edge.url + path, { method: "POST", headers });
@@ -80,7 +80,7 @@ it("a body of unknown length is refused while it comes, and one that ends in tim
   await allGone();
 });
 
-it("a client that goes in the middle of its body holds nothing any more", async () => {
+it("releases the memory when a client disconnects during its body", async () => {
   for (const at of [path, "/v1/request-costs"]) {
     const headers = {
       authorization: `Bearer ${apiKey}`,
@@ -96,7 +96,7 @@ it("a client that goes in the middle of its body holds nothing any more", async 
   }
 });
 
-it("bodies that are announced and never sent hold nothing of the memory", async () => {
+it("reserves no memory for bodies that are announced and never sent", async () => {
   const silent = ["/payment/stripe/webhook", path, "/v1/request-costs", path].map((at) => {
     const headers = { authorization: `Bearer ${apiKey}`, "content-length": 900 * 1024 };
     const call = request(edge.url + at, { method: "POST", headers });
@@ -110,7 +110,7 @@ it("bodies that are announced and never sent hold nothing of the memory", async 
   await allGone();
 });
 
-it("a small body is served however much the large ones hold", async () => {
+it("serves a small body however much memory large ones hold", async () => {
   const full = bodies.maxBytes;
   bodies.add("others", full);
   expect((await edge.post(path, large)).status).toBe(503);
@@ -119,7 +119,7 @@ it("a small body is served however much the large ones hold", async () => {
   await allGone();
 });
 
-it("a body that is too large is refused with its limit, announced or not", async () => {
+it("refuses a body that is too large with the limit, whether announced or not", async () => {
   const headers = { authorization: `Bearer ${apiKey}`, "content-length": 11 * mib };
   const announced = request(`${edge.url}/v1/deploy`, { method: "POST", headers });
   announced.on("error", () => {});

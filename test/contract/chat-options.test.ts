@@ -126,7 +126,7 @@ it.each([
   expect([answer.status, (await answer.json()).error.code]).toEqual([400, "unsupported_task"]);
 });
 
-it("a status that this interface does not have is told as 400, in the engine's words", async () => {
+it("returns 400 with the engine's message for a status that the interface lacks", async () => {
   route(first());
   first().script({ kind: "error", status: 415, body: '{"error":{"message":"no such audio","code":"bad_audio"}}' });
   const answer = await edge.post(path, chat());
@@ -165,7 +165,7 @@ it("what the caller says of a request is kept for it: its user, its cache key, i
   expect(edge.labels).toHaveLength(before);
 });
 
-it("a body above 10 MiB is taken with a picture in it, and refused with the limit without", async () => {
+it("accepts a body above 10 MiB with an image, and refuses one without", async () => {
   route(first());
   const long = "x".repeat(11 * 1024 * 1024);
   const refused = await edge.post(path, chat({ messages: [{ role: "user", content: long }] }));

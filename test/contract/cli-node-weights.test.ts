@@ -26,7 +26,7 @@ it("refuses what the host's agent would refuse, each in a sentence that names th
   }
 }, 60_000);
 
-it("fetches weights ahead, shows how far they are, and lets them go", async () => {
+it("prefetches weights, shows their progress and drops them", async () => {
   const requests: unknown[] = [];
   const { ask } = edge.deps.nodeWeights;
   edge.deps.nodeWeights.ask = (host, request, who) => {

@@ -83,7 +83,7 @@ it("shows the daily usage of one key only", async () => {
   expect(unknown.err).toContain("stoker token list");
 });
 
-it("a key that was not used has no days, which is no error", async () => {
+it("shows no days for an unused key", async () => {
   const unused = ["--from", "2020-01-01", "--to", "2020-01-02"];
   expect(await stoker("token", "usage", ada.key, ...unused)).toMatchObject({ out: "None.\n", code: 0 });
 });

@@ -129,7 +129,7 @@ describe("a container's record", () => {
     return (await answerTo({ call: `GET /v1/containers/${id}`, status: 200, given })).json();
   };
 
-  it("has all its keys in every state, and no address before it runs", async () => {
+  it("has all keys in every state, and no address before it runs", async () => {
     const keys = Object.keys(await shown({}));
     const places = { sshAddress: "203.0.113.7", sshPort: 22_017 };
     for (const status of ["initializing", "deploying", "stopping", "failed", "deleted"] as const) {
@@ -139,7 +139,7 @@ describe("a container's record", () => {
     }
   });
 
-  it("is shutting down until nothing of it is left on its host", async () => {
+  it("is shutting down until its host has removed it", async () => {
     const deletedAtMs = 1_786_000_200_000;
     expect(await shown({ status: "deleted", deletedAtMs })).toMatchObject({ state: "shutting_down" });
     expect(await shown({ status: "deleted", deletedAtMs, isOnHost: false })).toMatchObject({
@@ -148,7 +148,7 @@ describe("a container's record", () => {
     });
   });
 
-  it("that was stopped for its money has failed, with the reason", async () => {
+  it("has failed with the reason when it was stopped for lack of funds", async () => {
     const failReason = "insufficient_funds: add funds";
     expect(await shown({ status: "stopped", failReason })).toMatchObject({
       state: "failed",

@@ -115,7 +115,7 @@ describe("a body that is not UTF-8", () => {
   });
 });
 
-describe("a method that a path does not take", () => {
+describe("a method that a path does not allow", () => {
   const rows: readonly (readonly [string, string, string, "service" | "compat" | "voices"])[] = [
     ["GET", "/v1/chat/completions", "POST", "compat"],
     ["DELETE", "/v1/openai/chat/completions/", "POST", "compat"],
@@ -194,7 +194,7 @@ async function raw(...pieces: readonly string[]): Promise<{ readonly head: strin
 const post = (headers: string) => `POST /v1/api-tokens HTTP/1.1\r\n${headers}`;
 const key = `authorization: Bearer ${apiKey}\r\n`;
 
-describe("a connection whose bytes are no request", () => {
+describe("a connection with malformed bytes", () => {
   it.each([
     ["has no Host", "GET /healthz HTTP/1.1\r\n\r\n", 400, "host_missing"],
     ["speaks no HTTP", "\x16\x03\x01 hello\r\n\r\n", 400, "bad_request"],
@@ -244,7 +244,7 @@ describe("a connection whose bytes are no request", () => {
   });
 });
 
-describe("a body of which nothing more comes", () => {
+describe("a stalled body", () => {
   it.each(["/v1/chat/completions", "/v1/api-tokens"])(
     "to %s is 408 after 30 s of silence, and holds nothing",
     async (path) => {

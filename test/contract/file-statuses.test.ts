@@ -93,14 +93,14 @@ describe("files", () => {
     if (holds) expect(matching((await answerTo(row)).json(), holds)).toBe(true);
   });
 
-  it("gives the bytes as they came, with their length", async () => {
+  it("returns the bytes unchanged with their length", async () => {
     const answer = await answerTo({ call: `GET ${path}/content`, status: 200 });
     expect(answer.statusCode).toBe(200);
     expect(answer.body).toBe("{}\n");
     expect(answer.headers).toMatchObject({ "content-length": "3", "content-type": "application/octet-stream" });
   });
 
-  it("asked twice under one key makes one file, and refuses another file under it", async () => {
+  it("creates one file for repeats under one key, and refuses another file under it", async () => {
     const keyed = { ...send, "idempotency-key": "upload-1" };
     const kept: Partial<HttpDeps> = {};
     const first = await answerTo(post(whole, { send: keyed, given: ({ deps }) => Object.assign(kept, deps) }));

@@ -107,7 +107,7 @@ describe("an external engine", () => {
   });
 });
 
-it("a budget that covers less lowers max_tokens and says so", async () => {
+it("lowers and reports max_tokens when the budget covers less", async () => {
   const own = await startEdge();
   const request = text({ max_tokens: 1000 });
   // 16 bytes of prompt and 80 of template at 20 nano-USD, and ten tokens at 40.

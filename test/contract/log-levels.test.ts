@@ -8,7 +8,7 @@ import { apiKey, fakePorts } from "../fakes/ports.ts";
 
 it.each([
   ["a state that was foreseen is a warning", new ModelNotReady("o/m", "stopped", 30), 503, "warn"],
-  ["a store that is away is an error", new DatabaseUnavailable("unreachable"), 503, "error"],
+  ["a database outage is an error", new DatabaseUnavailable("unreachable"), 503, "error"],
   ["a bug is an error", new TypeError("a bug"), 500, "error"],
 ])("%s", async (_name, error, status, level) => {
   const { deps, logLines } = fakePorts();

@@ -29,7 +29,7 @@ const rows: readonly Row[] = [
 describe("the wait of a command line and its statuses", () => {
   it.each(rows.map((row) => [`${row.call} ${row.status}`, row] as const))("%s", (_name, row) => check(row));
 
-  it("does not hold up a stop", async () => {
+  it("does not delay shutdown", async () => {
     const ports = fakePorts();
     let begun = () => {};
     const waits = new Promise<void>((resolve) => (begun = resolve));
@@ -76,7 +76,7 @@ const post = (url: string, form: Record<string, string>, headers: object = {}) =
 const rightForm = { email: ada.email, password: adasPassword };
 
 describe("the sign-in page", () => {
-  it("is there for everybody, runs no script, and stands in no frame", async () => {
+  it("is public, runs no script and refuses frames", async () => {
     const answer = await get("/login");
     expect(answer.statusCode).toBe(200);
     expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
@@ -128,14 +128,14 @@ describe("the sign-in page", () => {
     expect(answer.body).not.toContain("<script");
   });
 
-  it("takes no form of another site", async () => {
+  it("refuses forms of another site", async () => {
     const headers = { origin: "http://evil.example", host: "stoker.example" };
     const answer = await post("/login", rightForm, headers);
     expect(answer.statusCode).toBe(403);
     expect(answer.headers["set-cookie"]).toBeUndefined();
   });
 
-  it("ignores a login id that is none", async () => {
+  it("ignores a malformed login id", async () => {
     for (const cli of ["x", `${loginId}"`, "//evil.example/aaaaaaaaaaaaaaaaa"]) {
       expect((await post("/login", { ...rightForm, cli })).headers.location).toBe("/login");
       expect((await get(`/login?cli=${encodeURIComponent(cli)}`)).body).not.toContain("waits for a key");
@@ -168,7 +168,7 @@ describe("the second factor's page", () => {
     expect(String(answer.headers["set-cookie"])).toContain("session=cookie-of-ada");
   });
 
-  it("asks for the code again where it is wrong, and for everything where its time is over", async () => {
+  it("asks for the code again when it is wrong, and for everything when the ticket has expired", async () => {
     const wrong = await post("/login/second-factor", { ...second, code: "000000" });
     expect(wrong.statusCode).toBe(401);
     expect(wrong.body).toContain('name="ticket" value="ticket-of-ada"');
@@ -179,7 +179,7 @@ describe("the second factor's page", () => {
     expect(late.body).toContain('name="password"');
   });
 
-  it("takes no form of another site", async () => {
+  it("refuses forms of another site", async () => {
     const headers = { origin: "http://evil.example", host: "stoker.example" };
     const answer = await post("/login/second-factor", { ...second, code: "123456" }, headers);
     expect(answer.statusCode).toBe(403);
@@ -187,7 +187,7 @@ describe("the second factor's page", () => {
   });
 });
 
-describe("giving a command line its key", () => {
+describe("the confirmation of a command line's login", () => {
   const open = (change: object) =>
     (ports.deps.sessions as unknown as { open: Map<string, object> }).open.set(adasSession.cookie, {
       ...adasSession,
@@ -250,7 +250,7 @@ describe("giving a command line its key", () => {
   });
 });
 
-describe("the page of who is signed in", () => {
+describe("the page of a signed-in person", () => {
   it("names the account and signs out by its form alone", async () => {
     expect((await get("/login", { cookie })).body).toContain(`Signed in as ${ada.displayName}`);
     expect((await post("/login/sign-out", { csrf: "wrong" }, { cookie })).statusCode).toBe(403);

@@ -152,7 +152,7 @@ describe("the schemas of each way to ask a model", () => {
     },
   );
 
-  it("every key of the interface is some model's, and no task has one more", async () => {
+  it("offers exactly the interface's variants", async () => {
     const all = new Set(variants.map(([, key]) => key));
     expect([...all].sort()).toEqual(
       [
@@ -201,7 +201,7 @@ describe("a bound of a field", () => {
     },
   );
 
-  it("is there to be asked for: a text has more than twenty", async () => {
+  it("finds more than twenty fields of a text", async () => {
     const schemas = await schemasOf("text-generation", "compat-chat-completions");
     expect(ownFields(schemas).flatMap((field) => bounds(field).beyond).length).toBeGreaterThan(20);
   });
@@ -218,7 +218,7 @@ describe("a bound of a field", () => {
   });
 });
 
-it("a bound beyond 2^53 is written in all its digits", async () => {
+it("writes a bound beyond 2^53 with all digits", async () => {
   tasks.offer({});
   const headers = { authorization: `Bearer ${apiKey}` };
   const answer = await fetch(`${tasks.edge.url}/models/org/model/schema/compat-completions`, { headers });

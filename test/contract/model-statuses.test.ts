@@ -211,6 +211,6 @@ describe("every endpoint of model records and its statuses", () => {
   it.each(rows.map((row) => [`${row.call} ${row.status}`, row] as const))("%s", (_name, row) => check(row));
 });
 
-it("rows were there to check", () => {
+it("has rows to check", () => {
   expect(rows.length).toBeGreaterThan(40);
 });

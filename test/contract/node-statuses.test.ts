@@ -48,7 +48,7 @@ const rows: readonly Row[] = [
   },
 ];
 
-describe("endpoints of hosts' certificates, each with each of its statuses", () => {
+describe("every endpoint of host certificates and its statuses", () => {
   it.each(rows)("$call -> $status", check);
 });
 

@@ -39,6 +39,6 @@ const rows: readonly Row[] = [
   ),
 ];
 
-describe("weights on a host ahead of any deployment", () => {
+describe("prefetched weights of a host", () => {
   it.each(rows.map((row, i) => [`${row.call} ${row.status} (${i})`, row] as const))("%s", (_name, row) => check(row));
 });

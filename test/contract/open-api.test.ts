@@ -45,7 +45,7 @@ it("the description is valid OpenAPI 3.1", async () => {
   expect([valid, validator.version]).toEqual([true, "3.1"]);
 });
 
-it("every operation is summed up and declares its refusals", () => {
+it("has a summary and the refusals of every operation", () => {
   expect(operations().length).toBeGreaterThan(20);
   for (const { path, operation } of operations()) {
     expect(operation.summary, path).toBeTruthy();
@@ -54,7 +54,7 @@ it("every operation is summed up and declares its refusals", () => {
   }
 });
 
-it("every pattern that a caller can miss is said in words, and never shown", () => {
+it("describes every pattern in words instead of showing it", () => {
   const patterns = new Set<string>();
   const collect = (value: unknown): void => {
     if (typeof value !== "object" || value === null) return;
@@ -71,13 +71,13 @@ it("every pattern that a caller can miss is said in words, and never shown", () 
   }
 });
 
-it("aliases are served but not described twice", () => {
+it("serves aliases without describing them twice", () => {
   const paths = operations().map(({ path }) => path);
   expect(paths).toContain("/v1/compat/chat/completions");
   expect(paths).not.toContain("/v1/chat/completions");
 });
 
-it("every operation has a tag that is explained", () => {
+it("describes the tag of every operation", () => {
   const { tags = [] } = app.swagger() as { tags?: readonly { readonly name: string; readonly description?: string }[] };
   const explained = tags.filter(({ description }) => description).map(({ name }) => name);
   const unexplained = operations().flatMap(({ path, operation: { tags: [tag = "none"] = [] } }) =>
@@ -86,7 +86,7 @@ it("every operation has a tag that is explained", () => {
   expect(unexplained).toEqual([]);
 });
 
-it("every body is shown by an example, and every example passes its own schema", () => {
+it("has a valid example for every body", () => {
   const faults: string[] = [];
   let count = 0;
   const judge = (where: string, { schema, example }: Media) => {
@@ -117,7 +117,7 @@ const sharedSchemas = () => ({
 const pointedAt = (schema: object) =>
   JSON.parse(JSON.stringify(schema).replaceAll('"#/components', '"api#/components'));
 
-it("every operation that asks a model names the mark of its caller's source", () => {
+it("declares x-service-source for every operation that calls a model", () => {
   const inferring = operations().filter(
     ({ operation }) => operation.tags?.[0] === "inference" && operation.requestBody,
   );

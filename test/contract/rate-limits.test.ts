@@ -81,7 +81,7 @@ describe("more tokens in a minute than the limit", () => {
   });
 });
 
-describe("the place of a request is free again", () => {
+describe("the slot of a request is free again", () => {
   const free = () => vi.waitFor(() => expect(standing().inFlight).toBe(0), { timeout: 20_000 });
 
   it("after a refusal for want of money, at once or when the grant comes back", async () => {

@@ -117,7 +117,7 @@ export function relaySuite(shared: boolean): void {
     });
   });
 
-  describe("another instance is tried", () => {
+  describe("a retry on another instance", () => {
     it("when one breaks before its first byte, with a higher attempt and a count of nothing for the first", async () => {
       first().script({ kind: "break", afterFrames: 0 });
       const answer = await edge.post(path, chat());
@@ -177,7 +177,7 @@ export function relaySuite(shared: boolean): void {
   });
 
   describe("without an instance that can serve", () => {
-    it("a deployment that exists answers 503 with its phase, never 404", async () => {
+    it("returns 503 with the phase, never 404, for a deployment that exists", async () => {
       edge.routes.routes = [];
       edge.models.models = [servedModel({ status: "downloading" })];
       const answer = await edge.post(path, chat());
@@ -187,7 +187,7 @@ export function relaySuite(shared: boolean): void {
       expect(edge.budgets.holds[0]?.end).toEqual({ how: "released" });
     });
 
-    it("an unreachable host answers 503 and frees the money", async () => {
+    it("returns 503 for an unreachable host and frees the hold", async () => {
       alone();
       await first().close();
       const answer = await edge.post(path, chat());
@@ -284,7 +284,7 @@ export function relaySuite(shared: boolean): void {
         }),
       });
 
-    it("a stream that waits for its first token hears comments", async () => {
+    it("sends comments to a stream that waits for its first token", async () => {
       const own = await slow({ keepAliveMs: 50 });
       const { gate, release } = gateAfter(0);
       own.agent.script({ kind: "stream", frames: [frame("a")], gate });
@@ -301,7 +301,7 @@ export function relaySuite(shared: boolean): void {
       await own.close();
     });
 
-    it("a comment is no data: an instance that breaks after it is replaced", async () => {
+    it("retries elsewhere when an instance fails after a comment only", async () => {
       const own = await slow({ keepAliveMs: 50 });
       own.agent.script({ kind: "hang" }, { kind: "stream", frames: [frame("a")] });
       own.routes.add(own.agent.origin);
@@ -316,7 +316,7 @@ export function relaySuite(shared: boolean): void {
       await own.close();
     });
 
-    it("an instance that never answers ends as 504", async () => {
+    it("returns 504 when an instance never responds", async () => {
       const own = await slow({ firstByteMs: 100 });
       own.agent.script({ kind: "hang" });
       expect((await own.post(path, chat())).status).toBe(504);
@@ -379,13 +379,13 @@ export function relaySuite(shared: boolean): void {
     await hanging;
   });
 
-  it("an answer on the data path counts as a sign of life", async () => {
+  it("counts a response on the data path as a sign of life", async () => {
     await (await edge.post(path, chat())).text();
     expect(edge.routes.answers).toEqual(["host-1" as HostId]);
     expect(figures.output).toBe(3);
   });
 
-  it("closing lets a stream in flight come to its end", async () => {
+  it("lets a running stream finish at shutdown", async () => {
     const { gate, release, passed } = gateAfter(1);
     first().script({ kind: "stream", frames: [frame("a"), frame("b")], gate });
     alone();

@@ -10,7 +10,7 @@ afterAll(() => edge.close());
 
 const path = "/v1/compat/chat/completions";
 
-it("a thousand requests of one x-request-id are a thousand requests of our own ids", async () => {
+it("gives a thousand requests with one x-request-id ids of their own", async () => {
   const ids = new Set<string | null>();
   for (let batch = 0; batch < 20; batch++) {
     const answers = await Promise.all(
@@ -32,7 +32,7 @@ it.each(["with space", "x".repeat(65), "a/b", ""])("an x-request-id of %j is not
   expect(answer.headers.get("x-request-id")).toBe(answer.headers.get("x-stoker-request-id"));
 });
 
-it("a line in the log has what happened, and neither key, prompt nor URL", async () => {
+it("logs the outcome without key, prompt or URL", async () => {
   const answer = await edge.post(
     `${path}?key=${apiKey}`,
     chat({ messages: [{ role: "user", content: "my secret diary" }] }),

@@ -67,7 +67,7 @@ describe("a scoped token", () => {
     expect(data.map(({ id }) => id)).toEqual(["org/model"]);
   });
 
-  it("is refused wherever an account is administered", async () => {
+  it("is refused by every management operation", async () => {
     const paths = (edge.app.swagger().paths ?? {}) as Record<string, Record<string, { security?: unknown[] }>>;
     const operations = Object.entries(paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, { security = [] }]) => ({ method: method.toUpperCase(), path, security })),

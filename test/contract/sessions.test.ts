@@ -100,7 +100,7 @@ describe("the session cookie", () => {
     expect({ ...unknown.json(), request_id: "" }).toEqual({ ...key.json(), request_id: "" });
   });
 
-  it("is taken back at sign-out", async () => {
+  it("ends at sign-out", async () => {
     const answer = await ask("POST", "/v1/auth/sign-out", { cookie, ...csrf, ...here });
     expect(answer.statusCode).toBe(200);
     expect(String(answer.headers["set-cookie"])).toMatch(/^session=; Max-Age=0; /);

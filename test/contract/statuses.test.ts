@@ -85,13 +85,13 @@ describe("an error of the management surface", () => {
     headers = answer.headers;
   });
 
-  it("says the same in error and detail.error, and names the request", () => {
+  it("has the same text in error and detail.error, and the request id", () => {
     expect(body.detail).toEqual({ error: body.error });
     expect(body.request_id).toBe(headers["x-stoker-request-id"]);
     expect(headers["x-request-id"]).toBe(body.request_id);
   });
 
-  it("of a bug of ours tells nothing but the request id", async () => {
+  it("contains only the request id for a defect", async () => {
     const bug = refuse("deployments", "get")(new Error("password=hunter2"));
     const answer = await answerTo({ call: `GET /deploy/${id}`, status: 500, given: bug });
     expect(answer.statusCode).toBe(500);

@@ -80,7 +80,7 @@ const ofDeployments: readonly Row[] = [
   { call: series, status: 401, key: null },
 ];
 
-describe("every endpoint of use by day and of the log of requests, and its statuses", () => {
+describe("every endpoint of daily usage and the request log, and its statuses", () => {
   it.each(
     [...days, ...requests, ...operators, ...ofDeployments].map((row) => [`${row.call} ${row.status}`, row] as const),
   )("%s", (_name, row) => check(row));

@@ -128,7 +128,7 @@ describe("a voice from recordings", () => {
     expect(((await tasks.askedForm()).get("files") as File).size).toBe(wav(1).length);
   });
 
-  it("asked for again under one idempotency key is one voice", async () => {
+  it("creates one voice for repeats under one idempotency key", async () => {
     tasks.json(measured);
     const before = tasks.engine.requests.length;
     const send = async () => {

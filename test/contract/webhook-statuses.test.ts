@@ -134,7 +134,7 @@ const rows: readonly Row[] = [
 describe("webhooks", () => {
   it.each(rows.map((row, i) => [`${i} ${row.call} answers ${row.status}`, row] as const))("%s", (_, row) => check(row));
 
-  it("a repeat under one idempotency key is one request, and another body under it is refused", async () => {
+  it("runs a repeat under one idempotency key once, and refuses another body under it", async () => {
     const ports = fakePorts();
     const app = await createHttp(ports.deps);
     const send = (payload: object) =>
@@ -154,7 +154,7 @@ describe("webhooks", () => {
     expect(ports.budgets.holds.map(({ end }) => end)).toEqual([{ how: "released" }]);
   });
 
-  it("a form that is sent again with a new boundary is the same request, one that says something else is not", async () => {
+  it("recognises a repeated form with another boundary, and refuses another form", async () => {
     const ports = fakePorts();
     const app = await createHttp(ports.deps);
     ports.models.models = [servedModel({ task: "image-classification" })];
@@ -180,7 +180,7 @@ describe("webhooks", () => {
     expect((ports.deps.webhooks as FakeWebhooks).accepted).toHaveLength(1);
   });
 
-  it("what is kept of a body is what was asked, less the webhook, files as data URIs and long seeds as they came", async () => {
+  it("stores the body without the webhook, with files as data URIs and long seeds unchanged", async () => {
     const ports = fakePorts();
     const app = await createHttp(ports.deps);
     const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
