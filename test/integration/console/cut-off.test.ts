@@ -35,9 +35,9 @@ describe.skipIf(browserPath === undefined)("the console on a way that is cut for
     const page = await newPage();
     await cutOnce(page, "**/pages/billing.ts");
     await page.goto(`${edge.url}/console`);
-    const again = page.getByRole("link", { name: "Load it again" });
-    await again.waitFor();
-    await again.click();
+    const reload = page.getByRole("link", { name: "Reload" });
+    await reload.waitFor();
+    await reload.click();
     await form(page).waitFor();
     expect(await page.locator(".unloaded").count()).toBe(0);
   });
