@@ -11,9 +11,12 @@ describe("an agent's version", () => {
     expect(why).toContain(`version ${version}`);
     expect(why).toContain("at least 1.4.2");
   });
-  it.each(["", "one", "1", "1.4", "1.4.2.3", "1.4.x", `1.${"4".repeat(400)}.2`])("refuses %j as malformed", (version) => {
-    const why = whyVersionRefused(version, "1.4.2") ?? "";
-    expect(why).toContain("which is not a version such as 1.4.2");
-    expect(why.length).toBeLessThan(300);
-  });
+  it.each(["", "one", "1", "1.4", "1.4.2.3", "1.4.x", `1.${"4".repeat(400)}.2`])(
+    "refuses %j as malformed",
+    (version) => {
+      const why = whyVersionRefused(version, "1.4.2") ?? "";
+      expect(why).toContain("which is not a version such as 1.4.2");
+      expect(why.length).toBeLessThan(300);
+    },
+  );
 });
