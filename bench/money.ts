@@ -5,6 +5,7 @@ import { pino } from "pino";
 import { Registry } from "prom-client";
 import { createBillingMetrics } from "../control-plane/billing/metrics.ts";
 import { createQuarantine } from "../control-plane/billing/quarantine.ts";
+import { monthScopes } from "../control-plane/billing/scopes.ts";
 import { createSettlement } from "../control-plane/billing/settle.ts";
 import { openDatabase } from "../control-plane/store/core/database.ts";
 import { migrateDatabase } from "../control-plane/store/core/migrate.ts";
@@ -33,7 +34,7 @@ export async function benchMoney({ rounds }: { rounds: number; only: string | un
     bare.on("error", () => {});
     await bare.connect();
     await seed(pool);
-    const store = createSettlementStore(db);
+    const store = createSettlementStore(db, monthScopes);
     await store.ensureMoneyMonths(new Date());
     const metrics = createBillingMetrics(new Registry());
     const settlement = createSettlement({

@@ -3,7 +3,6 @@ import type { Logger } from "pino";
 import { type Clock, systemClock } from "./clock.ts";
 import type { CountReason, DeliveredCount, DeliveredCounts } from "./delivered.ts";
 import type { BillingMetrics } from "./metrics.ts";
-import { moneyRules } from "./post.ts";
 import { recordKey } from "./record.ts";
 import { isInternalError, isOutage, maxInternalErrors } from "./settle.ts";
 import type { CountStore, SettlementStore } from "./store.ts";
@@ -86,8 +85,8 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
   async function attempt(queue: Queue, group: readonly Queued[]): Promise<unknown> {
     const counts = group.map(([, count]) => count);
     try {
-      const { postings } = await deps.store.settle({ records: [], counts }, moneyRules);
-      for (const { loss, lossReason } of postings?.entries ?? []) if (lossReason) deps.metrics.lost(loss, lossReason);
+      const { losses } = await deps.store.settle({ records: [], counts });
+      deps.metrics.lost(losses);
       // After the money: a count that dies in between is released in a day, and none is kept that was never posted.
       await deps.counts.keepLost(counts);
     } catch (error) {

@@ -11,7 +11,6 @@ import type { GpuMinute } from "./gpu-minute.ts";
 import { gpuCost, rateAt } from "./gpu-price.ts";
 import type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 import type { BillingMetrics } from "./metrics.ts";
-import { moneyRules } from "./post.ts";
 import type { Quarantine } from "./quarantine.ts";
 import { recordKey, type SettledRecord } from "./record.ts";
 import type { QuarantineProblem } from "./refused-record.ts";
@@ -86,14 +85,14 @@ export function createGpuTime(deps: {
     if (records.size === 0) return;
     const all = [...records.values()];
     const facts = { records: all.map((one) => one.record), counts: [] };
-    const { fresh, postings } = await deps.settlement.settle(facts, moneyRules);
+    const { fresh, losses } = await deps.settlement.settle(facts);
     // A minute that nobody held money for must not end the hold of others.
     const held = all.flatMap(({ minute, isCovered }) => (isCovered ? minute : []));
     if (held.length > 0) await store.noteSettled(held, nowMs);
     for (const { record, gpu, isCovered } of all)
       if (isCovered && fresh.has(recordKey(record.requestId, 1)))
         metrics.gpuSecondsBilled.inc({ gpu }, record.gpuMs / 1000);
-    for (const { loss, lossReason } of postings?.entries ?? []) if (lossReason) metrics.lost(loss, lossReason);
+    metrics.lost(losses);
   }
 
   return {

@@ -9,7 +9,6 @@ import { noUsage } from "../../proto/usage-record.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { DeliveredCount, LostAttempt } from "./delivered.ts";
 import type { BillingMetrics } from "./metrics.ts";
-import { moneyRules } from "./post.ts";
 import { asDelivered, type SettledRecord } from "./record.ts";
 import { isOutage } from "./settle.ts";
 import type { CountStore, OpenCount, SettlementStore } from "./store.ts";
@@ -83,9 +82,9 @@ export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
   }
 
   async function settle(record: SettledRecord): Promise<void> {
-    const { fresh, postings } = await deps.settlement.settle({ records: [record], counts: [] }, moneyRules);
+    const { fresh, losses } = await deps.settlement.settle({ records: [record], counts: [] });
     deps.metrics.usageEvents.inc({ result: fresh.size > 0 ? "captured" : "duplicate" });
-    for (const { loss, lossReason } of postings?.entries ?? []) if (lossReason) deps.metrics.lost(loss, lossReason);
+    deps.metrics.lost(losses);
   }
 
   return {

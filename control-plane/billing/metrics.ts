@@ -1,6 +1,6 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import { nano, toUsd } from "../../proto/money.ts";
-import type { LossReason } from "./post.ts";
+import type { Loss } from "./store.ts";
 
 export interface BillingMetrics {
   readonly usageEvents: Counter<"result">;
@@ -13,7 +13,7 @@ export interface BillingMetrics {
   readonly imbalance: Gauge;
   /** What this replica holds now; read at each scrape, from memory alone. */
   watchHolds(read: () => HoldFigures): void;
-  lost(amount: bigint, reason: LossReason): void;
+  lost(losses: readonly Loss[]): void;
 }
 
 export interface HoldFigures {
@@ -83,8 +83,8 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
       gauge("stoker_leases_open", "Budget slices this replica has", () => read().leases);
       gauge("stoker_leased_usd", "Unspent money in these slices", () => toUsd(nano(read().leased)));
     },
-    lost(amount, reason) {
-      platformLoss.inc({ reason }, Number(amount));
+    lost(losses) {
+      for (const { amount, reason } of losses) platformLoss.inc({ reason }, Number(amount));
     },
   };
 

@@ -9,11 +9,10 @@ import { DatabaseUnavailable } from "../service-error.ts";
 import { claimedTicket } from "./claimed-ticket.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { BillingMetrics } from "./metrics.ts";
-import { moneyRules, type Postings } from "./post.ts";
 import type { Quarantine } from "./quarantine.ts";
 import { asDelivered, provenTicket, readRecord, recordKey, type SettledRecord } from "./record.ts";
 import { type QuarantineProblem, RefusedRecord } from "./refused-record.ts";
-import type { SettlementStore } from "./store.ts";
+import type { Settled, SettlementStore } from "./store.ts";
 import type { TicketSeals } from "./ticket-seals.ts";
 
 export interface Settlement {
@@ -206,22 +205,22 @@ export function createSettlement(deps: SettlementDeps): Settlement {
     // The same record twice in one group is one row.
     const unique = [...new Map(resolved.map((record) => [keyOf(record), record])).values()];
     if (unique.length === 0) return parked;
-    const { fresh, postings } = await deps.store.settle({ records: unique, counts: [] }, moneyRules);
-    count(postings, fresh.size, resolved.length - fresh.size);
+    const settled = await deps.store.settle({ records: unique, counts: [] });
+    const { fresh } = settled;
+    count(settled, resolved.length - fresh.size);
     for (const key of fresh) parkedSince.delete(key);
     const rejected = unique.filter((one) => one.source === "engine_usage_rejected" && fresh.has(keyOf(one)));
     deps.metrics.usageEvents.inc({ result: "usage_rejected" }, rejected.length);
     return parked;
   }
 
-  function count(posted: Postings | undefined, fresh: number, duplicates: number): void {
-    const orphans = posted?.entries.filter((entry) => entry.lossReason === "orphan").length ?? 0;
-    const late = posted?.late ?? 0;
-    deps.metrics.usageEvents.inc({ result: "captured" }, Math.max(0, fresh - orphans - late));
+  function count({ fresh, late, losses }: Settled, duplicates: number): void {
+    const orphans = losses.filter(({ reason }) => reason === "orphan").length;
+    deps.metrics.usageEvents.inc({ result: "captured" }, Math.max(0, fresh.size - orphans - late));
     deps.metrics.usageEvents.inc({ result: "late" }, late);
     deps.metrics.usageEvents.inc({ result: "orphan" }, orphans);
     deps.metrics.usageEvents.inc({ result: "duplicate" }, duplicates);
-    for (const { loss, lossReason } of posted?.entries ?? []) if (lossReason) deps.metrics.lost(loss, lossReason);
+    deps.metrics.lost(losses);
   }
 
   /**

@@ -1,5 +1,5 @@
 // What billing needs to be remembered, in its own words. store/lease-store.ts, settlement-store.ts and usage-store.ts keep it.
-import type { AccountId, BudgetId, KeyId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
+import type { BudgetId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import type { DeliveredCount } from "./delivered.ts";
 
 export type { DeliveredCount, LostAttempt } from "./delivered.ts";
@@ -11,7 +11,6 @@ export type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 export type { GrantSizes } from "./grant-size.ts";
 export type * from "./money-overview.ts";
 export type * from "./payment-store.ts";
-export type { BudgetRow, LeaseRow, Posting, Postings, UsageRow } from "./post.ts";
 export type {
   NewPrice,
   PriceKind,
@@ -29,9 +28,23 @@ export type { BudgetScope } from "./scopes.ts";
 export type { UsageDayStore, UsageDimension } from "./usage-days.ts";
 
 import type { GrantSizes, Purchase } from "./grant-size.ts";
-import type { FoundMoney, Postings } from "./post.ts";
 import type { SettledRecord } from "./record.ts";
 import type { BudgetScope } from "./scopes.ts";
+
+export interface BudgetRow {
+  readonly budgetId: BudgetId;
+  readonly limit: bigint | null;
+  readonly spent: bigint;
+  readonly leased: bigint;
+}
+
+export interface LeaseRow {
+  readonly leaseId: LeaseId;
+  readonly budgetId: BudgetId;
+  readonly granted: bigint;
+  readonly settled: bigint;
+  readonly isOpen: boolean;
+}
 
 export interface Replica {
   readonly id: ReplicaId;
@@ -127,22 +140,25 @@ export interface NewFacts {
   readonly counts: readonly DeliveredCount[];
 }
 
-/** What settlement asks of billing while the rows are locked. Both are pure: a transaction may run again. */
-export interface MoneyRules {
-  /** The months that a record counts in, beside its account and the budgets its leases lie on. */
-  readonly months: (owner: { readonly account: AccountId; readonly key: KeyId }, admittedAtMs: number) => BudgetScope[];
-  readonly post: (found: FoundMoney) => Postings;
+export type LossReason = "above_hold" | "above_limit" | "void_attempt" | "undelivered" | "orphan";
+
+/** Cost of a record that nobody pays. */
+export interface Loss {
+  readonly reason: LossReason;
+  readonly amount: bigint;
 }
 
 export interface Settled {
   /** Keys (record.ts) of the records that were new. */
   readonly fresh: ReadonlySet<string>;
-  readonly postings: Postings | undefined;
+  /** New records whose leases were closed before they arrived. */
+  readonly late: number;
+  readonly losses: readonly Loss[];
 }
 
 export interface SettlementStore {
-  /** One transaction: keeps what is new of `facts`, locks the money it touches, and writes what `rules` answer about it. */
-  settle(facts: NewFacts, rules: MoneyRules): Promise<Settled>;
+  /** Stores what is new of `facts` and posts what follows from it, in one transaction. */
+  settle(facts: NewFacts): Promise<Settled>;
   /** Delivered counts of these requests, by `recordKey`. */
   deliveredOf(requests: readonly RequestId[]): Promise<ReadonlyMap<string, DeliveredCount>>;
   /** Those of the replicas that were seen in the last `withinMs`. */

@@ -21,6 +21,7 @@ import { createQuarantineDesk } from "../billing/quarantine-desk.ts";
 import { createReportSlots } from "../billing/report-slots.ts";
 import { createRequestLabels } from "../billing/request-labels.ts";
 import { createRequestLog, type RequestLog } from "../billing/request-log.ts";
+import { monthScopes } from "../billing/scopes.ts";
 import type { Settlement } from "../billing/settle.ts";
 import { createSettlement } from "../billing/settle.ts";
 import { scaledTiming } from "../billing/slices.ts";
@@ -65,7 +66,7 @@ export async function createMoney(deps: {
   const { db, log } = deps;
   const metrics = createBillingMetrics(deps.registry);
   const leaseStore = createLeaseStore(db);
-  const settlementStore = createSettlementStore(db);
+  const settlementStore = createSettlementStore(db, monthScopes);
   const unrecorded = createUnrecordedStore(db);
   const usageStore = createUsageStore(db);
   const replica = await leaseStore.registerReplica(randomId<"replica">(16));

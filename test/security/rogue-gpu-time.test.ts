@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { createGpuHolds } from "../../control-plane/billing/gpu-holds.ts";
 import { createBillingMetrics } from "../../control-plane/billing/metrics.ts";
 import { createQuarantine } from "../../control-plane/billing/quarantine.ts";
+import { monthScopes } from "../../control-plane/billing/scopes.ts";
 import { createSettlement } from "../../control-plane/billing/settle.ts";
 import { checkBooks } from "../../control-plane/store/core/check-books.ts";
 import { createGpuTimeStore } from "../../control-plane/store/money/gpu-time-store.ts";
@@ -40,7 +41,7 @@ beforeAll(async () => {
   const metrics = createBillingMetrics(new Registry());
   replica = await startReplica(await postgres.migratedDatabase(), {
     settle: (db) => {
-      const settlementStore = createSettlementStore(db);
+      const settlementStore = createSettlementStore(db, monthScopes);
       const quarantine = createQuarantine({ store: createQuarantineStore(db), metrics, log });
       const parts = { quarantine, log, metrics };
       const settlement = createSettlement({ ...parts, store: settlementStore, seals: testSeals, gatherMs: 0 });

@@ -5,6 +5,7 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { createBillingMetrics } from "../../control-plane/billing/metrics.ts";
 import { createQuarantine, maxOpenPerHost } from "../../control-plane/billing/quarantine.ts";
+import { monthScopes } from "../../control-plane/billing/scopes.ts";
 import { createSettlement, type Settlement } from "../../control-plane/billing/settle.ts";
 import { checkBooks } from "../../control-plane/store/core/check-books.ts";
 import { createQuarantineStore } from "../../control-plane/store/money/quarantine-store.ts";
@@ -38,7 +39,7 @@ beforeAll(async () => {
   replica = await startReplica(await postgres.migratedDatabase(), {
     settle: (db) => {
       const settlement = createSettlement({
-        store: createSettlementStore(db),
+        store: createSettlementStore(db, monthScopes),
         seals: testSeals,
         quarantine: createQuarantine({ store: createQuarantineStore(db), metrics, log }),
         log,

@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import * as baseline from "../migrations/0041-baseline.ts";
 import * as schemaRequirement from "../migrations/0042-schema-requirement.ts";
 import * as refusedFloor from "../migrations/0043-refused-floor.ts";
+import * as settle from "../migrations/0044-settle.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { MigrationRefused, type SchemaState, schemaSteps } from "./migration-history.ts";
@@ -15,6 +16,7 @@ const migrations: Record<string, Migration> = {
   "0041-baseline": baseline,
   "0042-schema-requirement": schemaRequirement,
   "0043-refused-floor": refusedFloor,
+  "0044-settle": settle,
 };
 
 export { MigrationRefused };

@@ -1,62 +1,66 @@
-import { type Kysely, sql, type Transaction } from "kysely";
-import {
-  type AccountId,
-  accountBudget,
-  type BudgetId,
-  type KeyId,
-  type LeaseId,
-  type ReplicaId,
-  type RequestId,
-} from "../../../proto/ids.ts";
+import { CompiledQuery, type Kysely, sql } from "kysely";
+import type { AccountId, KeyId, LeaseId, ReplicaId, RequestId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import type { DeliveredCount, MoneyRules, NewFacts, SettledRecord, SettlementStore } from "../../billing/store.ts";
+import { type UsageName, usageFieldList } from "../../../proto/usage-record.ts";
+import type {
+  BudgetScope,
+  DeliveredCount,
+  LossReason,
+  NewFacts,
+  SettledRecord,
+  SettlementStore,
+} from "../../billing/store.ts";
+import { retrying, uniqueViolation } from "../core/database.ts";
 import { asking } from "../core/outage.ts";
 import type { Database } from "../core/schema.ts";
 import { createBudgetMaker } from "./budget-making.ts";
-import { movingMoney } from "./budget-rows.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
-import { isPlain, settlePlain } from "./settle-plain.ts";
-import { type Found, findMoney, keyOf, MetAtOnce, newRow, writeMoney } from "./settlement-rows.ts";
 
-type Trx = Transaction<Database>;
+/** Returns the months that a record counts in. */
+type MonthScopes = (
+  owner: { readonly account: AccountId; readonly key: KeyId },
+  admittedAtMs: number,
+) => readonly BudgetScope[];
 
-/** None whose request has an attempt in the group that is not plain: of several attempts one pays, and they settle together. */
-function plainOf(records: readonly SettledRecord[]): readonly SettledRecord[] {
-  const apart = new Set(records.filter((record) => !isPlain(record)).map(({ requestId }) => requestId));
-  return records.filter((record) => isPlain(record) && !apart.has(record.requestId));
-}
+/** Attempts of one request are admitted at one time; a margin, and most months need not be searched. */
+const attemptsWithinMs = 2 * 86_400_000;
 
-/** `hasShortWay` false: everything goes by `post`, as tests compare. */
-export function createSettlementStore(db: Kysely<Database>, hasShortWay = true): SettlementStore {
+/** `settle` of the database (migrations/0044-settle.ts) does the work: one round trip, which is a transaction by itself. */
+export function createSettlementStore(db: Kysely<Database>, monthScopes: MonthScopes): SettlementStore {
   const makeBudgets = createBudgetMaker(db);
 
-  const settleAll = (facts: NewFacts, rules: MoneyRules) =>
-    movingMoney(db, async (trx) => {
-      await insertCounts(trx, [...facts.counts].sort(byKey));
-      const budgets = await budgetsOf(trx, facts, rules);
-      const found = await findMoney(trx, facts, budgets);
-      requireMonths(found.rows, new Set(budgets), rules);
-      const known = new Set(found.rows.map((row) => keyOf(row.requestId, row.attempt)));
-      const fresh = facts.records.filter((record) => !known.has(keyOf(record.requestId, record.attempt)));
-      const delivered = found.delivered;
-      const rows = [...found.rows, ...fresh.map((record) => newRow(record, delivered))];
-      const postings = rules.post({ ...found, rows });
-      await writeMoney(trx, fresh, postings, found.leases);
-      return { fresh: new Set(fresh.map((record) => keyOf(record.requestId, record.attempt))), postings };
+  async function settle({ records, counts }: NewFacts) {
+    const { lots, numbers } = lotsOf(records);
+    await makeBudgets(lots.flatMap(({ first }) => monthScopes(first, first.admittedAtMs)));
+    const values = [
+      lots.map(({ columns }) => JSON.stringify(columns)),
+      list(numbers),
+      records.map((record) => record.requestId),
+      list(records.map((record) => record.attempt)),
+      // A lone record is its lot.
+      ...measures.map(({ read }) => (records.length === 1 ? null : list(records.map(read)))),
+      counts.length === 0 ? null : JSON.stringify(counts.map(countColumns)),
+      ...lookupRange(records, counts),
+    ];
+    let looksBack = counts.length > 0 || records.some((record) => record.attempt > 1);
+    const { rows } = await retrying(() => {
+      const call = CompiledQuery.raw(callSettle, [...values, looksBack]);
+      // A second try is due to what another settlement did in the meantime.
+      looksBack = true;
+      return db.executeQuery<{ reply: Reply | null }>(call).catch(throwConflict);
     });
+    const reply = rows[0]?.reply;
+    const isRepeated = new Set(reply?.repeated);
+    const fresh = records.filter((_, i) => !isRepeated.has(i + 1));
+    return {
+      fresh: new Set(fresh.map((record) => keyOf(record.requestId, record.attempt))),
+      late: reply?.late ?? 0,
+      losses: (reply?.losses ?? []).map(({ reason, amount }) => ({ reason, amount: BigInt(amount) })),
+    };
+  }
 
   return {
-    async settle(facts, rules) {
-      await asking(() => makeBudgets(facts.records.flatMap((record) => rules.months(record, record.admittedAtMs))));
-      const plain = hasShortWay && facts.counts.length === 0 ? plainOf(facts.records) : [];
-      if (plain.length === 0 || !(await asking(() => settlePlain(db, plain, rules.months))))
-        return await settleAll(facts, rules);
-      const fresh = new Set(plain.map((record) => keyOf(record.requestId, record.attempt)));
-      if (plain.length === facts.records.length) return { fresh, postings: undefined };
-      const rest = facts.records.filter((record) => !fresh.has(keyOf(record.requestId, record.attempt)));
-      const settled = await settleAll({ records: rest, counts: [] }, rules);
-      return { fresh: new Set([...fresh, ...settled.fresh]), postings: settled.postings };
-    },
+    settle: (facts) => asking(() => settle(facts)),
 
     deliveredOf: (requests) =>
       asking(async () => {
@@ -102,50 +106,121 @@ export function createSettlementStore(db: Kysely<Database>, hasShortWay = true):
   };
 }
 
-/** A record that was committed while this waited for its account: its months are not locked yet. Begins anew. */
-function requireMonths(rows: Found["rows"], locked: ReadonlySet<BudgetId>, rules: MoneyRules): void {
-  for (const row of rows)
-    for (const { budgetId } of rules.months(row, row.admittedAtMs))
-      if (!locked.has(budgetId)) throw new MetAtOnce("a record of the same request was settled meanwhile");
+/** Absent: every record was new, on time and paid in full. */
+interface Reply {
+  /** Positions, from 1. */
+  readonly repeated: readonly number[] | null;
+  readonly late: number;
+  /** Amounts as text: JSON numbers end at 2^53. */
+  readonly losses: readonly { readonly reason: LossReason; readonly amount: string }[] | null;
 }
 
-type Keyed = { readonly requestId: string; readonly attempt: number };
-const byKey = (a: Keyed, b: Keyed) =>
-  a.requestId < b.requestId ? -1 : a.requestId > b.requestId ? 1 : a.attempt - b.attempt;
+const keyOf = (requestId: string, attempt: number): string => `${requestId}/${attempt}`;
 
-async function insertCounts(trx: Trx, counts: readonly DeliveredCount[]): Promise<string[]> {
-  if (counts.length === 0) return [];
-  const rows = await trx
-    .insertInto("deliveredCount")
-    .values(
-      counts.map((count) => ({
-        requestId: count.requestId,
-        attempt: count.attempt,
-        accountId: count.account,
-        outputTokens: BigInt(count.outputTokens),
-        leaseIds: [...count.leaseIds],
-        hold: count.hold,
-      })),
-    )
-    .onConflict((conflict) => conflict.doNothing())
-    .returning(["requestId", "attempt"])
-    .execute();
-  return rows.map((row) => keyOf(row.requestId, row.attempt));
+type Reader = (record: SettledRecord) => unknown;
+
+const rateReaders: Partial<Record<UsageName, Reader>> = {
+  inputRate: ({ rates }) => rates.input,
+  cachedInputRate: ({ rates }) => rates.cachedInput,
+  outputRate: ({ rates }) => rates.output,
+  // Only of a record with units.
+  characterRate: ({ units, rates }) => units && rates.units?.characters,
+  audioRate: ({ units, rates }) => units && rates.units?.audio,
+  imageRate: ({ units, rates }) => units && rates.units?.images,
+  imageUnit: ({ units, rates }) => units && rates.units?.imageUnit,
+};
+
+function readerOf(name: UsageName, group: string | undefined): Reader {
+  const inUnits = name as keyof NonNullable<SettledRecord["units"]>;
+  if (group === "units") return ({ units }) => units?.[inUnits];
+  return rateReaders[name] ?? ((record) => record[name as keyof SettledRecord]);
 }
 
-/** The accounts' own budgets and the months the facts count in; those that their leases lie on are found with the leases. */
-async function budgetsOf(trx: Trx, { records, counts }: NewFacts, rules: MoneyRules): Promise<BudgetId[]> {
-  const ids = new Set<BudgetId>();
-  for (const { account } of [...records, ...counts]) ids.add(accountBudget(account));
-  const addMonths = (owner: Parameters<MoneyRules["months"]>[0], admittedAtMs: number) => {
-    for (const { budgetId } of rules.months(owner, admittedAtMs)) ids.add(budgetId);
-  };
-  for (const record of records) addMonths(record, record.admittedAtMs);
-  if (counts.length > 0) {
-    const { rows } = await sql<{ account: AccountId; key: KeyId; admittedAt: Date }>`
-      select account_id as account, key_id as key, admitted_at from usage
-      where request_id = any(${counts.map((count) => count.requestId)}::text[])`.execute(trx);
-    for (const row of rows) addMonths(row, row.admittedAt.getTime());
+const fields = usageFieldList
+  .filter(({ from }) => from !== "posting")
+  .map(({ name, column, type, in: group }) => ({ name, column, type, read: readerOf(name, group) }));
+
+/** Numbers that `settle` takes record by record, in the order of its arguments. */
+const measureNames: readonly UsageName[] = [
+  ...(["admittedAtMs", "endedAtMs", "hold", "cost"] as const),
+  ...(["inputTokens", "cachedInputTokens", "outputTokens", "reasoningTokens"] as const),
+  ...(["queueMs", "firstByteMs", "totalMs"] as const),
+];
+const measures = measureNames.flatMap((name) => fields.filter((field) => field.name === name));
+/** Fields of a lot. */
+const sharedFields = fields.filter(
+  ({ name }) => name !== "requestId" && name !== "attempt" && !measureNames.includes(name),
+);
+
+const arrays = measures.map(({ type }, i) => `$${i + 5}::${type === "duration" ? "integer" : "bigint"}[]`);
+const rest = ["json", "timestamptz", "timestamptz", "boolean"].map((type, i) => `$${i + 5 + arrays.length}::${type}`);
+const callSettle = `/* prepared: settle */ select settle($1::json[], $2::integer[], $3::text[], $4::integer[], ${[...arrays, ...rest]}) as reply`;
+
+const list = (values: readonly unknown[]): string => `{${values.join()}}`;
+
+interface Lot {
+  readonly number: number;
+  readonly first: SettledRecord;
+  /** Columns of the usage table as JSON. */
+  readonly columns: object;
+}
+
+/** Records of one payer, month, model and instance are one lot: their common values are sent once. */
+function lotsOf(records: readonly SettledRecord[]): { lots: readonly Lot[]; numbers: readonly number[] } {
+  const [first] = records;
+  if (first && records.length === 1)
+    return { lots: [{ number: 1, first, columns: columnsOf(first, fields) }], numbers: [1] };
+  const lots = new Map<string, Lot>();
+  const numbers = records.map((record) => {
+    // PostgreSQL's texts have no NUL.
+    let key = new Date(record.admittedAtMs).toISOString().slice(0, 7);
+    for (const { read } of sharedFields) key += `\0${read(record)}`;
+    let lot = lots.get(key);
+    if (!lot) {
+      const columns = { ...columnsOf(record, sharedFields), admitted_at: new Date(record.admittedAtMs) };
+      lot = { number: lots.size + 1, first: record, columns };
+      lots.set(key, lot);
+    }
+    return lot.number;
+  });
+  return { lots: [...lots.values()], numbers };
+}
+
+/** Columns without a value keep their defaults. Bigints travel as text, because JSON numbers end at 2^53. */
+function columnsOf(record: SettledRecord, of: typeof fields): object {
+  const columns: Record<string, unknown> = {};
+  for (const { column, type, read } of of) {
+    const value = read(record);
+    if (value === undefined) continue;
+    columns[column] = type === "amount" ? String(value) : type === "time" ? new Date(value as number) : value;
   }
-  return [...ids];
+  return columns;
 }
+
+/** No lock orders two settlements of one record whose account does not exist. */
+function throwConflict(error: unknown): never {
+  throw uniqueViolation(error) === undefined ? error : new SettledTwice("a record was settled twice at the same time");
+}
+
+class SettledTwice extends Error {
+  readonly code = "40001";
+}
+
+/** A count does not include when its request was admitted. */
+function lookupRange(
+  records: readonly SettledRecord[],
+  counts: readonly DeliveredCount[],
+): [Date | string, Date | string] {
+  if (counts.length > 0) return ["-infinity", "infinity"];
+  const admitted = records.map((record) => record.admittedAtMs);
+  return [new Date(Math.min(...admitted) - attemptsWithinMs), new Date(Math.max(...admitted) + attemptsWithinMs)];
+}
+
+const countColumns = (count: DeliveredCount) => ({
+  request_id: count.requestId,
+  attempt: count.attempt,
+  account_id: count.account,
+  output_tokens: count.outputTokens,
+  lease_ids: count.leaseIds,
+  hold: String(count.hold),
+});

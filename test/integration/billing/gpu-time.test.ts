@@ -5,6 +5,7 @@ import { createGpuHolds } from "../../../control-plane/billing/gpu-holds.ts";
 import type { GpuMinute } from "../../../control-plane/billing/gpu-minute.ts";
 import { createGpuTime } from "../../../control-plane/billing/gpu-time.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
+import { monthScopes } from "../../../control-plane/billing/scopes.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { createGpuTimeStore } from "../../../control-plane/store/money/gpu-time-store.ts";
 import { createPriceStore } from "../../../control-plane/store/money/price-store.ts";
@@ -58,7 +59,7 @@ function controlPlane() {
   let sentMs = nowMs;
   const time = createGpuTime({
     store,
-    settlement: createSettlementStore(world.db),
+    settlement: createSettlementStore(world.db, monthScopes),
     quarantine: world.quarantine,
     metrics,
     log,

@@ -4,6 +4,7 @@ import { createDeliveredCounts } from "../../../control-plane/billing/delivered-
 import { createLostAttempts } from "../../../control-plane/billing/lost-attempts.ts";
 import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { monthOf } from "../../../control-plane/billing/period.ts";
+import { monthScopes } from "../../../control-plane/billing/scopes.ts";
 import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
@@ -116,15 +117,15 @@ it("settles the lost attempts behind one that fails", async () => {
     mayStillTell: false,
     reportedAtMs: Date.now(),
   }));
-  const store = createSettlementStore(world.db);
+  const store = createSettlementStore(world.db, monthScopes);
   await breakRows(world, "usage", "new.request_id = 'damaged'");
   const clock = handClock();
   const attempts = createLostAttempts({
     store: { ...world.unrecorded, openCounts: async () => open },
     settlement: {
-      settle: (facts, rules) => {
+      settle: (facts) => {
         tried.push(...facts.records.map(({ requestId }) => requestId));
-        return store.settle(facts, rules);
+        return store.settle(facts);
       },
     },
     ...{ log, metrics: world.metrics, clock, silentMs: 1_000 },

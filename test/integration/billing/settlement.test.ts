@@ -48,9 +48,9 @@ describe("settlement", () => {
     const sizes: number[] = [];
     const store: typeof world.settlementStore = {
       ...world.settlementStore,
-      settle: (facts, rules) => {
+      settle: (facts) => {
         sizes.push(facts.records.length);
-        return world.settlementStore.settle(facts, rules);
+        return world.settlementStore.settle(facts);
       },
     };
     const account = await world.account(usd);

@@ -1,11 +1,10 @@
-// The usage table holds the fields of proto/usage-record.ts, and every way of a settlement writes all of them.
+// The usage table holds the fields of proto/usage-record.ts, and a settlement writes all of them.
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { moneyRules } from "../../../control-plane/billing/post.ts";
 import type { SettledRecord } from "../../../control-plane/billing/record.ts";
-import { isPlain } from "../../../control-plane/store/money/settle-plain.ts";
 import type { AccountId, RequestId } from "../../../proto/ids.ts";
 import { type UsageValues, usageFieldList } from "../../../proto/usage-record.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { columnsOf } from "./specified-books.ts";
 import { openWorld, type World } from "./world.ts";
 
 let postgres: TestPostgres;
@@ -58,8 +57,8 @@ function values(account: AccountId): UsageValues {
   return { ...Object.fromEntries(all), account, hold: 1_000n, cost: 7n, charge: 7n, tokenBudget: null };
 }
 
-function recordOf({ charge: _, isVoided: __, tokenBudget: ___, ...flat }: UsageValues): SettledRecord {
-  const { characters, audioMs, images, imagePixelSteps, items } = flat;
+function recordOf({ charge: _, isVoided: __, tokenBudget: ___, ...values }: UsageValues): SettledRecord {
+  const { characters, audioMs, images, imagePixelSteps, items, ...flat } = values;
   return {
     ...(flat as unknown as SettledRecord),
     units: { characters, audioMs, images, imagePixelSteps, items },
@@ -77,25 +76,18 @@ function recordOf({ charge: _, isVoided: __, tokenBudget: ___, ...flat }: UsageV
   };
 }
 
-async function expectStored(world: World, expected: UsageValues): Promise<void> {
-  const { rows } = await world.pool.query("select * from usage where request_id = $1", [expected.requestId]);
+async function expectStored(
+  world: World,
+  record: SettledRecord,
+  posted: Parameters<typeof columnsOf>[1],
+): Promise<void> {
+  const { rows } = await world.pool.query("select * from usage where request_id = $1", [record.requestId]);
   const { settled_at: _, ...stored } = rows[0];
-  const columns = usageFieldList.map(({ name, column, type }) => {
-    const value = expected[name];
-    return [column, type === "count" ? BigInt(value as number) : type === "time" ? new Date(value as number) : value];
-  });
-  expect(stored).toEqual(Object.fromEntries(columns));
+  expect(stored).toEqual(columnsOf(record, posted));
 }
 
-it("stores every field by the long way", async () => {
-  const world = await openWorld(postgres);
-  const expected = values(await world.account(1_000_000n));
-  await world.settlementStore.settle({ records: [recordOf(expected)], counts: [] }, moneyRules);
-  await expectStored(world, expected);
-});
-
-it.each([1, 2])("stores every field of %i plain records by the short way", async (count) => {
-  const world = await openWorld(postgres);
+/** An account with an open lease, and a record with a value in every field. */
+async function filled(world: World) {
   const account = await world.account(1_000_000n);
   await world.pool.query("update budget set leased = 1000 where budget_id = $1", [`account/${account}`]);
   await world.pool.query(
@@ -103,26 +95,58 @@ it.each([1, 2])("stores every field of %i plain records by the short way", async
      values ('lease', $1, 'r', 1, 1000, now() + interval '1 day')`,
     [`account/${account}`],
   );
-  // A key that nobody knows has no month, and its records take the long way.
   const full: UsageValues = { ...values(account), key: await world.keyOf(account), leaseIds: ["lease"] };
-  const optional = usageFieldList.filter(({ from, isRequired }) => from !== "posting" && !isRequired);
-  const empty: Partial<UsageValues> = Object.fromEntries(
-    optional.map(({ name, type }) => [name, type === "amount" ? 0n : type === "text" ? "" : 0]),
-  );
-  const base = { ...recordOf({ ...full, ...empty }), units: undefined };
-  // Any other value of the fields that the short way leaves out sends a record the long way.
-  const kept = optional.filter(
-    ({ name, in: group }) => group !== "units" && group !== "rates" && isPlain({ ...base, [name]: full[name] }),
-  );
-  const expected: UsageValues = {
-    ...full,
-    ...empty,
-    ...Object.fromEntries(kept.map(({ name }) => [name, full[name]])),
-  };
-  const record = { ...recordOf(expected), units: undefined };
+  expect(Object.values(full).filter((value) => value === 0 || value === 0n)).toEqual([]);
+  return recordOf(full);
+}
+
+it("stores every field of a record with units, on the columns that follow from the list", async () => {
+  const world = await openWorld(postgres);
+  const record = await filled(world);
+  await world.settlementStore.settle({ records: [record], counts: [] });
+  await expectStored(world, record, { charge: 7n, isVoided: false, tokenBudget: null });
+  const { rows } = await world.pool.query("select * from usage");
+  for (const { name, column, from } of usageFieldList)
+    if (from !== "posting") expect(rows[0][column], name).not.toBeNull();
+  expect(rows[0]).toMatchObject({ characters: BigInt(record.units?.characters ?? 0), gpu_ms: BigInt(record.gpuMs) });
+});
+
+it.each([1, 2])("stores every field of %i records without units", async (count) => {
+  const world = await openWorld(postgres);
+  const record = { ...(await filled(world)), units: undefined };
   const records = Array.from({ length: count }, (_, i) => ({ ...record, requestId: `request-${i}` as RequestId }));
-  expect(records.every(isPlain)).toBe(true);
-  const { postings } = await world.settlementStore.settle({ records, counts: [] }, moneyRules);
-  expect(postings).toBeUndefined();
-  for (const { requestId } of records) await expectStored(world, { ...expected, requestId });
+  const { losses } = await world.settlementStore.settle({ records, counts: [] });
+  expect(losses).toEqual([]);
+  for (const one of records) await expectStored(world, one, { charge: 7n, isVoided: false, tokenBudget: null });
+});
+
+it("writes a column that a later migration adds, and its default for control planes that do not send it", async () => {
+  const world = await openWorld(postgres);
+  const record = await filled(world);
+  const { settle } = world.settlementStore;
+  const named = (id: string) => ({ ...record, requestId: id as RequestId });
+  // The connection has planned every statement by now.
+  for (let i = 0; i < 8; i++) await settle({ records: [named(`before-${i}`)], counts: [] });
+  await world.pool.query(`
+    alter table usage add column tool_calls bigint not null default 0;
+    create or replace function usage_defaults() returns usage language sql immutable return json_populate_record(null::usage,
+      '{"characters":0,"audio_ms":0,"images":0,"image_pixel_steps":0,"items":0,"gpu_ms":0,"character_rate":0,"audio_rate":0,
+        "image_rate":0,"image_unit":0,"charge":0,"voided":false,"tool_calls":0}')`);
+  await settle({ records: [named("old")], counts: [] });
+  const { rows } = await world.pool.query(
+    "select lot from (select row_to_json(u) as lot from usage u where request_id = 'old') one",
+  );
+  const lot = JSON.stringify({ ...rows[0].lot, tool_calls: 3, token_budget: null, charge: 0 });
+  await world.pool.query(
+    `select settle($1, '{1}', '{new}', '{1}', '{0}', '{0}', '{7}', '{7}', '{1}', '{0}', '{1}', '{0}', '{1}', '{1}', '{1}', null,
+      '-infinity', 'infinity', false)`,
+    [[lot]],
+  );
+  const { rows: stored } = await world.pool.query(
+    "select request_id, tool_calls, model from usage where request_id in ('old', 'new') order by 1",
+  );
+  expect(stored).toEqual([
+    { request_id: "new", tool_calls: 3n, model: record.model },
+    { request_id: "old", tool_calls: 0n, model: record.model },
+  ]);
 });

@@ -11,6 +11,7 @@ import type { HoldRequest } from "../../../control-plane/billing/hold.ts";
 import { type BudgetsDeps, createBudgets, type RunningBudgets } from "../../../control-plane/billing/leases.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
 import { createQuarantine } from "../../../control-plane/billing/quarantine.ts";
+import { monthScopes } from "../../../control-plane/billing/scopes.ts";
 import { createSettlement, type SettlementDeps } from "../../../control-plane/billing/settle.ts";
 import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createBillingStore } from "../../../control-plane/store/money/billing-store.ts";
@@ -46,7 +47,7 @@ export async function openWorld(postgres: TestPostgres) {
   const accountStore = createAccountStore(db);
   const accounts = createAccounts({ store: accountStore, secrets });
   const leaseStore = createLeaseStore(db);
-  const settlementStore = createSettlementStore(db);
+  const settlementStore = createSettlementStore(db, monthScopes);
   const unrecorded = createUnrecordedStore(db);
   const quarantineStore = createQuarantineStore(db);
   const quarantine = createQuarantine({ store: quarantineStore, metrics, log });

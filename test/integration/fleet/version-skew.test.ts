@@ -11,6 +11,7 @@ import { enroll } from "../../../agent/session/enroll.ts";
 import { fleetClient, fleetService } from "../../../agent/session/wire.ts";
 import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts";
 import { createQuarantine } from "../../../control-plane/billing/quarantine.ts";
+import { monthScopes } from "../../../control-plane/billing/scopes.ts";
 import { createSettlement } from "../../../control-plane/billing/settle.ts";
 import { createQuarantineStore } from "../../../control-plane/store/money/quarantine-store.ts";
 import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
@@ -51,7 +52,7 @@ beforeEach(async () => {
       const metrics = createBillingMetrics(new Registry());
       const log = pino({ level: "silent" });
       const quarantine = createQuarantine({ store: createQuarantineStore(db), metrics, log });
-      const store = createSettlementStore(db);
+      const store = createSettlementStore(db, monthScopes);
       return createSettlement({ store, seals: testSeals, quarantine, log, metrics, gatherMs: 0 }).settle;
     },
   });

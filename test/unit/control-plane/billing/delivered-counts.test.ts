@@ -16,7 +16,7 @@ function openCounts() {
   const settle = (async ({ counts }) => {
     if (isDown) throw new DatabaseUnavailable("unreachable");
     written.push(...counts.map(({ requestId }) => requestId));
-    return { fresh: new Set(), postings: undefined };
+    return { fresh: new Set(), late: 0, losses: [] };
   }) as SettlementStore["settle"];
   const counts = createDeliveredCounts({
     store: { settle } as SettlementStore,

@@ -1,5 +1,8 @@
-// What the records of a request mean for the money. Level-triggered: from all rows of a request it computes what should
-// stand in the ledger and posts the difference, so order, repetition and late facts end in the same state. Pure.
+// Specification of what records mean for the money; the database's function `settle` is held equal to it. Level-triggered: from all
+// rows of a request it computes what the ledger should hold and posts the difference, so order, repetition and late facts end in the
+// same state. Pure.
+import { accountMonthBudget, keyMonthBudget } from "../../control-plane/billing/scopes.ts";
+import type { BudgetRow, LeaseRow, LossReason } from "../../control-plane/billing/store.ts";
 import {
   type AccountId,
   accountBudget,
@@ -9,7 +12,6 @@ import {
   type RequestId,
 } from "../../proto/ids.ts";
 import { costOf, type NanoUsd, nano, type TokenRates } from "../../proto/money.ts";
-import { accountMonthBudget, keyMonthBudget, monthScopes } from "./scopes.ts";
 
 /** A row of the usage table. */
 export interface UsageRow {
@@ -37,29 +39,12 @@ export interface UsageRow {
   readonly deliveredTokens: number | undefined;
 }
 
-export interface BudgetRow {
-  readonly budgetId: BudgetId;
-  readonly limit: bigint | null;
-  readonly spent: bigint;
-  readonly leased: bigint;
-}
-
-export interface LeaseRow {
-  readonly leaseId: LeaseId;
-  readonly budgetId: BudgetId;
-  readonly granted: bigint;
-  readonly settled: bigint;
-  readonly isOpen: boolean;
-}
-
 /** Everything is locked: all rows of the requests concerned, their budgets and leases. */
 export interface FoundMoney {
   readonly rows: readonly UsageRow[];
   readonly budgets: readonly BudgetRow[];
   readonly leases: readonly LeaseRow[];
 }
-
-export type LossReason = "above_hold" | "above_limit" | "void_attempt" | "undelivered" | "orphan";
 
 export interface Posting {
   readonly account: AccountId;
@@ -85,9 +70,6 @@ export interface Postings {
   /** New records whose lease had gone back before they came. */
   readonly late: number;
 }
-
-/** What settlement asks while it has the rows locked. */
-export const moneyRules = { months: monthScopes, post };
 
 interface OpenBudget {
   readonly limit: bigint | null;
