@@ -16,7 +16,7 @@ const minIntervalMs = 60_000;
 const tokenTtlSeconds = 300;
 
 /** Error for a new key of a known host. A revoked host gets another error and needs an operator. */
-const otherKey = /was joined with another key/;
+const otherKey = /joined with another key/;
 
 /** Returns a function that writes a join token into the agent's folder. It returns false if an operator must act. */
 export function createRejoin({ api, folder, title, say }: AgentToRejoin): (sentence: string) => Promise<boolean> {

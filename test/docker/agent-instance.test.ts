@@ -102,7 +102,7 @@ describe.skipIf(!host.ok).each([["the filesystem store"], ["a real S3 server"]])
         asking.end();
       });
     /** How often its program heard that it is to end. */
-    const ends = async (one: string) => (await docker("logs", one)).split("open answers").length - 1;
+    const ends = async (one: string) => (await docker("logs", one)).split("open responses").length - 1;
     const post = async (path: string, status = 200) => {
       const answer = await stack.call("POST", `/v1/agent/${id}/${path}`);
       expect(answer.status, JSON.stringify(answer.body)).toBe(status);
