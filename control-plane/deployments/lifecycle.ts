@@ -38,13 +38,13 @@ export function statusAfter(now: DeploymentState, instances: readonly PlacedInst
     case "initializing":
     case "downloading":
     case "deploying":
-      if (allFailed(judged)) return failed();
+      if (allFailed(judged, spec)) return failed();
       if (upToDate.length > 0) return deployed();
       return { ...same, status: furthest(status, live), failReason: "" };
     case "deployed":
-      return allFailed(judged) ? failed() : { ...same, ...servedBy(now, upToDate) };
+      return allFailed(judged, spec) ? failed() : { ...same, ...servedBy(now, upToDate) };
     case "updating": {
-      if (allFailed(judged)) return failed();
+      if (allFailed(judged, spec)) return failed();
       const isDone = upToDate.length >= now.target && upToDate.length === live.length;
       return isDone ? deployed() : same;
     }
@@ -122,7 +122,9 @@ export const isUpToDate = (instance: PlacedInstance) =>
 export const hasFailed = (instance: PlacedInstance) =>
   instance.phase === "failed" && instance.observedGeneration >= instance.generation;
 
-const allFailed = (live: readonly PlacedInstance[]) => live.length > 0 && live.every(hasFailed);
+/** An instance that failed with an earlier specification has not tried the desired one. */
+const allFailed = (live: readonly PlacedInstance[], spec: number) =>
+  live.length > 0 && live.every((one) => hasFailed(one) && one.spec === spec);
 
 function reasonOf({ failCode, failMessage }: PlacedInstance): string {
   const reason = [failCode, failMessage].filter((part) => part !== "").join(": ");
