@@ -167,7 +167,7 @@ async function fourSpellingsOfOneToken(): Promise<Spender> {
   const forms = spellings(minted.body.token);
   expect(new Set(forms).size).toBe(4);
   // The budget is made at the token's first use.
-  expect(await ask(stack.controlPlane, forms[0] as string)).toBe(200);
+  await vi.waitFor(async () => expect(await ask(stack.controlPlane, forms[0] as string)).toBe(200), patient);
   const [budget] = await query<{ budget_id: string; lim: number }>(
     stack.databaseUrl,
     "select budget_id, lim::float8 as lim from budget where scope = 'jwt'",

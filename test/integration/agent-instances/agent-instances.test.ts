@@ -143,9 +143,10 @@ describe("an agent instance's life", () => {
     const id = await made(world);
     await sql`insert into instance (instance_id, deploy_id, account_id, host_id, generation, gpu_uuids)
       values ('i1', ${id}, ${ada.account}, 'host-1', 1, '{}')`.execute(world.db);
-    await sql`insert into price (kind, subject, hour_rate, effective_from)
-      values ('container', 'agent:workspace/standard', 60000000, now() - interval '1 hour')`.execute(world.db);
     const startMs = Math.floor(Date.now() / 60_000) * 60_000;
+    // Newer than every price of a test before that is in force at the start of this minute.
+    await sql`insert into price (kind, subject, hour_rate, effective_from)
+      values ('container', 'agent:workspace/standard', 60000000, ${new Date(startMs)})`.execute(world.db);
     const minute = {
       id: gpuMinuteId("i1" as InstanceId, startMs) as RequestId,
       instance: "i1" as InstanceId,

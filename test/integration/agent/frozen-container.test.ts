@@ -1,4 +1,4 @@
-// A container that stands still while its volume is copied, at an engine of which only the answers that matter are there.
+// A container that is frozen while its volume is copied, at an engine of which only the answers that matter are there.
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -40,7 +40,7 @@ it("a stop does not say that a frozen container has ended, and sends it no signa
   });
   const stop = () => driver.stop("one" as InstanceId, 1_000, AbortSignal.timeout(20_000));
   try {
-    await expect(stop()).rejects.toMatchObject({ retryable: true, message: expect.stringContaining("stands still") });
+    await expect(stop()).rejects.toMatchObject({ retryable: true, message: expect.stringContaining("is frozen") });
     expect(heard).toEqual([]);
     state = "running";
     await stop();

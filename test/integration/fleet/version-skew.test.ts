@@ -158,7 +158,10 @@ it("an agent below the minimum version is refused, and its log says what to do",
   const { hello } = introduction.message;
   const agent = await talk(hello?.hostId ?? "");
   agent.send(renamed(introduction.bytes, new Map([[hello?.agentVersion ?? "", "0.0.9"]])));
-  await vi.waitFor(() => expect(agent.ended()).toContain("this agent is of version 0.0.9"), wait);
-  expect(agent.ended()).toContain("install one on this host and start it again");
+  await vi.waitFor(
+    () => expect(agent.ended()).toContain("agent version 0.0.9 is too old: the control plane requires at least 0.1.0"),
+    wait,
+  );
+  expect(agent.ended()).toContain("Install a newer agent on this host and restart it");
   expect(await replica.db.selectFrom("host").selectAll().execute()).toEqual([]);
 });
