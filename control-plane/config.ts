@@ -42,6 +42,8 @@ export interface ControlPlaneConfig {
   readonly logLevel: string;
   /** Addresses and networks of proxies whose forwarded client address, scheme and host are believed. */
   readonly trustedProxies: readonly string[];
+  /** Origins whose pages may read responses, such as `https://app.example.com`; `*`: any. Empty: none. */
+  readonly corsOrigins: readonly string[];
   /** Whether anybody may make an account by `POST /v1/auth/sign-up`. */
   readonly isSignUpOpen: boolean;
   readonly stopsWithParent: boolean;
@@ -154,6 +156,14 @@ export function readConfig(env: Env): ControlPlaneConfig {
           `${JSON.stringify(entry)} is none.`,
       );
   }
+  const corsOrigins = (text("STOKER_CORS_ORIGINS") ?? "").split(/[\s,]+/).filter((entry) => entry !== "");
+  for (const entry of corsOrigins) {
+    if (entry !== "*" && (entry.includes("*") || URL.parse(entry)?.origin !== entry))
+      problems.push(
+        "STOKER_CORS_ORIGINS must be origins separated by commas, such as https://app.example.com,http://localhost:3000, or *; " +
+          `${JSON.stringify(entry)} is not an origin.`,
+      );
+  }
   const blocked = (text("STOKER_WEBHOOK_BLOCK") ?? "").split(",").map((entry) => entry.trim());
   for (const entry of blocked) {
     if (entry !== "" && !isNetwork(entry))
@@ -215,6 +225,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
     },
     logLevel,
     trustedProxies: trustedProxies.filter((entry) => entry !== ""),
+    corsOrigins,
     isSignUpOpen: signUp === "open",
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),

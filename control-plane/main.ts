@@ -323,6 +323,7 @@ async function main(): Promise<void> {
     voices: createVoices({ store: createVoiceStore(db), seal: voiceSamples(dataKeys), changes: feed }),
     speechModel: config.speechModel,
     trustedProxies: config.trustedProxies,
+    corsOrigins: config.corsOrigins,
     usage: money.usage,
     usageDays: money.usageDays,
     requestLog: money.requestLog,

@@ -11,6 +11,7 @@ const known: Partial<HttpDeps> = {
   dashboards: undefined,
   speechModel: undefined,
   trustedProxies: [],
+  corsOrigins: [],
   publicUrl: undefined,
   isSignUpOpen: false,
   readiness: () => ({ isReady: true }),

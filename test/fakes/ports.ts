@@ -315,6 +315,7 @@ export function fakePorts() {
     cliLogins: { approve: async () => {}, wait: () => Promise.resolve("stk_made") },
     deleteAccount: ({ account }) => Promise.resolve(recordOf(account)),
     trustedProxies: [],
+    corsOrigins: [],
     scopedJwts: fakeScopedJwts(ada),
     idempotency: fakeIdempotency(),
     enrolment: {

@@ -33,6 +33,7 @@ import {
   limitConnections,
   type ServerTimes,
 } from "../connections/connection-limits.ts";
+import { type AllowedOrigins, createCors } from "../connections/cors.ts";
 import type { PublicTls } from "../connections/public-tls.ts";
 import { addSecureHeaders } from "../connections/secure-headers.ts";
 import { addConsoleRoutes } from "../console/console-routes.ts";
@@ -98,6 +99,8 @@ interface EdgeDeps {
   readonly dashboardBounds?: Partial<DashboardBounds>;
   /** Addresses and networks of the proxies whose forwarded address, scheme and host count. */
   readonly trustedProxies: readonly string[];
+  /** Origins whose pages may read responses. */
+  readonly corsOrigins: AllowedOrigins;
   readonly registry: Registry;
   /** With an asynchronous destination: one line per request. */
   readonly log: Logger;
@@ -177,6 +180,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     { maxConnections: deps.maxConnections ?? 20_000, addresses },
     connections.dropped,
   );
+  const isPreflight = createCors(deps.corsOrigins);
   const known = new KnownPaths();
   app.addHook("onRoute", ({ method, url, config }) => known.add(method, url, config?.dialect ?? "service"));
   app.decorateRequest("state", null);
@@ -293,7 +297,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     else if (req.headers.host === undefined && req.httpVersion === "1.1") connections.hostless(req, res);
     else if (hasSeveralHosts(req)) connections.severalHosts(req, res);
     else if (dashboards?.owns(req)) dashboards.take(req, res);
-    else if (!inference.take(req, res)) for (const route of routes) route.call(app.server, req, res);
+    else if (!isPreflight(req, res) && !inference.take(req, res))
+      for (const route of routes) route.call(app.server, req, res);
   });
   if (dashboards)
     app.server.on("upgrade", (req, socket, first) => {

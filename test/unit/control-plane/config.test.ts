@@ -34,6 +34,24 @@ describe("the configuration of the control plane", () => {
       expect(() => read(wrong), wrong).toThrow(/STOKER_TRUSTED_PROXIES/);
   });
 
+  it("accepts allowed origins as browsers send them, and has none by default", () => {
+    const read = (list: string) => readConfig({ DATABASE_URL: database, STOKER_CORS_ORIGINS: list }).corsOrigins;
+    expect(readConfig({ DATABASE_URL: database }).corsOrigins).toEqual([]);
+    expect(read("https://app.example.com, http://localhost:3000")).toEqual([
+      "https://app.example.com",
+      "http://localhost:3000",
+    ]);
+    expect(read("*")).toEqual(["*"]);
+    for (const wrong of [
+      "app.example.com",
+      "https://app.example.com/",
+      "https://App.example.com",
+      "https://*.example.com",
+      "null",
+    ])
+      expect(() => read(wrong), wrong).toThrow(/STOKER_CORS_ORIGINS/);
+  });
+
   it("has dashboards on this machine's own names while nobody else reaches it, else where it is told", () => {
     const read = (env: Record<string, string>) => readConfig({ DATABASE_URL: database, ...env }).dashboardUrl;
     expect(read({})).toBe("http://*.localhost");
