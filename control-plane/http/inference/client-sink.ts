@@ -81,8 +81,8 @@ export class ClientSink implements AnswerSink {
     this.#cutUnread();
   }
 
-  /** Reports an error after the headers: as a frame, then the end without [DONE]. A response that is not a stream is cut. */
-  fail(frame: object): void {
+  /** Reports an error after the headers: as frames, then the end without [DONE]. A response that is not a stream is cut. */
+  fail(frames: string): void {
     this.flush();
     if (this.isGone) return;
     if (!this.isStream) {
@@ -91,7 +91,7 @@ export class ClientSink implements AnswerSink {
     }
     // The last frame may be incomplete: the client must not read the error as its rest.
     const isCut = this.#last !== undefined && this.#last[this.#last.length - 1] !== newline;
-    this.#res.end(`${isCut ? "\n\n" : ""}data: ${JSON.stringify(frame)}\n\n`);
+    this.#res.end(`${isCut ? "\n\n" : ""}${frames}`);
   }
 
   /** Calls `done` once, when the response has closed. */

@@ -4,15 +4,12 @@ import { Type } from "typebox";
 import type { Caller } from "../../accounts/caller.ts";
 import { admit, modelFor } from "../../inference/admit.ts";
 import type { Spine } from "../../inference/complete.ts";
-import { upstreamBroken } from "../../inference/errors.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
 import { type Endpoints, pairs } from "../core/endpoint.ts";
 import { originOf } from "../core/origin.ts";
 import type { RequestState } from "../core/request-state.ts";
 import { inferenceRefusals } from "../errors/error-responses.ts";
 import { webhookWithStream } from "../errors/errors.ts";
-import { refusalOf, renderError } from "../errors/render-error.ts";
-import { BufferedSink } from "./buffered-sink.ts";
 import type { InferenceFeatures } from "./features.ts";
 import { type OnceDeps, once } from "./idempotency.ts";
 import { envelope, queued } from "./native/envelope.ts";
@@ -20,9 +17,9 @@ import { keptBody } from "./native/native-jobs.ts";
 import { prepare } from "./native/prepare.ts";
 import { tokenEvents } from "./native/token-stream.ts";
 import { NativeAnswer, NativeRequest } from "./native-schemas.ts";
-import type { Relayed, Relays } from "./relay-route.ts";
-import { RewrittenStream } from "./rewritten-stream.ts";
+import { type Relayed, type Relays, renderedWhole } from "./relay-route.ts";
 import type { OwnVoice } from "./tasks/own-voice.ts";
+import { dataFrame, rewriting, TranslatedStream } from "./translated-stream.ts";
 
 type NativeDeps = OnceDeps & Pick<InferenceFeatures, "webhooks" | "publicUrl">;
 type RouteDeps = NativeDeps & { readonly voices: OwnVoice };
@@ -160,25 +157,12 @@ function read(spine: Spine, name: string, request: FastifyRequest, state: Reques
   if (completion.stream) {
     return {
       completion,
-      through: (client) => new RewrittenStream(client, tokenEvents(body.seed, completion.n)),
-      streamError: ({ code, message }) => ({ error_type: code ?? "error", error_message: message }),
+      through: (client) => new TranslatedStream(client, rewriting(tokenEvents(body.seed, completion.n))),
+      streamError: ({ code, message }) => dataFrame({ error_type: code ?? "error", error_message: message }),
     };
   }
-  const broken = (error: unknown) => {
-    state.refusal = refusalOf(upstreamBroken({ cause: error }));
-    return renderError(state.refusal, state.dialect, state.requestId);
-  };
   return {
     completion,
-    through: (client) =>
-      new BufferedSink(
-        client,
-        spine.answers,
-        (answer) => ({
-          contentType: "application/json",
-          body: Buffer.from(JSON.stringify({ ...render(answer, state), ...envelope(state) })),
-        }),
-        broken,
-      ),
+    through: renderedWhole(spine, state, (answer) => ({ ...render(answer, state), ...envelope(state) })),
   };
 }

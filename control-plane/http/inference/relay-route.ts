@@ -6,20 +6,20 @@ import type { Claim, KeptAnswer } from "../../accounts/idempotency.ts";
 import type { AnswerSink } from "../../inference/answer-sink.ts";
 import { complete, type Spine } from "../../inference/complete.ts";
 import type { Completion } from "../../inference/completion.ts";
-import { answersFull } from "../../inference/errors.ts";
+import { answersFull, upstreamBroken } from "../../inference/errors.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { ReadBody } from "../body/json-body.ts";
 import type { RequestState } from "../core/request-state.ts";
 import type { Refusal } from "../errors/error-body.ts";
 import { compatError } from "../errors/error-body.ts";
-import { refusalOf } from "../errors/render-error.ts";
+import { refusalOf, renderError } from "../errors/render-error.ts";
 import { writeRefusal } from "../errors/write-refusal.ts";
-import { BufferedSink } from "./buffered-sink.ts";
+import { BufferedSink, type WholeAnswer } from "./buffered-sink.ts";
 import { ClientSink } from "./client-sink.ts";
 import { beginKeyed, endRefused, isKeyed, type KeyedInput, type OnceDeps } from "./idempotency.ts";
-import type { InferenceHandler } from "./inference-entry.ts";
+import type { InferenceHandler, InferenceRequest } from "./inference-entry.ts";
 import { KeepingSink } from "./keeping-sink.ts";
-import { RewrittenStream } from "./rewritten-stream.ts";
+import { dataFrame, rewriting, TranslatedStream } from "./translated-stream.ts";
 
 /** Converts a validated body to a Completion; returns a promise only if a lookup is needed. */
 export type ReadCompletion = (
@@ -33,8 +33,8 @@ export interface Relayed {
   readonly completion: Completion;
   /** Sink that rewrites the response; default: none. */
   readonly through?: ((client: ClientSink) => AnswerSink) | undefined;
-  /** Renders an error within a stream as one frame; default: OpenAI's format. */
-  readonly streamError?: (refusal: Refusal) => object;
+  /** Frames that report an error within a stream; default: one in OpenAI's format. */
+  readonly streamError?: (refusal: Refusal) => string;
 }
 
 type Read = () => Relayed | Promise<Relayed>;
@@ -43,6 +43,8 @@ type Read = () => Relayed | Promise<Relayed>;
 export interface Relays {
   /** A request with a JSON body. */
   json(read: ReadCompletion): InferenceHandler;
+  /** A request with a JSON body in another format, whose response is translated. */
+  translated(read: (request: InferenceRequest, state: RequestState) => Relayed | Promise<Relayed>): InferenceHandler;
   /** A request that needs the whole Fastify request: a form, or one with the model in its path. */
   task(
     read: (request: FastifyRequest, state: RequestState) => Relayed | Promise<Relayed>,
@@ -66,6 +68,7 @@ export function createRelays(spine: Spine, deps: OnceDeps): Relays {
         return completion instanceof Promise ? completion.then(relayed) : relayed(completion);
       });
     },
+    translated: (read) => (request, state, res) => serve(request, state, res, () => read(request, state)),
     task: (read) => (request, reply) => {
       const state = request.state as RequestState;
       serve(request, state, reply.raw, () => read(request, state));
@@ -73,6 +76,20 @@ export function createRelays(spine: Spine, deps: OnceDeps): Relays {
     },
   };
 }
+
+/** Sink of a response that is sent in one piece. `render` throws where the engine sent something else, which is 502. */
+export const renderedWhole =
+  (spine: Spine, state: RequestState, render: (answer: WholeAnswer) => object) =>
+  (client: ClientSink): AnswerSink =>
+    new BufferedSink(
+      client,
+      spine.answers,
+      (answer) => ({ contentType: "application/json", body: Buffer.from(JSON.stringify(render(answer))) }),
+      (error) => {
+        state.refusal = refusalOf(upstreamBroken({ cause: error }));
+        return renderError(state.refusal, state.dialect, state.requestId);
+      },
+    );
 
 function relay(spine: Spine, relayed: Relayed | Promise<Relayed>, state: RequestState, res: ServerResponse): void {
   const start = (known: Relayed): void => {
@@ -156,7 +173,7 @@ function answerError(
   sink: ClientSink,
   state: RequestState,
   res: ServerResponse,
-  streamError = (refusal: Refusal): object => ({ error: compatError(refusal) }),
+  streamError = (refusal: Refusal): string => dataFrame({ error: compatError(refusal) }),
 ): void {
   const refusal = refusalOf(error);
   state.refusal = refusal;
@@ -179,7 +196,7 @@ function tierOf(
   answers: ResponseBuffer,
 ): ((client: ClientSink) => AnswerSink) | undefined {
   if (typeof asked !== "string") return undefined;
-  if (isStream) return (client) => new RewrittenStream(client, (data) => withTier(data));
+  if (isStream) return (client) => new TranslatedStream(client, rewriting(withTier));
   return (client) =>
     new BufferedSink(client, answers, ({ contentType, body }) => ({
       contentType,

@@ -1,5 +1,5 @@
 // Converts a stream of completions to events of native inference: one per token, the last of each response with its whole text.
-import type { RewriteEvent } from "../rewritten-stream.ts";
+import type { RewriteEvent } from "../translated-stream.ts";
 
 interface Choice {
   readonly index?: number;

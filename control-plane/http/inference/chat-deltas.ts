@@ -1,0 +1,182 @@
+// Reads a chat response in OpenAI's format, streamed or whole, as a sequence of typed deltas. Pure. Never throws for what an engine
+// sends: an error here would end the connection that all requests to its host share. Reads the first choice only.
+
+export interface ChatUsage {
+  readonly input: number;
+  readonly output: number;
+  readonly total: number;
+  /** Included in `input`. */
+  readonly cached: number;
+  /** Included in `output`. */
+  readonly reasoning: number;
+  /** USD; undefined where the agent reported none. */
+  readonly estimatedCost: number | undefined;
+}
+
+/** Order: `start`, then content and tool calls, `finish`, `usage`, `end`. Each of them may be absent except `end`. */
+export type ChatDelta =
+  | { readonly kind: "start"; readonly created: number | undefined }
+  /** `logprobs`: entries of OpenAI's `logprobs.content` for this text. */
+  | { readonly kind: "text"; readonly text: string; readonly logprobs: readonly object[] | undefined }
+  | { readonly kind: "reasoning"; readonly text: string }
+  | { readonly kind: "refusal"; readonly text: string }
+  /** A call begins. `index` is its position among the calls of the response; `id` is undefined where the engine sent none. */
+  | { readonly kind: "call"; readonly index: number; readonly id: string | undefined; readonly name: string }
+  /** JSON text of the arguments, or a part of it. */
+  | { readonly kind: "arguments"; readonly index: number; readonly text: string }
+  | { readonly kind: "finish"; readonly reason: string }
+  | { readonly kind: "usage"; readonly usage: ChatUsage }
+  /** The engine or the agent reports that the response broke. */
+  | { readonly kind: "error"; readonly code: string | undefined; readonly message: string | undefined }
+  | { readonly kind: "end" };
+
+type Fields = Readonly<Record<string, unknown>>;
+
+interface Call {
+  /** Position in the response. */
+  readonly index: number;
+  hasStarted: boolean;
+  id: string | undefined;
+  /** Arguments that arrived before the name. */
+  early: string;
+}
+
+/** For one response. `on` receives the deltas in order, during the call of `read` or `end`. */
+export class ChatDeltas {
+  readonly #on: (delta: ChatDelta) => void;
+  /** By the engine's index. */
+  readonly #calls = new Map<number, Call>();
+  #startedCount = 0;
+  #hasStarted = false;
+  #hasEnded = false;
+
+  constructor(on: (delta: ChatDelta) => void) {
+    this.#on = on;
+  }
+
+  /** Text of one event, or of a whole `chat.completion`. */
+  read(data: string): void {
+    if (this.#hasEnded) return;
+    if (data === "[DONE]") {
+      this.end();
+      return;
+    }
+    const chunk = fieldsOf(data);
+    if (!chunk) return;
+    if (isFields(chunk["error"])) {
+      const { code, message } = chunk["error"];
+      this.#on({ kind: "error", code: textOf(code), message: textOf(message) });
+      return;
+    }
+    const choices = chunk["choices"];
+    const choice: unknown = Array.isArray(choices) ? choices.find(isFirst) : undefined;
+    if (isFields(choice)) {
+      if (!this.#hasStarted) {
+        this.#hasStarted = true;
+        this.#on({ kind: "start", created: countOf(chunk["created"]) });
+      }
+      this.#choice(choice);
+    }
+    const usage = usageOf(chunk["usage"]);
+    if (usage) this.#on({ kind: "usage", usage });
+  }
+
+  /** The response has ended. May be called again. */
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#on({ kind: "end" });
+  }
+
+  #choice(choice: Fields): void {
+    const said = isFields(choice["delta"]) ? choice["delta"] : choice["message"];
+    if (isFields(said)) {
+      // Two names of one field; some engines send both.
+      const reasoning = textOf(said["reasoning_content"]) || textOf(said["reasoning"]);
+      if (reasoning) this.#on({ kind: "reasoning", text: reasoning });
+      const text = textOf(said["content"]);
+      if (text) this.#on({ kind: "text", text, logprobs: logprobsOf(choice["logprobs"]) });
+      const refusal = textOf(said["refusal"]);
+      if (refusal) this.#on({ kind: "refusal", text: refusal });
+      const calls = said["tool_calls"];
+      if (Array.isArray(calls)) for (const [position, call] of calls.entries()) this.#call(call, position);
+    }
+    const reason = textOf(choice["finish_reason"]);
+    if (reason) this.#on({ kind: "finish", reason });
+  }
+
+  #call(part: unknown, position: number): void {
+    if (!isFields(part)) return;
+    const key = countOf(part["index"]) ?? position;
+    const given = isFields(part["function"]) ? part["function"] : {};
+    let call = this.#calls.get(key);
+    if (!call) {
+      call = { index: this.#startedCount, hasStarted: false, id: undefined, early: "" };
+      this.#calls.set(key, call);
+      this.#startedCount += 1;
+    }
+    call.id ??= textOf(part["id"]) || undefined;
+    const text = textOf(given["arguments"]) ?? "";
+    if (!call.hasStarted) {
+      const name = textOf(given["name"]);
+      if (!name) {
+        call.early += text;
+        return;
+      }
+      call.hasStarted = true;
+      this.#on({ kind: "call", index: call.index, id: call.id, name });
+      if (call.early !== "") this.#on({ kind: "arguments", index: call.index, text: call.early });
+    }
+    if (text !== "") this.#on({ kind: "arguments", index: call.index, text });
+  }
+}
+
+/** Deltas of a whole `chat.completion`. Throws where the body is not one. */
+export function deltasOf(body: string): readonly ChatDelta[] {
+  const deltas: ChatDelta[] = [];
+  const reader = new ChatDeltas((delta) => deltas.push(delta));
+  reader.read(body);
+  if (!deltas.some(({ kind }) => kind === "start"))
+    throw new TypeError("the engine's response is not a chat completion");
+  reader.end();
+  return deltas;
+}
+
+const isFirst = (choice: unknown): boolean => isFields(choice) && (choice["index"] ?? 0) === 0;
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
+
+const countOf = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+
+function fieldsOf(data: string): Fields | undefined {
+  try {
+    const value: unknown = JSON.parse(data);
+    return isFields(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function logprobsOf(logprobs: unknown): readonly object[] | undefined {
+  const content = isFields(logprobs) ? logprobs["content"] : undefined;
+  return Array.isArray(content) ? content.filter(isFields) : undefined;
+}
+
+function usageOf(usage: unknown): ChatUsage | undefined {
+  if (!isFields(usage)) return undefined;
+  const input = countOf(usage["prompt_tokens"]) ?? 0;
+  const output = countOf(usage["completion_tokens"]) ?? 0;
+  const { prompt_tokens_details: prompt, completion_tokens_details: completion, estimated_cost: cost } = usage;
+  return {
+    input,
+    output,
+    total: countOf(usage["total_tokens"]) ?? input + output,
+    cached: (isFields(prompt) ? countOf(prompt["cached_tokens"]) : undefined) ?? 0,
+    reasoning: (isFields(completion) ? countOf(completion["reasoning_tokens"]) : undefined) ?? 0,
+    estimatedCost: typeof cost === "number" ? cost : undefined,
+  };
+}

@@ -1,0 +1,115 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type ChatDelta, ChatDeltas, deltasOf } from "../../../../../control-plane/http/inference/chat-deltas.ts";
+import { chatReply, chunksOf, cutBy, wholeReply } from "../../../../fakes/chat-replies.ts";
+
+function read(...events: readonly string[]): ChatDelta[] {
+  const deltas: ChatDelta[] = [];
+  const reader = new ChatDeltas((delta) => deltas.push(delta));
+  for (const event of events) reader.read(event);
+  reader.end();
+  return deltas;
+}
+
+/** The deltas with the parts of one text joined. */
+function joined(deltas: readonly ChatDelta[]): ChatDelta[] {
+  const all: ChatDelta[] = [];
+  for (const delta of deltas) {
+    const last = all.at(-1);
+    const isSame =
+      last?.kind === delta.kind && (!("index" in delta) || ("index" in last && last.index === delta.index));
+    if (isSame && "text" in delta && "text" in last) all[all.length - 1] = { ...last, text: last.text + delta.text };
+    else all.push(delta);
+  }
+  return all;
+}
+
+const delta = (fields: object, finish: string | null = null) =>
+  JSON.stringify({ choices: [{ index: 0, delta: fields, finish_reason: finish }] });
+
+describe("deltas of a chat", () => {
+  it("are the same for a stream and for the whole response", () => {
+    fc.assert(
+      fc.property(chatReply, fc.nat(), (reply, seed) => {
+        const streamed = read(...chunksOf(reply, cutBy(seed)), "[DONE]");
+        expect(joined(streamed)).toEqual(deltasOf(wholeReply(reply)));
+      }),
+    );
+  });
+
+  it("end once, with or without [DONE], and ignore what follows", () => {
+    expect(read("[DONE]", "[DONE]", delta({ content: "late" }))).toEqual([{ kind: "end" }]);
+    expect(read()).toEqual([{ kind: "end" }]);
+  });
+
+  it("accept `reasoning` as a second name of `reasoning_content`, once", () => {
+    const both = delta({ reasoning: "hm", reasoning_content: "hm" });
+    expect(read(both, delta({ reasoning: "!" })).filter(({ kind }) => kind === "reasoning")).toEqual([
+      { kind: "reasoning", text: "hm" },
+      { kind: "reasoning", text: "!" },
+    ]);
+  });
+
+  it("begin a call when its name is known, and keep arguments that came before", () => {
+    const call = (fields: object) => delta({ tool_calls: [{ index: 3, ...fields }] });
+    const deltas = read(call({ function: { arguments: '{"a"' } }), call({ id: "x", function: { name: "f" } }));
+    expect(deltas.slice(1, -1)).toEqual([
+      { kind: "call", index: 0, id: "x", name: "f" },
+      { kind: "arguments", index: 0, text: '{"a"' },
+    ]);
+  });
+
+  it("read interleaved calls by their index", () => {
+    const call = (index: number, fields: object) => ({ index, function: fields });
+    const deltas = read(
+      delta({ tool_calls: [call(0, { name: "a" }), call(1, { name: "b" })] }),
+      delta({ tool_calls: [call(1, { arguments: "1" }), call(0, { arguments: "0" })] }),
+    );
+    expect(deltas.filter(({ kind }) => kind === "arguments")).toEqual([
+      { kind: "arguments", index: 1, text: "1" },
+      { kind: "arguments", index: 0, text: "0" },
+    ]);
+  });
+
+  it("report an error event, and the first choice only", () => {
+    expect(read('{"error":{"message":"gone","code":"engine_error"}}')).toEqual([
+      { kind: "error", code: "engine_error", message: "gone" },
+      { kind: "end" },
+    ]);
+    expect(read('{"choices":[{"index":1,"delta":{"content":"second"}}]}')).toEqual([{ kind: "end" }]);
+  });
+
+  it("never throws for what an engine sends", () => {
+    const fields = fc.constantFrom(
+      "choices",
+      "delta",
+      "message",
+      "content",
+      "tool_calls",
+      "function",
+      "index",
+      "usage",
+      "error",
+      "logprobs",
+    );
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof(
+        { depthSize: "medium" },
+        fc.jsonValue({ maxDepth: 1 }),
+        fc.array(tie("value"), { maxLength: 3 }),
+        fc.dictionary(fields, tie("value"), { maxKeys: 5 }),
+      ),
+    }));
+    fc.assert(
+      fc.property(fc.dictionary(fields, value), (chunk) => {
+        expect(read(JSON.stringify(chunk)).at(-1)).toEqual({ kind: "end" });
+      }),
+    );
+    expect(read("no JSON", "null", "[]", "3")).toEqual([{ kind: "end" }]);
+  });
+
+  it("throws for a whole body that is no chat completion", () => {
+    for (const body of ["", "{}", '{"object":"list","data":[]}', '{"choices":[]}'])
+      expect(() => deltasOf(body)).toThrow(TypeError);
+  });
+});

@@ -1,0 +1,72 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { ClientSink } from "../../../../../control-plane/http/inference/client-sink.ts";
+import {
+  dataFrame,
+  namedFrame,
+  rewriting,
+  type StreamTranslation,
+  TranslatedStream,
+} from "../../../../../control-plane/http/inference/translated-stream.ts";
+
+/** What a client received. */
+function translated(translation: StreamTranslation) {
+  const parts: Buffer[] = [];
+  let endCount = 0;
+  const client = { write: (part: Buffer) => parts.push(part), end: () => (endCount += 1) } as unknown as ClientSink;
+  return {
+    stream: new TranslatedStream(client, translation),
+    text: () => Buffer.concat(parts).toString(),
+    ends: () => endCount,
+  };
+}
+
+const named: StreamTranslation = {
+  event: (data) => (data === "[DONE]" ? "" : namedFrame("said", { data })),
+  end: () => namedFrame("ended", {}),
+};
+
+describe("a translated stream", () => {
+  it("gives the same frames wherever the engine's bytes are cut", () => {
+    const sent = Buffer.from('data: {"a":"é 😀"}\n\n: waiting\n\ndata: second\r\n\r\ndata: [DONE]\n\n');
+    const expected =
+      namedFrame("said", { data: '{"a":"é 😀"}' }) +
+      ": waiting\n\n" +
+      namedFrame("said", { data: "second" }) +
+      namedFrame("ended", {});
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat(sent.length)), (cuts) => {
+        const { stream, text, ends } = translated(named);
+        let from = 0;
+        for (const to of [...cuts.sort((a, b) => a - b), sent.length]) {
+          if (to > from) stream.write(sent.subarray(from, to));
+          from = to;
+        }
+        stream.end();
+        expect(text()).toBe(expected);
+        expect(ends()).toBe(1);
+      }),
+    );
+  });
+
+  it("reads a last event without its empty line", () => {
+    const { stream, text } = translated(named);
+    stream.write(Buffer.from("data: only"));
+    stream.end();
+    expect(text()).toBe(namedFrame("said", { data: "only" }) + namedFrame("ended", {}));
+  });
+
+  it("reads a whole response as one event", () => {
+    const { stream, text, ends } = translated(named);
+    stream.whole(200, "application/json", Buffer.from('{\n"a": 1\n}'));
+    expect(text()).toBe(namedFrame("said", { data: '{ "a": 1 }' }) + namedFrame("ended", {}));
+    expect(ends()).toBe(1);
+  });
+
+  it("drops the events that a rewriting drops, and passes [DONE]", () => {
+    const { stream, text } = translated(rewriting((data) => (data === "2" ? undefined : `<${data}>`)));
+    stream.write(Buffer.from(`${dataFrame({ a: 1 })}data: 2\n\ndata: [DONE]\n\n`));
+    stream.end();
+    expect(text()).toBe('data: <{"a":1}>\n\ndata: [DONE]\n\n');
+  });
+});
