@@ -13,6 +13,7 @@ import { createAccounts } from "./accounts/create-account.ts";
 import { createDataKeys } from "./accounts/data-keys.ts";
 import { makeFirstAccount } from "./accounts/first-account.ts";
 import { createKekWatch } from "./accounts/kek-watch.ts";
+import { createReasoningSeals } from "./accounts/reasoning-seals.ts";
 import {
   hubTokens,
   invoiceLinkKey,
@@ -322,6 +323,7 @@ async function main(): Promise<void> {
     }),
     voices: createVoices({ store: createVoiceStore(db), seal: voiceSamples(dataKeys), changes: feed }),
     speechModel: config.speechModel,
+    reasoning: createReasoningSeals(dataKeys),
     trustedProxies: config.trustedProxies,
     corsOrigins: config.corsOrigins,
     usage: money.usage,

@@ -1,11 +1,13 @@
 // In-memory stand-ins for what the HTTP edge and the inference spine are built on. Defaults serve one model to one key;
 // everything is open to change by a test.
+import { createHash } from "node:crypto";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import type { AccountRecord } from "../../control-plane/accounts/account-record.ts";
 import type { Authenticator, Caller } from "../../control-plane/accounts/caller.ts";
 import { InvalidApiKey, sshKeyNotFound, wrongPassword } from "../../control-plane/accounts/errors.ts";
 import { WrongSecondFactor } from "../../control-plane/accounts/factor-errors.ts";
+import { createReasoningSeals } from "../../control-plane/accounts/reasoning-seals.ts";
 import type { BegunSession, Session, Sessions } from "../../control-plane/accounts/sessions.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
@@ -84,6 +86,9 @@ export class FakeAuthenticator implements Authenticator {
     return caller;
   }
 }
+
+/** Own key of each account. */
+const dataKeyOf = (account: string) => createHash("sha256").update(account).digest();
 
 export const adasPassword = "correct horse";
 export const adasSession: BegunSession = {
@@ -297,6 +302,7 @@ export function fakePorts() {
     },
     voices: fakeVoices(ada.account),
     speechModel: undefined,
+    reasoning: createReasoningSeals({ of: (account) => Promise.resolve(dataKeyOf(account)) }),
     tokens: fakeTokens(ada, apiKey),
     ...billing,
     ...fakeUsageLog(ada.account, ada.key),

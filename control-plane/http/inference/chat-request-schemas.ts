@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { Messages } from "./messages-schemas.ts";
+import { Messages } from "./chat-messages-schemas.ts";
 import { ModelName, nullable, sampling } from "./sampling-schemas.ts";
 import { tagged } from "./tagged-schemas.ts";
 

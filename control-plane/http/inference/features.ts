@@ -1,3 +1,4 @@
+import type { ReasoningSeals } from "../../accounts/reasoning-seals.ts";
 import type { Voices } from "../../assets/voices.ts";
 import type { Webhooks } from "../../webhooks/webhooks.ts";
 import type { OnceDeps } from "./idempotency.ts";
@@ -6,5 +7,6 @@ export interface InferenceFeatures extends OnceDeps {
   readonly voices: Voices;
   readonly speechModel: string | undefined;
   readonly webhooks: Webhooks;
+  readonly reasoning: ReasoningSeals;
   readonly publicUrl: string | undefined;
 }
