@@ -20,7 +20,17 @@ import { enterBySession, sessionCookieOf } from "../people/session.ts";
 import { aliasesOf } from "./aliases.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 
-export interface Input<Body, Query, Params> {
+/** The parameters that a path names: `:name`, or `*` at its end. */
+type PathParams<Path extends string> = { readonly [Name in ParamNames<Path>]: string };
+type ParamNames<Path extends string> = Path extends `${string}:${infer Rest}`
+  ? Rest extends `${infer Name}/${infer More}`
+    ? Name | ParamNames<`/${More}`>
+    : Rest
+  : Path extends `${string}*`
+    ? "*"
+    : never;
+
+interface Input<Body, Query, Params> {
   readonly body: Body;
   readonly query: Query;
   readonly params: Params;
@@ -29,10 +39,8 @@ export interface Input<Body, Query, Params> {
   readonly reply: FastifyReply;
 }
 
-export interface Endpoint<Body extends TSchema, Query extends TSchema, Params extends TSchema> {
-  readonly method: HTTPMethods;
-  readonly path: string;
-  readonly summary: string;
+/** Properties that the endpoints of a group share, unless one sets its own. */
+interface GroupOptions {
   readonly tag: string;
   /** `inference`: a key or a scoped token; `key`: the account itself; `admin`: the operator's account. */
   readonly access: "public" | "inference" | "key" | "admin";
@@ -55,26 +63,37 @@ export interface Endpoint<Body extends TSchema, Query extends TSchema, Params ex
   readonly wrappedIn?: string;
   /** Public, and checks a secret: counted by address before its body is read. */
   readonly isAttempt?: boolean;
+  /** Answers from memory and never with 503. */
+  readonly isFromMemory?: boolean;
+}
+
+interface Operation<Body extends TSchema, Query extends TSchema> extends Partial<GroupOptions> {
+  readonly summary: string;
   /** Default: 10 MiB for inference, 16 KiB for everything else. */
   readonly bodyLimitBytes?: number;
   readonly body?: Body;
   readonly query?: Query;
-  readonly params?: Params;
+  /** Default: the path's parameters, as any strings. */
+  readonly params?: TSchema;
   /** Undefined: an empty object, whatever the handler returns. */
   readonly answer?: TSchema;
-  /** Answers from memory and never with 503. */
-  readonly isFromMemory?: boolean;
   /** Statuses of refusals beside 401, 403, 422 and 503 and, with a body, 400 and 413. */
   readonly refusals?: readonly number[];
-  handler(input: Input<Static<Body>, Static<Query>, Static<Params>>): unknown;
 }
 
-type AnyEndpoint = Omit<Endpoint<TSchema, TSchema, TSchema>, "handler">;
+type AnyEndpoint = GroupOptions & Operation<TSchema, TSchema> & { readonly method: HTTPMethods; readonly path: string };
 export type InferenceEndpoint = AnyEndpoint & {
   readonly method: "POST";
   readonly access: "inference";
   readonly body: TSchema;
 };
+
+type Declare = <const Path extends string, Body extends TSchema, Query extends TSchema>(
+  path: Path,
+  endpoint: Operation<Body, Query> & {
+    handler(input: Input<Static<Body>, Static<Query>, PathParams<Path>>): unknown;
+  },
+) => void;
 
 export interface EndpointDeps extends StateDeps {
   readonly inference: InferenceEntry;
@@ -85,9 +104,8 @@ export interface EndpointDeps extends StateDeps {
 }
 
 export interface Endpoints {
-  add<Body extends TSchema, Query extends TSchema, Params extends TSchema>(
-    endpoint: Endpoint<Body, Query, Params>,
-  ): void;
+  /** Returns functions that declare endpoints with these properties in common. */
+  with(options: GroupOptions): Readonly<Record<"get" | "post" | "put" | "patch" | "delete", Declare>>;
   /** An inference POST with a JSON body; Fastify only chooses the route. */
   addInference(endpoint: InferenceEndpoint, handler: InferenceHandler): void;
   /** A route that writes the raw response itself. */
@@ -159,23 +177,43 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
     }
   }
 
+  /** Answers with what the operation returns. */
+  function answering<Body extends TSchema, Query extends TSchema>(
+    endpoint: AnyEndpoint,
+    operation: (input: Input<Static<Body>, Static<Query>, never>) => unknown,
+  ): RouteHandlerMethod {
+    return async (request, reply) => {
+      const state = request.state as RequestState;
+      const { body, query, params } = request as unknown as { body: never; query: never; params: never };
+      const caller = state.caller ?? nobody;
+      const run = async () => {
+        const answer = await operation({ body, query, params, caller, reply });
+        return endpoint.answer ? answer : {};
+      };
+      const answer = endpoint.idempotent
+        ? await once(deps, routeOf(endpoint), request, reply, caller, run)
+        : await run();
+      if (endpoint.holdsSecrets) reply.header("cache-control", "no-store");
+      if (reply.sent) return reply;
+      return reply.headers(pairs(state.headers())).send(answer);
+    };
+  }
+
   return {
-    add(endpoint) {
-      register(endpoint, async (request, reply) => {
-        const state = request.state as RequestState;
-        const { body, query, params } = request as unknown as { body: never; query: never; params: never };
-        const caller = state.caller ?? nobody;
-        const run = async () => {
-          const answer = await endpoint.handler({ body, query, params, caller, reply });
-          return endpoint.answer ? answer : {};
+    with(options) {
+      const declare =
+        (method: HTTPMethods): Declare =>
+        (path, { handler, ...operation }) => {
+          const endpoint = { ...options, ...operation, method, path };
+          register(endpoint, answering(endpoint, handler));
         };
-        const answer = endpoint.idempotent
-          ? await once(deps, routeOf(endpoint), request, reply, caller, run)
-          : await run();
-        if (endpoint.holdsSecrets) reply.header("cache-control", "no-store");
-        if (reply.sent) return reply;
-        return reply.headers(pairs(state.headers())).send(answer);
-      });
+      return {
+        get: declare("GET"),
+        post: declare("POST"),
+        put: declare("PUT"),
+        patch: declare("PATCH"),
+        delete: declare("DELETE"),
+      };
     },
     addInference(endpoint, handler) {
       const { method, path, dialect = "service", bodyLimitBytes: limit = bodyLimitBytes, body } = endpoint;
@@ -210,7 +248,7 @@ function scopeRefusal(access: "inference" | "key" | "admin" | "public", caller: 
   return access === "admin" && !caller.isAdmin ? notAdmin() : undefined;
 }
 
-function routeOf(endpoint: Endpoint<TSchema, TSchema, TSchema>): OnceRoute {
+function routeOf(endpoint: AnyEndpoint): OnceRoute {
   const { method, path, dialect = "service", holdsSecrets = false, isPaid = false } = endpoint;
   return { name: `${String(method)} ${path}`, dialect, holdsSecrets, isPaid };
 }
@@ -228,8 +266,8 @@ const consumed = {
 };
 
 function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
-  const { summary, tag, access, body, query, params, dialect = "service", refusals = [] } = endpoint;
-  const { answer = Type.Object({}) } = endpoint;
+  const { summary, tag, access, body, query, dialect = "service", refusals = [] } = endpoint;
+  const { answer = Type.Object({}), params = paramsOf(endpoint.path) } = endpoint;
   const statuses = [
     ...(access === "public" ? [] : [401, 403]),
     ...(body ? [400, 413] : []),
@@ -247,6 +285,11 @@ function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
     ...(endpoint.idempotent ? { [takesIdempotencyKey]: true } : {}),
     response: { 200: answer, ...errorResponses(statuses, dialect) },
   };
+}
+
+function paramsOf(path: string): TSchema | undefined {
+  const names = [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string);
+  return names.length > 0 ? Type.Object(Object.fromEntries(names.map((name) => [name, Type.String()]))) : undefined;
 }
 
 /**

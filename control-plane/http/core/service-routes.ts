@@ -11,7 +11,6 @@ import type { Readiness } from "./readiness.ts";
 
 /** Oldest client that supports this interface. */
 const oldestClient = "0.1.0";
-const common = { tag: "service", access: "public" } as const;
 
 export interface ServiceFeatures {
   /** From memory: never queries the database. */
@@ -26,20 +25,16 @@ export function addServiceRoutes(
   { readiness, version, addresses }: ServiceFeatures & { readonly addresses: AddressLimits },
   live: LiveMetrics,
 ): void {
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/healthz",
+  const open = endpoints.with({ tag: "service", access: "public" });
+
+  open.get("/healthz", {
     summary: "Returns 200 while the process runs",
     isFromMemory: true,
     answer: Type.Object({ status: Type.String() }),
     handler: () => ({ status: "ok" }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/readyz",
+  open.get("/readyz", {
     summary: "Returns 200 when requests can be served, otherwise 503 with the reasons",
     answer: Type.Object({ status: Type.String() }),
     handler({ reply }) {
@@ -51,10 +46,7 @@ export function addServiceRoutes(
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/metrics/live",
+  open.get("/v1/metrics/live", {
     summary: "Get the speed of all requests of the last minute",
     isFromMemory: true,
     answer: Type.Object({
@@ -74,10 +66,7 @@ export function addServiceRoutes(
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/cli/version",
+  open.get("/cli/version", {
     summary: "Get the oldest supported and the latest version of the command line",
     isFromMemory: true,
     query: Type.Object({ version: Type.String({ description: "Version of the client" }) }),

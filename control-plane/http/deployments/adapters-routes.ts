@@ -11,10 +11,8 @@ import { DeploymentRecord } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 import { renderLora, renderLoraDeployment, renderLoraStatus } from "./render-adapter.ts";
 
-const common = { tag: "lora", access: "key" } as const;
-const creating = { ...common, method: "POST", idempotent: true, answer: DeploymentRecord } as const;
-const creationRefusals = [400, 402, 404, 409, 423];
-const one = { ...common, refusals: [404] };
+const creating = { idempotent: true, answer: DeploymentRecord, refusals: [400, 402, 404, 409, 423] };
+const one = { refusals: [404] };
 
 const named = (name: string) =>
   [
@@ -37,13 +35,14 @@ function originOf(source: Static<typeof LoraCreateRequest>["source"]): AdapterOr
 }
 
 export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: DeploymentFeatures): void {
-  endpoints.add({
+  const own = endpoints.with({ tag: "lora", access: "key" });
+  const open = endpoints.with({ tag: "models", access: "public" });
+
+  own.post("/lora-model", {
     ...creating,
-    path: "/lora-model",
     summary: "Deploy a LoRA adapter of the hub on a served model",
     bodyLimitBytes: mediumBodyBytes,
     body: LoraModelRequest,
-    refusals: creationRefusals,
     handler: async ({ caller, body }) =>
       renderLoraDeployment(
         await adapters.create(caller, {
@@ -58,13 +57,11 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       ),
   });
 
-  endpoints.add({
+  own.post("/v1/lora/create", {
     ...creating,
-    path: "/v1/lora/create",
     summary: "Deploy a LoRA adapter of the hub or a URL, with a description",
     bodyLimitBytes: mediumBodyBytes,
     body: LoraCreateRequest,
-    refusals: creationRefusals,
     async handler({ caller, body }) {
       const { source } = body;
       return renderLoraDeployment(
@@ -82,30 +79,24 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
   });
 
   for (const { at, params, isHidden } of named("lora_name")) {
-    endpoints.add({
+    own.get(`/v1/lora/${at}/status`, {
       ...one,
-      method: "GET",
-      path: `/v1/lora/${at}/status`,
       summary: "Get the status of an adapter",
       isHidden,
       params,
       answer: LoraStatus,
       handler: async ({ caller, params }) => renderLoraStatus(await adapters.get(caller, nameIn(params))),
     });
-    endpoints.add({
+    own.get(`/v1/lora/${at}`, {
       ...one,
-      method: "GET",
-      path: `/v1/lora/${at}`,
       summary: "Get an adapter",
       isHidden,
       params,
       answer: Lora,
       handler: async ({ caller, params }) => renderLora(await adapters.get(caller, nameIn(params))),
     });
-    endpoints.add({
+    own.patch(`/v1/lora/${at}`, {
       ...one,
-      method: "PATCH",
-      path: `/v1/lora/${at}`,
       summary: "Change the description or visibility of an adapter",
       isHidden,
       params,
@@ -125,10 +116,8 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
 
   for (const prefix of ["/v1/lora", "/lora-model"])
     for (const { at, params, isHidden } of named(prefix === "/v1/lora" ? "lora_name" : "lora_model_name"))
-      endpoints.add({
+      own.delete(`${prefix}/${at}`, {
         ...one,
-        method: "DELETE",
-        path: `${prefix}/${at}`,
         summary: "Delete an adapter; its name is free at once",
         isHidden,
         params,
@@ -137,10 +126,7 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       });
 
   for (const { at, params, isHidden } of named("model_name"))
-    endpoints.add({
-      ...common,
-      method: "GET",
-      path: `/v1/model/${at}/loras`,
+    own.get(`/v1/model/${at}/loras`, {
       summary: "List your adapters of one base model",
       isHidden,
       params,
@@ -148,22 +134,15 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       handler: async ({ caller, params }) => (await adapters.list(caller.account, nameIn(params))).map(renderLora),
     });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/user/loras",
+  own.get("/v1/user/loras", {
     summary: "List your adapters",
     answer: Loras,
     handler: async ({ caller }) => (await adapters.list(caller.account, undefined)).map(renderLora),
   });
 
-  endpoints.add({
-    method: "GET",
-    path: "/models/lora/list",
+  open.get("/models/lora/list", {
     summary: "List public models that accept LoRA adapters",
     isFromMemory: true,
-    tag: "models",
-    access: "public",
     answer: ModelSummaries,
     handler: ({ caller }) =>
       renderModelSummaries(

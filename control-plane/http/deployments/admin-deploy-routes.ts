@@ -3,19 +3,15 @@ import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { ExternalServer } from "../models/models-schemas.ts";
-import { DeployId, DeploymentRecord, PrefixCacheAnswer, PrefixCacheRequest } from "./deployment-schemas.ts";
+import { DeploymentRecord, PrefixCacheAnswer, PrefixCacheRequest } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 import { renderDeployment } from "./render-deployment.ts";
 
-const common = { tag: "operator", access: "admin" } as const;
-
 export function addAdminDeployRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "PUT",
-    path: "/v1/admin/deployments/:deploy_id/prefix-cache",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.put("/v1/admin/deployments/:deploy_id/prefix-cache", {
     summary: "Share a deployment's prefix cache between accounts, or keep accounts apart",
-    params: DeployId,
     body: PrefixCacheRequest,
     answer: PrefixCacheAnswer,
     refusals: [404],
@@ -30,10 +26,7 @@ export function addAdminDeployRoutes(endpoints: Endpoints, { deployments }: Depl
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/external",
+  admin.post("/v1/admin/external", {
     summary: "Serve an OpenAI-compatible server that already runs as an instance",
     bodyLimitBytes: mediumBodyBytes,
     body: ExternalServer,

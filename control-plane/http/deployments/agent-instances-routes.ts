@@ -3,7 +3,6 @@ import type { DeploymentId } from "../../../proto/ids.ts";
 import { stateOf } from "../../agent-instances/agent-instances.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import {
-  AgentBackupId,
   AgentCatalogAnswer,
   AgentId,
   AgentLaunch,
@@ -16,7 +15,6 @@ import {
 import type { DeploymentFeatures } from "./features.ts";
 import { renderAgent, renderAgentCatalog, renderBackup } from "./render-agent-instance.ts";
 
-const common = { tag: "agents", access: "key" } as const;
 const base = "/v1/agent";
 const inactive = new Set(["failed", "deleted"]);
 
@@ -24,20 +22,16 @@ export function addAgentInstanceRoutes(
   endpoints: Endpoints,
   { agentInstances, agentBackups }: DeploymentFeatures,
 ): void {
-  endpoints.add({
-    method: "GET",
-    path: `${base}/catalog`,
+  const own = endpoints.with({ tag: "agents", access: "key" });
+
+  own.get(`${base}/catalog`, {
     summary: "List types of agent instances and their plans",
     isFromMemory: true,
-    ...common,
     answer: AgentCatalogAnswer,
     handler: () => renderAgentCatalog(agentInstances.catalog()),
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: base,
+  own.post(base, {
     summary: "Create an agent instance",
     idempotent: true,
     isPaid: true,
@@ -50,10 +44,7 @@ export function addAgentInstanceRoutes(
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: base,
+  own.get(base, {
     summary: "List agent instances of the account",
     query: Type.Object({
       state: Type.Optional(
@@ -74,21 +65,14 @@ export function addAgentInstanceRoutes(
     },
   });
 
-  const one = { ...common, params: AgentId } as const;
-  endpoints.add({
-    ...one,
-    method: "GET",
-    path: `${base}/:instance_id`,
+  own.get(`${base}/:instance_id`, {
     summary: "Get an agent instance",
     answer: AgentRecord,
     refusals: [404],
     handler: async ({ caller, params }) =>
       renderAgent(await agentInstances.get(caller, params.instance_id as DeploymentId)),
   });
-  endpoints.add({
-    ...one,
-    method: "PATCH",
-    path: `${base}/:instance_id`,
+  own.patch(`${base}/:instance_id`, {
     summary: "Rename an agent instance",
     body: AgentRename,
     answer: AgentRecord,
@@ -99,36 +83,30 @@ export function addAgentInstanceRoutes(
 
   const verbs = [
     {
-      method: "DELETE",
+      method: "delete",
       path: "",
       summary: "Delete an agent instance with its volume and backups",
       verb: agentInstances.remove,
     },
-    { method: "POST", path: "/stop", summary: "Stop the container; the volume stays", verb: agentInstances.stop },
+    { method: "post", path: "/stop", summary: "Stop the container; the volume stays", verb: agentInstances.stop },
     {
-      method: "POST",
+      method: "post",
       path: "/start",
       summary: "Start a stopped agent instance",
       verb: agentInstances.start,
       more: [402, 423],
     },
-    { method: "POST", path: "/update", summary: "Update to the catalogue's version", verb: agentInstances.update },
+    { method: "post", path: "/update", summary: "Update to the catalogue's version", verb: agentInstances.update },
   ] as const;
   for (const { method, path, summary, verb, ...rest } of verbs)
-    endpoints.add({
-      ...one,
-      method,
-      path: `${base}/:instance_id${path}`,
+    own[method](`${base}/:instance_id${path}`, {
       summary,
       refusals: [404, 409, ...("more" in rest ? rest.more : [])],
       handler: ({ caller, params, reply }) =>
         verb.call(agentInstances, caller, params.instance_id as DeploymentId, reply.request.ip),
     });
 
-  endpoints.add({
-    ...one,
-    method: "POST",
-    path: `${base}/:instance_id/launch_token`,
+  own.post(`${base}/:instance_id/launch_token`, {
     summary: "Create an address that opens the dashboard once",
     answer: AgentLaunch,
     refusals: [404, 409, 423],
@@ -138,20 +116,14 @@ export function addAgentInstanceRoutes(
       return { dashboard_url: await agentInstances.launchToken(caller, params.instance_id as DeploymentId, by) };
     },
   });
-  endpoints.add({
-    ...one,
-    method: "GET",
-    path: `${base}/:instance_id/backups`,
+  own.get(`${base}/:instance_id/backups`, {
     summary: "List backups, newest first",
     answer: Type.Array(BackupRecord),
     refusals: [404],
     handler: async ({ caller, params }) =>
       (await agentBackups.list(caller, params.instance_id as DeploymentId)).map(renderBackup),
   });
-  endpoints.add({
-    ...one,
-    method: "POST",
-    path: `${base}/:instance_id/backup`,
+  own.post(`${base}/:instance_id/backup`, {
     summary: "Start a backup of the volume",
     idempotent: true,
     answer: BackupStarted,
@@ -160,12 +132,8 @@ export function addAgentInstanceRoutes(
       snapshot_name: await agentBackups.backup(caller, params.instance_id as DeploymentId, reply.request.ip),
     }),
   });
-  endpoints.add({
-    method: "DELETE",
-    path: `${base}/:instance_id/backups/:backup_id`,
+  own.delete(`${base}/:instance_id/backups/:backup_id`, {
     summary: "Delete a backup",
-    ...common,
-    params: AgentBackupId,
     refusals: [404, 409],
     handler: ({ caller, params, reply }) =>
       agentBackups.remove(caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip),
@@ -175,13 +143,9 @@ export function addAgentInstanceRoutes(
     { path: "verify", summary: "Start to verify that a backup can be restored", verb: agentBackups.tryRestore },
   ] as const;
   for (const { path, summary, verb } of ofBackup)
-    endpoints.add({
-      method: "POST",
-      path: `${base}/:instance_id/backups/:backup_id/${path}`,
+    own.post(`${base}/:instance_id/backups/:backup_id/${path}`, {
       summary,
       idempotent: true,
-      ...common,
-      params: AgentBackupId,
       refusals: [404, 409],
       handler: ({ caller, params, reply }) =>
         verb.call(agentBackups, caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip),

@@ -14,7 +14,6 @@ export const AgentRequest = Type.Object({
 export const AgentRename = Type.Object({ name }, { additionalProperties: false });
 
 export const AgentId = Type.Object({ instance_id: Type.String() });
-export const AgentBackupId = Type.Object({ instance_id: Type.String(), backup_id: Type.String() });
 
 export const AgentRecord = Type.Object({
   id: Type.String(),

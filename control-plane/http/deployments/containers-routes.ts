@@ -15,14 +15,10 @@ import {
 } from "./container-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 
-const common = { tag: "containers", access: "key" } as const;
-const params = ContainerId;
-
 export function addContainerRoutes(endpoints: Endpoints, { containers }: DeploymentFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/containers",
+  const own = endpoints.with({ tag: "containers", access: "key" });
+
+  own.post("/v1/containers", {
     summary: "Rent whole GPUs in a container with SSH",
     idempotent: true,
     isPaid: true,
@@ -42,10 +38,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/containers",
+  own.get("/v1/containers", {
     summary: "List containers of the account",
     query: Type.Object({
       state: Type.Optional(
@@ -61,10 +54,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     handler: async ({ caller, query }) => (await containers.list(caller, query.state ?? "active")).map(rendered),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/containers/params",
+  own.get("/v1/containers/params", {
     summary: "List images and GPU configurations for containers",
     answer: ContainerParams,
     async handler({ caller }) {
@@ -73,10 +63,7 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/containers/gpu_availability",
+  own.get("/v1/containers/gpu_availability", {
     summary: "List GPU configurations with their availability and price",
     answer: GpuAvailability,
     handler: async ({ caller }) => ({
@@ -89,23 +76,15 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
     }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/containers/:container_id",
+  own.get("/v1/containers/:container_id", {
     summary: "Get a container",
-    params,
     answer: ContainerRecord,
     refusals: [404],
     handler: async ({ caller, params }) => rendered(await containers.get(caller, params.container_id as DeploymentId)),
   });
 
-  endpoints.add({
-    ...common,
-    method: "PATCH",
-    path: "/v1/containers/:container_id",
+  own.patch("/v1/containers/:container_id", {
     summary: "Rename a container",
-    params,
     body: Type.Object({ name: ContainerName }, { additionalProperties: false }),
     answer: ContainerRecord,
     refusals: [404, 409],
@@ -113,12 +92,8 @@ export function addContainerRoutes(endpoints: Endpoints, { containers }: Deploym
       rendered(await containers.rename(caller, params.container_id as DeploymentId, body.name)),
   });
 
-  endpoints.add({
-    ...common,
-    method: "DELETE",
-    path: "/v1/containers/:container_id",
+  own.delete("/v1/containers/:container_id", {
     summary: "Delete a container and its data",
-    params,
     refusals: [404],
     handler: ({ caller, params, reply }) =>
       containers.remove(caller, params.container_id as DeploymentId, reply.request.ip),

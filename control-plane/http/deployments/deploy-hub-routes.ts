@@ -4,14 +4,7 @@ import { DeployHfRequest, DeploymentRecord, DeployRequestV1 } from "./deployment
 import type { DeploymentFeatures } from "./features.ts";
 import { renderDeployment } from "./render-deployment.ts";
 
-const common = {
-  method: "POST",
-  idempotent: true,
-  tag: "deployments",
-  access: "key",
-  answer: DeploymentRecord,
-  refusals: [400, 402, 404, 409, 423],
-} as const;
+const common = { answer: DeploymentRecord, refusals: [400, 402, 404, 409, 423] } as const;
 
 interface Scale {
   readonly min_instances?: number;
@@ -19,9 +12,10 @@ interface Scale {
 }
 
 export function addDeployHubRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
-  endpoints.add({
+  const own = endpoints.with({ tag: "deployments", access: "key", idempotent: true });
+
+  own.post("/deploy/hf/", {
     ...common,
-    path: "/deploy/hf/",
     summary: "Deploy a hub model of any task",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployHfRequest,
@@ -42,9 +36,8 @@ export function addDeployHubRoutes(endpoints: Endpoints, { deployments }: Deploy
     },
   });
 
-  endpoints.add({
+  own.post("/v1/deploy", {
     ...common,
-    path: "/v1/deploy",
     summary: "Deploy a hub model, a model of this installation, or a container image",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployRequestV1,

@@ -21,7 +21,6 @@ import { renderLoraDeployment } from "./render-adapter.ts";
 import { renderDeployment } from "./render-deployment.ts";
 
 const refusals = [404, 409];
-const common = { tag: "deployments", access: "key" } as const;
 
 interface Settings {
   readonly min_instances?: number;
@@ -30,10 +29,9 @@ interface Settings {
 }
 
 export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, placement }: DeploymentFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/deploy/llm",
+  const own = endpoints.with({ tag: "deployments", access: "key" });
+
+  own.post("/deploy/llm", {
     summary: "Deploy a language model",
     idempotent: true,
     bodyLimitBytes: mediumBodyBytes,
@@ -45,10 +43,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/deploy/llm/placement",
+  own.post("/deploy/llm/placement", {
     summary: "Check whether a deployment would fit, and its cost, without creating it",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployLlmRequest,
@@ -66,10 +61,7 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/deploy/list",
+  own.get("/deploy/list", {
     summary: "List deployments of the account, including failed ones and the last 1,000 deleted ones",
     query: Type.Object({ status: Type.Optional(Type.String({ description: "Comma list of statuses" })) }),
     answer: Type.Array(DeploymentRecord),
@@ -83,13 +75,8 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
     },
   });
 
-  const params = DeployId;
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/deploy/:deploy_id",
+  own.get("/deploy/:deploy_id", {
     summary: "Get a deployment",
-    params,
     answer: DeploymentRecord,
     refusals,
     handler: ({ caller, params }) =>
@@ -99,12 +86,8 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
       ),
   });
 
-  endpoints.add({
-    ...common,
-    method: "PUT",
-    path: "/deploy/:deploy_id",
+  own.put("/deploy/:deploy_id", {
     summary: "Change scale or arguments",
-    params,
     bodyLimitBytes: mediumBodyBytes,
     body: UpdateRequest,
     answer: DeployId,
@@ -123,10 +106,10 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
   });
 
   const verbs = [
-    { method: "DELETE", path: "/deploy/:deploy_id", summary: "Delete a deployment", verb: deployments.remove },
-    { method: "POST", path: "/deploy/:deploy_id/stop", summary: "Stop a deployment", verb: deployments.stop },
+    { method: "delete", path: "/deploy/:deploy_id", summary: "Delete a deployment", verb: deployments.remove },
+    { method: "post", path: "/deploy/:deploy_id/stop", summary: "Stop a deployment", verb: deployments.stop },
     {
-      method: "POST",
+      method: "post",
       path: "/deploy/:deploy_id/start",
       summary: "Start a stopped or failed deployment",
       verb: deployments.start,
@@ -134,17 +117,13 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
     },
   ] as const;
   for (const { method, path, summary, verb, ...rest } of verbs) {
-    endpoints.add({
-      ...common,
-      method,
-      path,
+    own[method](path, {
       summary,
-      params,
       answer: DeployId,
       refusals: [400, ...refusals, ...("more" in rest ? rest.more : [])],
       async handler({ caller, params }) {
         const change = () => verb.call(deployments, caller, params.deploy_id as DeploymentId);
-        if (method === "DELETE") await orAdapter(change, () => adapters.remove(caller, params.deploy_id));
+        if (method === "delete") await orAdapter(change, () => adapters.remove(caller, params.deploy_id));
         else await change();
         return { deploy_id: params.deploy_id };
       },

@@ -5,7 +5,6 @@ import type { Deployment } from "../../deployments/deployment.ts";
 import type { UseSeries, UseStats } from "../../deployments/store.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { badRange, readRange } from "../core/read-range.ts";
-import { DeployId } from "./deployment-schemas.ts";
 import {
   DeploymentSeries,
   DeploymentStats,
@@ -17,12 +16,13 @@ import {
 } from "./deployment-stats-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 
-const common = { method: "GET", tag: "deployments", access: "key", query: StatsRange } as const;
+const common = { query: StatsRange } as const;
 
 export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
-  endpoints.add({
+  const own = endpoints.with({ tag: "deployments", access: "key" });
+
+  own.get("/deploy/stats", {
     ...common,
-    path: "/deploy/stats",
     summary: "Count requests of each deployment of the account",
     answer: RequestCounts,
     refusals: [429],
@@ -33,11 +33,9 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
     },
   });
 
-  endpoints.add({
+  own.get("/deploy/:deploy_id/stats", {
     ...common,
-    path: "/deploy/:deploy_id/stats",
     summary: "Get usage of a deployment",
-    params: DeployId,
     answer: DeploymentStats,
     refusals: [404, 410, 429],
     async handler({ caller, query, params }) {
@@ -46,11 +44,9 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
     },
   });
 
-  endpoints.add({
+  own.get("/deploy/:deploy_id/stats2", {
     ...common,
-    path: "/deploy/:deploy_id/stats2",
     summary: "Get usage of a deployment by kind of task",
-    params: DeployId,
     answer: DeploymentStats2,
     refusals: [404, 410, 429],
     async handler({ caller, query, params }) {
@@ -60,12 +56,10 @@ export function addDeployStatsRoutes(endpoints: Endpoints, { deployments }: Depl
     },
   });
 
-  endpoints.add({
+  own.get("/v1/deployments/:deploy_id/series", {
     ...common,
-    path: "/v1/deployments/:deploy_id/series",
     summary: "Get requests, failures and latencies of a deployment over time, and why requests ended",
     query: SeriesRange,
-    params: DeployId,
     answer: DeploymentSeries,
     refusals: [404, 410, 429],
     async handler({ caller, query, params }) {

@@ -16,12 +16,13 @@ const range = {
   to: Type.Optional(Type.String({ description: "Unix seconds" })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
 };
-const common = { method: "GET", tag: "deployments", access: "key", refusals: [400, 404] } as const;
+const common = { refusals: [400, 404] } as const;
 
 export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFeatures): void {
-  endpoints.add({
+  const own = endpoints.with({ tag: "deployments", access: "key" });
+
+  own.get("/v1/deployment_logs/query", {
     ...common,
-    path: "/v1/deployment_logs/query",
     summary: "Get log lines of a deployment by instance",
     query: Type.Object({ ...range, pod_name: Type.Optional(Type.String({ description: "Only this instance" })) }),
     answer: PodLogEntries,
@@ -36,9 +37,8 @@ export function addLogRoutes(endpoints: Endpoints, { deployments }: DeploymentFe
     },
   });
 
-  endpoints.add({
+  own.get("/v1/logs/query", {
     ...common,
-    path: "/v1/logs/query",
     summary: "Get log lines of a deployment",
     query: Type.Object(range),
     answer: LogEntries,

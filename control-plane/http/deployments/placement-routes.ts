@@ -3,16 +3,13 @@ import type { DeploymentId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { GpuAvailability } from "./container-schemas.ts";
-import { DeployId, PlacementReport } from "./deployment-schemas.ts";
+import { PlacementReport } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
 
-const common = { tag: "deployments", access: "key" } as const;
-
 export function addPlacementRoutes(endpoints: Endpoints, { placement }: DeploymentFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/deploy/llm/gpu_availability",
+  const own = endpoints.with({ tag: "deployments", access: "key" });
+
+  own.get("/deploy/llm/gpu_availability", {
     summary: "List GPU configurations for models with their availability and price",
     query: Type.Object({
       source: Type.Optional(Type.String({ maxLength: 256, description: "Weights repository for which to recommend" })),
@@ -33,12 +30,8 @@ export function addPlacementRoutes(endpoints: Endpoints, { placement }: Deployme
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/deploy/:deploy_id/placement",
+  own.get("/deploy/:deploy_id/placement", {
     summary: "Check whether one more instance would fit, and why hosts refuse it",
-    params: DeployId,
     answer: PlacementReport,
     refusals: [404],
     async handler({ caller, params }) {

@@ -1,4 +1,3 @@
-import { Type } from "typebox";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { Batch } from "../../batches/batch.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -6,14 +5,13 @@ import { BatchList, BatchQuery, BatchRecord, BatchRequest } from "./batches-sche
 import type { FileFeatures } from "./features.ts";
 import { listOf } from "./files-routes.ts";
 
-const common = { tag: "batches", access: "key", dialect: "compat", answer: BatchRecord } as const;
-const params = Type.Object({ batch_id: Type.String() });
+const common = { answer: BatchRecord } as const;
 
 export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures): void {
-  endpoints.add({
+  const own = endpoints.with({ tag: "batches", access: "key", dialect: "compat" });
+
+  own.post("/v1/batches", {
     ...common,
-    method: "POST",
-    path: "/v1/batches",
     summary: "Run the requests of a file in the background, 20 % cheaper",
     idempotent: true,
     isPaid: true,
@@ -30,10 +28,8 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
       return renderBatch(batch);
     },
   });
-  endpoints.add({
+  own.get("/v1/batches", {
     ...common,
-    method: "GET",
-    path: "/v1/batches",
     summary: "List batches of the account, newest first",
     query: BatchQuery,
     answer: BatchList,
@@ -42,21 +38,15 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
       return listOf(page.batches.map(renderBatch), page.hasMore);
     },
   });
-  endpoints.add({
+  own.get("/v1/batches/:batch_id", {
     ...common,
-    method: "GET",
-    path: "/v1/batches/:batch_id",
     summary: "Get a batch",
-    params,
     refusals: [404],
     handler: async ({ caller, params: { batch_id } }) => renderBatch(await batches.get(caller, batch_id)),
   });
-  endpoints.add({
+  own.post("/v1/batches/:batch_id/cancel", {
     ...common,
-    method: "POST",
-    path: "/v1/batches/:batch_id/cancel",
     summary: "Cancel a batch; finished lines are kept",
-    params,
     refusals: [404, 409],
     handler: async ({ caller, params: { batch_id } }) => renderBatch(await batches.cancel(caller, batch_id)),
   });

@@ -16,16 +16,12 @@ import {
   minExpirySeconds,
 } from "./files-schemas.ts";
 
-const common = { tag: "files", access: "key", dialect: "compat" } as const;
-const params = Type.Object({ file_id: Type.String() });
-
 /** `app`: a separate context, whose bodies are streamed to the file store. */
 export function addFileUpload(endpoints: Endpoints, app: FastifyInstance, { files }: FileFeatures): void {
+  const own = endpoints.with({ tag: "files", access: "key", dialect: "compat" });
+
   takeUploads(app, files.stage);
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/files",
+  own.post("/v1/files", {
     summary: "Upload a file for a batch",
     takes: "forms",
     idempotent: true,
@@ -44,10 +40,9 @@ export function addFileUpload(endpoints: Endpoints, app: FastifyInstance, { file
 }
 
 export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/files",
+  const own = endpoints.with({ tag: "files", access: "key", dialect: "compat" });
+
+  own.get("/v1/files", {
     summary: "List files of the account, newest first",
     query: FileQuery,
     answer: FileList,
@@ -57,22 +52,14 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
       return listOf(page.files.map(renderFile), page.hasMore);
     },
   });
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/files/:file_id",
+  own.get("/v1/files/:file_id", {
     summary: "Get a file's record",
-    params,
     answer: FileRecord,
     refusals: [404],
     handler: async ({ caller, params: { file_id } }) => renderFile(await files.get(caller.account, file_id)),
   });
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/files/:file_id/content",
+  own.get("/v1/files/:file_id/content", {
     summary: "Download a file",
-    params,
     answer: Type.Unsafe<unknown>({ contentMediaType: "application/octet-stream" }),
     refusals: [404],
     async handler({ caller, params: { file_id }, reply }) {
@@ -85,12 +72,8 @@ export function addFileRoutes(endpoints: Endpoints, { files }: FileFeatures): vo
       return body;
     },
   });
-  endpoints.add({
-    ...common,
-    method: "DELETE",
-    path: "/v1/files/:file_id",
+  own.delete("/v1/files/:file_id", {
     summary: "Delete a file",
-    params,
     answer: DeletedFile,
     refusals: [404, 409],
     async handler({ caller, params: { file_id } }) {

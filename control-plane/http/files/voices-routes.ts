@@ -26,7 +26,6 @@ import {
   VoiceListBody,
 } from "./voices-schemas.ts";
 
-const common = { tag: "voices", access: "key", dialect: "voices" } as const;
 const params = Type.Object({ voice_id: Type.String({ minLength: 1 }) });
 
 export function addVoiceRoutes(
@@ -34,12 +33,10 @@ export function addVoiceRoutes(
   spine: Spine,
   { voices, speechModel: chosen }: FileFeatures,
 ): void {
+  const own = endpoints.with({ tag: "voices", access: "key", dialect: "voices" });
   const { models } = spine;
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/voices",
+  own.get("/v1/voices", {
     summary: "List the account's voices and the preset voices of served models",
     answer: VoiceListBody,
     handler: async ({ caller }) => {
@@ -48,10 +45,7 @@ export function addVoiceRoutes(
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/voices/add",
+  own.post("/v1/voices/add", {
     summary: "Create a voice from recordings of a speaker: a blend of a model's voices, not a clone",
     takes: "forms",
     idempotent: true,
@@ -69,10 +63,7 @@ export function addVoiceRoutes(
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/voices/:voice_id",
+  own.get("/v1/voices/:voice_id", {
     summary: "Get a voice",
     params,
     answer: VoiceBody,
@@ -83,10 +74,7 @@ export function addVoiceRoutes(
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/voices/:voice_id/edit",
+  own.post("/v1/voices/:voice_id/edit", {
     summary: "Change name or description of a voice",
     takes: "forms",
     params,
@@ -101,10 +89,7 @@ export function addVoiceRoutes(
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "DELETE",
-    path: "/v1/voices/:voice_id",
+  own.delete("/v1/voices/:voice_id", {
     summary: "Delete a voice and its recordings",
     params,
     answer: Type.Object({ status: Type.Literal("ok") }),

@@ -56,28 +56,22 @@ const WebhookDeliveryQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
 });
 
-const common = { tag: "inference", access: "key" } as const;
-
 export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeatures): void {
-  const secret = { ...common, holdsSecrets: true, answer: WebhookSecretBody, refusals: [404] } as const;
-  endpoints.add({
+  const own = endpoints.with({ tag: "inference", access: "key" });
+  const open = endpoints.with({ tag: "inference", access: "public" });
+
+  const secret = { holdsSecrets: true, answer: WebhookSecretBody, refusals: [404] } as const;
+  own.get("/v1/webhooks/secret", {
     ...secret,
-    method: "GET",
-    path: "/v1/webhooks/secret",
     summary: "Get the secret that signs the account's webhooks",
     handler: async ({ caller }) => renderSecret(await webhooks.secret(caller.account)),
   });
-  endpoints.add({
+  own.post("/v1/webhooks/secret/rotate", {
     ...secret,
-    method: "POST",
-    path: "/v1/webhooks/secret/rotate",
     summary: "Rotate the secret; the old one stays valid for 24 hours",
     handler: async ({ caller, reply }) => renderSecret(await webhooks.rotate(caller.account, reply.request.ip)),
   });
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/webhooks/deliveries",
+  own.get("/v1/webhooks/deliveries", {
     summary: "List webhook deliveries of the last 7 days, newest first",
     query: WebhookDeliveryQuery,
     answer: WebhookDeliveryList,
@@ -87,7 +81,6 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     },
   });
   const one = {
-    ...common,
     params: Type.Object({ webhook_id: Type.String({ description: "The header `webhook-id` of the call" }) }),
     answer: WebhookDeliveryDetail,
   } as const;
@@ -103,18 +96,14 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
     }));
     return { ...renderDelivery(delivery), history };
   };
-  endpoints.add({
+  own.get("/v1/webhooks/deliveries/:webhook_id", {
     ...one,
-    method: "GET",
-    path: "/v1/webhooks/deliveries/:webhook_id",
     summary: "Get a delivery with its attempts",
     refusals: [404],
     handler: ({ caller, params }) => shown(caller.account, params.webhook_id),
   });
-  endpoints.add({
+  own.post("/v1/webhooks/deliveries/:webhook_id/replay", {
     ...one,
-    method: "POST",
-    path: "/v1/webhooks/deliveries/:webhook_id/replay",
     summary: "Repeat a finished delivery with the same id and body",
     refusals: [404, 409],
     async handler({ caller, params, reply }) {
@@ -122,14 +111,9 @@ export function addWebhookRoutes(endpoints: Endpoints, { webhooks }: FileFeature
       return shown(caller.account, params.webhook_id);
     },
   });
-  endpoints.add({
-    method: "GET",
-    path: "/v1/webhooks/results/:request_id",
+  open.get("/v1/webhooks/results/:request_id", {
     summary: "Get results that were too large for a delivery, by its signed link",
-    tag: common.tag,
-    access: "public",
     holdsSecrets: true,
-    params: Type.Object({ request_id: Type.String() }),
     query: Type.Object({ expires: Type.String(), sig: Type.String() }),
     answer: Type.Object({}, { description: "Reply of the model's task" }),
     refusals: [404],

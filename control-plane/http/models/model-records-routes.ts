@@ -30,12 +30,12 @@ import { renderModelSummaries } from "./render-models.ts";
 import { renderModelRecord, renderSchema } from "./render-record.ts";
 import { variantAliases, variantKeys, variantOf, variantsOf } from "./variants.ts";
 
-const common = { tag: "models", access: "inference" } as const;
 const named = Type.Object({ model_name: Type.String({ minLength: 1, description: "It may hold slashes" }) });
-const one = { ...common, params: named };
-const own = { tag: "models", access: "key", params: named } as const;
 
 export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures): void {
+  const open = endpoints.with({ tag: "models", access: "public" });
+  const callers = endpoints.with({ tag: "models", access: "inference" });
+  const own = endpoints.with({ tag: "models", access: "key" });
   const { modelRecords: records, publicUrl, spine } = deps;
   const find = (name: string, caller: Caller) => readable(spine.models.find(name, caller.account), name, caller);
   const listOf = async (caller: Caller, isMeant: (model: ServedModel) => boolean) => {
@@ -43,12 +43,8 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
     return renderModelSummaries(meant, await records.hourRates());
   };
 
-  endpoints.add({
-    method: "GET",
-    path: "/models/featured",
+  open.get("/models/featured", {
     summary: "Models offered to every account that the operator recommends",
-    tag: "models",
-    access: "public",
     isFromMemory: true,
     answer: ModelSummaries,
     handler: ({ caller }) => {
@@ -60,29 +56,21 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/models/private/list",
+  callers.get("/models/private/list", {
     summary: "Models of your own that nobody else sees",
     answer: ModelSummaries,
     handler: ({ caller }) =>
       listOf(caller, (model) => isOwn(caller, model) && !model.isPublic && !model.about?.isShown),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/models/deployment/list",
+  callers.get("/models/deployment/list", {
     summary: "Models that deployments of your own serve",
     answer: ModelSummaries,
     handler: ({ caller }) => listOf(caller, (model) => isOwn(caller, model)),
   });
 
-  endpoints.add({
-    ...one,
-    method: "GET",
-    path: "/models/:model_name",
+  callers.get("/models/:model_name", {
+    params: named,
     summary: "The record of a model",
     answer: ModelRecord,
     refusals: [404],
@@ -94,10 +82,8 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
     },
   });
 
-  endpoints.add({
-    ...one,
-    method: "GET",
-    path: "/models/:model_name/versions",
+  callers.get("/models/:model_name/versions", {
+    params: named,
     summary: "The versions of a model, the newest first",
     answer: ModelVersions,
     refusals: [404],
@@ -111,10 +97,7 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/models/:model_name/schema/:variantKey",
+  callers.get("/models/:model_name/schema/:variantKey", {
     summary: "The fields and schemas of one way to ask a model",
     isFromMemory: true,
     params: Type.Object({
@@ -133,10 +116,8 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "DELETE",
-    path: "/models/:model_name",
+  own.delete("/models/:model_name", {
+    params: named,
     summary: "End the deployments of a model of your own, of one version or of all",
     query: RemovalQuery,
     answer: RemovalAnswer,
@@ -148,10 +129,8 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "POST",
-    path: "/models/:model_name/meta",
+  own.post("/models/:model_name/meta", {
+    params: named,
     summary: "Describe a model of your own",
     bodyLimitBytes: largeBodyBytes,
     body: MetaRequest,
@@ -165,10 +144,8 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "POST",
-    path: "/models/:model_name/publicity",
+  own.post("/models/:model_name/publicity", {
+    params: named,
     summary: "Show the record of a model of your own to every account, or to nobody else",
     body: PublicityRequest,
     answer: PublicityAnswer,

@@ -10,26 +10,22 @@ import { perMillion, perUnit, ratesOf } from "./rates.ts";
 import { renderModel, renderModelList, renderModelSummaries } from "./render-models.ts";
 
 export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelRecords }: ModelFeatures): void {
-  endpoints.add({
-    method: "GET",
-    path: "/v1/models",
+  const callers = endpoints.with({ tag: "models", access: "inference" });
+  const open = endpoints.with({ tag: "models", access: "public" });
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  callers.get("/v1/models", {
     summary: "Models this key may use",
     isFromMemory: true,
-    tag: "models",
-    access: "inference",
     dialect: "compat",
     answer: ModelList,
     handler: ({ caller }) =>
       renderModelList(models.list(caller.account).filter((model) => isListed(caller.models, model))),
   });
 
-  endpoints.add({
-    method: "GET",
-    path: "/v1/models/:model_name",
+  callers.get("/v1/models/:model_name", {
     summary: "One model that this key may use",
     isFromMemory: true,
-    tag: "models",
-    access: "inference",
     dialect: "compat",
     params: Type.Object({ model_name: Type.String({ minLength: 1, description: "It may hold slashes" }) }),
     answer: ModelItem,
@@ -41,24 +37,15 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
     },
   });
 
-  endpoints.add({
-    method: "GET",
-    path: "/models/list",
+  open.get("/models/list", {
     summary: "Models offered to every account",
     isFromMemory: true,
-    tag: "models",
-    access: "public",
     answer: ModelSummaries,
     handler: ({ caller }) => renderModelSummaries(models.list(caller.account), new Map()),
   });
 
-  endpoints.add({
-    method: "PUT",
-    // Model names hold a slash.
-    path: "/v1/admin/models/*",
+  admin.put("/v1/admin/models/*", {
     summary: "Offer a deployment to every account, priced by tokens",
-    tag: "operator",
-    access: "admin",
     params: Type.Object({ "*": Type.String({ description: "The model's public name" }) }),
     bodyLimitBytes: mediumBodyBytes,
     body: OfferRequest,

@@ -5,29 +5,21 @@ import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { Charge } from "../../billing/store.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { Uid } from "../operator/operator-schemas.ts";
 import type { MoneyFeatures } from "./features.ts";
 import { TermsBody, TermsChange, TopupDecision, TopupRequestBody } from "./paying-schemas.ts";
 
-const shared = { tag: "operator", access: "admin" } as const;
-
 export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }: MoneyFeatures): void {
-  endpoints.add({
-    ...shared,
-    method: "GET",
-    path: "/v1/admin/topup-requests",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/topup-requests", {
     summary: "List top-ups that wait for the operator, oldest first",
     answer: Type.Object({ requests: Type.Array(TopupRequestBody) }),
     handler: async () => ({ requests: (await charges.requests()).map(renderRequest) }),
   });
 
   for (const verb of ["fulfil", "reject"] as const) {
-    endpoints.add({
-      ...shared,
-      method: "POST",
-      path: `/v1/admin/topup-requests/:request_id/${verb}`,
+    admin.post(`/v1/admin/topup-requests/:request_id/${verb}`, {
       summary: verb === "fulfil" ? "Credit a top-up that was paid" : "Reject a top-up",
-      params: Type.Object({ request_id: Type.String() }),
       body: TopupDecision,
       answer: TopupRequestBody,
       refusals: [404, 409],
@@ -38,21 +30,19 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
     });
   }
 
-  const terms = { ...shared, params: Uid, path: "/v1/admin/accounts/:uid/terms", answer: TermsBody } as const;
+  const terms = { answer: TermsBody };
   const read = async (account: AccountId) => {
     const { creditLine, dueDays, needsPaymentMethod } = await paying.terms(account);
     return { credit_line_usd: toUsd(nano(creditLine)), due_days: dueDays, needs_payment_method: needsPaymentMethod };
   };
-  endpoints.add({
+  admin.get("/v1/admin/accounts/:uid/terms", {
     ...terms,
-    method: "GET",
     summary: "Get the credit line and payment terms of an account",
     refusals: [404],
     handler: ({ params }) => read(params.uid as AccountId),
   });
-  endpoints.add({
+  admin.post("/v1/admin/accounts/:uid/terms", {
     ...terms,
-    method: "POST",
     summary: "Change the credit line and payment terms of an account",
     body: TermsChange,
     refusals: [404],

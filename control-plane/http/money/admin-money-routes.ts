@@ -28,12 +28,10 @@ type MoneyOverviewBody = Static<typeof MoneyOverviewBody>;
 const maxSpenders = 20;
 
 export function addAdminMoneyRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
-  endpoints.add({
-    method: "GET",
-    path: "/v1/admin/money",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/money", {
     summary: "Get ledger balance, reservations, losses and top spenders of this month",
-    tag: "operator",
-    access: "admin",
     answer: MoneyOverviewBody,
     async handler() {
       const month = monthOf(Date.now());

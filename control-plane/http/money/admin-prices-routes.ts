@@ -12,13 +12,10 @@ import { priceFromUsd } from "../models/rates.ts";
 import type { MoneyFeatures } from "./features.ts";
 import { DiscountBody, Kind, NewDiscount, NewPrice, Price, type Rates } from "./prices-schemas.ts";
 
-const shared = { tag: "operator", access: "admin" } as const;
-
 export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }: MoneyFeatures): void {
-  endpoints.add({
-    ...shared,
-    method: "GET",
-    path: "/v1/admin/prices",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/prices", {
     summary: "List all versions of prices, past and future",
     query: Type.Object({
       kind: Type.Optional(Kind),
@@ -28,10 +25,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     handler: async ({ query }) => ({ prices: (await prices.list(query)).map(renderPrice) }),
   });
 
-  endpoints.add({
-    ...shared,
-    method: "POST",
-    path: "/v1/admin/prices",
+  admin.post("/v1/admin/prices", {
     summary: "Set a price from a date; earlier usage keeps its price",
     body: NewPrice,
     answer: Price,
@@ -52,19 +46,13 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     },
   });
 
-  endpoints.add({
-    ...shared,
-    method: "GET",
-    path: "/v1/admin/discounts",
+  admin.get("/v1/admin/discounts", {
     summary: "List discounts, including ended ones, newest first",
     answer: Type.Object({ discounts: Type.Array(DiscountBody) }),
     handler: async () => ({ discounts: (await discounts.list()).map(renderDiscount) }),
   });
 
-  endpoints.add({
-    ...shared,
-    method: "POST",
-    path: "/v1/admin/discounts",
+  admin.post("/v1/admin/discounts", {
     summary: "Create a discount for an account, a model, a surface or all; of several the largest applies",
     body: NewDiscount,
     answer: DiscountBody,
@@ -88,12 +76,8 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
     },
   });
 
-  endpoints.add({
-    ...shared,
-    method: "DELETE",
-    path: "/v1/admin/discounts/:id",
+  admin.delete("/v1/admin/discounts/:id", {
     summary: "End a discount; billed usage keeps it",
-    params: Type.Object({ id: Type.String() }),
     refusals: [404],
     handler: ({ caller, params, reply }) => discounts.end(params.id, setter(caller, reply)),
   });

@@ -46,15 +46,12 @@ const QuarantinedId = Type.Object({ record_id: Type.String({ pattern: "^\\d{1,18
 const QuarantineDecision = Type.Object({ note });
 const QuarantineHostDecision = Type.Object({ host_id: Type.String({ maxLength: 64 }), note });
 const DiscardedBody = Type.Object({ discarded: Type.Integer() });
-
-const shared = { tag: "operator", access: "admin" } as const;
 const path = "/v1/admin/usage-quarantine";
 
 export function addUsageQuarantineRoutes(endpoints: Endpoints, { usageQuarantine: desk }: MoneyFeatures): void {
-  endpoints.add({
-    ...shared,
-    method: "GET",
-    path,
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get(path, {
     summary: "List quarantined usage records, oldest first, and their hosts",
     query: QuarantineQuery,
     answer: QuarantinePageBody,
@@ -69,10 +66,7 @@ export function addUsageQuarantineRoutes(endpoints: Endpoints, { usageQuarantine
   });
 
   for (const verb of ["release", "discard"] as const) {
-    endpoints.add({
-      ...shared,
-      method: "POST",
-      path: `${path}/:record_id/${verb}`,
+    admin.post(`${path}/:record_id/${verb}`, {
       summary:
         verb === "release"
           ? "Bill a quarantined record as its ticket says"
@@ -86,10 +80,7 @@ export function addUsageQuarantineRoutes(endpoints: Endpoints, { usageQuarantine
     });
   }
 
-  endpoints.add({
-    ...shared,
-    method: "POST",
-    path: `${path}/discard`,
+  admin.post(`${path}/discard`, {
     summary: "Discard all quarantined records of a host",
     body: QuarantineHostDecision,
     answer: DiscardedBody,

@@ -7,12 +7,11 @@ import { InvoiceList, InvoiceQuery } from "./payment-schemas.ts";
 import { renderInvoice } from "./render-payment.ts";
 
 export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
-  endpoints.add({
-    method: "GET",
-    path: "/payment/invoices",
+  const own = endpoints.with({ tag: "billing", access: "key" });
+  const open = endpoints.with({ tag: "billing", access: "public" });
+
+  own.get("/payment/invoices", {
     summary: "List invoices of closed months, newest first",
-    tag: "billing",
-    access: "key",
     query: InvoiceQuery,
     answer: InvoiceList,
     refusals: [404],
@@ -31,13 +30,8 @@ export function addInvoiceRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     },
   });
 
-  endpoints.add({
-    method: "GET",
-    path: "/invoices/:invoice_id",
+  open.get("/invoices/:invoice_id", {
     summary: "Get an invoice as a page, by its signed link",
-    tag: "billing",
-    access: "public",
-    params: Type.Object({ invoice_id: Type.String() }),
     query: Type.Object({ sig: Type.String() }),
     answer: Type.String({ description: "HTML" }),
     refusals: [404],

@@ -20,30 +20,25 @@ import {
   TopupRequest,
 } from "./paying-schemas.ts";
 
-const shared = { tag: "billing", access: "key" } as const;
 const centsToNano = (cents: number) => BigInt(cents) * 10_000_000n;
 const usdOrNone = (limit: bigint | null) => (limit === null ? -1 : toUsd(nano(limit)));
 
 export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
+  const own = endpoints.with({ tag: "billing", access: "key" });
+  const open = endpoints.with({ tag: "billing", access: "public" });
   const { paying, limits } = deps;
   const doer = (...[caller, reply]: Parameters<typeof actOf>) => {
     const { by, ip } = actOf(caller, reply);
     return { actor: by, ip, note: "" };
   };
 
-  endpoints.add({
-    ...shared,
-    method: "GET",
-    path: "/payment/config",
+  own.get("/payment/config", {
     summary: "Get the account's monthly limit",
     answer: BillingConfig,
     handler: async ({ caller }) => ({ limit: usdOrNone(await limits.ofAccount(caller.account)) }),
   });
 
-  endpoints.add({
-    ...shared,
-    method: "POST",
-    path: "/payment/config",
+  own.post("/payment/config", {
     summary: "Set the account's monthly limit; negative: none, null: unchanged",
     body: BillingConfigRequest,
     answer: BillingConfig,
@@ -54,19 +49,13 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     },
   });
 
-  endpoints.add({
-    ...shared,
-    method: "GET",
-    path: "/payment/key-limits",
+  own.get("/payment/key-limits", {
     summary: "List monthly limit and spend of each API key",
     answer: KeyLimits,
     handler: async ({ caller }) => renderLimits(await limits.ofKeys(caller.account)),
   });
 
-  endpoints.add({
-    ...shared,
-    method: "POST",
-    path: "/payment/key-limits",
+  own.post("/payment/key-limits", {
     summary: "Set the monthly limit of a key; null or negative: none, 0: blocked",
     body: KeyLimitRequest,
     answer: KeyLimits,
@@ -78,10 +67,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     },
   });
 
-  endpoints.add({
-    ...shared,
-    method: "POST",
-    path: "/payment/funds",
+  own.post("/payment/funds", {
     summary: "Add funds: returns a payment page, or null after a request to the operator",
     idempotent: true,
     body: FundsRequest,
@@ -94,10 +80,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     },
   });
 
-  endpoints.add({
-    ...shared,
-    method: "POST",
-    path: "/payment/topup",
+  own.post("/payment/topup", {
     summary: "Charge an amount whenever the funds fall below a threshold",
     body: TopupRequest,
     async handler({ caller, body, reply }) {
@@ -107,10 +90,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     },
   });
 
-  endpoints.add({
-    ...shared,
-    method: "GET",
-    path: "/payment/billing-portal",
+  own.get("/payment/billing-portal", {
     summary: "Get the page where card and address are changed",
     query: Type.Object({ return_url: Type.Optional(Type.String({ maxLength: 2048, pattern: "^https?://" })) }),
     answer: PortalUrl,
@@ -124,10 +104,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     },
   });
 
-  endpoints.add({
-    ...shared,
-    method: "POST",
-    path: "/v1/request-costs",
+  own.post("/v1/request-costs", {
     summary: "Get the cost of requests; unknown and unsettled ones are omitted",
     bodyLimitBytes: largeBodyBytes,
     body: RequestCostsQuestion,
@@ -142,13 +119,9 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     },
   });
 
-  endpoints.add({
-    method: "POST",
+  open.post("/payment/stripe/webhook", {
     bodyLimitBytes: largeBodyBytes,
-    path: "/payment/stripe/webhook",
     summary: "Receive signed events of Stripe",
-    tag: "billing",
-    access: "public",
     answer: Type.Object({ received: Type.Boolean() }),
     refusals: [400, 404],
     async handler({ reply }) {

@@ -5,15 +5,11 @@ import type { MoneyFeatures } from "./features.ts";
 import { Checklist, Period, Rent, UsageBody, UsageByKeyBody } from "./payment-schemas.ts";
 import { readChecklist, renderUsage, renderUsageByKey } from "./render-payment.ts";
 
-const common = { tag: "billing", access: "key" } as const;
-
 export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
+  const own = endpoints.with({ tag: "billing", access: "key" });
   const { accounts, usage } = deps;
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/payment/checklist",
+  own.get("/payment/checklist", {
     summary: "Get funds, recent usage and suspension",
     query: Type.Object({
       compute_owed: Type.Optional(
@@ -25,10 +21,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     handler: ({ caller, query }) => readChecklist(deps.checklists, caller, query.compute_owed === true),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/payment/usage",
+  own.get("/payment/usage", {
     summary: "Get usage of the account by month and model",
     query: Period,
     answer: UsageBody,
@@ -36,10 +29,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
       renderUsage(await usage.usage({ account: caller.account }, query.from ?? "current", query.to)),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/payment/usage/tokens",
+  own.get("/payment/usage/tokens", {
     summary: "Get usage of each API key",
     query: Period,
     answer: UsageByKeyBody,
@@ -47,10 +37,7 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
       renderUsageByKey(await usage.byKey(caller.account, query.from ?? "current", query.to)),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/payment/usage/rent",
+  own.get("/payment/usage/rent", {
     summary: "Get the billed time of each dedicated deployment",
     query: Type.Object({
       from: Type.Integer({ minimum: 0, maximum: 100_000_000_000, description: "Unix seconds" }),
@@ -64,14 +51,10 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
     },
   });
 
-  for (const path of ["/payment/usage/:api_token", "/payment/usage/id/:api_token"]) {
-    endpoints.add({
-      ...common,
-      method: "GET",
-      path,
+  for (const path of ["/payment/usage/:api_token", "/payment/usage/id/:api_token"] as const) {
+    own.get(path, {
       summary: "Get usage of one API key, by the key or its token_id",
       query: Period,
-      params: Type.Object({ api_token: Type.String() }),
       answer: UsageBody,
       refusals: [404],
       async handler({ caller, query, params }) {

@@ -16,14 +16,13 @@ import {
   UsageDaysQuery,
 } from "./usage-log-schemas.ts";
 
-const own = { method: "GET", tag: "billing", access: "key" } as const;
-const operators = { method: "GET", tag: "operator", access: "admin" } as const;
 const params = Type.Object({ request_id: Type.String({ maxLength: 256, pattern: "^[^\\u0000]*$" }) });
 
 export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog }: MoneyFeatures): void {
-  endpoints.add({
-    ...own,
-    path: "/v1/usage/days",
+  const own = endpoints.with({ tag: "billing", access: "key" });
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  own.get("/v1/usage/days", {
     summary: "Get usage by day and by model, key or scoped token",
     query: UsageDaysQuery,
     answer: UsageDaysBody,
@@ -40,9 +39,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     return requestLog.list(account, filter, query.after, query.limit ?? 50);
   };
 
-  endpoints.add({
-    ...own,
-    path: "/v1/requests",
+  own.get("/v1/requests", {
     summary: "List finished requests, newest first: figures without content",
     query: RequestsQuery,
     answer: RequestPage,
@@ -53,9 +50,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     },
   });
 
-  endpoints.add({
-    ...own,
-    path: "/v1/requests/:request_id",
+  own.get("/v1/requests/:request_id", {
     summary: "List attempts of a request, by its id or the x-request-id of the client",
     params,
     answer: Attempts,
@@ -65,9 +60,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     }),
   });
 
-  endpoints.add({
-    ...operators,
-    path: "/v1/admin/requests",
+  admin.get("/v1/admin/requests", {
     summary: "List finished requests of an account, newest first",
     query: AdminRequestsQuery,
     answer: AdminRequestPage,
@@ -78,9 +71,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
     },
   });
 
-  endpoints.add({
-    ...operators,
-    path: "/v1/admin/requests/:request_id",
+  admin.get("/v1/admin/requests/:request_id", {
     summary: "List attempts of a request of any account",
     params,
     answer: AdminAttempts,

@@ -6,12 +6,10 @@ import { AuditPage, AuditQuery } from "./operator-schemas.ts";
 import { renderAudit } from "./render-operator.ts";
 
 export function addAdminAuditRoutes(endpoints: Endpoints, { audit }: OperatorFeatures): void {
-  endpoints.add({
-    method: "GET",
-    path: "/v1/admin/audit",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/audit", {
     summary: "List audit log entries, newest first",
-    tag: "operator",
-    access: "admin",
     query: AuditQuery,
     answer: AuditPage,
     async handler({ query: { account, action, from, to, cursor, limit } }) {

@@ -59,19 +59,14 @@ const PrefetchRecord = Type.Object({
   fail_message: Type.String(),
   created_at: Type.String({ format: "date-time" }),
 });
-
-const common = { tag: "operator", access: "admin" } as const;
 const path = "/v1/admin/nodes/:node_id/weights";
-const Node = Type.Object({ node_id: Type.String() });
 
 /** Weights that a host downloads before a deployment needs them. */
 export function addAdminNodeWeightsRoutes(endpoints: Endpoints, { nodeWeights }: OperatorFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path,
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.post(path, {
     summary: "Download weights to a host ahead of deployments, optionally pinned",
-    params: Node,
     bodyLimitBytes: mediumBodyBytes,
     body: PrefetchBody,
     answer: PrefetchRecord,
@@ -88,23 +83,15 @@ export function addAdminNodeWeightsRoutes(endpoints: Endpoints, { nodeWeights }:
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path,
+  admin.get(path, {
     summary: "List prefetched weights of a host and their progress",
-    params: Node,
     answer: Type.Object({ weights: Type.Array(PrefetchRecord) }),
     refusals: [404],
     handler: async ({ params }) => ({ weights: (await nodeWeights.list(params.node_id)).map(render) }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "DELETE",
-    path: `${path}/:prefetch_id`,
+  admin.delete(`${path}/:prefetch_id`, {
     summary: "Stop prefetching or pinning weights; downloaded files are evicted when space is needed",
-    params: Type.Object({ node_id: Type.String(), prefetch_id: Type.String() }),
     refusals: [404],
     handler: ({ caller, params, reply }) => nodeWeights.drop(params.node_id, params.prefetch_id, actOf(caller, reply)),
   });

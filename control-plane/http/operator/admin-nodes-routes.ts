@@ -6,31 +6,22 @@ import { NodeDetail, Nodes, Uncordon } from "./node-schemas.ts";
 import { NodeId } from "./nodes-schemas.ts";
 import { renderNode, renderNodeDetail } from "./render-nodes.ts";
 
-const common = { tag: "operator", access: "admin" } as const;
-
 export function addAdminNodeRoutes(endpoints: Endpoints, { hosts }: OperatorFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/nodes",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/nodes", {
     summary: "List hosts with their GPUs, instances and activity",
     answer: Nodes,
     handler: async () => ({ nodes: (await hosts.list()).map(renderNode) }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/hosts",
+  admin.get("/v1/admin/hosts", {
     summary: "List hosts, under `hosts`",
     answer: Type.Object({ hosts: Nodes.properties.nodes }),
     handler: async () => ({ hosts: (await hosts.list()).map(renderNode) }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/nodes/:id",
+  admin.get("/v1/admin/nodes/:id", {
     summary: "Get a host with its disks and network interfaces",
     params: NodeId,
     answer: NodeDetail,
@@ -38,10 +29,7 @@ export function addAdminNodeRoutes(endpoints: Endpoints, { hosts }: OperatorFeat
     handler: async ({ params: { id } }) => renderNodeDetail(await hosts.get(id)),
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/nodes/:id/uncordon",
+  admin.post("/v1/admin/nodes/:id/uncordon", {
     summary: "Return a cordoned or drained host, or faulty GPUs, to use",
     params: NodeId,
     body: Uncordon,

@@ -7,25 +7,19 @@ import type { OperatorFeatures } from "./features.ts";
 import { Decision, LimitsBody, LimitsUpdate, ListedGpuRequest, ListedRateRequest } from "./quotas-schemas.ts";
 import { renderLimits, renderListedGpu, renderListedRate } from "./render-quotas.ts";
 
-const common = { tag: "operator", access: "admin" } as const;
 const Page = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })) });
-const Uid = Type.Object({ uid: Type.String() });
 
 export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/gpu-pool-requests",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/gpu-pool-requests", {
     summary: "List requests for another GPU pool, open ones first",
     query: Page,
     answer: Type.Object({ requests: Type.Array(ListedGpuRequest) }),
     handler: async ({ query }) => ({ requests: (await quotas.list("gpu", query.limit ?? 100)).map(renderListedGpu) }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/rate-limit-requests",
+  admin.get("/v1/admin/rate-limit-requests", {
     summary: "List requests for higher rate limits, open ones first",
     query: Page,
     answer: Type.Object({ requests: Type.Array(ListedRateRequest) }),
@@ -41,12 +35,8 @@ export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFe
     ["rate-limit-requests", "rate"],
   ] as const satisfies readonly (readonly [string, LimitKind])[]) {
     for (const [verb, decision] of decisions) {
-      endpoints.add({
-        ...common,
-        method: "POST",
-        path: `/v1/admin/${folder}/:request_id/${verb}`,
+      admin.post(`/v1/admin/${folder}/:request_id/${verb}`, {
         summary: verb === "approve" ? "Approve the open request" : "Reject the open request",
-        params: Type.Object({ request_id: Type.String() }),
         body: Decision,
         refusals: [404, 409],
         async handler({ caller, params, body, reply }) {
@@ -57,23 +47,15 @@ export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFe
     }
   }
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/accounts/:uid/limits",
+  admin.get("/v1/admin/accounts/:uid/limits", {
     summary: "Get rate limits and GPU limits of an account",
-    params: Uid,
     answer: LimitsBody,
     refusals: [404],
     handler: async ({ params }) => renderLimits(await quotas.limits(params.uid as AccountId)),
   });
 
-  endpoints.add({
-    ...common,
-    method: "PUT",
-    path: "/v1/admin/accounts/:uid/limits",
+  admin.put("/v1/admin/accounts/:uid/limits", {
     summary: "Set limits of an account; null: the installation's default, omitted: unchanged",
-    params: Uid,
     body: LimitsUpdate,
     answer: LimitsBody,
     refusals: [404],

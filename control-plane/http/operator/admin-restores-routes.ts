@@ -38,12 +38,10 @@ const RestoresBody = Type.Object({ restores: Type.Array(RestoreBody) });
 const maxRestores = 20;
 
 export function addRestoreRoutes(endpoints: Endpoints, { restores }: OperatorFeatures): void {
-  endpoints.add({
-    method: "GET",
-    path: "/v1/admin/restores",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/restores", {
     summary: "List restores of the database, newest first, with awaited hosts and recovered usage",
-    tag: "operator",
-    access: "admin",
     answer: RestoresBody,
     handler: async () => ({ restores: (await restores.list(maxRestores)).map(rendered) }),
   });

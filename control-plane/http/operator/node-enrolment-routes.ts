@@ -4,14 +4,12 @@ import { isoTime } from "../deployments/render-deployment.ts";
 import type { OperatorFeatures } from "./features.ts";
 import { JoinTokenAnswer, JoinTokenRequest, NodeAct, NodeActed, NodeAdopted, NodeId } from "./nodes-schemas.ts";
 
-const common = { tag: "operator", access: "admin" } as const;
 const defaultTtlSeconds = 900;
 
 export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: OperatorFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/nodes/tokens",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.post("/v1/admin/nodes/tokens", {
     summary: "Create a token for one host to join",
     needsRecentSignIn: true,
     holdsSecrets: true,
@@ -31,10 +29,7 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Oper
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/nodes/:id/revoke",
+  admin.post("/v1/admin/nodes/:id/revoke", {
     summary: "Revoke a host's certificate: it gets no session and no route",
     params: NodeId,
     body: NodeAct,
@@ -46,10 +41,7 @@ export function addNodeEnrolmentRoutes(endpoints: Endpoints, { enrolment }: Oper
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/nodes/:id/adopt",
+  admin.post("/v1/admin/nodes/:id/adopt", {
     summary: "Adopt a host that applied a newer state than this database holds",
     params: NodeId,
     body: NodeAct,

@@ -7,14 +7,12 @@ import type { OperatorFeatures } from "./features.ts";
 import { Cordon, Drain, DrainProgress, EndUnknown, Rebalance, UnknownEnded } from "./node-operations-schemas.ts";
 import { NodeActed, NodeId } from "./nodes-schemas.ts";
 
-const common = { tag: "operator", access: "admin" } as const;
 const defaultDeadlineSeconds = 600;
 
 export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: OperatorFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/nodes/rebalance",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/nodes/rebalance", {
     summary: "Propose moves that free the most GPUs on one host; nothing is moved",
     answer: Rebalance,
     async handler() {
@@ -41,10 +39,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/nodes/:id/cordon",
+  admin.post("/v1/admin/nodes/:id/cordon", {
     summary: "Place no new instances on a host; running ones stay",
     params: NodeId,
     body: Cordon,
@@ -55,10 +50,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/nodes/:id/drain",
+  admin.post("/v1/admin/nodes/:id/drain", {
     summary: "Drain a host: its instances are replaced elsewhere before they stop",
     params: NodeId,
     body: Drain,
@@ -71,10 +63,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/nodes/:id/drain",
+  admin.get("/v1/admin/nodes/:id/drain", {
     summary: "Get the progress of a drain",
     params: NodeId,
     answer: DrainProgress,
@@ -82,10 +71,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     handler: async ({ params }) => progressOf(await hosts.progress(params.id)),
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/nodes/:id/end-unknown",
+  admin.post("/v1/admin/nodes/:id/end-unknown", {
     summary: "Stop instances on a host that belong to no deployment",
     params: NodeId,
     bodyLimitBytes: mediumBodyBytes,
@@ -99,10 +85,7 @@ export function addNodeOperationRoutes(endpoints: Endpoints, { hosts }: Operator
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "DELETE",
-    path: "/v1/admin/nodes/:id",
+  admin.delete("/v1/admin/nodes/:id", {
     summary: "Delete a host that is unreachable and empty; its certificate becomes invalid",
     params: NodeId,
     query: Type.Object({ note: Type.Optional(Type.String({ maxLength: 500 })) }),

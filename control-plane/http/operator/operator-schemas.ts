@@ -7,8 +7,6 @@ import { nullable } from "../inference/sampling-schemas.ts";
 export const Note = Type.String({ minLength: 1, maxLength: 2_000, description: "Reason; for the audit log" });
 const reason = { enum: [...suspendReasons] };
 
-export const Uid = Type.Object({ uid: Type.String() });
-
 export const Page = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 50 })),
   cursor: Type.Optional(Type.String({ maxLength: 64, description: "`next_cursor` of the previous page" })),

@@ -14,12 +14,11 @@ import {
 import { renderGpuPool, renderPending } from "./render-quotas.ts";
 
 export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeatures): void {
-  endpoints.add({
-    method: "GET",
-    path: "/v1/me/rate_limit",
+  const own = endpoints.with({ tag: "account", access: "key" });
+  const pool = endpoints.with({ tag: "gpu pool", access: "key" });
+
+  own.get("/v1/me/rate_limit", {
     summary: "Get the limits of concurrent requests and tokens per minute for each model",
-    tag: "account",
-    access: "key",
     answer: RateLimitBody,
     refusals: [404],
     async handler({ caller }) {
@@ -28,13 +27,9 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     },
   });
 
-  endpoints.add({
-    method: "POST",
-    path: "/v1/me/rate_limit/request",
+  own.post("/v1/me/rate_limit/request", {
     summary: "Request higher rate limits",
     idempotent: true,
-    tag: "account",
-    access: "key",
     body: RateLimitRequest,
     refusals: [400, 403, 404, 409, 429],
     async handler({ caller, body }) {
@@ -43,32 +38,21 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     },
   });
 
-  const gpu = { tag: "gpu pool", access: "key" } as const;
-
-  endpoints.add({
-    ...gpu,
-    method: "GET",
-    path: "/v1/gpu_pool/gpu_types",
+  pool.get("/v1/gpu_pool/gpu_types", {
     summary: "List GPU types in display order",
     isFromMemory: true,
     answer: GpuTypes,
     handler: () => ({ gpu_types: [...sizedGpuTypes] }),
   });
 
-  endpoints.add({
-    ...gpu,
-    method: "GET",
-    path: "/v1/me/gpu_pool",
+  pool.get("/v1/me/gpu_pool", {
     summary: "Get GPU limits and the open request",
     answer: GpuPoolBody,
     refusals: [404],
     handler: async ({ caller }) => renderGpuPool(await quotas.gpuPool(caller.account)),
   });
 
-  endpoints.add({
-    ...gpu,
-    method: "POST",
-    path: "/v1/me/gpu_pool/request",
+  pool.post("/v1/me/gpu_pool/request", {
     summary: "Request another GPU pool, or replace the open request",
     idempotent: true,
     body: GpuPoolChange,
@@ -85,20 +69,13 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
       ),
   });
 
-  endpoints.add({
-    ...gpu,
-    method: "DELETE",
-    path: "/v1/me/gpu_pool/request/:request_id",
+  pool.delete("/v1/me/gpu_pool/request/:request_id", {
     summary: "Withdraw the open request",
-    params: Type.Object({ request_id: Type.String() }),
     refusals: [404, 409],
     handler: ({ caller, params }) => quotas.withdrawGpus(caller.account, params.request_id),
   });
 
-  endpoints.add({
-    ...gpu,
-    method: "GET",
-    path: "/v1/me/gpu_limit",
+  pool.get("/v1/me/gpu_limit", {
     summary: "Get GPU limits as maps",
     answer: GpuLimitBody,
     refusals: [404],
@@ -108,10 +85,7 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     },
   });
 
-  endpoints.add({
-    ...gpu,
-    method: "POST",
-    path: "/v1/me/gpu_limit/request",
+  pool.post("/v1/me/gpu_limit/request", {
     summary: "Request another limit for one GPU type, in the open request or a new one",
     idempotent: true,
     body: Type.Object({

@@ -13,19 +13,15 @@ import {
   LiftRequest,
   Page,
   SuspendRequest,
-  Uid,
 } from "../operator/operator-schemas.ts";
 import { renderDetail, renderSummary } from "../operator/render-operator.ts";
 import { NewAccount } from "./account-schemas.ts";
 import type { PeopleFeatures } from "./features.ts";
 
-const common = { tag: "operator", access: "admin" } as const;
-
 export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator }: PeopleFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/admin/accounts",
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.post("/v1/admin/accounts", {
     summary: "Create an account with credit and its first key",
     needsRecentSignIn: true,
     holdsSecrets: true,
@@ -44,10 +40,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/admin/accounts",
+  admin.get("/v1/admin/accounts", {
     summary: "List accounts with their funds and standing, newest first",
     query: Type.Object({
       query: Type.Optional(
@@ -62,20 +55,16 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     },
   });
 
-  const one = { ...common, params: Uid, answer: AdminAccount } as const;
-  endpoints.add({
+  const one = { answer: AdminAccount };
+  admin.get("/v1/admin/accounts/:uid", {
     ...one,
-    method: "GET",
-    path: "/v1/admin/accounts/:uid",
     summary: "Get an account: funds, keys, deployments, suspensions; also a deleted one",
     refusals: [404],
     handler: async ({ params }) => renderDetail(await operator.account(params.uid as AccountId)),
   });
 
-  endpoints.add({
+  admin.patch("/v1/admin/accounts/:uid", {
     ...one,
-    method: "PATCH",
-    path: "/v1/admin/accounts/:uid",
     summary: "Change whether an account is an operator's or a team's",
     needsRecentSignIn: true,
     body: AccountPatch,
@@ -90,10 +79,8 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     },
   });
 
-  endpoints.add({
+  admin.post("/v1/admin/accounts/:uid/credit", {
     ...one,
-    method: "POST",
-    path: "/v1/admin/accounts/:uid/credit",
     summary: "Grant credit, or correct it; once per Idempotency-Key",
     body: CreditRequest,
     refusals: [400, 404, 409],
@@ -111,10 +98,8 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     },
   });
 
-  endpoints.add({
+  admin.post("/v1/admin/accounts/:uid/suspend", {
     ...one,
-    method: "POST",
-    path: "/v1/admin/accounts/:uid/suspend",
     summary: "Add a reason to suspend an account",
     body: SuspendRequest,
     refusals: [404, 409],
@@ -125,10 +110,8 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     },
   });
 
-  endpoints.add({
+  admin.post("/v1/admin/accounts/:uid/lift", {
     ...one,
-    method: "POST",
-    path: "/v1/admin/accounts/:uid/lift",
     summary: "Remove one reason of a suspension, or all",
     body: LiftRequest,
     refusals: [404, 409],

@@ -6,16 +6,14 @@ import { restarting } from "../errors/errors.ts";
 import type { PeopleFeatures } from "./features.ts";
 
 export function addCliLoginRoutes(endpoints: Endpoints, app: FastifyInstance, { cliLogins }: PeopleFeatures): void {
+  const open = endpoints.with({ tag: "account", access: "public" });
+
   // A wait of minutes must not delay shutdown.
   const closing = new AbortController();
   app.addHook("preClose", async () => closing.abort());
 
-  endpoints.add({
-    method: "GET",
-    path: "/github/cli/login",
+  open.get("/github/cli/login", {
     summary: "Wait until a person confirms this login at /login?cli=<login_id>; returns a key once",
-    tag: "account",
-    access: "public",
     holdsSecrets: true,
     query: Type.Object({ login_id: Type.String({ pattern: loginIdForm, description: "32 random characters" }) }),
     answer: Type.Object({ access_token: Type.String() }),

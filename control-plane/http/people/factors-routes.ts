@@ -7,7 +7,6 @@ import type { FactorRecord } from "../../accounts/factor-store.ts";
 import type { Session } from "../../accounts/sessions.ts";
 import { actOf, actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { Uid } from "../operator/operator-schemas.ts";
 import type { PeopleFeatures } from "./features.ts";
 import {
   Factor,
@@ -24,12 +23,10 @@ import {
 import { relyingPartyOf } from "./visitor.ts";
 
 export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: PeopleFeatures): void {
-  const own = { tag: "account", access: "key", holdsSecrets: true } as const;
+  const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
 
-  endpoints.add({
-    ...own,
-    method: "GET",
-    path: "/v1/me/factors",
+  own.get("/v1/me/factors", {
     summary: "List the account's second factors",
     isForEnrolling: true,
     answer: FactorList,
@@ -45,10 +42,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "POST",
-    path: "/v1/me/factors",
+  own.post("/v1/me/factors", {
     summary: "Start to set up an authenticator app or a passkey; not with an API key",
     isForEnrolling: true,
     needsRecentSignIn: true,
@@ -73,10 +67,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "PUT",
-    path: "/v1/me/factors",
+  own.put("/v1/me/factors", {
     summary: "Prove the new second factor; the first one comes with recovery codes and ends every other session",
     isForEnrolling: true,
     needsRecentSignIn: true,
@@ -97,12 +88,8 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "PATCH",
-    path: "/v1/me/factors/:id",
+  own.patch("/v1/me/factors/:id", {
     summary: "Rename a second factor",
-    params: Type.Object({ id: Type.String() }),
     body: FactorName,
     answer: Factor,
     refusals: [404],
@@ -110,13 +97,9 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
       rendered(await factors.rename(actorOf(caller, reply), params.id, body.name)),
   });
 
-  endpoints.add({
-    ...own,
-    method: "DELETE",
-    path: "/v1/me/factors/:id",
+  own.delete("/v1/me/factors/:id", {
     summary: "Remove a second factor; not with an API key",
     needsRecentSignIn: true,
-    params: Type.Object({ id: Type.String() }),
     refusals: [404],
     async handler({ caller, params, reply }) {
       browserSession(reply);
@@ -124,10 +107,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "POST",
-    path: "/v1/me/recovery-codes",
+  own.post("/v1/me/recovery-codes", {
     summary: "Replace the recovery codes; not with an API key",
     needsRecentSignIn: true,
     answer: RecoveryCodeList,
@@ -137,21 +117,13 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
       return { recovery_codes: [...(await factors.renewRecoveryCodes(actorOf(caller, reply)))] };
     },
   });
-
-  const operators = { tag: "operator", access: "admin" } as const;
-  endpoints.add({
-    ...operators,
-    method: "GET",
-    path: "/v1/admin/sign-in-policy",
+  admin.get("/v1/admin/sign-in-policy", {
     summary: "Get which accounts must have a second factor",
     answer: SignInPolicy,
     handler: async () => ({ second_factor: await factors.policy() }),
   });
 
-  endpoints.add({
-    ...operators,
-    method: "PUT",
-    path: "/v1/admin/sign-in-policy",
+  admin.put("/v1/admin/sign-in-policy", {
     summary: "Require a second factor of no account, operators or all accounts",
     needsRecentSignIn: true,
     body: SignInPolicyChange,
@@ -162,13 +134,9 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
     },
   });
 
-  endpoints.add({
-    ...operators,
-    method: "DELETE",
-    path: "/v1/admin/accounts/:uid/factors",
+  admin.delete("/v1/admin/accounts/:uid/factors", {
     summary: "Remove all second factors of an account whose owner has lost them, and end its sessions",
     needsRecentSignIn: true,
-    params: Uid,
     answer: Type.Object({ removed: Type.Integer() }),
     refusals: [404],
     handler: async ({ caller, params, reply }) => ({

@@ -15,9 +15,8 @@ import { AccountBody, AccountChange, TeamName } from "./account-schemas.ts";
 import type { PeopleFeatures } from "./features.ts";
 import { takeCookie } from "./session.ts";
 
-const common = { tag: "account", access: "key" } as const;
-
 export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
+  const own = endpoints.with({ tag: "account", access: "key" });
   const { profiles, checklists, deleteAccount, factors } = deps;
 
   /** Throws sessionRequired for an API key of an account with a second factor: a stolen key must not take the account over. */
@@ -26,10 +25,7 @@ export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
     if ((await factors.overview(account)).factors.length > 0) throw sessionRequired();
   }
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/me",
+  own.get("/v1/me", {
     summary: "Get the account of this key",
     isForEnrolling: true,
     query: Type.Object({ checklist: Type.Optional(Type.Boolean({ default: false })) }),
@@ -41,10 +37,7 @@ export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "PATCH",
-    path: "/v1/me",
+  own.patch("/v1/me", {
     summary: "Change the profile",
     body: AccountChange,
     answer: AccountBody,
@@ -59,10 +52,7 @@ export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "DELETE",
-    path: "/v1/me",
+  own.delete("/v1/me", {
     summary: "Delete the account with its keys, sessions and deployments; ledger and usage stay",
     needsRecentSignIn: true,
     answer: AccountBody,
@@ -75,20 +65,14 @@ export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
     },
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/me/emails",
+  own.get("/v1/me/emails", {
     summary: "List the account's verified e-mail addresses",
     answer: Type.Object({ emails: Type.Array(Type.String()) }),
     refusals: [404],
     handler: async ({ caller }) => ({ emails: await profiles.emails(caller.account) }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/me/team_display_name",
+  own.post("/v1/me/team_display_name", {
     summary: "Name the team of a team account",
     body: TeamName,
     answer: AccountBody,

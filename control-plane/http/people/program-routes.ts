@@ -41,7 +41,6 @@ const ApplicationBody = Type.Object({
   decision_note: nullable.string({ description: "Note of the operator" }),
 });
 
-const ApplicationId = Type.Object({ id: Type.String() });
 const Status = Type.Unsafe<"pending" | "approved" | "rejected">({
   type: "string",
   enum: ["pending", "approved", "rejected"],
@@ -54,13 +53,12 @@ const Approval = Type.Object({
 });
 
 export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleFeatures): void {
-  endpoints.add({
-    method: "POST",
-    path: "/payment/program/application",
+  const own = endpoints.with({ tag: "billing", access: "key" });
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  own.post("/payment/program/application", {
     summary: "Apply to the startup program",
     idempotent: true,
-    tag: "billing",
-    access: "key",
     body: ApplicationRequest,
     answer: ApplicationBody,
     refusals: [409],
@@ -70,23 +68,15 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
     },
   });
 
-  endpoints.add({
-    method: "GET",
-    path: "/payment/program/application",
+  own.get("/payment/program/application", {
     summary: "Get the account's latest application",
-    tag: "billing",
-    access: "key",
     answer: ApplicationBody,
     refusals: [404],
     handler: async ({ caller }) => renderApplication(await applications.own(caller.account)),
   });
 
-  endpoints.add({
-    method: "GET",
-    path: "/v1/admin/program-applications",
+  admin.get("/v1/admin/program-applications", {
     summary: "List applications to the startup program, newest first",
-    tag: "operator",
-    access: "admin",
     query: Type.Object({ status: Type.Optional(Status), ...Page }),
     answer: Type.Object({ applications: Type.Array(ApplicationBody), next_cursor: nullable.string() }),
     async handler({ query }) {
@@ -95,17 +85,9 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
     },
   });
 
-  const decision = {
-    method: "POST",
-    tag: "operator",
-    access: "admin",
-    params: ApplicationId,
-    answer: ApplicationBody,
-    refusals: [404, 409],
-  } as const;
-  endpoints.add({
+  const decision = { answer: ApplicationBody, refusals: [404, 409] } as const;
+  admin.post("/v1/admin/program-applications/:id/approve", {
     ...decision,
-    path: "/v1/admin/program-applications/:id/approve",
     summary: "Approve an application, optionally with credit",
     body: Approval,
     async handler({ caller, params, body, reply }) {
@@ -114,9 +96,8 @@ export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleF
       return renderApplication(await applications.decide(params.id, { status: "approved", credit, act }));
     },
   });
-  endpoints.add({
+  admin.post("/v1/admin/program-applications/:id/reject", {
     ...decision,
-    path: "/v1/admin/program-applications/:id/reject",
     summary: "Reject an application",
     body: Type.Object({ note: Note }),
     async handler({ caller, params, body, reply }) {

@@ -8,10 +8,9 @@ import type { PeopleFeatures } from "./features.ts";
 import { NewScopedJwt, ScopedJwtState } from "./tokens-schemas.ts";
 
 export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: PeopleFeatures): void {
-  const common = { path: "/v1/scoped-jwt", tag: "account", access: "key", holdsSecrets: true } as const;
-  endpoints.add({
-    ...common,
-    method: "POST",
+  const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
+
+  own.post("/v1/scoped-jwt", {
     idempotent: true,
     summary: "Sign a token that is restricted to models, to a time and to an amount",
     bodyLimitBytes: mediumBodyBytes,
@@ -34,9 +33,7 @@ export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: PeopleF
     }),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
+  own.get("/v1/scoped-jwt", {
     summary: "Get the restrictions and the spending of a scoped token of this account",
     query: Type.Object({ jwtoken: Type.String({ description: "The token" }) }),
     answer: ScopedJwtState,

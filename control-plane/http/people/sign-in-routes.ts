@@ -16,13 +16,11 @@ import {
 } from "./sign-in-schemas.ts";
 import { giveCookies, visitorOf } from "./visitor.ts";
 
-const own = { tag: "account", access: "key" } as const;
-const attempt = { method: "POST", tag: "account", access: "public", isAttempt: true, holdsSecrets: true } as const;
-
 export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, publicUrl }: PeopleFeatures): void {
-  endpoints.add({
-    ...attempt,
-    path: "/v1/auth/sign-up",
+  const open = endpoints.with({ tag: "account", access: "public", isAttempt: true, holdsSecrets: true });
+  const own = endpoints.with({ tag: "account", access: "key" });
+
+  open.post("/v1/auth/sign-up", {
     summary: "Create an account, if the operator allows it, and sign in",
     body: NewCredentials,
     answer: NewCustomer,
@@ -36,9 +34,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
     },
   });
 
-  endpoints.add({
-    ...attempt,
-    path: "/v1/auth/sign-in",
+  open.post("/v1/auth/sign-in", {
     summary: "Sign in by e-mail address and password; sets the cookie `session`, or asks for the second factor",
     body: SignInRequest,
     answer: SignInAnswer,
@@ -56,9 +52,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
     },
   });
 
-  endpoints.add({
-    ...attempt,
-    path: "/v1/auth/passkey",
+  open.post("/v1/auth/passkey", {
     summary: "Start a sign-in with only a passkey; POST /v1/auth/second-factor finishes it",
     answer: PasskeyStarted,
     refusals: [403, 409, 429],
@@ -69,9 +63,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
     },
   });
 
-  endpoints.add({
-    ...attempt,
-    path: "/v1/auth/second-factor",
+  open.post("/v1/auth/second-factor", {
     summary: "Finish a sign-in by a code or a passkey; sets the cookie `session`",
     body: SecondFactorProof,
     answer: AuthSession,
@@ -86,10 +78,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "GET",
-    path: "/v1/auth/session",
+  own.get("/v1/auth/session", {
     summary: "Get the session of this cookie, with the token that its writes require",
     isForEnrolling: true,
     holdsSecrets: true,
@@ -98,10 +87,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
     handler: ({ reply }) => rendered(ownSession(reply)),
   });
 
-  endpoints.add({
-    ...own,
-    method: "POST",
-    path: "/v1/auth/sign-out",
+  own.post("/v1/auth/sign-out", {
     summary: "End the session of this cookie",
     isForEnrolling: true,
     refusals: [404],
@@ -112,10 +98,7 @@ export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, public
     },
   });
 
-  endpoints.add({
-    ...own,
-    method: "POST",
-    path: "/v1/me/password",
+  own.post("/v1/me/password", {
     summary: "Set the password; ends every other session. An API key may do so while the account has no second factor",
     needsRecentSignIn: true,
     body: PasswordChange,

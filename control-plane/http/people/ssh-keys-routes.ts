@@ -5,8 +5,6 @@ import { mediumBodyBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { PeopleFeatures } from "./features.ts";
 
-const common = { tag: "account", access: "key" } as const;
-
 const SshKeyBody = Type.Object({
   id: Type.String(),
   name: Type.String(),
@@ -16,19 +14,15 @@ const SshKeyBody = Type.Object({
 });
 
 export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: PeopleFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/ssh_keys",
+  const own = endpoints.with({ tag: "account", access: "key" });
+
+  own.get("/v1/ssh_keys", {
     summary: "List the account's SSH public keys",
     answer: Type.Array(SshKeyBody),
     handler: async ({ caller }) => (await sshKeys.list(caller.account)).map(rendered),
   });
 
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/ssh_keys",
+  own.post("/v1/ssh_keys", {
     summary: "Add an SSH public key",
     needsRecentSignIn: true,
     idempotent: true,
@@ -42,12 +36,8 @@ export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: PeopleFeature
     handler: async ({ caller, body }) => rendered(await sshKeys.add(caller.account, body.name, body.key)),
   });
 
-  endpoints.add({
-    ...common,
-    method: "DELETE",
-    path: "/v1/ssh_keys/:id",
+  own.delete("/v1/ssh_keys/:id", {
     summary: "Delete an SSH public key",
-    params: Type.Object({ id: Type.String() }),
     refusals: [404],
     handler: ({ caller, params }) => sshKeys.remove(caller.account, params.id),
   });

@@ -8,16 +8,12 @@ import { apiKeyNotFound } from "../errors/errors.ts";
 import type { PeopleFeatures } from "./features.ts";
 import { ApiTokenBody, ApiTokenChange, NewApiToken } from "./tokens-schemas.ts";
 
-const common = { tag: "account", access: "key" } as const;
-
 export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures): void {
-  endpoints.add({
-    ...common,
-    method: "POST",
-    path: "/v1/api-tokens",
+  const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
+
+  own.post("/v1/api-tokens", {
     summary: "Create an API key",
     needsRecentSignIn: true,
-    holdsSecrets: true,
     idempotent: true,
     bodyLimitBytes: mediumBodyBytes,
     body: NewApiToken,
@@ -33,12 +29,8 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
       ),
   });
 
-  endpoints.add({
-    ...common,
-    method: "GET",
-    path: "/v1/api-tokens",
+  own.get("/v1/api-tokens", {
     summary: "List the account's API keys, masked",
-    holdsSecrets: true,
     answer: Type.Array(ApiTokenBody),
     handler: async ({ caller }) => (await tokens.list(caller.account)).map(render),
   });
@@ -46,26 +38,17 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
   for (const { path, named, nameOf } of [
     { path: "/v1/api-tokens/id/:api_token", named: "its token_id", nameOf: idAlone },
     { path: "/v1/api-tokens/:api_token", named: "its token_id or the key itself", nameOf: asGiven },
-  ]) {
-    const one = {
-      ...common,
-      path,
-      holdsSecrets: true,
-      params: Type.Object({ api_token: Type.String() }),
-      answer: ApiTokenBody,
-      refusals: [404],
-    } as const;
+  ] as const) {
+    const one = { answer: ApiTokenBody, refusals: [404] };
 
-    endpoints.add({
+    own.get(path, {
       ...one,
-      method: "GET",
       summary: `Get an API key, by ${named}`,
       handler: async ({ caller, params }) => found(await tokens.get(caller.account, nameOf(params.api_token))),
     });
 
-    endpoints.add({
+    own.patch(path, {
       ...one,
-      method: "PATCH",
       needsRecentSignIn: true,
       summary: `Change the allowed addresses of an API key, by ${named}`,
       bodyLimitBytes: mediumBodyBytes,
@@ -74,9 +57,8 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
         found(await tokens.setAllowedIps(caller, nameOf(params.api_token), body.allowed_ips, actOf(caller, reply))),
     });
 
-    endpoints.add({
+    own.delete(path, {
       ...one,
-      method: "DELETE",
       needsRecentSignIn: true,
       summary: `Revoke an API key and the tokens signed with it, by ${named}`,
       handler: async ({ caller, params, reply }) =>
