@@ -1,95 +1,72 @@
-// Client of the sound thread, which starts with the first question and ends with the process.
-import { Worker } from "node:worker_threads";
+// Client of the sound thread, which starts with the first request and ends with the process.
+import { ThreadCalls } from "../threads/thread-calls.ts";
 import type { PcmSource } from "./recording.ts";
 import { AudioRefusal, type Sound } from "./sound.ts";
-import type { SoundAnswer, SoundQuestion } from "./sound-messages.ts";
-
-interface Waiter {
-  readonly resolve: (answer: SoundAnswer) => void;
-  readonly reject: (error: Error) => void;
-}
+import type { SoundFunctions } from "./sound-thread.ts";
 
 export class SoundWorker {
-  readonly #waiters = new Map<number, Waiter>();
-  #thread: Worker | undefined;
+  #thread: ThreadCalls<SoundFunctions> | undefined;
   #lastId = 0;
 
   /** `bytes` are transferred with the first piece: the caller must not read them afterwards. Its `next` throws AudioRefusal. */
   pcmOfWav(bytes: Buffer, rate: number, signal: AbortSignal): PcmSource {
     this.#lastId += 1;
     const id = this.#lastId;
-    let hasStarted = false;
+    let thread: ThreadCalls<SoundFunctions> | undefined;
     let hasEnded = false;
     const close = () => {
-      if (hasStarted && !hasEnded) this.#thread?.postMessage({ id, kind: "leave" } satisfies SoundQuestion);
+      if (!hasEnded) thread?.post("leave", id);
       hasEnded = true;
+    };
+    const first = () => {
+      const isWhole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
+      const own = isWhole ? bytes : new Uint8Array(bytes);
+      thread = this.#started();
+      return thread.callMoving([own.buffer as ArrayBuffer], "wav", id, own, rate);
     };
     const next = async () => {
       if (hasEnded) return undefined;
-      const isWhole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
-      const own = hasStarted || isWhole ? bytes : new Uint8Array(bytes);
-      const question: SoundQuestion = hasStarted ? { id, kind: "more" } : { id, kind: "wav", bytes: own, rate };
-      const transfer = hasStarted ? [] : [own.buffer as ArrayBuffer];
-      hasStarted = true;
-      const answer = await this.#ask(question, transfer, signal);
-      if (answer.kind === "pcm") return answer.bytes;
-      hasEnded = true;
-      return undefined;
+      signal.throwIfAborted();
+      const piece = await untilAborted(thread ? thread.call("more", id) : first(), signal, close);
+      hasEnded ||= piece === undefined;
+      return piece;
     };
     return { next, close };
   }
 
   /** Undefined without speech. */
   async medianPitchHz(sound: Sound, signal: AbortSignal): Promise<number | undefined> {
-    this.#lastId += 1;
-    const answer = await this.#ask({ id: this.#lastId, kind: "pitch", sound }, [], signal);
-    return answer.kind === "pitched" ? answer.hz : undefined;
-  }
-
-  async #ask(question: SoundQuestion, transfer: ArrayBuffer[], signal: AbortSignal): Promise<SoundAnswer> {
     signal.throwIfAborted();
-    const { id } = question;
-    const thread = this.#started();
-    const leave = () => {
-      const waiter = this.#waiters.get(id);
-      this.#waiters.delete(id);
-      thread.postMessage({ id, kind: "leave" } satisfies SoundQuestion);
-      waiter?.reject(signal.reason as Error);
-    };
-    signal.addEventListener("abort", leave, { once: true });
-    try {
-      return await new Promise<SoundAnswer>((resolve, reject) => {
-        this.#waiters.set(id, { resolve, reject });
-        thread.postMessage(question, transfer);
-      });
-    } finally {
-      signal.removeEventListener("abort", leave);
-    }
+    return untilAborted(this.#started().call("pitch", sound), signal, () => {});
   }
 
-  #started(): Worker {
-    if (this.#thread) return this.#thread;
-    const thread = new Worker(new URL("./sound-thread.ts", import.meta.url), { execArgv: process.execArgv });
-    thread.unref();
-    thread.on("message", (answer: SoundAnswer) => this.#settle(answer));
-    thread.on("error", (error) => this.#ended(thread, error instanceof Error ? error.message : String(error)));
-    thread.on("exit", () => this.#ended(thread, "the thread that computes with sound has ended"));
-    this.#thread = thread;
-    return thread;
+  /** Starts a new thread if the last one failed. */
+  #started(): ThreadCalls<SoundFunctions> {
+    if (this.#thread && !this.#thread.hasEnded) return this.#thread;
+    this.#thread = new ThreadCalls<SoundFunctions>(
+      new URL("./sound-thread.ts", import.meta.url),
+      "that computes with sound",
+      ({ name, message, fields }) =>
+        name === "AudioRefusal"
+          ? new AudioRefusal(fields["code"] as AudioRefusal["code"], message)
+          : new Error(message),
+    );
+    this.#thread.keepAlive(false);
+    return this.#thread;
   }
+}
 
-  #settle(answer: SoundAnswer): void {
-    const waiter = this.#waiters.get(answer.id);
-    this.#waiters.delete(answer.id);
-    if (answer.kind !== "failed") waiter?.resolve(answer);
-    else waiter?.reject(answer.code ? new AudioRefusal(answer.code, answer.message) : new Error(answer.message));
-  }
-
-  /** The next question starts a new thread. A failed thread emits two events: its successor may have waiters by then. */
-  #ended(thread: Worker, why: string): void {
-    if (this.#thread !== thread) return;
-    this.#thread = undefined;
-    for (const { reject } of this.#waiters.values()) reject(new Error(why));
-    this.#waiters.clear();
+/** Rejects with the signal's reason as soon as it aborts. */
+async function untilAborted<T>(work: Promise<T>, signal: AbortSignal, onAbort: () => void): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => {
+    onAbort();
+    reject(signal.reason);
+  };
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", abort);
   }
 }

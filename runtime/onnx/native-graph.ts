@@ -1,8 +1,7 @@
-// The one place that calls onnxruntime-node: opens a graph on the best provider that can be had.
+// The one place that calls onnxruntime-node: opens a graph on the best available provider.
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { env, InferenceSession, Tensor as OrtTensor, type Tensor, type TypedTensor } from "onnxruntime-node";
 import type { IoInfo, TensorValue } from "./session.ts";
-import type { Opened, OpenOptions } from "./session-messages.ts";
 
 // Errors are returned to the caller; the library's own lines would mix with the log.
 env.logLevel = "fatal";
@@ -13,10 +12,30 @@ const spinning = {
   true: { intra_op: { allow_spinning: "1" }, force_spinning_stop: "1" },
 };
 
+export interface OpenOptions {
+  readonly path: string;
+  /** Tried in this order; the first that can be had is used. */
+  readonly providers: readonly string[];
+  readonly threads: number;
+  /** Its threads spin between the steps of a run, and sleep after it. */
+  readonly spins: boolean;
+  /** Grows by what is requested, not by doubling, and gives memory back: where memory is bounded. */
+  readonly isMemoryTight: boolean;
+  /** Beginning of the name of the file of the graph as optimised for this machine: read if it exists, else written. */
+  readonly optimizedPath: string | undefined;
+}
+
+export interface OpenGraph {
+  readonly graph: InferenceSession;
+  readonly inputs: readonly IoInfo[];
+  readonly outputs: readonly IoInfo[];
+  readonly provider: string;
+  /** Reason for which an earlier provider was unavailable. */
+  readonly refused: readonly string[];
+}
+
 /** Throws what the last provider failed with. */
-export async function openGraph(
-  options: OpenOptions,
-): Promise<Omit<Opened, "session"> & { readonly graph: InferenceSession }> {
+export async function openGraph(options: OpenOptions): Promise<OpenGraph> {
   const refused: string[] = [];
   for (const provider of options.providers) {
     try {

@@ -1,9 +1,7 @@
-// A graph that runs on the server's own thread: a lone small run is over sooner than a message to another thread and back
-// takes. Keep its runs short: they block this thread.
-import { openGraph, tensorOf } from "./native-graph.ts";
+import { type OpenOptions, openGraph, tensorOf } from "./native-graph.ts";
 import { SessionError, type TensorValue } from "./session.ts";
-import type { OpenOptions } from "./session-messages.ts";
 
+/** A graph that runs on the server's own thread. Its runs must be short: they block that thread. */
 export interface NearSession {
   /** Throws SessionError. */
   run(feeds: Readonly<Record<string, TensorValue>>, outputs: readonly string[]): Promise<Record<string, TensorValue>>;
@@ -11,7 +9,7 @@ export interface NearSession {
   close(): Promise<void>;
 }
 
-/** Throws what the library failed with. */
+/** A small run here ends sooner than a message to another thread and back takes. Throws what the library failed with. */
 export async function openNear(options: OpenOptions): Promise<NearSession> {
   const { graph } = await openGraph(options);
   let closed: Promise<void> | undefined;

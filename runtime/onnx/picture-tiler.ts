@@ -1,43 +1,33 @@
-// Asks the thread that cuts pictures into tiles.
+// Cuts pictures into tiles in a thread of its own.
 import { LoadFailure } from "../llama/load-failure.ts";
 import { ThreadCalls } from "../threads/thread-calls.ts";
 import { PictureError } from "./image-processor.ts";
 import type { ModelFolder } from "./model-folder.ts";
-import type { TileAnswer, TileQuestion, Tiles } from "./tile-messages.ts";
+import type { TileFunctions, Tiles } from "./tile-thread.ts";
 
-export class PictureTiler {
-  readonly #calls: ThreadCalls<TileAnswer>;
-
-  private constructor(root: string) {
-    this.#calls = new ThreadCalls(new URL("./tile-thread.ts", import.meta.url), {
-      purpose: "that prepares pictures",
-      workerData: root,
-      errorOf: (answer) => {
-        if ("tiles" in answer) return undefined;
-        return answer.isPicture ? new PictureError(answer.failure) : new Error(answer.failure);
-      },
-    });
-  }
-
-  /** Throws LoadFailure. */
-  static async open(folder: ModelFolder): Promise<PictureTiler> {
-    const tiler = new PictureTiler(folder.root);
-    try {
-      await tiler.#calls.awaitReply(0);
-      return tiler;
-    } catch (error) {
-      await tiler.close();
-      throw new LoadFailure("image processor not readable", (error as Error).message, { cause: error });
-    }
-  }
-
+export interface PictureTiler {
   /** Throws PictureError where the picture is at fault. */
-  async tiles(bytes: Uint8Array, isCoarse: boolean): Promise<Tiles> {
-    const answer = await this.#calls.ask({ bytes, isCoarse } satisfies Omit<TileQuestion, "id">);
-    return (answer as Extract<TileAnswer, { tiles: unknown }>).tiles as Tiles;
-  }
+  tiles(bytes: Uint8Array, isCoarse: boolean): Promise<Tiles>;
+  close(): Promise<void>;
+}
 
-  close(): Promise<void> {
-    return this.#calls.close();
+/** Throws LoadFailure. */
+export async function openPictureTiler(folder: ModelFolder): Promise<PictureTiler> {
+  const script = new URL("./tile-thread.ts", import.meta.url);
+  const thread = new ThreadCalls<TileFunctions>(
+    script,
+    "that prepares pictures",
+    ({ name, message }) => (name === "PictureError" ? new PictureError(message) : new Error(message)),
+    folder.root,
+  );
+  try {
+    await thread.call("open");
+  } catch (error) {
+    await thread.close();
+    throw new LoadFailure("image processor not readable", (error as Error).message, { cause: error });
   }
+  return {
+    tiles: (bytes, isCoarse) => thread.call("tiles", bytes, isCoarse),
+    close: () => thread.close(),
+  };
 }

@@ -1,60 +1,46 @@
-// Asks the thread that holds the sessions. One thread per model server: its sessions share the granted cores.
+// Opens sessions in a thread. Sessions of one thread share its granted cores.
 import { FairTurns } from "../batch/fair-turns.ts";
 import { ThreadCalls } from "../threads/thread-calls.ts";
-import { type Feeds, type Session, SessionError, type TensorRef } from "./session.ts";
-import type { Answer, Opened, OpenOptions, Question } from "./session-messages.ts";
-
-type WithoutId<Q> = Q extends { readonly id: number } ? Omit<Q, "id"> : never;
+import type { OpenOptions } from "./native-graph.ts";
+import { type Feeds, type Session, SessionError } from "./session.ts";
+import type { SessionFunctions } from "./session-thread.ts";
 
 export class SessionHost {
-  readonly #calls = new ThreadCalls<Answer>(new URL("./session-thread.ts", import.meta.url), {
-    purpose: "of the graphs",
-    errorOf: (answer) => ("failure" in answer ? new SessionError(answer.failure) : undefined),
-    failure: (message) => new SessionError(message),
-  });
+  readonly #thread = new ThreadCalls<SessionFunctions>(
+    new URL("./session-thread.ts", import.meta.url),
+    "of the graphs",
+    ({ message }) => new SessionError(message),
+  );
   /** One runs and one is ready behind it; the others wait here, where tenants take turns. */
   readonly #turns = new FairTurns(2);
 
   /** Throws SessionError. */
   async open(options: OpenOptions): Promise<{ readonly session: Session; readonly refused: readonly string[] }> {
-    const answer = await this.#ask({ kind: "open", options });
-    const { opened } = answer as Extract<Answer, { opened: Opened }>;
-    const ask = async (feeds: Feeds, outputs: readonly string[], keep: readonly string[]) => {
-      const question = { kind: "run", session: opened.session, feeds, outputs, keep } as const;
-      const found = await this.#turns.run(() => this.#ask(question));
-      return found as Extract<Answer, { kept: unknown }>;
-    };
+    const { session: id, inputs, outputs, provider, refused } = await this.#thread.call("open", options);
+    const run = (feeds: Feeds, wanted: readonly string[], keep: readonly string[]) =>
+      this.#turns.run(() => this.#thread.call("run", id, feeds, wanted, keep));
     const session: Session = {
-      inputs: opened.inputs,
-      outputs: opened.outputs,
-      provider: opened.provider,
-      run: async (feeds, outputs = []) => (await ask(feeds, outputs, [])).outputs,
+      inputs,
+      outputs,
+      provider,
+      run: async (feeds, wanted = []) => (await run(feeds, wanted, [])).outputs,
       runKept: async (feeds, keep) => {
-        const names = opened.outputs.map(({ name }) => name).filter(keep);
-        const { outputs: given, kept } = await ask(feeds, [], names);
-        return { given, kept };
+        const found = await run(feeds, [], outputs.map(({ name }) => name).filter(keep));
+        return { given: found.outputs, kept: found.kept };
       },
-      release: (refs) => this.#release(refs),
-      close: () => {
-        this.#send({ kind: "close", session: opened.session });
+      release: (refs) => {
+        if (refs.length > 0)
+          this.#thread.post(
+            "release",
+            refs.map(({ ref }) => ref),
+          );
       },
+      close: () => this.#thread.post("close", id),
     };
-    return { session, refused: opened.refused };
+    return { session, refused };
   }
 
   close(): Promise<void> {
-    return this.#calls.close();
-  }
-
-  #ask(question: WithoutId<Question>): Promise<Answer> {
-    return this.#calls.ask(question);
-  }
-
-  #release(refs: readonly TensorRef[]): void {
-    if (refs.length > 0) this.#send({ kind: "release", refs: refs.map(({ ref }) => ref) });
-  }
-
-  #send(message: Question): void {
-    if (!this.#calls.hasEnded) this.#calls.post(message);
+    return this.#thread.close();
   }
 }

@@ -1,8 +1,6 @@
-// Speech recognition thread with transformers.js: the spectrogram, the encoder and the decoder's steps block their thread, and
-// the server must go on answering.
+// Speech recognition thread with transformers.js: the spectrogram, the encoder and the decoder's steps block their thread.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { parentPort } from "node:worker_threads";
 import {
   AutoProcessor,
   env,
@@ -12,10 +10,18 @@ import {
   WhisperForConditionalGeneration,
 } from "@huggingface/transformers";
 import type { HearingAsk } from "../tasks/transcribe/recogniser.ts";
-import type { WhisperAnswer, WhisperOptions, WhisperQuestion } from "./whisper-messages.ts";
+import { serveCalls } from "../threads/thread-calls.ts";
 
-const port = parentPort;
-if (!port) throw new Error("whisper-thread.ts runs as a worker thread");
+export interface WhisperOptions {
+  /** Folder that holds the model's folder, and that folder's name: as transformers.js finds local models. */
+  readonly home: string;
+  readonly name: string;
+  readonly threads: number;
+  readonly device: "cpu" | "cuda";
+}
+
+export type WhisperFunctions = typeof functions;
+
 env.allowRemoteModels = false;
 // The warnings of a library are no log lines of this server.
 env.logLevel = 40;
@@ -46,7 +52,6 @@ interface WhisperModel {
 interface Open {
   readonly model: WhisperModel;
   readonly processor: Processor;
-  readonly options: WhisperOptions;
 }
 
 let opened: Open | undefined;
@@ -64,22 +69,19 @@ function stopper(stop: Int32Array) {
   };
 }
 
-port.on("message", (question: WhisperQuestion) => {
-  void answer(question).catch((error: unknown) => {
-    send({ id: question.id, kind: "failed", message: error instanceof Error ? error.message : String(error) });
-  });
-});
+const functions = {
+  async open(options: WhisperOptions) {
+    opened = await open(options);
+    return { hasWordTimes: hasWordTimes(opened.model) };
+  },
+  detect: (window: Float32Array) => detect(model(), window),
+  /** `stop`: one shared number, not 0 once the result is no longer needed. A message would be read only after the last step. */
+  hear: (window: Float32Array, ask: HearingAsk, stop: Int32Array) => hear(model(), window, ask, stop),
+};
 
-async function answer(question: WhisperQuestion): Promise<void> {
-  const { id } = question;
-  if (question.kind === "open") {
-    opened = await open(question.options);
-    return send({ id, kind: "opened", hasWordTimes: hasWordTimes(opened.model) });
-  }
+function model(): Open {
   if (!opened) throw new Error("the model is not loaded");
-  if (question.kind === "detect")
-    return send({ id, kind: "detected", language: await detect(opened, question.window) });
-  send({ id, kind: "heard", ...(await hear(opened, question.window, question.ask, question.stop)) });
+  return opened;
 }
 
 async function open(options: WhisperOptions): Promise<Open> {
@@ -99,7 +101,7 @@ async function open(options: WhisperOptions): Promise<Open> {
     session_options: { intraOpNumThreads: threads, interOpNumThreads: 1, logSeverityLevel: 4 },
   });
   const processor = await AutoProcessor.from_pretrained(name, { local_files_only: true });
-  return { model: model as unknown as WhisperModel, processor, options };
+  return { model: model as unknown as WhisperModel, processor };
 }
 
 /** They are read off the attention between text and sound, which not every export gives out. */
@@ -181,6 +183,4 @@ function startsOf(times: readonly number[], first: number, until: number): reado
   return [0, ...times.slice(first, until - 1)].slice(0, until - first);
 }
 
-function send(message: WhisperAnswer): void {
-  port?.postMessage(message);
-}
+serveCalls(functions);

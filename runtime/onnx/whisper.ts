@@ -2,17 +2,13 @@
 import { readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { Tokenizer } from "@huggingface/tokenizers";
-import type { HearingAsk, Recogniser } from "../tasks/transcribe/recogniser.ts";
+import type { Recogniser } from "../tasks/transcribe/recogniser.ts";
 import { ThreadCalls } from "../threads/thread-calls.ts";
-import type { WhisperAnswer, WhisperQuestion } from "./whisper-messages.ts";
+import type { WhisperFunctions, WhisperOptions } from "./whisper-thread.ts";
 
-export interface WhisperSettings {
-  readonly threads: number;
-  readonly device: "cpu" | "cuda";
-}
+type WhisperSettings = Pick<WhisperOptions, "threads" | "device">;
 
 type Json = Readonly<Record<string, unknown>>;
-type WithoutId<Q> = Q extends { readonly id: number } ? Omit<Q, "id"> : never;
 
 const rate = 16_000;
 const windowSeconds = 30;
@@ -32,10 +28,10 @@ export async function openWhisper(root: string, settings: WhisperSettings): Prom
     await readJson(root, "tokenizer.json"),
     await readJson(root, "tokenizer_config.json"),
   );
-  const thread = new WhisperThread();
+  const thread = new ThreadCalls<WhisperFunctions>(new URL("./whisper-thread.ts", import.meta.url), "that transcribes");
   try {
     const options = { home: `${dirname(root)}/`, name: basename(root), ...settings };
-    const { hasWordTimes } = await thread.ask("opened", { kind: "open", options });
+    const { hasWordTimes } = await thread.call("open", options);
     const isMultilingual = config["is_multilingual"] === true;
     const languages = Object.keys((config["lang_to_id"] as Json | undefined) ?? {}).map((token) => token.slice(2, -2));
     return {
@@ -49,15 +45,13 @@ export async function openWhisper(root: string, settings: WhisperSettings): Prom
       maxPromptTokens,
       tokenize: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
       textOf: (tokens) => (tokens.length === 0 ? "" : tokenizer.decode([...tokens], { skip_special_tokens: true })),
-      async detectLanguage(window, signal) {
-        return (await thread.ask("detected", { kind: "detect", window }, signal)).language;
-      },
-      async hear(window: Float32Array, ask: HearingAsk, signal: AbortSignal) {
+      detectLanguage: (window, signal) => unlessAborted(signal, () => thread.call("detect", window)),
+      async hear(window, ask, signal) {
         const stop = new Int32Array(new SharedArrayBuffer(4));
         const onAbort = () => void Atomics.store(stop, 0, 1);
         signal.addEventListener("abort", onAbort, { once: true });
         try {
-          return await thread.ask("heard", { kind: "hear", window, ask, stop }, signal);
+          return await unlessAborted(signal, () => thread.call("hear", window, ask, stop));
         } finally {
           signal.removeEventListener("abort", onAbort);
         }
@@ -70,31 +64,13 @@ export async function openWhisper(root: string, settings: WhisperSettings): Prom
   }
 }
 
-class WhisperThread {
-  readonly #calls = new ThreadCalls<WhisperAnswer>(new URL("./whisper-thread.ts", import.meta.url), {
-    purpose: "that transcribes",
-    errorOf: (answer) => (answer.kind === "failed" ? new Error(answer.message) : undefined),
-  });
-
-  /** Awaits the reply also after an abort: the thread stops at its next step, and the next request does not queue behind it. */
-  async ask<K extends WhisperAnswer["kind"]>(
-    kind: K,
-    question: WithoutId<WhisperQuestion>,
-    signal?: AbortSignal,
-  ): Promise<Extract<WhisperAnswer, { kind: K }>> {
-    signal?.throwIfAborted();
-    const answer = await this.#calls.ask(question).catch((error: unknown) => {
-      signal?.throwIfAborted();
-      throw error;
-    });
-    signal?.throwIfAborted();
-    if (answer.kind !== kind) throw new Error(`the thread that transcribes replied ${answer.kind}, not ${kind}`);
-    return answer as Extract<WhisperAnswer, { kind: K }>;
-  }
-
-  close(): Promise<void> {
-    return this.#calls.close();
-  }
+/** Awaits the reply also after an abort: the thread stops at its next step, and the next request does not queue behind it. */
+async function unlessAborted<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  signal.throwIfAborted();
+  const [outcome] = await Promise.allSettled([work()]);
+  signal.throwIfAborted();
+  if (outcome.status === "rejected") throw outcome.reason;
+  return outcome.value;
 }
 
 async function readJson(root: string, name: string): Promise<Json> {

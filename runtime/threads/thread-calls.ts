@@ -1,39 +1,89 @@
-// Worker threads of the model server: one that replies to many calls, and one that does a single piece of work.
-import { Worker, type WorkerOptions } from "node:worker_threads";
+// Calls from the model server to functions in a worker thread: both ends of the protocol.
+import { parentPort, Worker } from "node:worker_threads";
 
-interface Reply {
+type Functions = Readonly<Record<string, (...args: never[]) => unknown>>;
+
+interface Call {
+  /** 0: the caller awaits no reply. */
   readonly id: number;
+  readonly name: string;
+  readonly args: readonly unknown[];
 }
 
-/** Calls to one thread. Replies carry the id of their call. All waiting and later calls fail once the thread has ended. */
-export class ThreadCalls<Answer extends Reply> {
+/** Error of a function, without its class. */
+export interface ThreadFailure {
+  readonly name: string;
+  readonly message: string;
+  /** Its own fields that are plain values, such as `code`. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+type Reply =
+  | { readonly id: number; readonly result: unknown }
+  | { readonly id: number; readonly failure: ThreadFailure };
+
+/** Result whose buffers are transferred instead of copied. */
+class Moved<Result> {
+  readonly result: Result;
+  readonly buffers: ArrayBuffer[];
+  constructor(result: Result, buffers: ArrayBuffer[]) {
+    this.result = result;
+    this.buffers = buffers;
+  }
+}
+
+export const moved = <Result>(result: Result, buffers: ArrayBuffer[]) => new Moved(result, buffers);
+
+type ResultOf<F extends (...args: never[]) => unknown> =
+  Awaited<ReturnType<F>> extends Moved<infer Result> ? Result : Awaited<ReturnType<F>>;
+
+/** Call once in the thread. The functions run one at a time, in the order of the calls. */
+export function serveCalls(functions: Functions): void {
+  const port = parentPort;
+  if (!port) throw new Error("this script runs as a worker thread");
+  let turn: Promise<void> = Promise.resolve();
+  const run = async ({ id, name, args }: Call) => {
+    try {
+      const made = await functions[name]?.(...(args as never[]));
+      const [result, buffers] = made instanceof Moved ? [made.result, made.buffers] : [made, []];
+      if (id !== 0) port.postMessage({ id, result } satisfies Reply, buffers);
+    } catch (error) {
+      if (id !== 0) port.postMessage({ id, failure: failureOf(error) } satisfies Reply);
+    }
+  };
+  port.on("message", (call: Call) => {
+    turn = turn.then(() => run(call));
+  });
+}
+
+function failureOf(error: unknown): ThreadFailure {
+  if (!(error instanceof Error)) return { name: "Error", message: String(error), fields: {} };
+  const fields = Object.entries(error).filter(([, value]) => typeof value !== "object" && typeof value !== "function");
+  return { name: error.name, message: error.message, fields: Object.fromEntries(fields) };
+}
+
+/** Starts a thread and calls its functions. All waiting and later calls fail once the thread has ended. */
+export class ThreadCalls<F extends Functions> {
   readonly #thread: Worker;
-  readonly #waiters = new Map<number, PromiseWithResolvers<Answer>>();
-  readonly #failure: (message: string) => Error;
+  readonly #waiters = new Map<number, PromiseWithResolvers<unknown>>();
+  readonly #errorOf: (failure: ThreadFailure) => Error;
   #lastId = 0;
   #end: string | undefined;
 
+  /** `purpose` completes "the thread …" in the error of a thread that ended. */
   constructor(
     script: URL,
-    options: {
-      /** Completes "the thread …" in the error of a thread that ended. */
-      readonly purpose: string;
-      readonly workerData?: unknown;
-      /** Error of a reply that reports a failure; undefined for any other reply. */
-      readonly errorOf: (answer: Answer) => Error | undefined;
-      /** Error of a thread that ended. */
-      readonly failure?: (message: string) => Error;
-    },
+    purpose: string,
+    errorOf: (failure: ThreadFailure) => Error = ({ message }) => new Error(message),
+    workerData?: unknown,
   ) {
-    const { purpose, workerData, errorOf, failure = (message) => new Error(message) } = options;
-    this.#failure = failure;
-    this.#thread = newThread(script, { workerData });
-    this.#thread.on("message", (answer: Answer) => {
-      const waiter = this.#waiters.get(answer.id);
-      this.#waiters.delete(answer.id);
-      const error = errorOf(answer);
-      if (error) waiter?.reject(error);
-      else waiter?.resolve(answer);
+    this.#errorOf = errorOf;
+    this.#thread = new Worker(script, { execArgv: process.execArgv, workerData });
+    this.#thread.on("message", (reply: Reply) => {
+      const waiter = this.#waiters.get(reply.id);
+      this.#waiters.delete(reply.id);
+      if ("failure" in reply) waiter?.reject(errorOf(reply.failure));
+      else waiter?.resolve(reply.result);
     });
     this.#thread.on("error", (error) => this.#ended(error instanceof Error ? error.message : String(error)));
     this.#thread.on("exit", () => this.#ended(`the thread ${purpose} has ended`));
@@ -43,25 +93,33 @@ export class ThreadCalls<Answer extends Reply> {
     return this.#end !== undefined;
   }
 
-  /** Sends a question and resolves with its reply. */
-  ask(question: object): Promise<Answer> {
-    this.#lastId += 1;
-    const answer = this.awaitReply(this.#lastId);
-    if (!this.hasEnded) this.post({ ...question, id: this.#lastId });
-    return answer;
+  call<Name extends keyof F & string>(name: Name, ...args: Parameters<F[Name]>): Promise<ResultOf<F[Name]>> {
+    return this.callMoving([], name, ...args);
   }
 
-  /** Resolves with the reply of this id. */
-  awaitReply(id: number): Promise<Answer> {
+  /** Transfers the buffers: the caller must not read them afterwards. */
+  callMoving<Name extends keyof F & string>(
+    buffers: ArrayBuffer[],
+    name: Name,
+    ...args: Parameters<F[Name]>
+  ): Promise<ResultOf<F[Name]>> {
     if (this.#end !== undefined) return Promise.reject(this.#failure(this.#end));
-    const waiter = Promise.withResolvers<Answer>();
+    const waiter = Promise.withResolvers<unknown>();
+    const id = ++this.#lastId;
     this.#waiters.set(id, waiter);
-    return waiter.promise;
+    this.#thread.postMessage({ id, name, args } satisfies Call, buffers);
+    return waiter.promise as Promise<ResultOf<F[Name]>>;
   }
 
-  /** Sends a message without a reply. */
-  post(message: object): void {
-    this.#thread.postMessage(message);
+  /** Calls without a reply; does nothing once the thread has ended. */
+  post<Name extends keyof F & string>(name: Name, ...args: Parameters<F[Name]>): void {
+    if (!this.hasEnded) this.#thread.postMessage({ id: 0, name, args } satisfies Call);
+  }
+
+  /** Whether the thread keeps the process running. */
+  keepAlive(isKept: boolean): void {
+    if (isKept) this.#thread.ref();
+    else this.#thread.unref();
   }
 
   async close(): Promise<void> {
@@ -74,17 +132,8 @@ export class ThreadCalls<Answer extends Reply> {
     for (const { reject } of this.#waiters.values()) reject(this.#failure(why));
     this.#waiters.clear();
   }
-}
 
-/** Runs a script with `workerData` in a thread of its own and returns its only message. */
-export function runInThread<Result>(script: URL, workerData: unknown, purpose: string): Promise<Result> {
-  const thread = newThread(script, { workerData });
-  return new Promise<Result>((resolve, reject) => {
-    thread.once("message", resolve);
-    thread.once("error", reject);
-    thread.once("exit", () => reject(new Error(`the thread ${purpose} ended before it was done`)));
-  });
+  #failure(message: string): Error {
+    return this.#errorOf({ name: "Error", message, fields: {} });
+  }
 }
-
-const newThread = (script: URL, options: WorkerOptions) =>
-  new Worker(script, { execArgv: process.execArgv, ...options });

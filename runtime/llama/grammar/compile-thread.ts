@@ -1,31 +1,40 @@
-import { parentPort } from "node:worker_threads";
 import { unreachable } from "../../../proto/unreachable.ts";
 import type { Constraint } from "../../server/text-engine.ts";
+import { serveCalls } from "../../threads/thread-calls.ts";
 import { toolFormats } from "../tools/answer-syntax.ts";
-import { parseGbnf } from "./gbnf-rules.ts";
-import type { Compilation } from "./grammar-compiler.ts";
+import { type ParsedGrammar, parseGbnf } from "./gbnf-rules.ts";
 import { GrammarRules, UnsupportedConstraint } from "./grammar-rules.ts";
 import { checkGrammarWork } from "./grammar-work.ts";
 import * as json from "./json-primitives.ts";
 import { jsonSchemaGrammar } from "./json-schema.ts";
 import { regexToGbnf } from "./regex.ts";
 
-function compile(constraint: Constraint): Compilation {
-  try {
-    const gbnf = constraintGrammar(constraint);
-    const parsed = parseGbnf(gbnf);
-    checkGrammarWork(parsed);
-    return { gbnf, parsed };
-  } catch (error) {
-    if (error instanceof UnsupportedConstraint) return { refusal: error.message };
-    // The stack of this thread is smaller than the deepest schema that a body can hold.
-    if (error instanceof RangeError) return { refusal: "its parts are nested too deeply; nest them less" };
-    throw error;
-  }
+export interface CompiledText {
+  readonly gbnf: string;
+  readonly parsed: ParsedGrammar;
 }
 
-parentPort?.on("message", (constraint: Constraint) => parentPort?.postMessage(compile(constraint)));
-parentPort?.postMessage("ready");
+export type CompileFunctions = typeof functions;
+
+const functions = {
+  /** Replies once the thread has read its modules. */
+  start(): void {},
+
+  /** Throws UnsupportedConstraint. */
+  compile(constraint: Constraint): CompiledText {
+    try {
+      const gbnf = constraintGrammar(constraint);
+      const parsed = parseGbnf(gbnf);
+      checkGrammarWork(parsed);
+      return { gbnf, parsed };
+    } catch (error) {
+      // The stack of this thread is smaller than the deepest schema that a body can hold.
+      if (error instanceof RangeError)
+        throw new UnsupportedConstraint("its parts are nested too deeply; nest them less");
+      throw error;
+    }
+  },
+};
 
 /** Converts a constraint to GBNF. Throws UnsupportedConstraint. */
 function constraintGrammar(constraint: Constraint): string {
@@ -47,3 +56,5 @@ function constraintGrammar(constraint: Constraint): string {
       return unreachable(constraint);
   }
 }
+
+serveCalls(functions);

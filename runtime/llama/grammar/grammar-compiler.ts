@@ -1,25 +1,12 @@
 // Compiles constraints in a thread that is terminated at a deadline: nothing a request sends can hold the model server's own
 // thread, on which every stream and health check runs.
-import { Worker } from "node:worker_threads";
 import { keepNewest } from "../../../proto/keep-newest.ts";
 import { FairTurns } from "../../batch/fair-turns.ts";
 import { currentTenant } from "../../batch/tenant.ts";
 import { type Constraint, EngineRefusal } from "../../server/text-engine.ts";
-import type { ParsedGrammar } from "./gbnf-rules.ts";
+import { ThreadCalls } from "../../threads/thread-calls.ts";
+import type { CompiledText, CompileFunctions } from "./compile-thread.ts";
 import { UnsupportedConstraint } from "./grammar-rules.ts";
-
-export interface CompiledText {
-  readonly gbnf: string;
-  readonly parsed: ParsedGrammar;
-}
-
-/** Reply of the thread. */
-export type Compilation = CompiledText | { readonly refusal: string };
-
-interface Running {
-  readonly resolve: (compiled: CompiledText) => void;
-  readonly reject: (error: Error) => void;
-}
 
 const defaultDeadlineMs = 3_000;
 /** Time for the thread to load its modules on a busy machine. */
@@ -36,10 +23,7 @@ export class GrammarCompiler {
   readonly #turns = new FairTurns();
   /** Formats in progress or waiting, by tenant. */
   readonly #counts = new Map<string, number>();
-  #current: Running | undefined;
-  #thread: Worker | undefined;
-  #isReady = false;
-  #timer: NodeJS.Timeout | undefined;
+  #thread: ThreadCalls<CompileFunctions> | undefined;
 
   constructor(deadlineMs = defaultDeadlineMs) {
     this.#deadlineMs = deadlineMs;
@@ -72,61 +56,42 @@ export class GrammarCompiler {
   }
 
   async close(): Promise<void> {
-    await this.#thread?.terminate();
+    await this.#thread?.close();
   }
 
   async #compileNow(constraint: Constraint, key: string): Promise<CompiledText> {
-    const compiled = await new Promise<CompiledText>((resolve, reject) => {
-      this.#current = { resolve, reject };
-      const thread = this.#thread ?? this.#start();
-      thread.ref();
-      this.#setDeadline(this.#isReady ? this.#deadlineMs : startDeadlineMs);
-      thread.postMessage(constraint);
-    });
+    const thread = this.#thread && !this.#thread.hasEnded ? this.#thread : await this.#start();
+    const compiled = await within(this.#deadlineMs, thread, () => thread.call("compile", constraint));
     if (key.length <= maxKeptLength && compiled.gbnf.length <= maxKeptLength * 4)
       keepNewest(this.#kept, key, compiled, maxKept);
     return compiled;
   }
 
-  #start(): Worker {
-    const thread = new Worker(new URL("./compile-thread.ts", import.meta.url), { execArgv: process.execArgv });
+  async #start(): Promise<ThreadCalls<CompileFunctions>> {
+    const thread = new ThreadCalls<CompileFunctions>(
+      new URL("./compile-thread.ts", import.meta.url),
+      "that compiles formats",
+      ({ name, message }) =>
+        name === "UnsupportedConstraint" ? new UnsupportedConstraint(message) : new Error(message),
+    );
     this.#thread = thread;
-    this.#isReady = false;
-    thread.on("message", (message: Compilation | "ready") => {
-      if (thread !== this.#thread) return;
-      if (message === "ready") {
-        this.#isReady = true;
-        if (this.#current) this.#setDeadline(this.#deadlineMs);
-      } else if ("refusal" in message)
-        this.#end((running) => running.reject(new UnsupportedConstraint(message.refusal)));
-      else this.#end((running) => running.resolve(message));
-    });
-    const fail = (error: Error) => {
-      if (thread !== this.#thread) return;
-      this.#thread = undefined;
-      this.#end((running) => running.reject(error));
-    };
-    thread.on("error", fail);
-    thread.on("exit", () => fail(new Error("the thread that compiles formats ended")));
+    await within(startDeadlineMs, thread, () => thread.call("start"));
     return thread;
   }
+}
 
-  #setDeadline(ms: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => {
-      const thread = this.#thread;
-      this.#thread = undefined;
-      void thread?.terminate();
-      const words = `reading it took longer than ${ms / 1000} s; simplify the format`;
-      this.#end((running) => running.reject(new UnsupportedConstraint(words)));
-    }, ms);
-  }
-
-  #end(settle: (running: Running) => void): void {
-    clearTimeout(this.#timer);
-    const current = this.#current;
-    this.#current = undefined;
-    this.#thread?.unref();
-    if (current) settle(current);
+/** Terminates the thread at the deadline. The thread keeps the process running only during the call. */
+async function within<T>(ms: number, thread: ThreadCalls<CompileFunctions>, call: () => Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    reject(new UnsupportedConstraint(`reading it took longer than ${ms / 1000} s; simplify the format`));
+    void thread.close();
+  }, ms);
+  thread.keepAlive(true);
+  try {
+    return await Promise.race([call(), late]);
+  } finally {
+    clearTimeout(timer);
+    thread.keepAlive(false);
   }
 }

@@ -2,9 +2,10 @@
 import { mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { AdapterRefusal } from "./adapter-refusal.ts";
+import { ThreadCalls } from "../../threads/thread-calls.ts";
+import { AdapterRefusal, adapterError } from "./adapter-refusal.ts";
 import type { BaseModel } from "./base-layout.ts";
-import { convertFile } from "./convert-file.ts";
+import type { ConvertFunctions } from "./convert-thread.ts";
 
 export interface AdapterFile {
   readonly path: string;
@@ -42,6 +43,7 @@ async function ggufFile(path: string): Promise<AdapterFile> {
   return { path, remove: async () => {} };
 }
 
+/** In a thread of its own: hundreds of megabytes are read, changed and written while answers are streamed. */
 async function converted(folder: string, base: BaseModel): Promise<AdapterFile> {
   const weights = join(folder, weightsName);
   const { size } = await stat(weights);
@@ -49,11 +51,15 @@ async function converted(folder: string, base: BaseModel): Promise<AdapterFile> 
   const place = await mkdtemp(join(tmpdir(), "stoker-adapter-"));
   const remove = () => rm(place, { recursive: true, force: true });
   const path = join(place, "adapter.gguf");
+  const script = new URL("./convert-thread.ts", import.meta.url);
+  const thread = new ThreadCalls<ConvertFunctions>(script, "that converts adapters", adapterError);
   try {
-    await convertFile({ config: join(folder, configName), weights, gguf: path, base });
+    await thread.call("convert", join(folder, configName), weights, path, base);
   } catch (error) {
     await remove();
     throw error;
+  } finally {
+    await thread.close();
   }
   return { path, remove };
 }

@@ -4,7 +4,7 @@ import { ChatTemplate } from "../../llama/chat-template.ts";
 import { LoadFailure } from "../../llama/load-failure.ts";
 import { widestToken } from "../../llama/prompt-bound.ts";
 import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
-import { PictureTiler } from "../../onnx/picture-tiler.ts";
+import { openPictureTiler } from "../../onnx/picture-tiler.ts";
 import type { TextEngine } from "../../server/text-engine.ts";
 import type { TaskDeps } from "../task-deps.ts";
 import { type ImageTokens, ideficsTexts } from "./image-prompt.ts";
@@ -33,7 +33,7 @@ export async function openVision(deps: TaskDeps, folder: ModelFolder): Promise<T
   const texts = { bos, eos, control: special, contextLength };
   const template = templateText === undefined ? undefined : readTemplate(templateText, texts);
   const graphs = await openVisionGraphs(deps, folder);
-  const tiler = await PictureTiler.open(folder);
+  const tiler = await openPictureTiler(folder);
   const ends = await endTokens(folder, inner.token_to_id(texts.eos));
   const tokenizer = tokenizerOf(inner);
   // The first run of a graph is slow: it allocates, and a GPU compiles.

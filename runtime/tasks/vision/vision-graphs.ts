@@ -4,7 +4,7 @@ import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
 import type { Session, TensorRef, TensorValue } from "../../onnx/session.ts";
-import type { Tiles } from "../../onnx/tile-messages.ts";
+import type { Tiles } from "../../onnx/tile-thread.ts";
 import type { TaskDeps } from "../task-deps.ts";
 
 /** Memory of the text read so far. */

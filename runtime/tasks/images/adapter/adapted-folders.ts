@@ -2,9 +2,11 @@
 import { mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { adapterError } from "../../../llama/lora/adapter-refusal.ts";
 import type { ModelFolder } from "../../../onnx/model-folder.ts";
+import { ThreadCalls } from "../../../threads/thread-calls.ts";
 import type { ImageAdapter } from "./adapter-file.ts";
-import { foldFile } from "./fold-file.ts";
+import type { FoldFunctions } from "./fold-thread.ts";
 import type { AdaptedPart } from "./read-adapter.ts";
 
 const scratchName = "stoker-adapters-";
@@ -32,18 +34,23 @@ export async function withAdapters<Result>(
       unet: below(folder, join(scratch, "unet")),
       text_encoder: below(folder, join(scratch, "text_encoder")),
     };
-    const parts = await foldFile({
-      adapters,
-      sources: { unet: folder.path(graphs.unet), text_encoder: folder.path(graphs.text_encoder) },
-      targets: {
-        unet: folders.unet.path(graphs.unet),
-        text_encoder: folders.text_encoder.path(graphs.text_encoder),
-      },
-    });
+    const sources = { unet: folder.path(graphs.unet), text_encoder: folder.path(graphs.text_encoder) };
+    const targets = {
+      unet: folders.unet.path(graphs.unet),
+      text_encoder: folders.text_encoder.path(graphs.text_encoder),
+    };
+    const parts = await folded(adapters, sources, targets);
     return await use((part) => (parts.includes(part) ? folders[part] : folder));
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
+}
+
+/** In a thread of its own: gigabytes may be copied and changed while pictures are painted. */
+async function folded(...paths: Parameters<FoldFunctions["fold"]>): Promise<readonly AdaptedPart[]> {
+  const script = new URL("./fold-thread.ts", import.meta.url);
+  const thread = new ThreadCalls<FoldFunctions>(script, "that folds adapters", adapterError);
+  return thread.call("fold", ...paths).finally(() => thread.close());
 }
 
 const below = (folder: ModelFolder, root: string): ModelFolder => ({

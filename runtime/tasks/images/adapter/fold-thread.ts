@@ -1,30 +1,36 @@
-import { parentPort, workerData } from "node:worker_threads";
 import { AdapterRefusal } from "../../../llama/lora/adapter-refusal.ts";
-import { deltasOf } from "./adapter-file.ts";
+import { serveCalls } from "../../../threads/thread-calls.ts";
+import { deltasOf, type ImageAdapter } from "./adapter-file.ts";
 import { foldAdapter } from "./fold-adapter.ts";
-import type { Folding, FoldingEnd } from "./fold-file.ts";
 import type { AdaptedPart } from "./read-adapter.ts";
 
-const { adapters, sources, targets } = workerData as Folding;
+export type FoldFunctions = typeof functions;
+/** Path of each part's graph. */
+type Paths = Readonly<Record<AdaptedPart, string>>;
 
-async function fold(): Promise<FoldingEnd> {
-  const deltas = (await Promise.all(adapters.map(deltasOf))).flat();
-  const groups = Map.groupBy(deltas, (delta) => delta.part);
-  for (const [part, group] of groups) await foldAdapter(sources[part], group, targets[part]);
-  return { parts: [...groups.keys()] satisfies AdaptedPart[] };
-}
+const functions = {
+  /** Writes the graphs that the adapters change and returns their parts. Throws AdapterRefusal. */
+  async fold(adapters: readonly ImageAdapter[], sources: Paths, targets: Paths): Promise<AdaptedPart[]> {
+    try {
+      const deltas = (await Promise.all(adapters.map(deltasOf))).flat();
+      const groups = Map.groupBy(deltas, (delta) => delta.part);
+      for (const [part, group] of groups) await foldAdapter(sources[part], group, targets[part]);
+      return [...groups.keys()];
+    } catch (error) {
+      throw refusalOf(error as NodeJS.ErrnoException);
+    }
+  },
+};
 
-/** Anything else ends the thread, and its parent hears of it. */
-function refusalOf(error: unknown): FoldingEnd {
-  if (error instanceof AdapterRefusal || error instanceof RangeError)
-    return { refusal: error.message, needsSpace: false };
-  const { code, message } = error as NodeJS.ErrnoException;
+function refusalOf(error: NodeJS.ErrnoException): Error {
+  const { code, message } = error;
+  if (error instanceof RangeError) return new AdapterRefusal(message);
   if (code === "ENOSPC")
-    return { refusal: "the disk has no space for a copy of the model's UNet while it loads", needsSpace: true };
-  if (code === "ENOENT" || code === "EACCES")
-    return { refusal: `the adapter cannot be read: ${message}`, needsSpace: false };
-  throw error;
+    return new AdapterRefusal("the disk has no space for a copy of the model's UNet while it loads", {
+      needsSpace: true,
+    });
+  if (code === "ENOENT" || code === "EACCES") return new AdapterRefusal(`the adapter cannot be read: ${message}`);
+  return error;
 }
 
-const end = await fold().catch(refusalOf);
-parentPort?.postMessage(end);
+serveCalls(functions);

@@ -1,11 +1,11 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { readGgufFileInfo } from "node-llama-cpp";
 import { describe, expect, it } from "vitest";
+import { adapterFile } from "../../../../runtime/llama/lora/adapter-file.ts";
 import { AdapterRefusal } from "../../../../runtime/llama/lora/adapter-refusal.ts";
 import { oldRowOf } from "../../../../runtime/llama/lora/base-layout.ts";
-import { convertFile } from "../../../../runtime/llama/lora/convert-file.ts";
 import { convertPeft } from "../../../../runtime/llama/lora/convert-peft.ts";
 
 const llama = { architecture: "llama", heads: 2, keyHeads: 1 };
@@ -148,19 +148,19 @@ describe("an adapter that is converted in a thread of its own", () => {
   it("equals the converter's result, and its faults are reported as the converter reports them", async () => {
     const folder = mkdtempSync(join(tmpdir(), "stoker-peft-"));
     try {
-      const [config_, weights, gguf] = ["adapter_config.json", "adapter_model.safetensors", "out.gguf"].map((name) =>
-        join(folder, name),
-      ) as [string, string, string];
       const bytes = safetensors(pair(q, [1], [0, 1, 2, 3, 4, 5, 6, 7], "BF16"));
-      writeFileSync(config_, config({ lora_alpha: 3 }));
-      writeFileSync(weights, bytes);
-      const conversion = { config: config_, weights, gguf, base: llama };
-      await convertFile(conversion);
-      expect(readFileSync(gguf).equals(convertPeft(config({ lora_alpha: 3 }), bytes, llama))).toBe(true);
-      const refused = convertFile({ ...conversion, base: { ...llama, architecture: "mamba" } });
+      writeFileSync(join(folder, "adapter_config.json"), config({ lora_alpha: 3 }));
+      writeFileSync(join(folder, "adapter_model.safetensors"), bytes);
+      const converted = await adapterFile(folder, llama);
+      expect(readFileSync(converted.path).equals(convertPeft(config({ lora_alpha: 3 }), bytes, llama))).toBe(true);
+      await converted.remove();
+      expect(existsSync(converted.path)).toBe(false);
+      const refused = adapterFile(folder, { ...llama, architecture: "mamba" });
       await expect(refused).rejects.toThrow(AdapterRefusal);
       await expect(refused).rejects.toThrow(/architecture mamba/);
-      await expect(convertFile({ ...conversion, weights: join(folder, "none") })).rejects.toThrow(/ENOENT/);
+      rmSync(join(folder, "adapter_config.json"));
+      mkdirSync(join(folder, "adapter_config.json"));
+      await expect(adapterFile(folder, llama)).rejects.toThrow(/EISDIR/);
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
