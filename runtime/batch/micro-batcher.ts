@@ -15,9 +15,6 @@ export interface BatcherOptions<Item, Result> {
   readonly run: (items: readonly Item[], lane: number) => Promise<readonly Result[]>;
   readonly isMemoryFailure: (error: unknown) => boolean;
   readonly observe: (event: BatchEvent) => void;
-  readonly clock: () => number;
-  /** Calls back once after so long, and returns what takes that back. */
-  readonly timer: (callback: () => void, ms: number) => () => void;
 }
 
 export interface Lanes<Item> {
@@ -32,13 +29,8 @@ export type BatchEvent =
   | { readonly kind: "ran"; readonly items: number; readonly ms: number }
   | { readonly kind: "split"; readonly items: number; readonly isMemory: boolean };
 
-export type Outcome<Result> =
-  | { readonly ok: true; readonly result: Result }
-  | { readonly ok: false; readonly error: unknown };
-
-interface Ticket<Item, Result> {
+interface Ticket<Item, Result> extends Pick<PromiseWithResolvers<Result>, "resolve" | "reject"> {
   readonly item: Item;
-  readonly settle: (outcome: Outcome<Result>) => void;
 }
 
 export class MicroBatcher<Item, Result> {
@@ -48,7 +40,7 @@ export class MicroBatcher<Item, Result> {
   #free: readonly number[];
   #running = 0;
   #isWoken = false;
-  #cancelTimer: (() => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(options: BatcherOptions<Item, Result>) {
     this.#options = options;
@@ -65,16 +57,19 @@ export class MicroBatcher<Item, Result> {
     return this.#queue.size;
   }
 
-  /** One outcome per item, in order; rejects with the signal's reason, and what did not start by then never will. */
-  submit(items: readonly Item[], signal: AbortSignal): Promise<Outcome<Result>[]> {
-    if (signal.aborted) return Promise.reject(signal.reason);
+  /**
+   * One result per item, in order. Once all items are done, rejects with the error of the first failing one; rejects with the
+   * signal's reason, and what did not start by then never will.
+   */
+  async submit(items: readonly Item[], signal: AbortSignal): Promise<Result[]> {
+    signal.throwIfAborted();
     const [tenant, request] = [currentTenant(), {}];
-    const sinceMs = this.#options.clock();
+    const sinceMs = performance.now();
     const added: Waiting<Ticket<Item, Result>>[] = [];
     const outcomes = items.map((item) => {
-      const { promise, resolve } = Promise.withResolvers<Outcome<Result>>();
+      const { promise, resolve, reject } = Promise.withResolvers<Result>();
       const weight = this.#options.lengthOf(item);
-      const waiting = { item: { item, settle: resolve }, tenant, request, weight, sinceMs };
+      const waiting = { item: { item, resolve, reject }, tenant, request, weight, sinceMs };
       added.push(waiting);
       this.#queue.add(waiting);
       return promise;
@@ -86,7 +81,14 @@ export class MicroBatcher<Item, Result> {
       reject(signal.reason);
     };
     signal.addEventListener("abort", onAbort, { once: true });
-    return Promise.race([Promise.all(outcomes), cancelled]).finally(() => signal.removeEventListener("abort", onAbort));
+    try {
+      return (await Promise.race([Promise.allSettled(outcomes), cancelled])).map((outcome) => {
+        if (outcome.status === "fulfilled") return outcome.value;
+        throw outcome.reason;
+      });
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
   }
 
   /** Runs after this turn of the event loop, so that items that arrive together share a batch. */
@@ -95,32 +97,30 @@ export class MicroBatcher<Item, Result> {
     this.#isWoken = true;
     setImmediate(() => {
       this.#isWoken = false;
-      this.#look();
+      this.#serve();
     });
   }
 
-  #look(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = undefined;
-    const { clock, timer } = this.#options;
+  #serve(): void {
+    clearTimeout(this.#timer);
     while (this.#free.length > 0) {
-      const now = clock();
+      const now = performance.now();
       // Divide the items among the lanes: one that took all would leave the others idle.
       const next = this.#queue.next(now, Math.ceil((this.#queue.size + this.#running) / this.#lanes.count));
-      if (next.kind === "wait") this.#cancelTimer = timer(() => this.#look(), next.untilMs - now);
+      if (next.kind === "wait") this.#timer = setTimeout(() => this.#serve(), next.untilMs - now);
       if (next.kind !== "run") return;
       void this.#run(next.batch);
     }
   }
 
   async #run(batch: readonly Waiting<Ticket<Item, Result>>[]): Promise<void> {
-    const { clock, observe, lengthOf, costs } = this.#options;
+    const { observe, lengthOf, costs } = this.#options;
     const tickets = batch.map(({ item }) => item);
     const items = tickets.map(({ item }) => item);
     const lane = this.#lanes.choose(items, this.#free);
     this.#free = this.#free.filter((one) => one !== lane);
     this.#running += batch.length;
-    const startedAt = clock();
+    const startedAt = performance.now();
     for (const { sinceMs } of batch) observe({ kind: "started", queuedMs: startedAt - sinceMs });
     let settle = () => {};
     for (const run of planRuns(items.map(lengthOf), costs)) {
@@ -133,27 +133,27 @@ export class MicroBatcher<Item, Result> {
       this.#running -= run.length;
     }
     this.#free = [...this.#free, lane].sort((a, b) => a - b);
-    this.#look();
+    this.#serve();
     settle();
   }
 
   /** Halves a failing batch, down to single items, so that only the failing item fails. Returns the function that settles it. */
   async #runTogether(tickets: readonly Ticket<Item, Result>[], lane: number): Promise<() => void> {
-    const { clock, observe, run, isMemoryFailure } = this.#options;
-    const startedAt = clock();
+    const { observe, run, isMemoryFailure } = this.#options;
+    const startedAt = performance.now();
     try {
       const results = await run(
         tickets.map(({ item }) => item),
         lane,
       );
-      const ms = clock() - startedAt;
+      const ms = performance.now() - startedAt;
       this.#queue.ran(tickets.length, ms);
       observe({ kind: "ran", items: tickets.length, ms });
       return () => {
-        for (const [index, { settle }] of tickets.entries()) settle({ ok: true, result: results[index] as Result });
+        for (const [index, { resolve }] of tickets.entries()) resolve(results[index] as Result);
       };
     } catch (error) {
-      if (tickets.length === 1) return () => tickets[0]?.settle({ ok: false, error });
+      if (tickets.length === 1) return () => tickets[0]?.reject(error);
       const isMemory = isMemoryFailure(error);
       if (isMemory) this.#queue.ranOutOfMemory(tickets.length);
       observe({ kind: "split", items: tickets.length, isMemory });

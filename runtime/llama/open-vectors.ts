@@ -5,9 +5,9 @@ import { FairTurns } from "../batch/fair-turns.ts";
 import type { Engine, TaskCall } from "../server/engine.ts";
 import { invalid, type RequestError } from "../server/request-error.ts";
 import { embeddingRoutes } from "../tasks/embedding-routes.ts";
-import { normalized, resized } from "../tasks/pooling.ts";
+import { shaped } from "../tasks/pooling.ts";
 import { rerankRoutes } from "../tasks/rerank-routes.ts";
-import { type OpenTask, TaskEngine } from "../tasks/task-engine.ts";
+import { type OpenTask, taskEngine } from "../tasks/task-engine.ts";
 import type { ModelOptions } from "./model-options.ts";
 import { explained, loadWeights } from "./open-model.ts";
 import { isTooLongInTurns, widestToken } from "./prompt-bound.ts";
@@ -26,7 +26,7 @@ export function openVectors(options: ModelOptions, kind: VectorKind): Promise<En
     const queue = new FairTurns();
     const task = await (kind === "embeddings" ? openEmbedding(model, size, queue) : openRanking(model, size, queue));
     isOpened();
-    return new TaskEngine(task, {
+    return taskEngine(task, {
       maxBatchSize: options.sequences,
       provider: llama.gpu === false ? "cpu" : llama.gpu,
       warnings: [],
@@ -79,11 +79,7 @@ async function openEmbedding(model: LlamaModel, size: Size, queue: FairTurns): P
         found.push(Float32Array.from(vector));
       }
       call.onFirstToken();
-      const isNormalized = request.normalize ?? true;
-      return found.map((vector) => {
-        const whole = isNormalized ? normalized(vector) : vector;
-        return request.dimensions === undefined ? whole : resized(whole, request.dimensions, isNormalized);
-      });
+      return found.map((vector) => shaped(vector, request, true));
     }),
   };
 }

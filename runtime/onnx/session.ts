@@ -53,13 +53,9 @@ export interface Session {
 }
 
 /** The graph refused or failed. */
-export class SessionError extends Error {
-  /** Fewer items at once may do. */
-  readonly isMemory: boolean;
-  constructor(message: string) {
-    super(message);
-    this.name = "SessionError";
-    this.isMemory =
-      /bad_alloc|out of memory|failed to allocate|alloc(ation|ate).*fail|CUDA_ERROR_OUT|CUBLAS.*ALLOC/i.test(message);
-  }
-}
+export class SessionError extends Error {}
+
+const memoryWords = /bad_alloc|out of memory|failed to allocate|alloc(ation|ate).*fail|CUDA_ERROR_OUT|CUBLAS.*ALLOC/i;
+
+/** Returns true if fewer items at once may run. */
+export const isMemoryFailure = (error: unknown) => error instanceof SessionError && memoryWords.test(error.message);

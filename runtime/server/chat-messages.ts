@@ -1,7 +1,7 @@
 // Messages of a chat as the template takes them: text, places of pictures where the model reads them, tool arguments as objects.
 import { type Body, isObject } from "./fields.ts";
 import { readImagePart } from "./image-part.ts";
-import { invalid, RequestError } from "./request-error.ts";
+import { invalid, RequestError, unusable } from "./request-error.ts";
 import type { ChatMessage, ContentPart, EngineImage } from "./text-engine.ts";
 
 const roles: Readonly<Record<string, string>> = {
@@ -69,9 +69,7 @@ function readPart(part: unknown, at: string, images: EngineImage[] | undefined):
   }
   if (type !== "text") {
     const kinds = images ? "text and image_url parts" : "text parts";
-    throw new RequestError(400, `${at} is a part of type ${JSON.stringify(type)}; this model takes ${kinds} only`, {
-      param: at,
-    });
+    throw unusable(at, `${at} is a part of type ${JSON.stringify(type)}; this model takes ${kinds} only`);
   }
   if (typeof text !== "string") throw invalid(`${at}.text`, `${at}.text must be a string`);
   return { type: "text", text };

@@ -2,7 +2,7 @@
 import { constraintProblem } from "../../proto/constraint-size.ts";
 import { readMessages } from "./chat-messages.ts";
 import { type Body, Fields, isObject } from "./fields.ts";
-import { invalid, RequestError } from "./request-error.ts";
+import { invalid, RequestError, unusable } from "./request-error.ts";
 import { type CommonRequest, commonFields } from "./sampling-fields.ts";
 import type { ChatMessage, Constraint, EngineImage } from "./text-engine.ts";
 
@@ -38,7 +38,7 @@ export function readChatRequest(body: Body, takesImages = false): ChatRequest {
   const common = commonFields(f);
   const { messages, images } = readMessages(f.list("messages"), takesImages);
   const problem = constraintProblem(body);
-  if (problem) throw new RequestError(400, problem.message, { param: problem.param, code: "format_too_large" });
+  if (problem) throw unusable(problem.param, problem.message, "format_too_large");
   const tools = (f.list("tools") ?? []).map(readTool);
   const top = f.integer("top_logprobs", { min: 0, max: 20 });
   const wantsLogprobs = f.boolean("logprobs") ?? false;
@@ -137,12 +137,9 @@ function readFormat(format: Body | undefined): Constraint | undefined {
       return { kind: "regex", regex };
     }
     default:
-      throw new RequestError(
-        400,
+      throw unusable(
+        "response_format",
         `response_format of type ${JSON.stringify(type)} is not supported; use text, json_object, json_schema or regex`,
-        {
-          param: "response_format",
-        },
       );
   }
 }

@@ -1,7 +1,7 @@
 // Body of POST /v1/completions -> domain. Throws RequestError.
 import { type Body, Fields } from "./fields.ts";
 import { readDataAddress } from "./image-part.ts";
-import { invalid, RequestError } from "./request-error.ts";
+import { invalid, RequestError, unusable } from "./request-error.ts";
 import { type CommonRequest, commonFields } from "./sampling-fields.ts";
 import type { EngineImage } from "./text-engine.ts";
 
@@ -38,9 +38,7 @@ export function readCompletionRequest(body: Body, takesImages = false): Completi
 function readImages(list: unknown, takesImages: boolean): readonly EngineImage[] {
   if (Array.isArray(list) && list.length === 0) return [];
   if (!takesImages)
-    throw new RequestError(400, "data.image: this model takes no images; leave it out, or use a model that does", {
-      param: "data.image",
-    });
+    throw unusable("data.image", "data.image: this model takes no images; leave it out, or use a model that does");
   if (!Array.isArray(list)) throw invalid("data.image", "data.image must be a list of data: addresses");
   return list.map((url, i) => readDataAddress(url, `data.image.${i}`));
 }

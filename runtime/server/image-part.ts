@@ -1,6 +1,6 @@
 // A picture in a request: its bytes stand in a data: address. Nothing is fetched from anywhere.
 import { isObject } from "./fields.ts";
-import { invalid, RequestError } from "./request-error.ts";
+import { invalid, RequestError, unusable } from "./request-error.ts";
 import type { EngineImage } from "./text-engine.ts";
 
 /** `part`: {"type":"image_url","image_url":{"url":..,"detail":..}}. Throws RequestError. */
@@ -18,14 +18,10 @@ export function readImagePart(part: Readonly<Record<string, unknown>>, at: strin
 export function readDataAddress(url: unknown, at: string): EngineImage {
   if (typeof url !== "string") throw invalid(at, `${at} must be a string: a picture as a data: address`);
   if (/^https?:/i.test(url))
-    throw new RequestError(400, `${at}: addresses are not opened here; send the picture itself, as a data: address`, {
-      param: at,
-    });
+    throw unusable(at, `${at}: addresses are not opened here; send the picture itself, as a data: address`);
   const [, base64] = /^data:[^,]*;base64,(.*)$/is.exec(url) ?? [];
   const bytes = Buffer.from(base64 ?? "", "base64");
   if (bytes.length === 0)
-    throw new RequestError(400, `${at} is no data: address with base64 in it, such as data:image/png;base64,..`, {
-      param: at,
-    });
+    throw unusable(at, `${at} is no data: address with base64 in it, such as data:image/png;base64,..`);
   return { bytes, isCoarse: false, param: at };
 }

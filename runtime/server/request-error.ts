@@ -1,7 +1,7 @@
 // A request that is refused, in the shape of the OpenAI protocol. The message is public: what, why, what to do.
 export interface RefusalFacts {
   readonly param?: string | undefined;
-  readonly code?: string;
+  readonly code?: string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
 }
@@ -35,4 +35,9 @@ function typeOf(status: number): string {
 /** A field of the wrong type or out of its range. */
 export function invalid(param: string, message: string): RequestError {
   return new RequestError(422, message, { param });
+}
+
+/** A readable field whose value this model, or this server, cannot use. */
+export function unusable(param: string, message: string, code?: string): RequestError {
+  return new RequestError(400, message, { param, code });
 }

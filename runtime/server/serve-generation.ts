@@ -11,7 +11,7 @@ import type { Body } from "./fields.ts";
 import type { RuntimeMetrics } from "./metrics.ts";
 import { readBody } from "./read-body.ts";
 import { renderError } from "./render-error.ts";
-import { RequestError } from "./request-error.ts";
+import { RequestError, unusable } from "./request-error.ts";
 import type { RuntimeState } from "./runtime-state.ts";
 import { type ServedModel, servedModel } from "./served-model.ts";
 import { isTextEngine, type TextEngine } from "./text-engine.ts";
@@ -137,7 +137,7 @@ function notServed(engine: Engine, route: string): RequestError {
     ...(engine.tasks?.keys() ?? []),
   ];
   const words = `this model does not serve ${route}; send the request to ${paths.join(" or ")}, or use a model that does`;
-  return new RequestError(400, words, { param: "model", code: "unsupported_task" });
+  return unusable("model", words, "unsupported_task");
 }
 
 /** Throws RequestError 503. */

@@ -3,16 +3,12 @@
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import type { TensorValue } from "../onnx/session.ts";
 import type { Encoded, Tokenizer } from "../onnx/tokenizer.ts";
-import { RequestError } from "../server/request-error.ts";
+import { unusable } from "../server/request-error.ts";
 import { alignTokens, type Span, sliceOf } from "./align-tokens.ts";
-import { requiredText } from "./classify-text.ts";
-import { jsonRoute } from "./json-route.ts";
+import { nativeTask, requiredText } from "./native-task.ts";
 import { rounded, softmax } from "./numbers.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import type { OpenTask } from "./task-engine.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
 import { openTextGraph, type TokenBatch } from "./text-graph.ts";
-import { numberByToken } from "./text-outputs.ts";
-import { countInputs, nativeAnswer } from "./token-usage.ts";
 
 const longestAnswer = 15;
 /** All of it is tokenised at once, and read window by window. */
@@ -50,23 +46,25 @@ export async function openQuestionAnswering(deps: TaskDeps, folder: ModelFolder)
     },
   });
   const { tokenizer } = graph;
-  const route = jsonRoute("inference", async (fields, call) => {
+  return nativeTask(tokenizer.longest, graph.load, async (fields, call) => {
     const question = requiredText(fields, "question");
     const context = requiredText(fields, "context");
     for (const [param, text] of Object.entries({ question, context }))
       if (text.length > maxCharacters)
-        throw new RequestError(
-          400,
+        throw unusable(
+          param,
           `${param} has ${text.length} characters and one request reads ${maxCharacters}; send it in parts`,
-          { param, code: "context_length_exceeded" },
+          "context_length_exceeded",
         );
     const ids = tokenizer.encodeBare(context);
     const windows = windowsOf(tokenizer, question, context, ids);
-    const encoded = windows.map((window) => window.encoded);
-    countInputs(call, encoded);
     // The overlap of windows is not billed.
-    call.usage.inputTokens = tokenizer.encodeLong(question, context).ids.length;
-    const found = await graph.run(encoded, call.signal);
+    const inputTokens = tokenizer.encodeLong(question, context).ids.length;
+    const found = await graph.run(
+      call,
+      windows.map((window) => window.encoded),
+      inputTokens,
+    );
     const answers = found.map((logits, index) => bestAnswer(logits, windows[index] as Window));
     const best = answers.reduce((a, b) => (b.score > a.score ? b : a));
     const spans = alignTokens(
@@ -74,13 +72,14 @@ export async function openQuestionAnswering(deps: TaskDeps, folder: ModelFolder)
       ids.map((id) => tokenizer.pieceText(id)),
     );
     const { start, end } = wholeWords(spans, best);
-    return nativeAnswer(call, { answer: sliceOf(context, start, end), score: rounded(best.score), start, end });
+    return { answer: sliceOf(context, start, end), score: rounded(best.score), start, end };
   });
-  return {
-    contextLength: tokenizer.longest,
-    routes: new Map([["/v1/infer", route]]),
-    load: () => graph.batcher,
-  };
+}
+
+/** Splits [rows, longest] into one number per token of each item. */
+function numberByToken(output: TensorValue, { items, longest }: TokenBatch): Float32Array[] {
+  const data = output.data as Float32Array;
+  return items.map(({ ids }, row) => data.slice(row * longest, row * longest + ids.length));
 }
 
 function windowsOf(tokenizer: Tokenizer, question: string, context: string, ids: readonly number[]): Window[] {
@@ -90,10 +89,11 @@ function windowsOf(tokenizer: Tokenizer, question: string, context: string, ids:
   const before = whole.ids.length - after - ids.length;
   const room = tokenizer.longest - before - after;
   if (room < 16)
-    throw new RequestError(400, `question leaves no room for the text: this model takes ${tokenizer.longest} tokens`, {
-      param: "question",
-      code: "context_length_exceeded",
-    });
+    throw unusable(
+      "question",
+      `question leaves no room for the text: this model takes ${tokenizer.longest} tokens`,
+      "context_length_exceeded",
+    );
   const windows: Window[] = [];
   const step = Math.max(1, Math.floor(room / 2));
   for (let first = 0; ; first += step) {

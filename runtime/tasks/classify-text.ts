@@ -3,14 +3,11 @@ import { labelsOf } from "../../proto/model-task.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import type { TaskCall } from "../server/engine.ts";
 import type { Fields } from "../server/fields.ts";
-import { invalid, RequestError } from "../server/request-error.ts";
-import { jsonRoute } from "./json-route.ts";
+import { invalid, unusable } from "../server/request-error.ts";
+import { nativeTask, requiredText } from "./native-task.ts";
 import { ranked, sigmoid, softmax } from "./numbers.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import type { OpenTask } from "./task-engine.ts";
-import { encodeAll, openTextGraph } from "./text-graph.ts";
-import { logitRows } from "./text-outputs.ts";
-import { countInputs, nativeAnswer } from "./token-usage.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
+import { encodeAll, logitRows, openTextGraph } from "./text-graph.ts";
 
 const maxLabels = 128;
 const usualTemplate = "This example is {}.";
@@ -28,22 +25,17 @@ export async function openTextClassification(deps: TaskDeps, folder: ModelFolder
   const contradiction = labels.findIndex((label) => /^contra/i.test(label));
 
   const ownLabels = async (input: string, call: TaskCall) => {
-    const encoded = await encodeAll(tokenizer, [input], (text) => tokenizer.encode(text), "input");
-    countInputs(call, encoded);
-    const [row = new Float32Array()] = await graph.run(encoded, call.signal);
+    const [row = new Float32Array()] = await graph.run(call, await encodeAll(tokenizer, [input], "input"));
     return ranked(labels, isMultiLabel ? Array.from(row, sigmoid) : softmax(row));
   };
   const givenLabels = async (input: string, request: ZeroShot, call: TaskCall) => {
     if (entailment < 0)
-      throw new RequestError(
-        400,
+      throw unusable(
+        "candidate_labels",
         "this model knows its own labels only and cannot judge others; leave candidate_labels out, or use a model trained for entailment",
-        { param: "candidate_labels" },
       );
     const encode = (label: string) => tokenizer.encode(input, request.hypothesis(label));
-    const encoded = await encodeAll(tokenizer, request.labels, encode, "input");
-    countInputs(call, encoded);
-    const rows = await graph.run(encoded, call.signal);
+    const rows = await graph.run(call, await encodeAll(tokenizer, request.labels, "input", encode));
     const scoreOf = (row: Float32Array) => row[entailment] as number;
     // Each label separately: against its contradiction, if the model has one.
     const alone = (row: Float32Array) => {
@@ -53,17 +45,11 @@ export async function openTextClassification(deps: TaskDeps, folder: ModelFolder
     const isEach = request.isMultiLabel || rows.length === 1;
     return ranked(request.labels, isEach ? rows.map(alone) : softmax(rows.map(scoreOf)));
   };
-  const route = jsonRoute("inference", async (fields, call) => {
+  return nativeTask(tokenizer.longest, graph.load, async (fields, call) => {
     const input = requiredText(fields, "input");
     const request = readZeroShot(fields);
-    const results = request ? await givenLabels(input, request, call) : await ownLabels(input, call);
-    return nativeAnswer(call, { results });
+    return { results: request ? await givenLabels(input, request, call) : await ownLabels(input, call) };
   });
-  return {
-    contextLength: tokenizer.longest,
-    routes: new Map([["/v1/infer", route]]),
-    load: () => graph.batcher,
-  };
 }
 
 export interface ZeroShot {
@@ -88,10 +74,4 @@ export function readZeroShot(fields: Fields, template = usualTemplate): ZeroShot
     hypothesis: (label) => given.replace("{}", () => label),
     isMultiLabel: fields.boolean("multi_label") ?? false,
   };
-}
-
-export function requiredText(fields: Fields, name: string): string {
-  const text = fields.string(name);
-  if (text === undefined || text.trim() === "") throw invalid(name, `${name} is required: a text that is not empty`);
-  return text;
 }

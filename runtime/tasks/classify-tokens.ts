@@ -2,16 +2,13 @@
 // Source of the grouping: the `simple` aggregation of Hugging Face's token classification pipeline.
 import { labelsOf } from "../../proto/model-task.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";
+import type { TensorValue } from "../onnx/session.ts";
 import type { Encoded, Tokenizer } from "../onnx/tokenizer.ts";
 import { alignTokens, type Span, sliceOf } from "./align-tokens.ts";
-import { requiredText } from "./classify-text.ts";
-import { jsonRoute } from "./json-route.ts";
+import { nativeTask, requiredText } from "./native-task.ts";
 import { rounded, softmax } from "./numbers.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import type { OpenTask } from "./task-engine.ts";
-import { encodeAll, openTextGraph } from "./text-graph.ts";
-import { logitsByToken } from "./text-outputs.ts";
-import { countInputs, nativeAnswer } from "./token-usage.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
+import { encodeAll, openTextGraph, type TokenBatch } from "./text-graph.ts";
 
 export async function openTokenClassification(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
   const graph = await openTextGraph<Float32Array[]>(deps, folder, {
@@ -21,19 +18,25 @@ export async function openTokenClassification(deps: TaskDeps, folder: ModelFolde
   });
   const { tokenizer } = graph;
   const labels = labelsOf(folder.config);
-  const route = jsonRoute("inference", async (fields, call) => {
+  return nativeTask(tokenizer.longest, graph.load, async (fields, call) => {
     const input = requiredText(fields, "input");
-    const encoded = await encodeAll(tokenizer, [input], (text) => tokenizer.encode(text), "input");
-    countInputs(call, encoded);
-    const [rows = []] = await graph.run(encoded, call.signal);
+    const encoded = await encodeAll(tokenizer, [input], "input");
+    const [rows = []] = await graph.run(call, encoded);
     const tokens = judged(tokenizer, input, encoded[0] as Encoded, rows, labels);
-    return nativeAnswer(call, { results: groupEntities(tokens).map((entity) => resultOf(input, entity)) });
+    return { results: groupEntities(tokens).map((entity) => resultOf(input, entity)) };
   });
-  return {
-    contextLength: tokenizer.longest,
-    routes: new Map([["/v1/infer", route]]),
-    load: () => graph.batcher,
-  };
+}
+
+/** Splits [rows, longest, width] into the rows of each item's tokens, without padding. */
+function logitsByToken(output: TensorValue, { items, longest }: TokenBatch): Float32Array[][] {
+  const width = output.dims.at(-1) ?? 0;
+  const data = output.data as Float32Array;
+  return items.map(({ ids }, row) =>
+    ids.map((_, at) => {
+      const start = (row * longest + at) * width;
+      return data.slice(start, start + width);
+    }),
+  );
 }
 
 export interface JudgedToken {

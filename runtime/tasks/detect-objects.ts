@@ -4,11 +4,9 @@ import { labelsOf } from "../../proto/model-task.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import { type ImageOutputs, openImageGraph } from "./image-graph.ts";
 import { readPicture } from "./image-input.ts";
-import { jsonRoute } from "./json-route.ts";
+import { nativeTask } from "./native-task.ts";
 import { rounded, softmax } from "./numbers.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import type { OpenTask } from "./task-engine.ts";
-import { nativeAnswer } from "./token-usage.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
 
 const usualThreshold = 0.5;
 
@@ -21,12 +19,11 @@ export async function openObjectDetection(deps: TaskDeps, folder: ModelFolder): 
     ],
   });
   const labels = labelsOf(folder.config);
-  const route = jsonRoute("inference", async (fields, call) => {
+  return nativeTask(0, graph.load, async (fields, call) => {
     const threshold = fields.number("threshold", { min: 0, max: 1 }) ?? usualThreshold;
     const picture = await readPicture(fields);
-    return nativeAnswer(call, { results: objectsIn(await graph.run(picture, call), labels, picture, threshold) });
+    return { results: objectsIn(await graph.run(picture, call), labels, picture, threshold) };
   });
-  return { contextLength: 0, routes: new Map([["/v1/infer", route]]), load: () => graph.batcher };
 }
 
 /** Boxes in pixels of the picture, the surest first. */

@@ -1,13 +1,9 @@
 // Sentence embeddings by a graph, pooled and normalised as its files say.
 import type { ModelFolder } from "../onnx/model-folder.ts";
-import type { Encoded } from "../onnx/tokenizer.ts";
-import type { TaskCall } from "../server/engine.ts";
-import { embeddingRoutes } from "./embedding-routes.ts";
-import type { EmbeddingsRequest, TextInput } from "./embeddings-request.ts";
-import { normalized, type Pooling, pool, resized } from "./pooling.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import type { OpenTask } from "./task-engine.ts";
-import { encodeAll, openTextGraph, tokensOf } from "./text-graph.ts";
+import { embeddingRoutes, type TextInput } from "./embedding-routes.ts";
+import { type Pooling, pool, shaped } from "./pooling.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
+import { encodeAll, openTextGraph } from "./text-graph.ts";
 
 const tokenVectors = (name: string) => ({ name, types: ["float32"], rank: 3 });
 const textVectors = (name: string) => ({ name, types: ["float32"], rank: 2 });
@@ -24,25 +20,15 @@ export async function openEmbeddings(deps: TaskDeps, folder: ModelFolder): Promi
     if (typeof input === "string") return tokenizer.encode(prefix + input);
     return tokenizer.surround(input);
   };
-  const vectors = async (request: EmbeddingsRequest, call: TaskCall) => {
+  const routes = embeddingRoutes(async (request, call) => {
     const prefix = request.inputType === undefined ? "" : (settings.prompts[request.inputType] ?? "");
     for (const input of request.inputs) if (typeof input !== "string") request.checkTokens(input, tokenizer.size);
-    const encoded: Encoded[] = await encodeAll(tokenizer, request.inputs, encode(prefix), request.field);
-    call.usage.inputTokens = tokensOf(encoded);
-    call.usage.units = { items: encoded.length };
-    const found = await graph.run(encoded, call.signal);
+    const encoded = await encodeAll(tokenizer, request.inputs, request.field, encode(prefix));
+    const found = await graph.run(call, encoded);
     call.onFirstToken();
-    const isNormalized = request.normalize ?? settings.normalize;
-    return found.map((vector) => {
-      const whole = isNormalized ? normalized(vector) : vector;
-      return request.dimensions === undefined ? whole : resized(whole, request.dimensions, isNormalized);
-    });
-  };
-  return {
-    contextLength: tokenizer.longest,
-    routes: embeddingRoutes(vectors),
-    load: () => graph.batcher,
-  };
+    return found.map((vector) => shaped(vector, request, settings.normalize));
+  });
+  return { contextLength: tokenizer.longest, routes, load: graph.load };
 }
 
 interface Settings {

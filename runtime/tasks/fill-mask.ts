@@ -1,17 +1,13 @@
 // The words that fit where a text has a gap.
-
 import { LoadFailure } from "../llama/load-failure.ts";
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import type { TensorValue } from "../onnx/session.ts";
 import type { Encoded } from "../onnx/tokenizer.ts";
-import { RequestError } from "../server/request-error.ts";
-import { requiredText } from "./classify-text.ts";
-import { jsonRoute } from "./json-route.ts";
+import { unusable } from "../server/request-error.ts";
+import { nativeTask, requiredText } from "./native-task.ts";
 import { rounded, softmax } from "./numbers.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import type { OpenTask } from "./task-engine.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
 import { encodeAll, openTextGraph, type TokenBatch } from "./text-graph.ts";
-import { countInputs, nativeAnswer } from "./token-usage.ts";
 
 const usualTop = 5;
 
@@ -27,18 +23,14 @@ export async function openFillMask(deps: TaskDeps, folder: ModelFolder): Promise
   maskId = tokenizer.idOf(mask ?? "") ?? -1;
   if (mask === undefined || maskId < 0)
     throw new LoadFailure("no mask token", "tokenizer_config.json names no mask_token, and fill-mask needs one");
-  const route = jsonRoute("inference", async (fields, call) => {
+  return nativeTask(tokenizer.longest, graph.load, async (fields, call) => {
     const input = requiredText(fields, "input");
     const top = fields.integer("top_k", { min: 1, max: 100 }) ?? usualTop;
-    const encoded = await encodeAll(tokenizer, [input], (text) => tokenizer.encode(text), "input");
+    const encoded = await encodeAll(tokenizer, [input], "input");
     const { ids } = encoded[0] as Encoded;
     const masks = ids.filter((id) => id === maskId).length;
-    if (masks !== 1)
-      throw new RequestError(400, `input must hold ${mask} exactly once, and it does so ${masks} times`, {
-        param: "input",
-      });
-    countInputs(call, encoded);
-    const [row = new Float32Array()] = await graph.run(encoded, call.signal);
+    if (masks !== 1) throw unusable("input", `input must hold ${mask} exactly once, and it does so ${masks} times`);
+    const [row = new Float32Array()] = await graph.run(call, encoded);
     const scores = softmax(row);
     const best = scores.map((_, id) => id).sort((a, b) => (scores[b] as number) - (scores[a] as number));
     const results = best.slice(0, top).map((token) => ({
@@ -47,13 +39,8 @@ export async function openFillMask(deps: TaskDeps, folder: ModelFolder): Promise
       token,
       token_str: tokenizer.decode([token]).trim(),
     }));
-    return nativeAnswer(call, { results });
+    return { results };
   });
-  return {
-    contextLength: tokenizer.longest,
-    routes: new Map([["/v1/infer", route]]),
-    load: () => graph.batcher,
-  };
 }
 
 /** The vocabulary's scores at the gap; of a text without one, at its first token. */

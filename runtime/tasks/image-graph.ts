@@ -1,18 +1,18 @@
 // A graph over pictures and its batches.
-import { type BatchEvent, MicroBatcher } from "../batch/micro-batcher.ts";
+import { MicroBatcher } from "../batch/micro-batcher.ts";
 import { checkIo, type IoNeed } from "../onnx/check-io.ts";
 import { type ImageProcessor, openImageProcessor, type Picture } from "../onnx/image-processor.ts";
 import { graphOf, type ModelFolder } from "../onnx/model-folder.ts";
-import { SessionError, type TensorValue } from "../onnx/session.ts";
+import { isMemoryFailure, SessionError, type TensorValue } from "../onnx/session.ts";
 import type { TaskCall } from "../server/engine.ts";
-import type { TaskDeps } from "./task-deps.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
 
 /** One picture's part of each output, its first dimension 1. */
 export type ImageOutputs = Readonly<Record<string, TensorValue>>;
 type ImageInputs = Awaited<ReturnType<ImageProcessor>>;
 
 export interface ImageGraph {
-  readonly batcher: MicroBatcher<ImageInputs, ImageOutputs>;
+  readonly load: OpenTask["load"];
   run(picture: Picture, call: TaskCall): Promise<ImageOutputs>;
 }
 
@@ -56,21 +56,15 @@ export async function openImageGraph(
         Object.fromEntries(fetched.map((name) => [name, rowOf(outputs[name] as TensorValue, row)])),
       );
     },
-    isMemoryFailure: (error) => error instanceof SessionError && error.isMemory,
-    observe: (event: BatchEvent) => deps.observe(event),
-    clock: () => performance.now(),
-    timer: (callback, ms) => {
-      const timer = setTimeout(callback, ms);
-      return () => clearTimeout(timer);
-    },
+    isMemoryFailure,
+    observe: deps.observe,
   });
   return {
-    batcher,
+    load: () => batcher,
     async run(picture, call) {
       call.usage.units = { items: 1 };
-      const [outcome] = await batcher.submit([await processor(picture)], call.signal);
-      if (outcome?.ok) return outcome.result;
-      throw outcome?.error;
+      const [outputs] = await batcher.submit([await processor(picture)], call.signal);
+      return outputs as ImageOutputs;
     },
   };
 }

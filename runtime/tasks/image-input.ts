@@ -1,7 +1,7 @@
 // The picture of a request: its bytes stand in the body, as base64 or as a data address.
 import { decodePicture, type Picture, PictureError } from "../onnx/image-processor.ts";
 import type { Fields } from "../server/fields.ts";
-import { invalid, RequestError } from "../server/request-error.ts";
+import { invalid, RequestError, unusable } from "../server/request-error.ts";
 
 /** Throws RequestError. */
 export async function readPicture(fields: Fields): Promise<Picture> {
@@ -20,9 +20,7 @@ export function pictureBytes(fields: Fields, name: string): Buffer {
   if (text === undefined || text === "")
     throw invalid(name, `${name} is required: a picture as base64 or as a data: address`);
   if (/^https?:/i.test(text))
-    throw new RequestError(400, "the model server opens no addresses; send the picture itself, as base64", {
-      param: name,
-    });
+    throw unusable(name, "the model server opens no addresses; send the picture itself, as base64");
   const base64 = text.startsWith("data:") ? text.slice(text.indexOf(",") + 1) : text;
   const bytes = Buffer.from(base64, "base64");
   if (bytes.length === 0) throw invalid(name, `${name} is neither base64 nor a data: address with base64`);

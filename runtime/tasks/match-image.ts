@@ -1,21 +1,18 @@
 // Scores the request's labels for a picture with a model like CLIP.
-
 import { labelsOf } from "../../proto/model-task.ts";
 import { checkIo } from "../onnx/check-io.ts";
 import { openImageProcessor } from "../onnx/image-processor.ts";
 import { graphOf, type ModelFolder } from "../onnx/model-folder.ts";
 import type { TensorValue } from "../onnx/session.ts";
 import { openTokenizer } from "../onnx/tokenizer.ts";
-import { RequestError } from "../server/request-error.ts";
+import { invalid } from "../server/request-error.ts";
 import { readZeroShot } from "./classify-text.ts";
 import { openImageGraph } from "./image-graph.ts";
 import { readPicture } from "./image-input.ts";
-import { jsonRoute } from "./json-route.ts";
+import { nativeTask } from "./native-task.ts";
 import { ranked, sigmoid, softmax } from "./numbers.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import type { OpenTask } from "./task-engine.ts";
-import { encodeAll } from "./text-graph.ts";
-import { countInputs, nativeAnswer } from "./token-usage.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
+import { encodeAll, tokensOf } from "./text-graph.ts";
 
 const usualTemplate = "This is a photo of {}.";
 
@@ -36,16 +33,15 @@ export async function openImageMatching(deps: TaskDeps, folder: ModelFolder): Pr
   // SigLIP judges each label by itself.
   const isEach = String(folder.config["model_type"]).startsWith("siglip");
   let running = 0;
-  const route = jsonRoute("inference", async (fields, call) => {
+  const load = () => ({ running: Math.min(1, running), waiting: Math.max(0, running - 1) });
+  return nativeTask(tokenizer.longest, load, async (fields, call) => {
     const request = readZeroShot(fields, usualTemplate);
-    if (!request)
-      throw new RequestError(422, "candidate_labels is required: what the picture may show", {
-        param: "candidate_labels",
-      });
+    if (!request) throw invalid("candidate_labels", "candidate_labels is required: what the picture may show");
     const picture = await readPicture(fields);
     const texts = request.labels.map(request.hypothesis);
-    const encoded = await encodeAll(tokenizer, texts, (text) => tokenizer.encode(text), "candidate_labels");
-    countInputs(call, encoded);
+    const encoded = await encodeAll(tokenizer, texts, "candidate_labels");
+    call.usage.inputTokens = tokensOf(encoded);
+    call.usage.units = { items: encoded.length };
     const longest = Math.max(...encoded.map(({ ids }) => ids.length));
     const dims = [encoded.length, longest];
     const ids = new BigInt64Array(encoded.length * longest).fill(BigInt(tokenizer.padId));
@@ -66,16 +62,11 @@ export async function openImageMatching(deps: TaskDeps, folder: ModelFolder): Pr
       call.signal.throwIfAborted();
       const { logits_per_image: logits } = await session.run(feeds, ["logits_per_image"]);
       const scores = Array.from(logits?.data ?? [], Number);
-      return nativeAnswer(call, { results: ranked(request.labels, isEach ? scores.map(sigmoid) : softmax(scores)) });
+      return { results: ranked(request.labels, isEach ? scores.map(sigmoid) : softmax(scores)) };
     } finally {
       running -= 1;
     }
   });
-  return {
-    contextLength: tokenizer.longest,
-    routes: new Map([["/v1/infer", route]]),
-    load: () => ({ running: Math.min(1, running), waiting: Math.max(0, running - 1) }),
-  };
 }
 
 export async function openImageClassification(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
@@ -84,9 +75,8 @@ export async function openImageClassification(deps: TaskDeps, folder: ModelFolde
     outputs: [{ name: "logits", types: ["float32"], rank: 2 }],
   });
   const labels = labelsOf(folder.config);
-  const route = jsonRoute("inference", async (fields, call) => {
+  return nativeTask(0, graph.load, async (fields, call) => {
     const { logits } = await graph.run(await readPicture(fields), call);
-    return nativeAnswer(call, { results: ranked(labels, softmax(Array.from(logits?.data ?? [], Number))) });
+    return { results: ranked(labels, softmax(Array.from(logits?.data ?? [], Number))) };
   });
-  return { contextLength: 0, routes: new Map([["/v1/infer", route]]), load: () => graph.batcher };
 }

@@ -12,8 +12,7 @@ import { openTokenClassification } from "./classify-tokens.ts";
 import { openEmbeddings } from "./embeddings.ts";
 import { openFillMask } from "./fill-mask.ts";
 import { openRerank } from "./rerank.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import { type OpenTask, TaskEngine } from "./task-engine.ts";
+import { type OpenTask, type TaskDeps, taskEngine } from "./task-engine.ts";
 
 export interface TaskOptions extends GraphOptions {
   /** The model's folder, or one graph in it. */
@@ -73,7 +72,7 @@ export async function openTasks(options: TaskOptions): Promise<Engine> {
     if (!open) return await (await import("./vision/open-vision.ts")).openVision(deps, folder);
     const opened = await open(deps, folder);
     const { provider, warnings } = graphs;
-    return new TaskEngine(opened, {
+    return taskEngine(opened, {
       maxBatchSize,
       provider,
       warnings,

@@ -40,6 +40,17 @@ function poolTokens(values: Float32Array, count: number, width: number, pooling:
   }
 }
 
+/** Of length one and cut, as the request says. `isUsuallyNormalized`: for a request that does not say. */
+export function shaped(
+  vector: Float32Array,
+  { normalize, dimensions }: { readonly normalize: boolean | undefined; readonly dimensions: number | undefined },
+  isUsuallyNormalized: boolean,
+): Float32Array {
+  const isNormalized = normalize ?? isUsuallyNormalized;
+  const whole = isNormalized ? normalized(vector) : vector;
+  return dimensions === undefined ? whole : resized(whole, dimensions, isNormalized);
+}
+
 /** To length one; a vector of zeros stays one. */
 export function normalized(vector: Float32Array): Float32Array {
   let square = 0;

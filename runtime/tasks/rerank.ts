@@ -1,34 +1,23 @@
 // Relevance of documents to a query by the graph of a cross-encoder.
 import type { ModelFolder } from "../onnx/model-folder.ts";
-import type { TaskCall } from "../server/engine.ts";
 import { rounded, sigmoid } from "./numbers.ts";
-import { rerankRoutes } from "./rerank-routes.ts";
-import type { TaskDeps } from "./task-deps.ts";
-import type { OpenTask } from "./task-engine.ts";
-import { encodeAll, openTextGraph } from "./text-graph.ts";
-import { logitRows } from "./text-outputs.ts";
-import { countInputs } from "./token-usage.ts";
+import { type Pair, rerankRoutes } from "./rerank-routes.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
+import { encodeAll, logitRows, openTextGraph } from "./text-graph.ts";
 
 export async function openRerank(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
-  const graph = await openTextGraph<Float32Array>(deps, folder, {
+  const { tokenizer, load, run } = await openTextGraph<Float32Array>(deps, folder, {
     name: "rerank",
     outputs: [{ name: "logits", types: ["float32"], rank: 2 }],
     read: logitRows,
   });
-  const { tokenizer } = graph;
-  const scoresOf = async (pairs: readonly (readonly [string, string])[], field: string, call: TaskCall) => {
-    const encode = ([query, document]: readonly [string, string]) => tokenizer.encode(query, document);
-    const encoded = await encodeAll(tokenizer, pairs, encode, field);
-    countInputs(call, encoded);
+  const encode = ([query, document]: Pair) => tokenizer.encode(query, document);
+  const routes = rerankRoutes(async (pairs, field, call) => {
+    const found = await run(call, await encodeAll(tokenizer, pairs, field, encode));
     // A model of two labels says how likely the second is.
-    const found = await graph.run(encoded, call.signal);
     return found.map((row) =>
       rounded(sigmoid(row.length === 1 ? (row[0] as number) : (row[1] as number) - (row[0] as number))),
     );
-  };
-  return {
-    contextLength: tokenizer.longest,
-    routes: rerankRoutes(scoresOf),
-    load: () => graph.batcher,
-  };
+  });
+  return { contextLength: tokenizer.longest, routes, load };
 }

@@ -1,5 +1,23 @@
 // The engine of everything that is no text generation: its routes, and what its batches hold.
-import type { AdapterHost, Engine, EngineLoad, TaskRoute } from "../server/engine.ts";
+import type { BatchEvent } from "../batch/micro-batcher.ts";
+import type { Graphs } from "../onnx/open-graph.ts";
+import type { AdapterHost, Engine, TaskRoute } from "../server/engine.ts";
+import type { ImageAdapter } from "./images/adapter/adapter-file.ts";
+
+/** Dependencies of every task. */
+export interface TaskDeps {
+  readonly graphs: Graphs;
+  readonly maxBatchSize: number;
+  /** Maximum time an item waits for others while nothing runs. */
+  readonly latencyBudgetMs: number;
+  readonly observe: (event: BatchEvent) => void;
+  /** Folded into a picture model's weights as it is loaded. */
+  readonly imageAdapters?: readonly ImageAdapter[];
+  /** Memory limit of the process; 0 = unbounded. */
+  readonly memoryBytes: number;
+  /** Folder of copies while they are loaded; undefined: the system's temporary folder. */
+  readonly scratchDir: string | undefined;
+}
 
 /** Parts of a task for the engine that serves it. */
 export interface OpenTask {
@@ -12,41 +30,18 @@ export interface OpenTask {
   readonly load: () => { readonly running: number; readonly waiting: number };
 }
 
-export interface EngineFacts {
-  readonly maxBatchSize: number;
-  readonly provider: string;
-  readonly warnings: readonly string[];
-  close(): Promise<void>;
-}
+type EngineFacts = Pick<Engine, "maxBatchSize" | "provider" | "warnings" | "close">;
 
-export class TaskEngine implements Engine {
-  readonly contextLength: number;
-  readonly maxBatchSize: number;
-  readonly provider: string;
-  readonly warnings: readonly string[];
-  readonly tasks: ReadonlyMap<string, TaskRoute>;
-  readonly adapterHost: AdapterHost | undefined;
-  readonly #task: OpenTask;
-  readonly #close: () => Promise<void>;
-
-  constructor(task: OpenTask, facts: EngineFacts) {
-    this.#task = task;
-    this.contextLength = task.contextLength;
-    this.maxBatchSize = facts.maxBatchSize;
-    this.provider = facts.provider;
-    this.warnings = facts.warnings;
-    this.tasks = task.routes;
-    this.adapterHost = task.adapterHost;
-    this.#close = () => facts.close();
-  }
-
-  load(): EngineLoad {
-    // Taken one by one: a batcher has them as getters, which a spread would leave out.
-    const { running, waiting } = this.#task.load();
-    return { running, waiting, tokensGenerated: 0, kvUsageRatio: 0 };
-  }
-
-  close(): Promise<void> {
-    return this.#close();
-  }
+export function taskEngine({ contextLength, routes, adapterHost, load }: OpenTask, facts: EngineFacts): Engine {
+  return {
+    ...facts,
+    contextLength,
+    tasks: routes,
+    adapterHost,
+    load() {
+      // Taken one by one: a batcher has them as getters, which a spread would leave out.
+      const { running, waiting } = load();
+      return { running, waiting, tokensGenerated: 0, kvUsageRatio: 0 };
+    },
+  };
 }

@@ -1,13 +1,14 @@
-// A graph over tokens, its tokenizer and its batches: what all text tasks stand on.
+// A graph over tokens, its tokenizer and its batches, for all text tasks.
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type BatchEvent, MicroBatcher, type Outcome } from "../batch/micro-batcher.ts";
+import { MicroBatcher } from "../batch/micro-batcher.ts";
 import { checkIo, type IoNeed } from "../onnx/check-io.ts";
 import { graphOf, type ModelFolder } from "../onnx/model-folder.ts";
 import type { NearSession } from "../onnx/near-session.ts";
-import { type Session, SessionError, type TensorValue } from "../onnx/session.ts";
+import { isMemoryFailure, type Session, type TensorValue } from "../onnx/session.ts";
 import { type Encoded, openTokenizer, TextTooLong, type Tokenizer } from "../onnx/tokenizer.ts";
-import { RequestError } from "../server/request-error.ts";
-import type { TaskDeps } from "./task-deps.ts";
+import type { TaskCall } from "../server/engine.ts";
+import { unusable } from "../server/request-error.ts";
+import type { OpenTask, TaskDeps } from "./task-engine.ts";
 
 /** A batch as the graph saw it: items by row, padded to the longest. */
 export interface TokenBatch {
@@ -31,9 +32,9 @@ export interface TextTask<Result> {
 
 export interface TextGraph<Result> {
   readonly tokenizer: Tokenizer;
-  readonly batcher: MicroBatcher<Encoded, Result>;
-  /** Results by input; throws what the first failing input failed with. */
-  run(inputs: readonly Encoded[], signal: AbortSignal): Promise<Result[]>;
+  readonly load: OpenTask["load"];
+  /** Results by input, which count in the call's usage. Throws what the first failing input failed with. */
+  run(call: TaskCall, inputs: readonly Encoded[], inputTokens?: number): Promise<Result[]>;
 }
 
 const integers = ["int64", "int32"];
@@ -87,13 +88,8 @@ export async function openTextGraph<Result>(
       const isAlone = batcher.running === items.length && tokensOf(items) <= fewTokens;
       return runOn(isAlone && near ? near : (lanes[lane] as Session), items);
     },
-    isMemoryFailure: (error) => error instanceof SessionError && error.isMemory,
-    observe: (event: BatchEvent) => deps.observe(event),
-    clock: () => performance.now(),
-    timer: (callback, ms) => {
-      const timer = setTimeout(callback, ms);
-      return () => clearTimeout(timer);
-    },
+    isMemoryFailure,
+    observe: deps.observe,
   });
   // The first run of a graph is slow: it allocates, and a GPU compiles.
   const first = [tokenizer.encode("warm up"), tokenizer.encode("warm up with some more words")];
@@ -101,13 +97,11 @@ export async function openTextGraph<Result>(
   const near = third && (await quickEnough(third, () => runOn(third, [tokenizer.encode(longestNear)])));
   return {
     tokenizer,
-    batcher,
-    async run(inputs, signal) {
-      const outcomes: Outcome<Result>[] = await batcher.submit(inputs, signal);
-      return outcomes.map((outcome) => {
-        if (outcome.ok) return outcome.result;
-        throw outcome.error;
-      });
+    load: () => batcher,
+    run(call, inputs, inputTokens = tokensOf(inputs)) {
+      call.usage.inputTokens = inputTokens;
+      call.usage.units = { items: inputs.length };
+      return batcher.submit(inputs, call.signal);
     },
   };
 }
@@ -164,8 +158,8 @@ function feedsOf(
 export async function encodeAll<Text>(
   tokenizer: Tokenizer,
   texts: readonly Text[],
-  encode: (text: Text) => Encoded,
   name: string,
+  encode: (text: Text) => Encoded = (text) => tokenizer.encode(String(text)),
 ): Promise<Encoded[]> {
   const encoded: Encoded[] = [];
   let turnAt = performance.now();
@@ -176,10 +170,11 @@ export async function encodeAll<Text>(
     }
     const where = texts.length > 1 ? `${name}[${index}]` : name;
     const tooLong = (count: number | string) =>
-      new RequestError(400, `${where} has ${count} tokens and this model takes ${tokenizer.longest}; shorten it`, {
-        param: name,
-        code: "context_length_exceeded",
-      });
+      unusable(
+        name,
+        `${where} has ${count} tokens and this model takes ${tokenizer.longest}; shorten it`,
+        "context_length_exceeded",
+      );
     let one: Encoded;
     try {
       one = encode(text);
@@ -193,3 +188,9 @@ export async function encodeAll<Text>(
 }
 
 export const tokensOf = (encoded: readonly Encoded[]) => encoded.reduce((sum, { ids }) => sum + ids.length, 0);
+
+/** Splits [rows, width] into one row per item. */
+export function logitRows(output: TensorValue, { items }: TokenBatch): Float32Array[] {
+  const width = output.dims.at(-1) ?? 0;
+  return items.map((_, row) => (output.data as Float32Array).slice(row * width, (row + 1) * width));
+}

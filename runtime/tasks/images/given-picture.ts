@@ -1,6 +1,6 @@
 // Reads a request's picture and the part of it to be painted again. Throws RequestError.
 import { PictureError } from "../../onnx/image-processor.ts";
-import { RequestError } from "../../server/request-error.ts";
+import { RequestError, unusable } from "../../server/request-error.ts";
 import { type Canvas, decodeCanvas, scaledCanvas } from "./picture-file.ts";
 
 export interface GivenPicture {
@@ -22,25 +22,21 @@ export async function givenPicture(bytes: Buffer, mask: Buffer | undefined, size
   const picture = await decoded(bytes, "image");
   const shape = (one: Size) => one.width / one.height;
   if (Math.abs(shape(picture) / shape(size) - 1) > shapeTolerance)
-    throw new RequestError(
-      400,
+    throw unusable(
+      "image",
       `the picture is ${picture.width}x${picture.height} and ${size.width}x${size.height} has another shape; cut it, or name a size of its shape`,
-      { param: "image" },
     );
   const { rgb, alpha } = await scaledCanvas(picture, size.width, size.height);
   if (mask === undefined) return { rgb, anew: alpha?.some((value) => value < 255) ? seenThrough(alpha) : undefined };
   const cover = await decoded(mask, "mask");
   if (cover.width !== picture.width || cover.height !== picture.height)
-    throw new RequestError(
-      400,
+    throw unusable(
+      "mask",
       `the mask is ${cover.width}x${cover.height} and the picture ${picture.width}x${picture.height}; both must have one size`,
-      { param: "mask" },
     );
   const fitted = await scaledCanvas(cover, size.width, size.height);
   if (!fitted.alpha?.some((value) => value < 255))
-    throw new RequestError(400, "nothing of the mask is transparent, and only what is transparent is painted anew", {
-      param: "mask",
-    });
+    throw unusable("mask", "nothing of the mask is transparent, and only what is transparent is painted anew");
   return { rgb, anew: seenThrough(fitted.alpha) };
 }
 

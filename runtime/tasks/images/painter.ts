@@ -1,9 +1,9 @@
 // From what is asked to finished pictures: text to vectors, noise by the seed, the denoising that requests share, pixels.
-import { type BatchEvent, MicroBatcher } from "../../batch/micro-batcher.ts";
-import { SessionError } from "../../onnx/session.ts";
-import type { Encoded, openTokenizer } from "../../onnx/tokenizer.ts";
+import { MicroBatcher } from "../../batch/micro-batcher.ts";
+import { isMemoryFailure } from "../../onnx/session.ts";
+import type { Encoded, Tokenizer } from "../../onnx/tokenizer.ts";
 import type { TaskCall } from "../../server/engine.ts";
-import type { TaskDeps } from "../task-deps.ts";
+import type { TaskDeps } from "../task-engine.ts";
 import { encodeAll, tokensOf } from "../text-graph.ts";
 import { denoise, type Kept, type Painting } from "./denoise.ts";
 import type { DiffusionGraphs } from "./diffusion-graphs.ts";
@@ -36,8 +36,6 @@ export interface Painter {
   paint(commission: Commission, call: TaskCall): Promise<readonly Uint8Array[]>;
 }
 
-type Tokenizer = Awaited<ReturnType<typeof openTokenizer>>;
-
 /** Latents that a run by itself is worth, and of all pictures of one run. */
 const perRunLatents = 16;
 const maxLatents = 32 * 64 * 64;
@@ -55,13 +53,8 @@ export function openPainter(
     costs: { perRun: perRunLatents, maxTokens: maxLatents },
     lengthOf: ({ size }) => size.width * size.height,
     run: denoise,
-    isMemoryFailure: (error) => error instanceof SessionError && error.isMemory,
-    observe: (event: BatchEvent) => deps.observe(event),
-    clock: () => performance.now(),
-    timer: (callback, ms) => {
-      const timer = setTimeout(callback, ms);
-      return () => clearTimeout(timer);
-    },
+    isMemoryFailure,
+    observe: deps.observe,
   });
   const padded = ({ ids }: Encoded) => [...ids, ...Array<number>(tokenizer.longest - ids.length).fill(tokenizer.padId)];
   return {
@@ -85,10 +78,9 @@ export function openPainter(
     const { prompt, negative, guidance, size, given, n, seed, steps } = commission;
     const latentSize = { width: size.width / graphs.factor, height: size.height / graphs.factor };
     const isGuided = guidance > 1;
-    const encode = (text: string, field: string) => encodeAll(tokenizer, [text], (one) => tokenizer.encode(one), field);
     const encoded = [
-      ...(await encode(prompt, "prompt")),
-      ...(isGuided ? await encode(negative, "negative_prompt") : []),
+      ...(await encodeAll(tokenizer, [prompt], "prompt")),
+      ...(isGuided ? await encodeAll(tokenizer, [negative], "negative_prompt") : []),
     ];
     call.usage.inputTokens = tokensOf(encoded);
     const [text, against] = await graphs.vectors(encoded.map(padded));
@@ -127,13 +119,11 @@ export function openPainter(
         },
       };
     });
-    const outcomes = await batcher.submit(paintings, call.signal);
     const pictures: Uint8Array[] = [];
-    for (const outcome of outcomes) {
-      if (!outcome.ok) throw outcome.error;
+    for (const latents of await batcher.submit(paintings, call.signal)) {
       call.signal.throwIfAborted();
-      if (!outcome.result) throw new TypeError("a picture that is waited for was not painted");
-      const painted = rgbOf(await graphs.pixels(outcome.result, latentSize));
+      if (!latents) throw new TypeError("a picture that is waited for was not painted");
+      const painted = rgbOf(await graphs.pixels(latents, latentSize));
       pictures.push(given?.anew ? blended(painted, given.rgb, given.anew) : painted);
     }
     return pictures;

@@ -1,6 +1,6 @@
 // Parses a request for pictures, in JSON or as a form.
 import { type Body, Fields } from "../../server/fields.ts";
-import { invalid, RequestError } from "../../server/request-error.ts";
+import { invalid, RequestError, unusable } from "../../server/request-error.ts";
 import { type PictureFormat, pictureFormats } from "./picture-file.ts";
 
 export interface ImageAsk {
@@ -42,9 +42,7 @@ export function readImageAsk(body: Body, defaults: ImageDefaults, needsPrompt: b
   if (!format) throw invalid("output_format", `output_format must be one of ${pictureFormats.join(", ")}`);
   const steps = fields.integer("num_inference_steps", { min: 1 }) ?? defaults.steps;
   if (steps > defaults.maxSteps)
-    throw new RequestError(400, `this model takes at most ${defaults.maxSteps} steps, not ${steps}`, {
-      param: "num_inference_steps",
-    });
+    throw unusable("num_inference_steps", `this model takes at most ${defaults.maxSteps} steps, not ${steps}`);
   return {
     prompt: prompt ?? "",
     negative: fields.string("negative_prompt") ?? "",

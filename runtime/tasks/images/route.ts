@@ -7,7 +7,7 @@ import type { TaskCall, TaskRoute } from "../../server/engine.ts";
 import { type Body, Fields } from "../../server/fields.ts";
 import { readBody } from "../../server/read-body.ts";
 import { readForm } from "../../server/read-form.ts";
-import { invalid, RequestError } from "../../server/request-error.ts";
+import { invalid, unusable } from "../../server/request-error.ts";
 import { servedModel } from "../../server/served-model.ts";
 import { writeText } from "../../server/write-json.ts";
 import { pictureBytes } from "../image-input.ts";
@@ -78,8 +78,7 @@ export function imageRoutes(
       "/v1/images/variations",
       route(async (call) => {
         const { body, image, mask } = await readPictureForm(call);
-        if (mask)
-          throw new RequestError(400, "a variation takes no mask; send it to /v1/images/edits", { param: "mask" });
+        if (mask) throw unusable("mask", "a variation takes no mask; send it to /v1/images/edits");
         // Without a text there is nothing that the picture could be led towards.
         const ask = { ...readImageAsk(body, defaults, false), prompt: "", negative: "", guidance: 1 };
         return { model: body["model"], ask, given: { image, mask: undefined, strength: variedStrength } };
@@ -95,13 +94,7 @@ async function answer(
   given: Given | undefined,
 ): Promise<void> {
   if (given && !painter.takesPictures)
-    throw new RequestError(
-      400,
-      "this model's export has no vae_encoder, so it takes no pictures; send a prompt alone",
-      {
-        param: "image",
-      },
-    );
+    throw unusable("image", "this model's export has no vae_encoder, so it takes no pictures; send a prompt alone");
   const size = ask.size ?? { width: painter.sizes.width, height: painter.sizes.height };
   checkSize(painter.sizes, size.width, size.height, "size");
   const seed = ask.seed ?? randomInt(seeds);
@@ -138,7 +131,6 @@ async function readPictureForm({ request }: TaskCall) {
   const named = (name: string) => files.filter((file) => file.name === name || file.name === `${name}[]`);
   const [image, ...more] = named("image");
   if (!image) throw invalid("image", "image is required: a picture, as a part with a file name");
-  if (more.length > 0)
-    throw new RequestError(400, "this model changes one picture at a time; send one image", { param: "image" });
+  if (more.length > 0) throw unusable("image", "this model changes one picture at a time; send one image");
   return { body: numbersOf(fields), image: image.bytes, mask: named("mask")[0]?.bytes };
 }

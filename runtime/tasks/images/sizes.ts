@@ -1,5 +1,5 @@
 // Sizes of pictures that a model generates. Pure.
-import { RequestError } from "../../server/request-error.ts";
+import { RequestError, unusable } from "../../server/request-error.ts";
 
 export interface Sizes {
   readonly width: number;
@@ -18,10 +18,7 @@ export function checkSize(sizes: Sizes, width: number, height: number, param: st
       ? side === trained
       : side % sizes.step === 0 && side >= trained / widest && side <= trained * widest;
   if (fits(width, sizes.width) && fits(height, sizes.height)) return;
-  throw new RequestError(400, `this model makes no pictures of ${width}x${height}; ${sizesText(sizes)}`, {
-    param,
-    code: "unsupported_size",
-  });
+  throw unusable(param, `this model makes no pictures of ${width}x${height}; ${sizesText(sizes)}`, "unsupported_size");
 }
 
 function sizesText({ width, height, step }: Sizes): string {

@@ -1,7 +1,7 @@
 // The fields of a speech request, and what a model cannot do of them: refused with the reason.
 import { type AudioFormat, audioFormats } from "../../audio/encoder.ts";
 import { Fields, isObject } from "../../server/fields.ts";
-import { invalid, RequestError } from "../../server/request-error.ts";
+import { invalid, unusable } from "../../server/request-error.ts";
 import type { Manner, Synthesiser } from "./synthesiser.ts";
 import { readVoice, type Voice } from "./voice.ts";
 
@@ -44,12 +44,14 @@ function voiceOf(value: unknown, model: Abilities): Voice {
   if (!voice) {
     const some = model.presets.slice(0, 8).join(", ");
     const more = model.presets.length > 8 ? ` and ${model.presets.length - 8} more` : "";
-    throw new RequestError(400, `there is no voice ${named.slice(0, 80)}; this model has ${some}${more}`, {
-      param: "voice",
-      code: "voice_not_found",
-    });
+    throw unusable(
+      "voice",
+      `there is no voice ${named.slice(0, 80)}; this model has ${some}${more}`,
+      "voice_not_found",
+    );
   }
-  if (voice.length > 1 && !model.canBlend) throw cannot("voice", "this model has one voice and cannot mix several");
+  if (voice.length > 1 && !model.canBlend)
+    throw unusable("voice", "this model has one voice and cannot mix several", "unsupported_value");
   return voice;
 }
 
@@ -57,16 +59,17 @@ function languageOf(fields: Fields, voice: Voice, text: string, model: Abilities
   const asked = (fields.string("language") ?? fields.string("language_code"))?.toLowerCase();
   const language = asked === undefined || asked === "" ? model.languageOf(voice) : asked;
   if (!model.languages.includes(language))
-    throw cannot("language", `this model speaks ${model.languages.join(", ")}, not ${language.slice(0, 20)}`);
+    throw unusable(
+      "language",
+      `this model speaks ${model.languages.join(", ")}, not ${language.slice(0, 20)}`,
+      "unsupported_value",
+    );
   // Spelled out as "Chinese letter", it would be speech of another text.
   if (/\p{Script=Han}/u.test(text))
-    throw cannot(
+    throw unusable(
       "input",
       "this model cannot read Chinese characters, also in Japanese; write the text in another script",
+      "unsupported_value",
     );
   return language;
-}
-
-function cannot(param: string, message: string): RequestError {
-  return new RequestError(400, message, { param, code: "unsupported_value" });
 }

@@ -4,7 +4,7 @@ import { unitsHeader } from "../../../proto/usage.ts";
 import { type AudioEncoder, contentTypes, openEncoder } from "../../audio/encoder.ts";
 import type { TaskCall, TaskRoute } from "../../server/engine.ts";
 import { readBody } from "../../server/read-body.ts";
-import { RequestError } from "../../server/request-error.ts";
+import { type RequestError, unusable } from "../../server/request-error.ts";
 import { untilRead } from "../../server/until-read.ts";
 import { speechPieces } from "./pieces.ts";
 import { readSpeech } from "./request.ts";
@@ -65,8 +65,5 @@ async function send(
 }
 
 function nothingToSay(): RequestError {
-  return new RequestError(400, "there is nothing in input that can be said", {
-    param: "input",
-    code: "nothing_to_say",
-  });
+  return unusable("input", "there is nothing in input that can be said", "nothing_to_say");
 }

@@ -8,7 +8,7 @@ import { AudioRefusal, type Sound } from "../../audio/sound.ts";
 import type { SoundWorker } from "../../audio/sound-worker.ts";
 import type { TaskCall, TaskRoute } from "../../server/engine.ts";
 import { readForm } from "../../server/read-form.ts";
-import { invalid, RequestError } from "../../server/request-error.ts";
+import { invalid, RequestError, unusable } from "../../server/request-error.ts";
 import { writeJson } from "../../server/write-json.ts";
 import { type Voice, voiceText } from "./voice.ts";
 
@@ -43,13 +43,10 @@ async function answer({ decode, worker, presetsHz }: VoiceRouteDeps, call: TaskC
   const pitchHz = await worker.medianPitchHz(sound, call.signal);
   const voice = pitchHz === undefined ? undefined : blendFor(pitchHz, presetsHz);
   if (pitchHz === undefined || !voice)
-    throw new RequestError(
-      400,
+    throw unusable(
+      "files",
       "nobody is heard speaking in the recordings; send a few clear sentences of one speaker",
-      {
-        param: "files",
-        code: "no_voice",
-      },
+      "no_voice",
     );
   const body = {
     kind: "blend",

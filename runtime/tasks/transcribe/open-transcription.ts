@@ -7,8 +7,7 @@ import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkGraph } from "../../onnx/check-graph.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
 import { openWhisper } from "../../onnx/whisper.ts";
-import type { TaskDeps } from "../task-deps.ts";
-import type { OpenTask } from "../task-engine.ts";
+import type { OpenTask, TaskDeps } from "../task-engine.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { type TranscriptionDeps, transcriptionRoute } from "./route.ts";
 

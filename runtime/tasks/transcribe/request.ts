@@ -1,6 +1,6 @@
 // The fields of a transcription, and what a model cannot do of them: refused with the reason, never replaced in silence.
 import { type Body, Fields } from "../../server/fields.ts";
-import { invalid, RequestError } from "../../server/request-error.ts";
+import { invalid, unusable } from "../../server/request-error.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { type TranscriptForm, transcriptForms } from "./render.ts";
 import type { TranscribeAsk } from "./transcribe.ts";
@@ -21,15 +21,20 @@ export function readTranscription(body: Body, task: TranscribeAsk["task"], model
   const form = transcriptForms.find((one) => one === wanted);
   if (!form) throw invalid("response_format", `response_format must be one of ${transcriptForms.join(", ")}`);
   if (task === "translate" && !model.canTranslate)
-    throw cannot("model", "this model does not translate; use one of several languages, such as whisper-small");
+    throw unusable(
+      "model",
+      "this model does not translate; use one of several languages, such as whisper-small",
+      "unsupported_value",
+    );
   const granularities = readGranularities(fields.raw("timestamp_granularities"));
   const wantsWords = granularities.includes("word");
   if (wantsWords && form !== "verbose_json")
     throw invalid("timestamp_granularities", "word timestamps come with response_format verbose_json alone");
   if (wantsWords && !model.hasWordTimes)
-    throw cannot(
+    throw unusable(
       "timestamp_granularities",
       "this model's export has no cross-attention outputs, so it cannot time words; ask for segment timestamps",
+      "unsupported_value",
     );
   return {
     ask: {
@@ -58,7 +63,11 @@ function readLanguage(text: string | undefined, { languages }: Abilities): strin
   const language = text.toLowerCase();
   if (languages.includes(language)) return language;
   const known = languages.length === 1 ? `${languages[0]} alone` : `${languages.length} languages, not ${text}`;
-  throw cannot("language", `this model hears ${known}; leave language out, or use a model that knows ${text}`);
+  throw unusable(
+    "language",
+    `this model hears ${known}; leave language out, or use a model that knows ${text}`,
+    "unsupported_value",
+  );
 }
 
 /** A form has texts alone. */
@@ -68,8 +77,4 @@ function readNumber(fields: Fields, name: string, min: number, max: number): num
   const value = typeof text === "string" ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;
   throw invalid(name, `${name} must be a number of at least ${min} and at most ${max}`);
-}
-
-function cannot(param: string, message: string): RequestError {
-  return new RequestError(400, message, { param, code: "unsupported_value" });
 }

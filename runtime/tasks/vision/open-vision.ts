@@ -6,7 +6,7 @@ import { widestToken } from "../../llama/prompt-bound.ts";
 import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
 import { openPictureTiler } from "../../onnx/picture-tiler.ts";
 import type { TextEngine } from "../../server/text-engine.ts";
-import type { TaskDeps } from "../task-deps.ts";
+import type { TaskDeps } from "../task-engine.ts";
 import { type ImageTokens, ideficsTexts } from "./image-prompt.ts";
 import { VisionEngine, type VisionTokenizer } from "./vision-engine.ts";
 import { openVisionGraphs } from "./vision-graphs.ts";

@@ -21,7 +21,7 @@ import {
   type RunningUsage,
   type TextEngine,
 } from "../../server/text-engine.ts";
-import type { TaskDeps } from "../task-deps.ts";
+import type { TaskDeps } from "../task-engine.ts";
 import { type ImageTokens, imageText, placeImages } from "./image-prompt.ts";
 import { logprobsOf, sampleToken, seededRandom } from "./sample.ts";
 import type { Memory, VisionGraphs } from "./vision-graphs.ts";

@@ -5,7 +5,7 @@ import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
 import type { Session, TensorRef, TensorValue } from "../../onnx/session.ts";
 import type { Tiles } from "../../onnx/tile-thread.ts";
-import type { TaskDeps } from "../task-deps.ts";
+import type { TaskDeps } from "../task-engine.ts";
 
 /** Memory of the text read so far. */
 export interface Memory {

@@ -14,11 +14,6 @@ function batcher(run: (items: readonly string[], lane: number) => Promise<readon
     run,
     isMemoryFailure: (error) => error instanceof OutOfMemory,
     observe: (event) => events.push(event),
-    clock: () => performance.now(),
-    timer: (callback, ms) => {
-      const timer = setTimeout(callback, ms);
-      return () => clearTimeout(timer);
-    },
   });
   return { batcher: made, events };
 }
@@ -34,10 +29,7 @@ describe("a micro-batcher", () => {
       return upper(items);
     });
     const answers = await Promise.all([made.submit(["a", "longer", "b"], never), made.submit(["c"], never)]);
-    expect(answers).toEqual([
-      ["A", "LONGER", "B"].map((result) => ({ ok: true, result })),
-      [{ ok: true, result: "C" }],
-    ]);
+    expect(answers).toEqual([["A", "LONGER", "B"], ["C"]]);
     expect(sizes).toEqual([4]);
   });
 
@@ -46,10 +38,24 @@ describe("a micro-batcher", () => {
       if (items.includes("bad")) throw new Error("bad item");
       return upper(items);
     });
-    const [good, bad] = await Promise.all([made.submit(["a", "b", "c"], never), made.submit(["bad", "d"], never)]);
-    expect(good.map((one) => one.ok && one.result)).toEqual(["A", "B", "C"]);
-    expect(bad[0]).toEqual({ ok: false, error: new Error("bad item") });
-    expect(bad[1]).toEqual({ ok: true, result: "D" });
+    const [good, bad, beside] = await Promise.allSettled(
+      [["a", "b", "c"], ["bad"], ["d"]].map((items) => made.submit(items, never)),
+    );
+    expect(good).toEqual({ status: "fulfilled", value: ["A", "B", "C"] });
+    expect(bad).toEqual({ status: "rejected", reason: new Error("bad item") });
+    expect(beside).toEqual({ status: "fulfilled", value: ["D"] });
+  });
+
+  it("rejects a request with its first failing item once all its items are done", async () => {
+    const ran: string[] = [];
+    const { batcher: made } = batcher(async (items) => {
+      const failing = items.find((item) => item.startsWith("bad"));
+      if (failing !== undefined) throw new Error(failing);
+      ran.push(...items);
+      return upper(items);
+    });
+    await expect(made.submit(["a", "bad 1", "bad 2", "b"], never)).rejects.toThrow("bad 1");
+    expect(ran.sort()).toEqual(["a", "b"]);
   });
 
   it("completes all items of a batch that did not fit into memory, and makes later batches smaller", async () => {
@@ -60,8 +66,7 @@ describe("a micro-batcher", () => {
       return upper(items);
     });
     const items = [..."abcdefgh"];
-    const outcomes = await made.submit(items, never);
-    expect(outcomes.map((one) => one.ok && one.result)).toEqual([..."ABCDEFGH"]);
+    expect(await made.submit(items, never)).toEqual([..."ABCDEFGH"]);
     expect(events).toContainEqual({ kind: "split", items: 8, isMemory: true });
     sizes.length = 0;
     await made.submit(items, never);
@@ -113,7 +118,7 @@ describe("a micro-batcher", () => {
     expect(sizes).toEqual([3, 3]);
     expect(made.running).toBe(6);
     for (const open of gates.splice(0)) open();
-    expect((await first).flat().map((one) => one.ok && one.result)).toEqual([..."ABCDEF"]);
+    expect((await first).flat()).toEqual([..."ABCDEF"]);
     const lone = made.submit(["small"], never);
     await expect.poll(() => gates.length, { timeout: 20_000 }).toBe(1);
     expect([...busy]).toEqual([1]);

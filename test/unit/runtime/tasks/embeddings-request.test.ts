@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Fields } from "../../../../runtime/server/fields.ts";
-import { readEmbeddingsRequest, readNativeEmbeddings } from "../../../../runtime/tasks/embeddings-request.ts";
+import { readEmbeddingsRequest, readNativeEmbeddings } from "../../../../runtime/tasks/embedding-routes.ts";
 
 const read = (body: Record<string, unknown>) => readEmbeddingsRequest(new Fields(body));
 
