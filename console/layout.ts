@@ -2,11 +2,10 @@
 
 import { useEffect } from "preact/hooks";
 import type { Responses } from "../proto/gen/responses.ts";
-import { useApi } from "./api.ts";
 import { html, type View } from "./html.ts";
-import { useLoaded } from "./loaded.ts";
+import { useGet } from "./loaded.ts";
 import { matchPage, pages, type Section } from "./pages.ts";
-import { Act } from "./parts/act.ts";
+import { Act } from "./parts/controls.ts";
 import { usePlace } from "./place.ts";
 import { useVisitor } from "./visitor.ts";
 import { suspensionOf } from "./words.ts";
@@ -56,8 +55,7 @@ type Checklist = Responses["GET /payment/checklist"];
 
 /** Shown on every page while the account is suspended. */
 function SuspensionBanner(): View {
-  const api = useApi();
-  const { value } = useLoaded(() => api.call<Checklist>("GET", "/payment/checklist"), [api], 60_000);
+  const { value } = useGet<Checklist>("/payment/checklist", 60_000);
   if (!value?.suspended || !value.suspend_reason) return null;
   const { why, act, page } = suspensionOf(value.suspend_reason);
   return html`<p class="banner" role="status">▲ ${why} ${page ? html`<a href=${page}>${act}</a>.` : act}</p>`;

@@ -1,8 +1,9 @@
 // Data of a page: loading, loaded, stale or failed.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useApi } from "./api.ts";
 import { agoText } from "./format.ts";
 import { html, type View } from "./html.ts";
-import { Refused } from "./parts/refused.ts";
+import { Refused } from "./parts/controls.ts";
 
 export interface Loaded<Value> {
   readonly value: Value | undefined;
@@ -10,6 +11,8 @@ export interface Loaded<Value> {
   readonly error: unknown;
   readonly loadedAtMs: number;
   reload(): Promise<void>;
+  /** Waits for an action, then reloads. */
+  after(act: Promise<unknown>): Promise<void>;
 }
 
 /**
@@ -17,7 +20,7 @@ export interface Loaded<Value> {
  * requests.
  */
 export function useLoaded<Value>(load: () => Promise<Value>, of: readonly unknown[], everyMs?: number): Loaded<Value> {
-  const [state, setState] = useState<Omit<Loaded<Value>, "reload">>({
+  const [state, setState] = useState<Omit<Loaded<Value>, "reload" | "after">>({
     value: undefined,
     error: undefined,
     loadedAtMs: 0,
@@ -53,7 +56,17 @@ export function useLoaded<Value>(load: () => Promise<Value>, of: readonly unknow
     };
   }, [reload]);
 
-  return { ...state, reload };
+  const after = async (act: Promise<unknown>) => {
+    await act;
+    await reload();
+  };
+  return { ...state, reload, after };
+}
+
+/** Loads the response to GET `path`, see useLoaded. */
+export function useGet<Value>(path: string, everyMs?: number): Loaded<Value> {
+  const api = useApi();
+  return useLoaded(() => api.call<Value>("GET", path), [api, path], everyMs);
 }
 
 /** Shows the value, its loading state or its error. Marks a stale value. */

@@ -3,10 +3,9 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Ago } from "../parts/ago.ts";
-import { Field, Form } from "../parts/form.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Ago, Field, type Fields, Form } from "../parts/controls.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 
 type Account = Page["accounts"][number];
 
@@ -19,8 +18,8 @@ export function Accounts(): View {
   const [reference, setReference] = useState(newReference);
   const [credit, setCredit] = useState("0");
   // The newest 200. The CLI searches all accounts on the server.
-  const accounts = useLoaded(() => api.call<Page>("GET", "/v1/admin/accounts?limit=200"), [api], 30_000);
-  const act = async ({ uid = "", what, note, amount, reference }: Readonly<Record<string, string>>) => {
+  const accounts = useGet<Page>("/v1/admin/accounts?limit=200", 30_000);
+  const act = async ({ uid = "", what, note, amount, reference }: Fields) => {
     const path = `/v1/admin/accounts/${encodeURIComponent(uid)}`;
     if (what === "credit")
       await api.call(
@@ -55,12 +54,9 @@ export function Accounts(): View {
       show: (one) => (one.suspended ? `▲ suspended: ${one.suspend_reason}` : "● active"),
     },
     { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
-    {
-      name: "",
-      value: () => null,
-      show: (one) =>
-        html`<button type="button" class="second small" onClick=${() => setChosen(one.uid)}>Select</button>`,
-    },
+    actions(
+      (one) => html`<button type="button" class="second small" onClick=${() => setChosen(one.uid)}>Select</button>`,
+    ),
   ];
   return shown(
     accounts,
@@ -95,11 +91,8 @@ const choices = [
 /** Policy for second factors. */
 function SignInPolicy(): View {
   const api = useApi();
-  const policy = useLoaded(() => api.call<Policy>("GET", policyPath), [api]);
-  const set = async ({ required }: Readonly<Record<string, string>>) => {
-    await api.call("PUT", policyPath, { second_factor: required });
-    await policy.reload();
-  };
+  const policy = useGet<Policy>(policyPath);
+  const set = ({ required }: Fields) => policy.after(api.call("PUT", policyPath, { second_factor: required }));
   return html`<h2>Sign-in</h2>${shown(
     policy,
     ({ second_factor: required }) => html`<${Form} act="Save policy" done="Saved." onSend=${set}>

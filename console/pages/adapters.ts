@@ -1,34 +1,26 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
+import { shown, useGet, useLoaded } from "../loaded.ts";
 import { usableModels } from "../models.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Field, Form } from "../parts/form.ts";
-import { Status } from "../parts/status.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { Act, Ago, Field, type Fields, Form, Status } from "../parts/controls.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 
 type Adapter = Responses["GET /v1/lora/{lora_name}"];
 
 export function Adapters(): View {
   const api = useApi();
-  const adapters = useLoaded(() => api.call<readonly Adapter[]>("GET", "/v1/user/loras"), [api], 5000);
+  const adapters = useGet<readonly Adapter[]>("/v1/user/loras", 5000);
   const bases = useLoaded(() => usableModels(api), [api]);
-  const add = async (fields: Readonly<Record<string, string>>) => {
-    const { name, base, source = "", revision = "", token = "", description = "" } = fields;
-    const isUrl = /^https?:\/\//.test(source);
-    await api.call("POST", "/v1/lora/create", {
+  const add = ({ name, base, source = "", revision = "", token = "", description = "" }: Fields) => {
+    const from = /^https?:\/\//.test(source) ? { type: "url", url: source } : { type: "huggingface", repo: source };
+    const body = {
       lora_name: name,
       base_model: base,
       description,
-      source: {
-        ...(isUrl ? { type: "url", url: source } : { type: "huggingface", repo: source }),
-        ...(revision === "" ? {} : { revision }),
-        ...(token === "" ? {} : { token }),
-      },
-    });
-    await adapters.reload();
+      source: { ...from, ...(revision === "" ? {} : { revision }), ...(token === "" ? {} : { token }) },
+    };
+    return adapters.after(api.call("POST", "/v1/lora/create", body));
   };
   const columns: readonly Column<Adapter>[] = [
     {
@@ -52,16 +44,11 @@ export function Adapters(): View {
         html`${source.repo ?? source.url ?? source.civit_url}${commit && html`<br /><code title=${commit}>${commit.slice(0, 12)}</code>`}`,
     },
     { name: "Updated", value: (one) => one.updated_at, show: (one) => html`<${Ago} at=${one.updated_at} />` },
-    {
-      name: "",
-      value: () => null,
-      show: (one) => html`<${Act} label="Delete" command=${`stoker lora delete ${one.lora_name}`}
+    actions(
+      (one) => html`<${Act} label="Delete" command=${`stoker lora delete ${one.lora_name}`}
         sure=${`Delete ${one.lora_name}? Requests that use it are then rejected.`}
-        onAct=${async () => {
-          await api.call("DELETE", `/v1/lora/${encodeURIComponent(one.lora_name)}`);
-          await adapters.reload();
-        }} />`,
-    },
+        onAct=${() => adapters.after(api.call("DELETE", `/v1/lora/${encodeURIComponent(one.lora_name)}`))} />`,
+    ),
   ];
   return html`${shown(
     adapters,

@@ -4,24 +4,19 @@ import type { AgentCatalog, AgentInstance } from "../agent-instance.ts";
 import { useApi } from "../api.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Status } from "../parts/status.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Act, Ago, Status } from "../parts/controls.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 
 type Backup = Responses["GET /v1/agent/{instance_id}/backups"][number];
 
 export function AgentPage({ id }: { id: string }): View {
   const api = useApi();
   const path = `/v1/agent/${encodeURIComponent(id)}`;
-  const agent = useLoaded(() => api.call<AgentInstance>("GET", path), [api, id], 3000);
-  const catalog = useLoaded(() => api.call<AgentCatalog>("GET", "/v1/agent/catalog"), [api]);
-  const backups = useLoaded(() => api.call<readonly Backup[]>("GET", `${path}/backups`), [api, id], 5000);
-  const then = async (act: Promise<unknown>) => {
-    await act;
-    await Promise.all([agent.reload(), backups.reload()]);
-  };
+  const agent = useGet<AgentInstance>(path, 3000);
+  const catalog = useGet<AgentCatalog>("/v1/agent/catalog");
+  const backups = useGet<readonly Backup[]>(`${path}/backups`, 5000);
+  const then = (act: Promise<unknown>) => Promise.all([agent.after(act), backups.after(act)]);
   const open = async () => {
     const { dashboard_url: url } = await api.call<{ readonly dashboard_url: string }>("POST", `${path}/launch_token`);
     location.assign(url);
@@ -56,41 +51,35 @@ export function AgentPage({ id }: { id: string }): View {
       ${shown(
         backups,
         (rows) => html`<${Table} name="backups" rows=${rows} keyOf=${(backup: Backup) => backup.snapshot_name}
-          columns=${columnsOf(id, (act) => then(api.call(act.method, `${path}/backups/${encodeURIComponent(act.of)}${act.verb}`)))}
+          columns=${columnsOf(id, (method, name, verb) => then(api.call(method, `${path}/backups/${encodeURIComponent(name)}${verb}`)))}
           empty="No backups." />`,
       )}`;
   });
 }
 
-interface BackupAct {
-  readonly method: "POST" | "DELETE";
-  readonly of: string;
-  readonly verb: string;
-}
+type BackupAct = (method: "POST" | "DELETE", name: string, verb: string) => Promise<unknown>;
 
-function columnsOf(id: string, act: (act: BackupAct) => Promise<void>): readonly Column<Backup>[] {
+function columnsOf(id: string, act: BackupAct): readonly Column<Backup>[] {
   return [
     { name: "Backup", value: (one) => one.snapshot_name, show: (one) => html`<code>${one.snapshot_name}</code>` },
     { name: "Created", value: (one) => one.created_at_unix, show: (one) => html`<${Ago} at=${one.created_at_unix} />` },
     { name: "GB", value: (one) => one.size_in_gb, show: (one) => one.size_in_gb.toFixed(3) },
     { name: "Status", value: (one) => one.state, show: (one) => html`<${Status} of=${one.state} />` },
     { name: "Reason", value: (one) => one.fail_reason ?? "" },
-    {
-      name: "",
-      value: () => null,
-      show: ({ snapshot_name: name, state }) =>
+    actions(
+      ({ snapshot_name: name, state }) =>
         html`${
           state === "ready" &&
           html`<${Act} label="Restore" command=${`stoker backup restore ${id} ${name}`}
             sure=${`Restore ${name}? Later changes to the volume are lost.`}
-            onAct=${() => act({ method: "POST", of: name, verb: "/restore" })} />
+            onAct=${() => act("POST", name, "/restore")} />
           <${Act} label="Verify" command=${`stoker backup verify ${id} ${name}`}
-            onAct=${() => act({ method: "POST", of: name, verb: "/verify" })} /> `
+            onAct=${() => act("POST", name, "/verify")} /> `
         }${
           state !== "creating" &&
           html`<${Act} label="Delete" command=${`stoker backup delete ${id} ${name}`} sure=${`Delete ${name}? This cannot be undone.`}
-          onAct=${() => act({ method: "DELETE", of: name, verb: "" })} />`
+          onAct=${() => act("DELETE", name, "")} />`
         }`,
-    },
+    ),
   ];
 }

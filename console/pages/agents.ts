@@ -2,11 +2,8 @@ import type { AgentCatalog, AgentInstance } from "../agent-instance.ts";
 import { useApi } from "../api.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Ago } from "../parts/ago.ts";
-import { Choice } from "../parts/choice.ts";
-import { Field, Form } from "../parts/form.ts";
-import { Status } from "../parts/status.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Ago, Choice, Field, type Fields, Form, Status } from "../parts/controls.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { go, useFilter } from "../place.ts";
 
@@ -18,13 +15,10 @@ const states = [
 export function Agents(): View {
   const api = useApi();
   const [state, setState] = useFilter("state");
-  const agents = useLoaded(
-    () => api.call<readonly AgentInstance[]>("GET", `/v1/agent?${new URLSearchParams({ state: state || "active" })}`),
-    [api, state],
-    5000,
-  );
-  const catalog = useLoaded(() => api.call<AgentCatalog>("GET", "/v1/agent/catalog"), [api]);
-  const create = async ({ name, what = "" }: Readonly<Record<string, string>>) => {
+  const query = new URLSearchParams({ state: state || "active" });
+  const agents = useGet<readonly AgentInstance[]>(`/v1/agent?${query}`, 5000);
+  const catalog = useGet<AgentCatalog>("/v1/agent/catalog");
+  const create = async ({ name, what = "" }: Fields) => {
     const [type, plan] = JSON.parse(what) as [string, string];
     const body = { name, agent_type_id: type, plan_id: plan };
     const created = await api.call<{ readonly instance_id: string }>("POST", "/v1/agent", body);

@@ -4,9 +4,8 @@ import { useState } from "preact/hooks";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Ago } from "../parts/ago.ts";
-import { Field, Form } from "../parts/form.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Ago, Field, type Fields, Form } from "../parts/controls.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { useFilter } from "../place.ts";
 
@@ -15,17 +14,15 @@ type Entry = Page["entries"][number];
 type Page = Responses["GET /v1/admin/audit"];
 
 export function Audit(): View {
-  const api = useApi();
+  const _api = useApi();
   const [account, setAccount] = useFilter("account");
   const [action, setAction] = useFilter("action");
   // Cursors of the visited pages; the last one is the current page. Empty: the first page.
   const [cursors, setCursors] = useState<readonly string[]>([]);
   const cursor = cursors.at(-1) ?? "";
-  const page = useLoaded(() => {
-    const filter = Object.entries({ account, action, cursor, limit: "100" }).filter(([, value]) => value !== "");
-    return api.call<Page>("GET", `/v1/admin/audit?${new URLSearchParams(filter)}`);
-  }, [api, account, action, cursor]);
-  const find = async ({ account: newAccount = "", action: newAction = "" }: Readonly<Record<string, string>>) => {
+  const filter = Object.entries({ account, action, cursor, limit: "100" }).filter(([, value]) => value !== "");
+  const page = useGet<Page>(`/v1/admin/audit?${new URLSearchParams(filter)}`);
+  const find = async ({ account: newAccount = "", action: newAction = "" }: Fields) => {
     setCursors([]);
     setAccount(newAccount.trim());
     setAction(newAction.trim());

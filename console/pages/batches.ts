@@ -3,12 +3,9 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { count } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Code } from "../parts/copy.ts";
-import { Status } from "../parts/status.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Act, Ago, Code, Status } from "../parts/controls.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 import { serverUrl } from "../visitor.ts";
 import { contentOf, type FilePage, type StoredFile } from "./files.ts";
 
@@ -18,11 +15,7 @@ const running = ["validating", "in_progress", "finalizing"];
 
 export function Batches(): View {
   const api = useApi();
-  const batches = useLoaded(
-    async () => (await api.call<{ readonly data: readonly Batch[] }>("GET", "/v1/batches?limit=100")).data,
-    [api],
-    5000,
-  );
+  const batches = useGet<{ readonly data: readonly Batch[] }>("/v1/batches?limit=100", 5000);
   const columns: readonly Column<Batch>[] = [
     {
       name: "Batch",
@@ -46,22 +39,17 @@ export function Batches(): View {
         ${one.error_file_id && html`<a href=${contentOf(one.error_file_id)} download=${`${one.id}-errors.jsonl`}>failures</a>`}`,
     },
     { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
-    {
-      name: "",
-      value: () => null,
-      show: (one) =>
+    actions(
+      (one) =>
         running.includes(one.status) &&
         html`<${Act} label="Cancel" command=${`stoker batch cancel ${one.id}`}
           sure="Cancel this batch? Completed requests are kept and billed."
-          onAct=${async () => {
-            await api.call("POST", `/v1/batches/${encodeURIComponent(one.id)}/cancel`);
-            await batches.reload();
-          }} />`,
-    },
+          onAct=${() => batches.after(api.call("POST", `/v1/batches/${encodeURIComponent(one.id)}/cancel`))} />`,
+    ),
   ];
   return html`${shown(
     batches,
-    (rows) => html`<${Table} name="batches" rows=${rows} columns=${columns} keyOf=${(one: Batch) => one.id}
+    ({ data: rows }) => html`<${Table} name="batches" rows=${rows} columns=${columns} keyOf=${(one: Batch) => one.id}
       empty=${html`No batches. A batch runs the requests of a <a href="/console/files">file</a> in the background within 24 hours, at a lower price.`} />`,
   )}<${CreateCommands} />`;
 }
@@ -74,11 +62,10 @@ function reasonOf({ errors }: Batch): string {
 }
 
 function CreateCommands(): View {
-  const api = useApi();
-  const files = useLoaded(async () => (await api.call<FilePage>("GET", "/v1/files?purpose=batch&limit=1")).data, [api]);
+  const files = useGet<FilePage>("/v1/files?purpose=batch&limit=1");
   return html`<h2>Create a batch</h2>
     <p>A batch is billed to the API key that creates it. Use the command line or the API:</p>
-    ${shown(files, ([newest]) => html`<${Code} text=${"stoker batch create requests.jsonl --wait"} /><${Code} text=${curlOf(newest)} />`)}`;
+    ${shown(files, ({ data: [newest] }) => html`<${Code} text=${"stoker batch create requests.jsonl --wait"} /><${Code} text=${curlOf(newest)} />`)}`;
 }
 
 const curlOf = (newest: StoredFile | undefined): string =>

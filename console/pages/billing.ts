@@ -3,11 +3,8 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { usd, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { type Loaded, shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Field, Form } from "../parts/form.ts";
-import { Status } from "../parts/status.ts";
+import { type Loaded, shown, useGet } from "../loaded.ts";
+import { Act, Ago, Field, type Fields, Form, Status } from "../parts/controls.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { suspensionOf } from "../words.ts";
 
@@ -16,18 +13,15 @@ type Checklist = Responses["GET /payment/checklist"];
 type Invoice = Responses["GET /payment/invoices"]["invoices"][number];
 
 export function Billing(): View {
-  const api = useApi();
-  const checklist = useLoaded(() => api.call<Checklist>("GET", "/payment/checklist?compute_owed=true"), [api], 15_000);
-  const invoices = useLoaded(
-    async () =>
-      (await api.call<{ readonly invoices: readonly Invoice[] }>("GET", "/payment/invoices?limit=50")).invoices,
-    [api],
-  );
+  const checklist = useGet<Checklist>("/payment/checklist?compute_owed=true", 15_000);
+  const invoices = useGet<{ readonly invoices: readonly Invoice[] }>("/payment/invoices?limit=50");
   return html`${shown(checklist, (list) => html`<${Funds} list=${list} /><${Acts} checklist=${checklist} list=${list} />`)}
     <h2>Invoices</h2>
     ${shown(
       invoices,
-      (rows) => html`<${Table} name="invoices" rows=${rows} columns=${invoiceColumns} keyOf=${(one: Invoice) => one.id}
+      ({
+        invoices: rows,
+      }) => html`<${Table} name="invoices" rows=${rows} columns=${invoiceColumns} keyOf=${(one: Invoice) => one.id}
         empty="No invoices. An invoice is created at the end of each month (UTC)." />`,
     )}`;
 }
@@ -56,31 +50,21 @@ const cents = (text = ""): number => Math.round(Number(text) * 100);
 
 function Acts({ checklist, list }: { checklist: Loaded<Checklist>; list: Checklist }): View {
   const api = useApi();
-  const addFunds = async ({ amount }: Readonly<Record<string, string>>) => {
-    const body = { amount: cents(amount) };
-    const { checkout_url: page } = await api.call<{ readonly checkout_url: string | null }>(
-      "POST",
-      "/payment/funds",
-      body,
-    );
+  const addFunds = async ({ amount }: Fields) => {
+    type Funding = { readonly checkout_url: string | null };
+    const { checkout_url: page } = await api.call<Funding>("POST", "/payment/funds", { amount: cents(amount) });
     if (page !== null) location.assign(page);
     await checklist.reload();
   };
-  const setLimit = async ({ limit = "" }: Readonly<Record<string, string>>) => {
-    await api.call("POST", "/payment/config", { limit: limit === "" ? -1 : Number(limit) });
-    await checklist.reload();
-  };
-  const setTopup = async ({ amount, threshold, enabled }: Readonly<Record<string, string>>) => {
+  const setLimit = ({ limit = "" }: Fields) =>
+    checklist.after(api.call("POST", "/payment/config", { limit: limit === "" ? -1 : Number(limit) }));
+  const setTopup = ({ amount, threshold, enabled }: Fields) => {
     const body = { amount: cents(amount), threshold: cents(threshold), enabled: enabled === "on" };
-    await api.call("POST", "/payment/topup", body);
-    await checklist.reload();
+    return checklist.after(api.call("POST", "/payment/topup", body));
   };
   const openPortal = async () => {
-    const back = `${location.origin}/console/billing`;
-    const { url } = await api.call<{ readonly url: string }>(
-      "GET",
-      `/payment/billing-portal?${new URLSearchParams({ return_url: back })}`,
-    );
+    const query = new URLSearchParams({ return_url: `${location.origin}/console/billing` });
+    const { url } = await api.call<{ readonly url: string }>("GET", `/payment/billing-portal?${query}`);
     if (new URL(url).pathname === location.pathname)
       throw new Error("No billing portal. The operator of this server credits payments manually.");
     location.assign(url);

@@ -3,13 +3,9 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Choice } from "../parts/choice.ts";
-import { Field, Form } from "../parts/form.ts";
-import { Status } from "../parts/status.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { shown, useGet, useLoaded } from "../loaded.ts";
+import { Act, Ago, Choice, Field, type Fields, Form, Status } from "../parts/controls.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 import { useFilter } from "../place.ts";
 
 type Container = Responses["GET /v1/containers/{container_id}"];
@@ -24,11 +20,8 @@ const states = [
 export function Containers(): View {
   const api = useApi();
   const [state, setState] = useFilter("state");
-  const containers = useLoaded(
-    () => api.call<readonly Container[]>("GET", `/v1/containers?${new URLSearchParams({ state: state || "active" })}`),
-    [api, state],
-    5000,
-  );
+  const query = new URLSearchParams({ state: state || "active" });
+  const containers = useGet<readonly Container[]>(`/v1/containers?${query}`, 5000);
   const columns: readonly Column<Container>[] = [
     { name: "Container", value: (one) => one.name, show: (one) => html`${one.name}<br /><code>${one.id}</code>` },
     { name: "Status", value: (one) => one.state, show: (one) => html`<${Status} of=${one.state} />` },
@@ -38,18 +31,13 @@ export function Containers(): View {
     { name: "Per hour", value: (one) => one.price_per_hour, show: (one) => usd(one.price_per_hour) },
     { name: "Reason", value: (one) => one.fail_reason ?? "" },
     { name: "Created", value: (one) => one.start_ts, show: (one) => html`<${Ago} at=${one.start_ts} />` },
-    {
-      name: "",
-      value: () => null,
-      show: (one) =>
+    actions(
+      (one) =>
         one.state !== "deleted" &&
         html`<${Act} label="Delete" command=${`stoker container delete ${one.id}`}
           sure=${`Delete ${one.name} and all its data? This cannot be undone.`}
-          onAct=${async () => {
-            await api.call("DELETE", `/v1/containers/${encodeURIComponent(one.id)}`);
-            await containers.reload();
-          }} />`,
-    },
+          onAct=${() => containers.after(api.call("DELETE", `/v1/containers/${encodeURIComponent(one.id)}`))} />`,
+    ),
   ];
   return html`<div class="bar"><${Choice} label="Show" value=${state} options=${states} onChoice=${setState} /></div>
     ${shown(
@@ -75,7 +63,7 @@ function CreateContainer({ onCreated }: { onCreated: () => Promise<void> }): Vie
     ]);
     return { images: params.container_images, gpus };
   }, [api]);
-  const create = async ({ name, gpus, image, script = "" }: Readonly<Record<string, string>>) => {
+  const create = async ({ name, gpus, image, script = "" }: Fields) => {
     const body = {
       name,
       gpu_config: gpus,
@@ -105,20 +93,15 @@ type SshKey = Responses["GET /v1/ssh_keys"][number];
 
 function SshKeys(): View {
   const api = useApi();
-  const keys = useLoaded(() => api.call<readonly SshKey[]>("GET", "/v1/ssh_keys"), [api]);
-  const add = async ({ name, key }: Readonly<Record<string, string>>) => {
-    await api.call("POST", "/v1/ssh_keys", { name, key });
-    await keys.reload();
-  };
+  const keys = useGet<readonly SshKey[]>("/v1/ssh_keys");
+  const add = ({ name, key }: Fields) => keys.after(api.call("POST", "/v1/ssh_keys", { name, key }));
   return html`${shown(keys, (list) =>
     list.length === 0
       ? html`<p class="quiet">No SSH keys. Add one before you create a container.</p>`
       : html`<ul>${list.map(
           (one) => html`<li key=${one.id}>${one.name} <code>${one.fingerprint}</code> <${Ago} at=${one.created_at} />
-            <${Act} label="Delete" sure=${`Delete the key “${one.name}”? Running containers keep it.`} onAct=${async () => {
-              await api.call("DELETE", `/v1/ssh_keys/${encodeURIComponent(one.id)}`);
-              await keys.reload();
-            }} /></li>`,
+            <${Act} label="Delete" sure=${`Delete the key “${one.name}”? Running containers keep it.`} 
+              onAct=${() => keys.after(api.call("DELETE", `/v1/ssh_keys/${encodeURIComponent(one.id)}`))} /></li>`,
         )}</ul>`,
   )}
     <${Form} act="Add key" done="Added." onSend=${add}>

@@ -4,12 +4,9 @@ import { useApi } from "../api.ts";
 import { type Deployment, gpusText, instancesText, progressText } from "../deployment.ts";
 import { count, usd, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
+import { shown, useGet, useLoaded } from "../loaded.ts";
+import { Act, Ago, Field, type Fields, Form, Status } from "../parts/controls.ts";
 import { DeploymentSeries } from "../parts/deployment-series.ts";
-import { Field, Form } from "../parts/form.ts";
-import { Status } from "../parts/status.ts";
 
 type Use = Responses["GET /deploy/{deploy_id}/stats"];
 
@@ -18,7 +15,7 @@ type Offer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
 export function DeploymentPage({ id }: { id: string }): View {
   const api = useApi();
   const path = `/deploy/${encodeURIComponent(id)}`;
-  const deployment = useLoaded(() => api.call<Deployment>("GET", path), [api, id], 3000);
+  const deployment = useGet<Deployment>(path, 3000);
   const money = useLoaded(
     async () => {
       const [use, offers] = await Promise.all([
@@ -30,10 +27,6 @@ export function DeploymentPage({ id }: { id: string }): View {
     [api, id],
     30_000,
   );
-  const then = async (act: Promise<unknown>) => {
-    await act;
-    await deployment.reload();
-  };
 
   return shown(deployment, (one) => {
     const isStopped = one.status === "stopped" || one.status === "failed";
@@ -56,10 +49,10 @@ export function DeploymentPage({ id }: { id: string }): View {
         !isGone &&
         html`<p>${
           isStopped
-            ? html`<${Act} label="Start" command=${`stoker deploy start ${id}`} onAct=${() => then(api.call("POST", `${path}/start`))} />`
-            : html`<${Act} label="Stop" command=${`stoker deploy stop ${id}`} onAct=${() => then(api.call("POST", `${path}/stop`))}
+            ? html`<${Act} label="Start" command=${`stoker deploy start ${id}`} onAct=${() => deployment.after(api.call("POST", `${path}/start`))} />`
+            : html`<${Act} label="Stop" command=${`stoker deploy stop ${id}`} onAct=${() => deployment.after(api.call("POST", `${path}/stop`))}
                 sure="Stop this deployment? Running requests finish first. Its cost then stops." />`
-        } <${Act} label="Delete" command=${`stoker deploy delete ${id}`} onAct=${() => then(api.call("DELETE", path))}
+        } <${Act} label="Delete" command=${`stoker deploy delete ${id}`} onAct=${() => deployment.after(api.call("DELETE", path))}
           sure=${`Delete ${one.model_name}? This cannot be undone. Its cost stops when its last instance stops.`} /></p>`
       }
       <dl>
@@ -84,7 +77,7 @@ export function DeploymentPage({ id }: { id: string }): View {
         <dt>Current cost</dt><dd>${hourly(one, offers)}</dd>
       </dl>`,
       )}
-      ${!isGone && html`<h2>Scale</h2><${Scale} one=${one} onSet=${(body: object) => then(api.call("PUT", path, body))} />`}
+      ${!isGone && html`<h2>Scale</h2><${Scale} one=${one} onSet=${(body: object) => deployment.after(api.call("PUT", path, body))} />`}
       ${!isGone && html`<h2>Requests and latency</h2><${DeploymentSeries} id=${id} />`}
       <h2>Log</h2><${Log} id=${id} />`;
   });
@@ -104,7 +97,7 @@ function hourly({ config, instances }: Deployment, offers: readonly Offer[]): st
 }
 
 function Scale({ one: { settings }, onSet }: { one: Deployment; onSet: (body: object) => Promise<void> }): View {
-  const send = ({ min, max, idle = "" }: Readonly<Record<string, string>>) =>
+  const send = ({ min, max, idle = "" }: Fields) =>
     onSet({
       settings: {
         min_instances: Number(min),
@@ -122,15 +115,9 @@ function Scale({ one: { settings }, onSet }: { one: Deployment; onSet: (body: ob
 
 /** Newest log lines of a deployment, refreshed. */
 function Log({ id }: { id: string }): View {
-  const api = useApi();
   const query = new URLSearchParams({ deploy_id: id, limit: "200" });
-  const log = useLoaded(
-    async () =>
-      (await api.call<{ readonly entries: readonly (readonly string[])[] }>("GET", `/v1/logs/query?${query}`)).entries,
-    [api, id],
-    3000,
-  );
-  return shown(log, (entries) =>
+  const log = useGet<{ readonly entries: readonly (readonly string[])[] }>(`/v1/logs/query?${query}`, 3000);
+  return shown(log, ({ entries }) =>
     entries.length === 0
       ? html`<p class="quiet">No log lines.</p>`
       : html`<pre class="log" tabindex="0">${entries.map((entry) => entry.at(-1)).join("\n")}</pre>`,

@@ -1,10 +1,7 @@
-import { useApi } from "../api.ts";
 import { type Deployment, gpusText, instancesText, progressText } from "../deployment.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Ago } from "../parts/ago.ts";
-import { Choice } from "../parts/choice.ts";
-import { Status } from "../parts/status.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Ago, Choice, Status } from "../parts/controls.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { useFilter } from "../place.ts";
 
@@ -16,9 +13,8 @@ const states = [
 const ended = ["deleted", "failed", "stopped"];
 
 export function Deployments(): View {
-  const api = useApi();
   const [which, setWhich] = useFilter("state");
-  const list = useLoaded(() => api.call<readonly Deployment[]>("GET", "/deploy/list"), [api], 5000);
+  const list = useGet<readonly Deployment[]>("/deploy/list", 5000);
   return html`<p><a href="/console/deployments/new">Deploy a model</a></p>
     <${Choice} label="Show" value=${which} options=${states} onChoice=${setWhich} />
     ${shown(list, (all) => {

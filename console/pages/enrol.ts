@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
 import { html, type View } from "../html.ts";
-import { Act } from "../parts/act.ts";
+import { Act } from "../parts/controls.ts";
 import { SecondFactors } from "../parts/second-factors.ts";
 
 /** The only page of an account that lacks a required second factor. */

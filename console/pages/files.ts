@@ -2,11 +2,9 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { bytes } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Form } from "../parts/form.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Act, Ago, Form } from "../parts/controls.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 
 export type StoredFile = FilePage["data"][number];
 
@@ -16,11 +14,10 @@ export const contentOf = (id: string): string => `/v1/files/${encodeURIComponent
 
 export function Files(): View {
   const api = useApi();
-  const files = useLoaded(async () => (await api.call<FilePage>("GET", "/v1/files?limit=1000")).data, [api], 15_000);
-  const upload = async (_fields: object, form: FormData) => {
+  const files = useGet<FilePage>("/v1/files?limit=1000", 15_000);
+  const upload = (_fields: object, form: FormData) => {
     form.set("purpose", "batch");
-    await api.call("POST", "/v1/files", form);
-    await files.reload();
+    return files.after(api.call("POST", "/v1/files", form));
   };
   const columns: readonly Column<StoredFile>[] = [
     {
@@ -37,20 +34,15 @@ export function Files(): View {
     { name: "Size", value: (one) => one.bytes, show: (one) => bytes(one.bytes) },
     { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
     { name: "Expires", value: (one) => one.expires_at, show: (one) => html`<${Ago} at=${one.expires_at} />` },
-    {
-      name: "",
-      value: () => null,
-      show: (one) => html`<${Act} label="Delete" command=${`stoker file delete ${one.id}`}
+    actions(
+      (one) => html`<${Act} label="Delete" command=${`stoker file delete ${one.id}`}
         sure=${`Delete ${one.filename}? This cannot be undone. A file in use by a batch cannot be deleted.`}
-        onAct=${async () => {
-          await api.call("DELETE", `/v1/files/${encodeURIComponent(one.id)}`);
-          await files.reload();
-        }} />`,
-    },
+        onAct=${() => files.after(api.call("DELETE", `/v1/files/${encodeURIComponent(one.id)}`))} />`,
+    ),
   ];
   return html`${shown(
     files,
-    (rows) => html`<${Table} name="files" rows=${rows} columns=${columns} keyOf=${(one: StoredFile) => one.id}
+    ({ data: rows }) => html`<${Table} name="files" rows=${rows} columns=${columns} keyOf=${(one: StoredFile) => one.id}
       empty=${html`No files. Upload a file of requests for a <a href="/console/batches">batch</a>.`} />`,
   )}
     <h2>Upload a file</h2>

@@ -1,25 +1,18 @@
 // All hosts and GPUs, issues first.
-import { useApi } from "../api.ts";
 import { capacityOf, type Gpu, healthOf, issuesOf, type Node } from "../fleet.ts";
 import { bytes } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Choice } from "../parts/choice.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Choice, Status } from "../parts/controls.ts";
 import { GpuTile } from "../parts/gpu-tile.ts";
-import { Status } from "../parts/status.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { useFilter } from "../place.ts";
 
 export function Fleet(): View {
-  const api = useApi();
-  const fleet = useLoaded(
-    async () => (await api.call<{ readonly nodes: readonly Node[] }>("GET", "/v1/admin/nodes")).nodes,
-    [api],
-    3000,
-  );
+  const fleet = useGet<{ readonly nodes: readonly Node[] }>("/v1/admin/nodes", 3000);
   return shown(
     fleet,
-    (nodes) => html`<${Issues} nodes=${nodes} />
+    ({ nodes }) => html`<${Issues} nodes=${nodes} />
     <h2>Free GPUs</h2>
     ${capacityOf(nodes).length === 0 && html`<p class="quiet">No GPUs.</p>`}
     <dl>${capacityOf(nodes).map(({ type, free, all }) => html`<dt>${type}</dt><dd>${free} of ${all}</dd>`)}</dl>

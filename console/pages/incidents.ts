@@ -4,8 +4,8 @@ import { useApi } from "../api.ts";
 import type { Node } from "../fleet.ts";
 import { html, type View } from "../html.ts";
 import { incidentsOf } from "../incidents.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Ago } from "../parts/ago.ts";
+import { shown, useGet, useLoaded } from "../loaded.ts";
+import { Ago } from "../parts/controls.ts";
 
 type Change = Responses["GET /v1/admin/audit"]["entries"][number];
 
@@ -23,11 +23,7 @@ export function Incidents(): View {
     [api],
     5000,
   );
-  const changes = useLoaded(
-    async () => (await api.call<{ readonly entries: readonly Change[] }>("GET", "/v1/admin/audit?limit=50")).entries,
-    [api],
-    15_000,
-  );
+  const changes = useGet<{ readonly entries: readonly Change[] }>("/v1/admin/audit?limit=50", 15_000);
   return html`${shown(now, (incidents) =>
     incidents.length === 0
       ? html`<p class="large">● No incidents.</p>`
@@ -37,7 +33,7 @@ export function Incidents(): View {
         )}</ul>`,
   )}
     <h2>Recent changes</h2>
-    ${shown(changes, (entries) =>
+    ${shown(changes, ({ entries }) =>
       entries.length === 0
         ? html`<p class="quiet">No changes.</p>`
         : html`<ol class="changes">${entries.map(

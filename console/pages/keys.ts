@@ -4,12 +4,9 @@ import { useApi } from "../api.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Code } from "../parts/copy.ts";
-import { Field, Form } from "../parts/form.ts";
+import { Act, Ago, Code, Field, type Fields, Form } from "../parts/controls.ts";
 import { ScopedTokens } from "../parts/scoped-tokens.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 
 type Key = Responses["GET /v1/api-tokens"][number];
 
@@ -31,7 +28,7 @@ export function Keys(): View {
     });
   }, [api]);
 
-  const create = async ({ name, ips = "" }: Readonly<Record<string, string>>) => {
+  const create = async ({ name, ips = "" }: Fields) => {
     const allowed = ips.split(/[\s,]+/).filter((one) => one !== "");
     const key = await api.call<{ readonly token: string }>("POST", "/v1/api-tokens", {
       name,
@@ -40,10 +37,9 @@ export function Keys(): View {
     setMade(key.token);
     await keys.reload();
   };
-  const setLimit = async ({ key, limit = "" }: Readonly<Record<string, string>>) => {
+  const setLimit = ({ key, limit = "" }: Fields) => {
     const body = { token_id: key, limit: limit === "" ? null : Number(limit) };
-    await api.call("POST", "/payment/key-limits", body);
-    await keys.reload();
+    return keys.after(api.call("POST", "/payment/key-limits", body));
   };
   const columns: readonly Column<Row>[] = [
     { name: "Name", value: (key) => key.name },
@@ -57,16 +53,11 @@ export function Keys(): View {
       value: (key) => key.allowed_ips?.join(" ") ?? "",
       show: (key) => key.allowed_ips?.join(", ") || "anywhere",
     },
-    {
-      name: "",
-      value: () => null,
-      show: (key) => html`<${Act} label="Revoke" command=${`stoker token delete ${key.token_id}`}
+    actions(
+      (key) => html`<${Act} label="Revoke" command=${`stoker token delete ${key.token_id}`}
         sure=${`Revoke “${key.name}”? Requests with it are refused within seconds. This cannot be undone.`}
-        onAct=${async () => {
-          await api.call("DELETE", `/v1/api-tokens/id/${encodeURIComponent(key.token_id)}`);
-          await keys.reload();
-        }} />`,
-    },
+        onAct=${() => keys.after(api.call("DELETE", `/v1/api-tokens/id/${encodeURIComponent(key.token_id)}`))} />`,
+    ),
   ];
 
   return html`${

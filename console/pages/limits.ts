@@ -3,9 +3,7 @@ import { useApi } from "../api.ts";
 import { count } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Field, Form } from "../parts/form.ts";
+import { Act, Ago, Field, type Fields, Form } from "../parts/controls.ts";
 
 type Rate = Responses["GET /v1/me/rate_limit"];
 
@@ -24,14 +22,12 @@ export function Limits(): View {
     return { rate, pool, types: types.gpu_types };
   }, [api]);
 
-  const requestRate = async ({ requests, tokens = "", reason }: Readonly<Record<string, string>>) => {
+  const requestRate = ({ requests, tokens = "", reason }: Fields) => {
     const body = { rate_limit: Number(requests), tpm_rate_limit: tokens === "" ? null : Number(tokens), reason };
-    await api.call("POST", "/v1/me/rate_limit/request", body);
+    return api.call("POST", "/v1/me/rate_limit/request", body);
   };
-  const requestGpus = async ({ gpu = "", number, reason }: Readonly<Record<string, string>>) => {
-    await api.call("POST", "/v1/me/gpu_pool/request", { reason, requested_max: { [gpu]: Number(number) } });
-    await limits.reload();
-  };
+  const requestGpus = ({ gpu = "", number, reason }: Fields) =>
+    limits.after(api.call("POST", "/v1/me/gpu_pool/request", { reason, requested_max: { [gpu]: Number(number) } }));
   return shown(
     limits,
     ({ rate, pool, types }) => html`
@@ -48,10 +44,8 @@ export function Limits(): View {
     ${
       pool.pending_request &&
       html`<p>◐ Requested ${gpusText(pool.pending_request)} <${Ago} at=${pool.pending_request.created_at} />: ${pool.pending_request.reason}${" "}
-        <${Act} label="Withdraw" command=${`stoker pool withdraw ${pool.pending_request.id}`} onAct=${async () => {
-          await api.call("DELETE", `/v1/me/gpu_pool/request/${encodeURIComponent(pool.pending_request?.id ?? "")}`);
-          await limits.reload();
-        }} /></p>`
+        <${Act} label="Withdraw" command=${`stoker pool withdraw ${pool.pending_request.id}`} 
+          onAct=${() => limits.after(api.call("DELETE", `/v1/me/gpu_pool/request/${encodeURIComponent(pool.pending_request?.id ?? "")}`))} /></p>`
     }
     ${
       pool.last_rejection &&

@@ -1,18 +1,15 @@
 import type { Responses } from "../../proto/gen/responses.ts";
-import { useApi } from "../api.ts";
 import { count } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Ago } from "../parts/ago.ts";
-import { Code } from "../parts/copy.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Ago, Code } from "../parts/controls.ts";
 import { statusText } from "./models.ts";
 
 type ModelRecord = Responses["GET /models/{model_name}"];
 
 export function Model({ name }: { name: string }): View {
-  const api = useApi();
   const path = `/models/${name.split("/").map(encodeURIComponent).join("/")}`;
-  const record = useLoaded(() => api.call<ModelRecord>("GET", path), [api, path]);
+  const record = useGet<ModelRecord>(path);
   return shown(
     record,
     (model) => html`<h2>${model.model_name}</h2>

@@ -3,7 +3,7 @@ import { count } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { type ModelSummary, usableModels } from "../models.ts";
-import { Ago } from "../parts/ago.ts";
+import { Ago } from "../parts/controls.ts";
 import { type Column, Table } from "../parts/table.ts";
 
 export function Models(): View {

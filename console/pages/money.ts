@@ -1,9 +1,8 @@
 // Ledger balance, holds, losses and top spenders.
 import type { Responses } from "../../proto/gen/responses.ts";
-import { useApi } from "../api.ts";
 import { count, usd } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
+import { shown, useGet } from "../loaded.ts";
 import { type Column, Table } from "../parts/table.ts";
 
 type Spender = Overview["top_spenders"][number];
@@ -11,8 +10,7 @@ type Spender = Overview["top_spenders"][number];
 type Overview = Responses["GET /v1/admin/money"];
 
 export function Money(): View {
-  const api = useApi();
-  const overview = useLoaded(() => api.call<Overview>("GET", "/v1/admin/money"), [api], 15_000);
+  const overview = useGet<Overview>("/v1/admin/money", 15_000);
   return shown(
     overview,
     (money) => html`<p class="large">${

@@ -6,8 +6,8 @@ import { useApi } from "../api.ts";
 import type { Deployment } from "../deployment.ts";
 import { bytes, usd } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Field, Form } from "../parts/form.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Field, type Fields, Form } from "../parts/controls.ts";
 import { go } from "../place.ts";
 
 type Offer = Responses["GET /deploy/llm/gpu_availability"]["gpus"][number];
@@ -20,12 +20,10 @@ export function NewDeployment(): View {
   // Kept here, because the list reloads when the weights change.
   const [chosen, setChosen] = useState<string | undefined>(undefined);
   const [fit, setFit] = useState<Fit | undefined>(undefined);
-  const offers = useLoaded(async () => {
-    const query = repo === "" ? "" : `?${new URLSearchParams({ source: repo })}`;
-    return (await api.call<{ readonly gpus: readonly Offer[] }>("GET", `/deploy/llm/gpu_availability${query}`)).gpus;
-  }, [api, repo]);
+  const query = repo === "" ? "" : `?${new URLSearchParams({ source: repo })}`;
+  const offers = useGet<{ readonly gpus: readonly Offer[] }>(`/deploy/llm/gpu_availability${query}`);
 
-  const deploy = async (fields: Readonly<Record<string, string>>) => {
+  const deploy = async (fields: Fields) => {
     const {
       name,
       weights = "",
@@ -74,7 +72,7 @@ export function NewDeployment(): View {
       <${Field} label="Token, for a gated repository" name="token" type="password" autocomplete="off" maxlength="256" />
     </details>
     <fieldset><legend>GPUs per instance</legend>
-    ${shown(offers, (list) =>
+    ${shown(offers, ({ gpus: list }) =>
       list.length === 0
         ? html`<p>No host with a GPU has joined.</p>
           <label class="check"><input type="radio" name="config" value="1xother" defaultChecked required /> Any host</label>`

@@ -4,11 +4,9 @@ import { useApi } from "../api.ts";
 import { type Instance, issuesOf, type Node } from "../fleet.ts";
 import { bytes, count, percent } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Field, Form } from "../parts/form.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Act, Field, type Fields, Form, Status } from "../parts/controls.ts";
 import { GpuTile } from "../parts/gpu-tile.ts";
-import { Status } from "../parts/status.ts";
 import { type Column, Table } from "../parts/table.ts";
 
 type Drain = Responses["GET /v1/admin/nodes/{id}/drain"];
@@ -16,12 +14,9 @@ type Drain = Responses["GET /v1/admin/nodes/{id}/drain"];
 export function NodePage({ id }: { id: string }): View {
   const api = useApi();
   const path = `/v1/admin/nodes/${encodeURIComponent(id)}`;
-  const node = useLoaded(() => api.call<Node>("GET", path), [api, id], 3000);
-  const drain = useLoaded(() => api.call<Drain>("GET", `${path}/drain`), [api, id], 3000);
-  const then = async (act: Promise<unknown>) => {
-    await act;
-    await Promise.all([node.reload(), drain.reload()]);
-  };
+  const node = useGet<Node>(path, 3000);
+  const drain = useGet<Drain>(`${path}/drain`, 3000);
+  const then = (act: Promise<unknown>) => Promise.all([node.after(act), drain.after(act)]);
   return shown(
     node,
     (one) => html`<h2>${one.name}</h2>
@@ -35,7 +30,7 @@ export function NodePage({ id }: { id: string }): View {
     }
     <p><${Act} label="Cordon" command=${`stoker node cordon ${one.name}`} onAct=${() => then(api.call("POST", `${path}/cordon`, {}))} /></p>
     <p><${Act} label="Uncordon" command=${`stoker node uncordon ${one.name}`} onAct=${() => then(api.call("POST", `${path}/uncordon`, {}))} /></p>
-    <${Form} act="Drain" onSend=${({ deadline = "" }: Readonly<Record<string, string>>) =>
+    <${Form} act="Drain" onSend=${({ deadline = "" }: Fields) =>
       then(api.call("POST", `${path}/drain`, deadline === "" ? {} : { deadline_seconds: Number(deadline) }))}>
       <${Field} label="Drain deadline (seconds)" name="deadline" type="number" min="0" placeholder="default"
         hint=${html`Instances start on other hosts before they stop here. <code class="command">stoker node drain ${one.name}</code>`} />

@@ -2,13 +2,10 @@
 
 import { useState } from "preact/hooks";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { useApi } from "../api.ts";
 import { count, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Ago } from "../parts/ago.ts";
-import { Choice } from "../parts/choice.ts";
-import { Field, Form } from "../parts/form.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Ago, Choice, Field, type Fields, Form } from "../parts/controls.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { go, useFilter } from "../place.ts";
 import { endingOf, type LoggedRequest } from "../request-log.ts";
@@ -36,7 +33,7 @@ export function RequestLog(): View {
 export function AnyRequestLog(): View {
   const [account, setAccount] = useFilter("account");
   return html`<${Search} folder="/any-request-log" />
-    <${Form} act="Show requests" onSend=${async ({ chosen = "" }: Readonly<Record<string, string>>) => setAccount(chosen.trim())}>
+    <${Form} act="Show requests" onSend=${async ({ chosen = "" }: Fields) => setAccount(chosen.trim())}>
       <${Field} label="Account" name="chosen" maxlength="64" value=${account} placeholder="u:…" required
         hint=${html`Account id, see <a href="/console/accounts">Accounts</a>.`} />
     <//>
@@ -44,8 +41,7 @@ export function AnyRequestLog(): View {
 }
 
 function Search({ folder }: { folder: string }): View {
-  const find = async ({ id = "" }: Readonly<Record<string, string>>) =>
-    go(`${folder}/${encodeURIComponent(id.trim())}`);
+  const find = async ({ id = "" }: Fields) => go(`${folder}/${encodeURIComponent(id.trim())}`);
   return html`<${Form} act="Find request" onSend=${find}>
     <${Field} label="Request id (x-request-id)" name="id" maxlength="256" required hint="In the headers of every response and in every error message." />
   <//>`;
@@ -59,16 +55,13 @@ interface ListProps {
 }
 
 function List({ path, account = "", folder, empty }: ListProps): View {
-  const api = useApi();
   const [from, setFrom] = useFilter("from");
   const [failed, setFailed] = useFilter("failed");
   // Last request ids of the previous pages.
   const [ends, setEnds] = useState<readonly string[]>([]);
   const after = ends.at(-1) ?? "";
-  const page = useLoaded(() => {
-    const filter = Object.entries({ account, from, failed, after, limit: "100" }).filter(([, value]) => value !== "");
-    return api.call<Page>("GET", `${path}?${new URLSearchParams(filter)}`);
-  }, [api, path, account, from, failed, after]);
+  const filter = Object.entries({ account, from, failed, after, limit: "100" }).filter(([, value]) => value !== "");
+  const page = useGet<Page>(`${path}?${new URLSearchParams(filter)}`);
   const choose = (set: (value: string) => void) => (value: string) => {
     setEnds([]);
     set(value);

@@ -1,8 +1,7 @@
 // Page of a request: outcome, phases and cost.
-import { useApi } from "../api.ts";
 import { count, inUtc, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
+import { shown, useGet } from "../loaded.ts";
 import { endingOf, type LoggedRequest, phasesOf } from "../request-log.ts";
 
 export const RequestPage = ({ id }: { id: string }): View =>
@@ -12,12 +11,8 @@ export const AnyRequestPage = ({ id }: { id: string }): View =>
   html`<${Attempts} path=${`/v1/admin/requests/${encodeURIComponent(id)}`} />`;
 
 function Attempts({ path }: { path: string }): View {
-  const api = useApi();
-  const found = useLoaded(
-    async () => (await api.call<{ readonly attempts: readonly LoggedRequest[] }>("GET", path)).attempts,
-    [api, path],
-  );
-  return shown(found, (attempts) =>
+  const found = useGet<{ readonly attempts: readonly LoggedRequest[] }>(path);
+  return shown(found, ({ attempts }) =>
     attempts.map(
       (one) =>
         html`<${Attempt} key=${`${one.request_id} ${one.attempt}`} one=${one} isOnly=${attempts.length === 1} />`,

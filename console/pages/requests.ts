@@ -4,8 +4,7 @@ import { useApi } from "../api.ts";
 import { count, usd } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
-import { Ago } from "../parts/ago.ts";
-import { Field, Form } from "../parts/form.ts";
+import { Ago, Field, type Fields, Form } from "../parts/controls.ts";
 
 interface LimitRequest {
   readonly id: string;
@@ -82,7 +81,7 @@ function Decision({
   onDecided: () => Promise<void>;
 }): View {
   const api = useApi();
-  const decide = async ({ note, decision }: Readonly<Record<string, string>>) => {
+  const decide = async ({ note, decision }: Fields) => {
     const body = { note, ...(request.revision === undefined ? {} : { revision: request.revision }) };
     await api.call("POST", `${path}/${decision}`, body);
     await onDecided();

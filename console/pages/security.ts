@@ -1,11 +1,11 @@
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
-import { Field, Form } from "../parts/form.ts";
+import { Field, type Fields, Form } from "../parts/controls.ts";
 import { SecondFactors } from "../parts/second-factors.ts";
 
 export function Security(): View {
   const api = useApi();
-  const setPassword = ({ current, password }: Readonly<Record<string, string>>) =>
+  const setPassword = ({ current, password }: Fields) =>
     api.call("POST", "/v1/me/password", { password, current_password: current });
   return html`<h2>Second factors</h2>
     <${SecondFactors} />

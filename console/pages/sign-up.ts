@@ -1,14 +1,14 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
-import { Field, Form } from "../parts/form.ts";
+import { Field, type Fields, Form } from "../parts/controls.ts";
 
 type NewCustomer = Responses["POST /v1/auth/sign-up"];
 
 /** `onKey` takes the account's first key, which is shown only once. */
 export function SignUp({ onKey }: { onKey: (key: string) => Promise<void> }): View {
   const api = useApi();
-  const send = async ({ email, password, name }: Readonly<Record<string, string>>) => {
+  const send = async ({ email, password, name }: Fields) => {
     const made = await api.call<NewCustomer>("POST", "/v1/auth/sign-up", { email, password, display_name: name });
     await onKey(made.api_key);
   };

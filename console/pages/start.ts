@@ -5,7 +5,7 @@ import type { Message } from "../chat-request.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { type ModelSummary, takesChats, usableModels } from "../models.ts";
-import { Code } from "../parts/copy.ts";
+import { Code } from "../parts/controls.ts";
 import { Playground } from "../parts/playground.ts";
 import { useFilter } from "../place.ts";
 import { type Language, snippets } from "../snippets.ts";

@@ -4,7 +4,7 @@ import { useApi } from "../api.ts";
 import { count, inUtc, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
-import { Choice } from "../parts/choice.ts";
+import { Choice } from "../parts/controls.ts";
 import { type Column, Table } from "../parts/table.ts";
 import { type DayDimension, UsageByDay } from "../parts/usage-by-day.ts";
 import { useFilter } from "../place.ts";

@@ -1,28 +1,19 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Field, Form } from "../parts/form.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Act, Ago, Field, type Fields, Form } from "../parts/controls.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 
 type Voice = Responses["GET /v1/voices/{voice_id}"];
 
 export function Voices(): View {
   const api = useApi();
-  const voices = useLoaded(
-    async () => (await api.call<{ readonly voices: readonly Voice[] }>("GET", "/v1/voices")).voices,
-    [api],
-  );
-  const then = async (act: Promise<unknown>) => {
-    await act;
-    await voices.reload();
-  };
-  const add = (_fields: object, form: FormData) => then(api.call("POST", "/v1/voices/add", form));
-  const rename = ({ voice = "" }: Readonly<Record<string, string>>, form: FormData) => {
+  const voices = useGet<{ readonly voices: readonly Voice[] }>("/v1/voices");
+  const add = (_fields: object, form: FormData) => voices.after(api.call("POST", "/v1/voices/add", form));
+  const rename = ({ voice = "" }: Fields, form: FormData) => {
     form.delete("voice");
-    return then(api.call("POST", `/v1/voices/${encodeURIComponent(voice)}/edit`, form));
+    return voices.after(api.call("POST", `/v1/voices/${encodeURIComponent(voice)}/edit`, form));
   };
   const columns: readonly Column<Voice>[] = [
     {
@@ -40,17 +31,15 @@ export function Voices(): View {
       value: (one) => one.created_at,
       show: (one) => (one.created_at === 0 ? "–" : html`<${Ago} at=${one.created_at} />`),
     },
-    {
-      name: "",
-      value: () => null,
-      show: (one) =>
+    actions(
+      (one) =>
         isOwn(one) &&
         html`<${Act} label="Delete" command=${`stoker voice delete ${one.voice_id}`}
           sure=${`Delete the voice “${one.name}” and its recordings? This cannot be undone.`}
-          onAct=${() => then(api.call("DELETE", `/v1/voices/${encodeURIComponent(one.voice_id)}`))} />`,
-    },
+          onAct=${() => voices.after(api.call("DELETE", `/v1/voices/${encodeURIComponent(one.voice_id)}`))} />`,
+    ),
   ];
-  return html`${shown(voices, (rows) => {
+  return html`${shown(voices, ({ voices: rows }) => {
     const own = rows.filter(isOwn);
     return html`<${Table} name="voices" rows=${rows} columns=${columns} keyOf=${(one: Voice) => one.voice_id}
         empty=${html`No voices. Creating one requires a deployed speech <a href="/console/models">model</a>.`} />

@@ -2,12 +2,9 @@ import { useState } from "preact/hooks";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
-import { Act } from "../parts/act.ts";
-import { Ago } from "../parts/ago.ts";
-import { Code } from "../parts/copy.ts";
-import { Status } from "../parts/status.ts";
-import { type Column, Table } from "../parts/table.ts";
+import { shown, useGet } from "../loaded.ts";
+import { Act, Ago, Code, Status } from "../parts/controls.ts";
+import { actions, type Column, Table } from "../parts/table.ts";
 import { verifySnippets } from "../verify-snippets.ts";
 
 type Delivery = Responses["GET /v1/webhooks/deliveries"]["deliveries"][number];
@@ -17,13 +14,7 @@ type Secret = Responses["GET /v1/webhooks/secret"];
 export function Webhooks(): View {
   const api = useApi();
   const [secret, setSecret] = useState<Secret | undefined>(undefined);
-  const log = useLoaded(
-    async () =>
-      (await api.call<{ readonly deliveries: readonly Delivery[] }>("GET", "/v1/webhooks/deliveries?limit=100"))
-        .deliveries,
-    [api],
-    10_000,
-  );
+  const log = useGet<{ readonly deliveries: readonly Delivery[] }>("/v1/webhooks/deliveries?limit=100", 10_000);
   const columns: readonly Column<Delivery>[] = [
     { name: "Created", value: (one) => one.created_at, show: (one) => html`<${Ago} at=${one.created_at} />` },
     { name: "URL", value: (one) => one.url },
@@ -36,20 +27,18 @@ export function Webhooks(): View {
       show: (one) => (one.next_attempt_at === null ? "–" : html`<${Ago} at=${one.next_attempt_at} />`),
     },
     { name: "Request", value: (one) => one.request_id, show: (one) => html`<code>${one.request_id}</code>` },
-    {
-      name: "",
-      value: () => null,
-      show: (one) =>
+    actions(
+      (one) =>
         one.state !== "pending" &&
-        html`<${Act} label="Replay" command=${`stoker webhook replay ${one.id}`} onAct=${async () => {
-          await api.call("POST", `/v1/webhooks/deliveries/${encodeURIComponent(one.id)}/replay`);
-          await log.reload();
-        }} />`,
-    },
+        html`<${Act} label="Replay" command=${`stoker webhook replay ${one.id}`} 
+          onAct=${() => log.after(api.call("POST", `/v1/webhooks/deliveries/${encodeURIComponent(one.id)}/replay`))} />`,
+    ),
   ];
   return html`${shown(
     log,
-    (rows) => html`<${Table} name="deliveries" rows=${rows} columns=${columns} keyOf=${(one: Delivery) => one.id}
+    ({
+      deliveries: rows,
+    }) => html`<${Table} name="deliveries" rows=${rows} columns=${columns} keyOf=${(one: Delivery) => one.id}
       empty="No deliveries in the last 7 days. Requests with a webhook field send their results to that URL." />`,
   )}
     <h2>Signing secret</h2>

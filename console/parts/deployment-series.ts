@@ -1,13 +1,12 @@
 // Requests, latency and end reasons of a deployment over time.
 import type { Responses } from "../../proto/gen/responses.ts";
-import { useApi } from "../api.ts";
 import { count } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
+import { shown, useGet } from "../loaded.ts";
 import { useFilter } from "../place.ts";
 import { endingOf } from "../request-log.ts";
 import { Bars, Lines } from "./chart.ts";
-import { Choice } from "./choice.ts";
+import { Choice } from "./controls.ts";
 
 interface Quantiles {
   readonly p50: number;
@@ -27,14 +26,9 @@ const periods = [
 const inMs = (value: number): string => `${count(Math.round(value))} ms`;
 
 export function DeploymentSeries({ id }: { id: string }): View {
-  const api = useApi();
   const [from, setFrom] = useFilter("period");
   const query = new URLSearchParams({ steps: "60", ...(from === "" ? {} : { from }) });
-  const series = useLoaded(
-    () => api.call<Series>("GET", `/v1/deployments/${encodeURIComponent(id)}/series?${query}`),
-    [api, id, from],
-    30_000,
-  );
+  const series = useGet<Series>(`/v1/deployments/${encodeURIComponent(id)}/series?${query}`, 30_000);
   return html`<div class="bar"><${Choice} label="Last" value=${from} options=${periods} onChoice=${setFrom} /></div>
     ${shown(series, ({ steps, end_reasons: reasons, step_seconds: stepSeconds }) => {
       if (Object.keys(reasons).length === 0)

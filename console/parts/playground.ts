@@ -5,8 +5,7 @@ import { streamChat, type Usage } from "../chat.ts";
 import type { ChatRequest, Message } from "../chat-request.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { Field, Form } from "./form.ts";
-import { Refused } from "./refused.ts";
+import { Field, type Fields, Form, Refused } from "./controls.ts";
 
 interface Options {
   readonly max_tokens: number;
@@ -38,7 +37,7 @@ export function Playground({ request, onSend, onOptions }: PlaygroundProps): Vie
   const change = (part: Partial<Answer>) => setAnswer((before) => ({ ...before, ...part }));
   const text = useRef("");
 
-  const send = async ({ prompt = "" }: Readonly<Record<string, string>>) => {
+  const send = async ({ prompt = "" }: Fields) => {
     if (running) return;
     const messages: Message[] = [...talk, { role: "user", content: prompt }];
     onSend(messages);

@@ -3,8 +3,7 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { inUtc, usd } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { Code } from "./copy.ts";
-import { Field, Form } from "./form.ts";
+import { Code, Field, type Fields, Form } from "./controls.ts";
 
 type Scope = Responses["GET /v1/scoped-jwt"];
 
@@ -14,7 +13,7 @@ export function ScopedTokens({ keyNames }: { keyNames: readonly string[] }): Vie
   const [token, setToken] = useState<string | undefined>(undefined);
   const [scope, setScope] = useState<Scope | undefined>(undefined);
 
-  const sign = async ({ key, models = "", hours, limit = "" }: Readonly<Record<string, string>>) => {
+  const sign = async ({ key, models = "", hours, limit = "" }: Fields) => {
     const named = models.split(/[\s,]+/).filter((one) => one !== "");
     const answer = await api.call<{ readonly token: string }>("POST", "/v1/scoped-jwt", {
       api_key_name: key,
@@ -24,7 +23,7 @@ export function ScopedTokens({ keyNames }: { keyNames: readonly string[] }): Vie
     });
     setToken(answer.token);
   };
-  const inspect = async ({ jwtoken = "" }: Readonly<Record<string, string>>) =>
+  const inspect = async ({ jwtoken = "" }: Fields) =>
     setScope(await api.call<Scope>("GET", `/v1/scoped-jwt?${new URLSearchParams({ jwtoken: jwtoken.trim() })}`));
 
   return html`<h2>Scoped tokens</h2>

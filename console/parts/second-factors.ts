@@ -4,12 +4,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
+import { shown, useGet } from "../loaded.ts";
 import { canUsePasskeys, createPasskey } from "../passkey.ts";
-import { Act } from "./act.ts";
-import { Ago } from "./ago.ts";
-import { Code } from "./copy.ts";
-import { Field, Form } from "./form.ts";
+import { Act, Ago, Code, Field, type Fields, Form } from "./controls.ts";
 
 type FactorList = Responses["GET /v1/me/factors"];
 
@@ -22,7 +19,7 @@ const path = "/v1/me/factors";
 /** Calls `onKept` when the user has saved the recovery codes. */
 export function SecondFactors({ onKept }: { onKept?: () => void }): View {
   const api = useApi();
-  const list = useLoaded(() => api.call<FactorList>("GET", path), [api]);
+  const list = useGet<FactorList>(path);
   const [app, setApp] = useState<Started | undefined>(undefined);
   const [codes, setCodes] = useState<readonly string[] | undefined>(undefined);
 
@@ -32,20 +29,15 @@ export function SecondFactors({ onKept }: { onKept?: () => void }): View {
     await list.reload();
     if (!fresh) onKept?.();
   };
-  const addPasskey = async ({ name }: Readonly<Record<string, string>>) => {
+  const addPasskey = async ({ name }: Fields) => {
     const { ticket, passkey } = await api.call<Started>("POST", path, { kind: "passkey" });
     await added(await api.call<Added>("PUT", path, { ticket, name, passkey: await createPasskey(passkey ?? {}) }));
   };
-  const confirmApp = async ({ name, code }: Readonly<Record<string, string>>) =>
+  const confirmApp = async ({ name, code }: Fields) =>
     added(await api.call<Added>("PUT", path, { ticket: app?.ticket, name, code }));
-  const remove = async (id: string) => {
-    await api.call("DELETE", `${path}/${encodeURIComponent(id)}`);
-    await list.reload();
-  };
-  const rename = async ({ factor = "", name }: Readonly<Record<string, string>>) => {
-    await api.call("PATCH", `${path}/${encodeURIComponent(factor)}`, { name });
-    await list.reload();
-  };
+  const remove = (id: string) => list.after(api.call("DELETE", `${path}/${encodeURIComponent(id)}`));
+  const rename = ({ factor = "", name }: Fields) =>
+    list.after(api.call("PATCH", `${path}/${encodeURIComponent(factor)}`, { name }));
   const renew = async () => {
     setCodes((await api.call<{ recovery_codes: readonly string[] }>("POST", "/v1/me/recovery-codes")).recovery_codes);
     await list.reload();

@@ -3,8 +3,7 @@ import { useState } from "preact/hooks";
 import { ApiError, useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
 import { canUsePasskeys, signWithPasskey } from "../passkey.ts";
-import { Act } from "./act.ts";
-import { Field, Form } from "./form.ts";
+import { Act, Field, type Fields, Form } from "./controls.ts";
 
 export interface SessionAnswer {
   readonly uid: string;
@@ -29,7 +28,7 @@ export function SignInForm({ email: known, onEntered }: SignInFormProps): View {
 
   const finish = async (ticket: string, proof: object) =>
     onEntered(await api.call<SessionAnswer>("POST", "/v1/auth/second-factor", { ticket, ...proof }));
-  const byPassword = async ({ email = known ?? "", password }: Readonly<Record<string, string>>) => {
+  const byPassword = async ({ email = known ?? "", password }: Fields) => {
     const body = { email, password };
     const answer = await api
       .call<SessionAnswer & { second_factor: SecondFactor | null }>("POST", "/v1/auth/sign-in", body)
@@ -55,7 +54,7 @@ export function SignInForm({ email: known, onEntered }: SignInFormProps): View {
         canUsePasskeys() &&
         html`<p><${Act} label="Use a passkey" onAct=${async () => finish(ticket, { passkey: await signWithPasskey(passkey) })} /></p>`
       }
-      <${Form} act="Continue" onSend=${({ code }: Readonly<Record<string, string>>) => finish(ticket, { code })}>
+      <${Form} act="Continue" onSend=${({ code }: Fields) => finish(ticket, { code })}>
         <${Field} label=${hasApp ? "Code of your authenticator app, or a recovery code" : "Recovery code"} name="code"
           autocomplete="one-time-code" autocapitalize="none" spellcheck=${false} maxlength="64" required autofocus />
       <//>

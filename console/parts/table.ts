@@ -1,7 +1,6 @@
 // Table with search, sorting and export. The URL stores the search and order.
 import { html, type View } from "../html.ts";
 import { useFilter } from "../place.ts";
-import { csvOf } from "./csv.ts";
 
 export interface Column<Row> {
   readonly name: string;
@@ -10,6 +9,9 @@ export interface Column<Row> {
   /** Cell content, if it differs from the value. */
   show?(row: Row): View;
 }
+
+/** Column of buttons. */
+export const actions = <Row>(show: (row: Row) => View): Column<Row> => ({ name: "", value: () => null, show });
 
 interface TableProps<Row> {
   readonly name: string;
@@ -85,4 +87,19 @@ function save(name: string, type: string, text: string): void {
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
+}
+
+export function csvOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
+  const lines = [
+    columns.map((one) => cell(one.name)),
+    ...rows.map((row) => columns.map((one) => cell(one.value(row)))),
+  ];
+  return `${lines.map((line) => line.join(",")).join("\r\n")}\r\n`;
+}
+
+function cell(value: string | number | null): string {
+  if (typeof value === "number") return String(value);
+  // Spreadsheets run cells that start like this as formulas; names come from other users.
+  const text = /^[=+\-@\t\r]/.test(value ?? "") ? `'${value}` : (value ?? "");
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

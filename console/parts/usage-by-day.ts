@@ -1,11 +1,10 @@
 import type { Responses } from "../../proto/gen/responses.ts";
-import { useApi } from "../api.ts";
 import { count, usd, usdOfCents } from "../format.ts";
 import { html, type View } from "../html.ts";
-import { shown, useLoaded } from "../loaded.ts";
+import { shown, useGet } from "../loaded.ts";
 import { useFilter } from "../place.ts";
 import { Bars } from "./chart.ts";
-import { Choice } from "./choice.ts";
+import { Choice } from "./controls.ts";
 import { type Column, Table } from "./table.ts";
 
 type Item = Days["days"][number]["items"][number];
@@ -26,13 +25,9 @@ export type DayDimension = "model" | "key" | "token";
 
 /** Usage by the day (UTC) on which it was booked. */
 export function UsageByDay({ by }: { by: DayDimension }): View {
-  const api = useApi();
   const [days, setDays] = useFilter("days");
-  const usage = useLoaded(
-    () => api.call<Days>("GET", `/v1/usage/days?${new URLSearchParams({ by, from: dayAgo(Number(days || 30) - 1) })}`),
-    [api, by, days],
-    60_000,
-  );
+  const query = new URLSearchParams({ by, from: dayAgo(Number(days || 30) - 1) });
+  const usage = useGet<Days>(`/v1/usage/days?${query}`, 60_000);
   return html`<div class="bar"><${Choice} label="Days (UTC)" value=${days} onChoice=${setDays}
       options=${periods} /></div>
     ${by === "token" && html`<p class="quiet">Only scoped tokens with a spending limit are recorded. <a href="/console/keys">Inspect a token</a> to see its id.</p>`}
