@@ -1,6 +1,7 @@
 // Table with search, sorting and export. The URL stores the search and order.
 import { html, type View } from "../html.ts";
 import { useFilter } from "../place.ts";
+import { csvOf } from "./csv.ts";
 
 export interface Column<Row> {
   readonly name: string;
@@ -87,19 +88,4 @@ function save(name: string, type: string, text: string): void {
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
-}
-
-export function csvOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
-  const lines = [
-    columns.map((one) => cell(one.name)),
-    ...rows.map((row) => columns.map((one) => cell(one.value(row)))),
-  ];
-  return `${lines.map((line) => line.join(",")).join("\r\n")}\r\n`;
-}
-
-function cell(value: string | number | null): string {
-  if (typeof value === "number") return String(value);
-  // Spreadsheets run cells that start like this as formulas; names come from other users.
-  const text = /^[=+\-@\t\r]/.test(value ?? "") ? `'${value}` : (value ?? "");
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -1,13 +1,14 @@
 // Differences between completions and chat answers. A format keeps each choice's state; the same calls make frames of a
 // stream and the choices of a complete answer.
-import type { FinishReason, Piece, TokenLogprob } from "./text-engine.ts";
+import { randomBytes } from "node:crypto";
+import { unixSeconds } from "../../proto/unix-seconds.ts";
+import type { FinishReason, Piece, TextEngine, TokenLogprob } from "./text-engine.ts";
 
 export interface AnswerFormat {
-  /** id, object, created, model of a frame and of a complete answer. */
-  readonly frameHead: Readonly<Record<string, unknown>>;
-  readonly wholeHead: Readonly<Record<string, unknown>>;
+  /** `object` of a frame and of a complete answer. */
+  readonly objects: { readonly frame: string; readonly whole: string };
   /** After usage in a complete answer. */
-  readonly wholeTail: Readonly<Record<string, unknown>>;
+  readonly wholeTail?: object;
   /** Tokens so far that were reasoning. */
   readonly reasoningTokens?: number;
   prompt?(choice: number, scores: readonly TokenLogprob[]): void;
@@ -18,11 +19,24 @@ export interface AnswerFormat {
   whole(): readonly unknown[];
 }
 
-export interface TokenNames {
-  name(token: number): string;
+/** What both formats need to know of a request. */
+export interface AnswerOptions {
+  readonly choices: number;
+  readonly hasLogprobs: boolean;
+  readonly nameOf: (token: number) => string;
 }
 
 /** `return_tokens_as_token_ids` shows ids in the place of texts. */
-export function tokenNames(textOf: (token: number) => string, asIds: boolean): TokenNames {
-  return { name: asIds ? (token) => `token_id:${token}` : textOf };
+export function answerOptions(
+  engine: TextEngine,
+  request: { readonly choices: number; readonly topLogprobs: number | undefined; readonly tokensAsIds: boolean },
+): AnswerOptions {
+  const nameOf = (token: number) => (request.tokensAsIds ? `token_id:${token}` : engine.tokenText(token));
+  return { choices: request.choices, hasLogprobs: request.topLogprobs !== undefined, nameOf };
+}
+
+/** First fields of every frame, or of the complete answer. */
+export function answerHead(prefix: string, model: string) {
+  const [id, created] = [`${prefix}-${randomBytes(12).toString("hex")}`, unixSeconds(Date.now())];
+  return (object: string) => ({ id, object, created, model });
 }

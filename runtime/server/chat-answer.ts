@@ -1,7 +1,7 @@
 // Chat completions on the wire: deltas, tool calls, the whole message.
 import { randomBytes } from "node:crypto";
 import type { ToolCallParser, ToolEvent } from "../llama/tools/tool-format.ts";
-import type { AnswerFormat, TokenNames } from "./answer-format.ts";
+import type { AnswerFormat, AnswerOptions } from "./answer-format.ts";
 import type { FinishReason, Piece, TokenLogprob } from "./text-engine.ts";
 
 interface ToolCall {
@@ -21,37 +21,23 @@ interface ChoiceState {
   reason: FinishReason | "tool_calls" | null;
 }
 
-export interface ChatAnswerOptions {
-  readonly id: string;
-  readonly created: number;
-  readonly model: string;
-  readonly n: number;
-  readonly hasLogprobs: boolean;
-  readonly names: TokenNames;
-  /** Undefined: tool calls are not looked for. */
-  readonly newParser: (() => ToolCallParser | undefined) | undefined;
-}
-
 export class ChatAnswer implements AnswerFormat {
-  readonly frameHead: Readonly<Record<string, unknown>>;
-  readonly wholeHead: Readonly<Record<string, unknown>>;
+  readonly objects = { frame: "chat.completion.chunk", whole: "chat.completion" };
   readonly wholeTail = { service_tier: "default" };
   reasoningTokens = 0;
-  readonly #options: ChatAnswerOptions;
+  readonly #options: AnswerOptions;
   readonly #choices: readonly ChoiceState[];
 
-  constructor(options: ChatAnswerOptions) {
-    const { id, created, model, n, newParser } = options;
+  /** `newParser` reads reasoning and tool calls; its parser is undefined where all is text. */
+  constructor(options: AnswerOptions, newParser: () => ToolCallParser | undefined) {
     this.#options = options;
-    this.frameHead = { id, object: "chat.completion.chunk", created, model };
-    this.wholeHead = { id, object: "chat.completion", created, model };
-    this.#choices = Array.from({ length: n }, () => ({
+    this.#choices = Array.from({ length: options.choices }, () => ({
       text: "",
       reasoning: "",
       isReasoning: false,
       calls: [],
       logprobs: [],
-      parser: newParser?.(),
+      parser: newParser(),
       hasRole: false,
       reason: null,
     }));
@@ -132,9 +118,8 @@ export class ChatAnswer implements AnswerFormat {
 
   #logprobs(scores: readonly TokenLogprob[]) {
     if (!this.#options.hasLogprobs) return null;
-    const { names } = this.#options;
     const entry = (token: number, logprob: number | undefined) => {
-      const name = names.name(token);
+      const name = this.#options.nameOf(token);
       return { token: name, logprob: logprob ?? null, bytes: name.includes("\uFFFD") ? null : [...Buffer.from(name)] };
     };
     return {

@@ -1,5 +1,5 @@
 // Text completions on the wire.
-import type { AnswerFormat, TokenNames } from "./answer-format.ts";
+import type { AnswerFormat, AnswerOptions } from "./answer-format.ts";
 import type { FinishReason, Piece, TokenLogprob } from "./text-engine.ts";
 
 interface ChoiceState {
@@ -9,31 +9,23 @@ interface ChoiceState {
   hasEcho: boolean;
 }
 
-export interface CompletionAnswerOptions {
-  readonly id: string;
-  readonly created: number;
-  readonly model: string;
-  readonly n: number;
-  /** Text that every choice begins with. */
-  readonly echo: string | undefined;
-  readonly hasLogprobs: boolean;
-  readonly names: TokenNames;
-}
-
 export class CompletionAnswer implements AnswerFormat {
-  readonly frameHead: Readonly<Record<string, unknown>>;
-  readonly wholeHead: Readonly<Record<string, unknown>>;
-  readonly wholeTail = {};
-  readonly #options: CompletionAnswerOptions;
+  readonly objects = { frame: "text_completion", whole: "text_completion" };
+  readonly #options: AnswerOptions;
+  readonly #text: string | undefined;
   readonly #choices: readonly ChoiceState[];
   readonly #promptScores = new Map<number, readonly TokenLogprob[]>();
 
-  constructor(options: CompletionAnswerOptions) {
-    const { id, created, model, n } = options;
+  /** `echo`: text that every choice begins with. */
+  constructor(options: AnswerOptions, echo: string | undefined) {
     this.#options = options;
-    this.frameHead = { id, object: "text_completion", created, model };
-    this.wholeHead = this.frameHead;
-    this.#choices = Array.from({ length: n }, () => ({ text: "", logprobs: [], reason: null, hasEcho: false }));
+    this.#text = echo;
+    this.#choices = Array.from({ length: options.choices }, () => ({
+      text: "",
+      logprobs: [],
+      reason: null,
+      hasEcho: false,
+    }));
   }
 
   prompt(choice: number, scores: readonly TokenLogprob[]): void {
@@ -42,7 +34,7 @@ export class CompletionAnswer implements AnswerFormat {
 
   piece(index: number, piece: Piece): readonly unknown[] {
     const choice = this.#choices[index] as ChoiceState;
-    const shift = this.#options.echo?.length ?? 0;
+    const shift = this.#text?.length ?? 0;
     const logprobs = piece.logprobs.map((score) => ({ ...score, offset: score.offset + shift }));
     const frames = this.#echo(index, choice);
     choice.text += piece.text;
@@ -63,7 +55,7 @@ export class CompletionAnswer implements AnswerFormat {
 
   /** The prompt as a frame of its own, before the first of a choice. */
   #echo(index: number, choice: ChoiceState): readonly unknown[] {
-    const { echo } = this.#options;
+    const echo = this.#text;
     if (echo === undefined || choice.hasEcho) return [];
     choice.hasEcho = true;
     const scores = this.#promptScores.get(index) ?? [];
@@ -79,16 +71,16 @@ export class CompletionAnswer implements AnswerFormat {
   }
 
   #logprobs(scores: readonly TokenLogprob[]) {
-    const { names } = this.#options;
+    const { nameOf } = this.#options;
     return {
-      tokens: scores.map((score) => names.name(score.token)),
+      tokens: scores.map((score) => nameOf(score.token)),
       token_logprobs: scores.map((score) => score.logprob ?? null),
       top_logprobs: scores.map((score) =>
         score.logprob === undefined
           ? null
           : Object.fromEntries([
-              ...score.top.map((entry) => [names.name(entry.token), entry.logprob]),
-              [names.name(score.token), score.logprob],
+              ...score.top.map((entry) => [nameOf(entry.token), entry.logprob]),
+              [nameOf(score.token), score.logprob],
             ]),
       ),
       text_offset: scores.map((score) => score.offset),

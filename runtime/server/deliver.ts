@@ -19,71 +19,38 @@ export interface Exchange {
   readonly onFirstToken: () => void;
 }
 
+/** `head`: first fields of an answer by its `object`. */
 export async function deliver(
   engine: TextEngine,
   job: GenerationJob,
   format: AnswerFormat,
+  head: (object: string) => object,
   request: Pick<CommonRequest, "stream" | "includeUsage" | "continuousUsage">,
-  exchange: Exchange,
-): Promise<void> {
-  await (request.stream ? streamed(engine, job, format, request, exchange) : complete(engine, job, format, exchange));
-}
-
-async function complete(
-  engine: TextEngine,
-  job: GenerationJob,
-  format: AnswerFormat,
-  exchange: Exchange,
-): Promise<void> {
-  const { response, signal, usage } = exchange;
-  const sink: ChoiceSink = {
-    prompt: (choice, scores) => format.prompt?.(choice, scores),
-    piece: (choice, piece) => {
-      exchange.onFirstToken();
-      format.piece(choice, piece);
-      usage.reasoningTokens = format.reasoningTokens ?? 0;
-      return undefined;
-    },
-    finish: (choice, reason) => void format.finish(choice, reason),
-  };
-  await engine.generate(job, sink, usage, signal);
-  if (signal.aborted) return;
-  writeJson(response, 200, {
-    ...format.wholeHead,
-    choices: format.whole(),
-    usage: usageBody(usage),
-    ...format.wholeTail,
-  });
-}
-
-async function streamed(
-  engine: TextEngine,
-  job: GenerationJob,
-  format: AnswerFormat,
-  request: Pick<CommonRequest, "includeUsage" | "continuousUsage">,
   { response, signal, usage, onFirstToken }: Exchange,
 ): Promise<void> {
-  const stream = new EventStream(response);
+  const stream = request.stream ? new EventStream(response) : undefined;
+  const frameHead = head(format.objects.frame);
   const running = () => (request.continuousUsage ? { usage: usageBody(usage) } : {});
   const send = (choices: readonly unknown[]) =>
-    choices
-      .map((choice) => stream.send(JSON.stringify({ ...format.frameHead, choices: [choice], ...running() })))
-      .at(-1);
+    choices.map((choice) => stream?.send(JSON.stringify({ ...frameHead, choices: [choice], ...running() }))).at(-1);
   const sink: ChoiceSink = {
     prompt: (choice, scores) => format.prompt?.(choice, scores),
     piece: (choice, piece) => {
       onFirstToken();
-      const frames = format.piece(choice, piece);
+      const entries = format.piece(choice, piece);
       usage.reasoningTokens = format.reasoningTokens ?? 0;
-      return send(frames);
+      return stream && send(entries);
     },
-    finish: (choice, reason) => void send(format.finish(choice, reason)),
+    finish: (choice, reason) => {
+      const entries = format.finish(choice, reason);
+      if (stream) void send(entries);
+    },
   };
   try {
     await engine.generate(job, sink, usage, signal);
   } catch (error) {
     // A refusal before the first byte keeps its own status.
-    if (!stream.hasStarted) throw error;
+    if (!stream?.hasStarted) throw error;
     const broken =
       error instanceof EngineRefusal
         ? renderError(error)
@@ -93,8 +60,11 @@ async function streamed(
     throw broken;
   }
   if (signal.aborted) return;
-  if (request.includeUsage)
-    void stream.send(JSON.stringify({ ...format.frameHead, choices: [], usage: usageBody(usage) }));
+  if (!stream) {
+    const body = { ...head(format.objects.whole), choices: format.whole(), usage: usageBody(usage) };
+    return writeJson(response, 200, { ...body, ...format.wholeTail });
+  }
+  if (request.includeUsage) void stream.send(JSON.stringify({ ...frameHead, choices: [], usage: usageBody(usage) }));
   void stream.send("[DONE]");
   stream.end();
 }

@@ -1,7 +1,6 @@
 // Server-sent events. Frames of one event-loop turn are written together; a client that does not read makes `send`
 // return a promise; the headers leave with the first frame or keep-alive, so a refusal before it has its own status.
 import type { ServerResponse } from "node:http";
-import { untilRead } from "./until-read.ts";
 
 const keepAliveMs = 15_000;
 
@@ -68,4 +67,24 @@ export class EventStream {
       this.#armKeepAlive();
     }, keepAliveMs);
   }
+}
+
+/** A client that takes nothing for so long is gone. */
+const stallMs = 300_000;
+
+/** After a `write` that returned false: resolves when the client has read on or is gone, by itself or for taking nothing. */
+export function untilRead(response: ServerResponse): Promise<void> {
+  // Its close event was already emitted.
+  if (response.destroyed) return Promise.resolve();
+  return new Promise((resolve) => {
+    const stalled = setTimeout(() => response.destroy(), stallMs);
+    const done = () => {
+      clearTimeout(stalled);
+      response.off("drain", done);
+      response.off("close", done);
+      resolve();
+    };
+    response.once("drain", done);
+    response.once("close", done);
+  });
 }

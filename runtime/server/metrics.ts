@@ -40,21 +40,22 @@ export class RuntimeMetrics {
     const registers = [this.registry];
     this.#model = state.model;
     collectDefaultMetrics({ register: this.registry });
-    const gauge = (name: string, help: string, read: () => number) =>
+    const gauge = (name: string, help: string, read: () => number | undefined) =>
       new Gauge({
-        name,
+        name: `stoker_runtime_${name}`,
         help,
         registers,
         collect() {
-          this.set(read());
+          this.set(read() ?? 0);
         },
       });
-    gauge("stoker_runtime_num_requests_running", "Sequences in the batch", () => state.engine?.load().running ?? 0);
-    gauge(
-      "stoker_runtime_num_requests_waiting",
-      "Sequences that wait for a place",
-      () => state.engine?.load().waiting ?? 0,
-    );
+    const counter = (name: string, help: string, ...labelNames: string[]) =>
+      new Counter({ name: `stoker_runtime_${name}_total`, help, labelNames, registers });
+    const histogram = (name: string, help: string, buckets: number[]) =>
+      new Histogram({ name: `stoker_runtime_${name}`, help, buckets, registers });
+    const load = () => state.engine?.load();
+    gauge("num_requests_running", "Sequences in the batch", () => load()?.running);
+    gauge("num_requests_waiting", "Sequences that wait for a slot", () => load()?.waiting);
     new Gauge({
       name: "stoker_runtime_gpu_memory_bytes",
       help: "Memory of the GPUs that this model server sees",
@@ -73,61 +74,27 @@ export class RuntimeMetrics {
       labelNames: ["result"],
       registers,
       collect() {
-        const { accepted, refuted } = state.engine?.load().predictions ?? { accepted: 0, refuted: 0 };
+        const { accepted, refuted } = load()?.predictions ?? { accepted: 0, refuted: 0 };
         this.reset();
         this.inc({ result: "accepted" }, accepted);
         this.inc({ result: "refuted" }, refuted);
       },
     });
-    gauge("stoker_runtime_kv_cache_usage_ratio", "KV cells in use", () => state.engine?.load().kvUsageRatio ?? 0);
-    const labelNames = [
-      "gen_ai_operation_name",
-      "gen_ai_provider_name",
-      "gen_ai_request_model",
-      "gen_ai_response_model",
-    ];
+    gauge("kv_cache_usage_ratio", "KV cells in use", () => load()?.kvUsageRatio);
+    const labelNames = ["operation_name", "provider_name", "request_model", "response_model"].map((n) => `gen_ai_${n}`);
     const server = (name: string, help: string, buckets: number[], extra: string[] = []) =>
       new Histogram({ name: `gen_ai_server_${name}`, help, buckets, labelNames: [...labelNames, ...extra], registers });
     this.#duration = server("request_duration_seconds", "Request until the last byte", durations, ["error_type"]);
     this.#firstToken = server("time_to_first_token_seconds", "Request until the first token", firstTokens);
     this.#perToken = server("time_per_output_token_seconds", "Mean per token after the first", perToken);
-    this.#tokens = new Counter({
-      name: "stoker_runtime_tokens_total",
-      help: "Tokens by kind: prompt (cached ones included), cached, generated",
-      labelNames: ["kind"],
-      registers,
-    });
-    this.#batch = new Histogram({
-      name: "stoker_runtime_batch_size",
-      help: "Sequences per step",
-      buckets: batchSizes,
-      registers,
-    });
-    this.#infer = new Histogram({
-      name: "stoker_runtime_infer_seconds",
-      help: "Time per step",
-      buckets: firstTokens,
-      registers,
-    });
-    this.#queue = new Histogram({
-      name: "stoker_runtime_queue_seconds",
-      help: "Time that an item waited for its batch",
-      buckets: firstTokens,
-      registers,
-    });
-    this.#splits = new Counter({
-      name: "stoker_runtime_batch_splits_total",
-      help: "Batches that failed as a whole and were run in halves, by cause",
-      labelNames: ["cause"],
-      registers,
-    });
-    this.#audio = new Counter({
-      name: "stoker_runtime_audio_seconds_total",
-      help: "Seconds of sound heard",
-      registers,
-    });
-    gauge("stoker_runtime_fallback", "1 while the model runs on less than was asked for; /health says why", () =>
-      (state.engine?.warnings?.length ?? 0) > 0 ? 1 : 0,
+    this.#tokens = counter("tokens", "Tokens by kind: prompt (cached ones included), cached, generated", "kind");
+    this.#batch = histogram("batch_size", "Sequences per step", batchSizes);
+    this.#infer = histogram("infer_seconds", "Time per step", firstTokens);
+    this.#queue = histogram("queue_seconds", "Time that an item waited for its batch", firstTokens);
+    this.#splits = counter("batch_splits", "Batches that failed as a whole and were run in halves, by cause", "cause");
+    this.#audio = counter("audio_seconds", "Seconds of sound heard");
+    gauge("fallback", "1 while the model runs on less than was asked for; /health says why", () =>
+      state.engine?.warnings?.length ? 1 : 0,
     );
   }
 

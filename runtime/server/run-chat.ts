@@ -1,9 +1,6 @@
 // POST /v1/chat/completions: messages -> prompt by the model's template -> job -> answer.
-
-import { randomBytes } from "node:crypto";
-import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { ToolFormat } from "../llama/tools/tool-format.ts";
-import { tokenNames } from "./answer-format.ts";
+import { answerHead, answerOptions } from "./answer-format.ts";
 import { ChatAnswer } from "./chat-answer.ts";
 import { type ChatRequest, readChatRequest } from "./chat-request.ts";
 import { deliver, type Exchange } from "./deliver.ts";
@@ -30,33 +27,17 @@ export async function runChat(engine: TextEngine, model: ServedModel, body: Body
   const readsAnswer = newReader(tools.length > 0) !== undefined;
   const wanted = (toolFormat && callConstraint(request, toolFormat)) ?? request.constraint;
   const constraint = wanted ? await engine.compile(wanted, exchange.signal) : undefined;
-  const format = new ChatAnswer({
-    id: `chatcmpl-${randomBytes(12).toString("hex")}`,
-    created: unixSeconds(Date.now()),
-    model: model.name,
-    n: request.n,
-    hasLogprobs: request.topLogprobs !== undefined,
-    names: tokenNames((token) => engine.tokenText(token), request.tokensAsIds),
-    newParser: readsAnswer ? () => newReader(tools.length > 0) : undefined,
-  });
   const job = {
+    ...request,
     prompt,
-    images: request.images,
-    choices: request.n,
-    maxTokens: request.maxTokens,
-    sampling: request.sampling,
-    stops: request.stops,
-    stopTokenIds: request.stopTokenIds,
-    ignoreEos: request.ignoreEos,
-    topLogprobs: request.topLogprobs,
     scorePrompt: false,
     constraint,
     adapter: model.adapter,
-    cache: request.cache,
     cacheScope: exchange.cacheScope,
     showsSpecialTokens: readsAnswer,
   };
-  await deliver(engine, job, format, request, exchange);
+  const format = new ChatAnswer(answerOptions(engine, request), () => newReader(tools.length > 0));
+  await deliver(engine, job, format, answerHead("chatcmpl", model.name), request, exchange);
 }
 
 /** A grammar holds `required` and a named tool; `auto` leaves the model free. */

@@ -1,15 +1,13 @@
 // POST /v1/completions: body -> job -> answer.
-
-import { randomBytes } from "node:crypto";
-import { unixSeconds } from "../../proto/unix-seconds.ts";
-import { tokenNames } from "./answer-format.ts";
+import { answerHead, answerOptions } from "./answer-format.ts";
 import { CompletionAnswer } from "./completion-answer.ts";
-import { readCompletionRequest } from "./completion-request.ts";
 import { deliver, type Exchange } from "./deliver.ts";
-import type { Body } from "./fields.ts";
-import { invalid } from "./request-error.ts";
+import { type Body, Fields } from "./fields.ts";
+import { readDataAddress } from "./image-part.ts";
+import { invalid, unusable } from "./request-error.ts";
+import { type CommonRequest, commonFields } from "./sampling-fields.ts";
 import type { ServedModel } from "./served-model.ts";
-import type { TextEngine } from "./text-engine.ts";
+import type { EngineImage, TextEngine } from "./text-engine.ts";
 
 export async function runCompletion(
   engine: TextEngine,
@@ -20,32 +18,54 @@ export async function runCompletion(
   const request = readCompletionRequest(body, engine.takesImages);
   const prompt = await engine.tokenize(request.prompt);
   if (prompt.length === 0) throw invalid("prompt", "prompt must not be empty: this model has no token to begin with");
-  const hasLogprobs = request.topLogprobs !== undefined;
-  const format = new CompletionAnswer({
-    id: `cmpl-${randomBytes(12).toString("hex")}`,
-    created: unixSeconds(Date.now()),
-    model: model.name,
-    n: request.n,
-    echo: request.echo ? request.prompt : undefined,
-    hasLogprobs,
-    names: tokenNames((token) => engine.tokenText(token), request.tokensAsIds),
-  });
   const job = {
+    ...request,
     prompt,
-    images: request.images,
-    choices: request.n,
-    maxTokens: request.maxTokens,
-    sampling: request.sampling,
-    stops: request.stops,
-    stopTokenIds: request.stopTokenIds,
-    ignoreEos: request.ignoreEos,
-    topLogprobs: request.topLogprobs,
-    scorePrompt: request.echo && hasLogprobs,
+    scorePrompt: request.echo && request.topLogprobs !== undefined,
     constraint: undefined,
     adapter: model.adapter,
-    cache: request.cache,
     cacheScope: exchange.cacheScope,
     showsSpecialTokens: false,
   };
-  await deliver(engine, job, format, request, exchange);
+  const format = new CompletionAnswer(answerOptions(engine, request), request.echo ? request.prompt : undefined);
+  await deliver(engine, job, format, answerHead("cmpl", model.name), request, exchange);
+}
+
+interface CompletionRequest extends CommonRequest {
+  readonly prompt: string;
+  readonly images: readonly EngineImage[];
+  readonly echo: boolean;
+  /** Alternatives per token; undefined = no logprobs. */
+  readonly topLogprobs: number | undefined;
+}
+
+/** Throws RequestError. */
+export function readCompletionRequest(body: Body, takesImages = false): CompletionRequest {
+  const f = new Fields(body);
+  const common = commonFields(f);
+  if (f.raw("prompt") === undefined) throw invalid("prompt", "prompt is required");
+  const prompt = f.raw("prompt");
+  if (typeof prompt !== "string") throw invalid("prompt", "prompt must be one string; lists are not supported");
+  const images = readImages(f.object("data")?.["image"] ?? [], takesImages);
+  const type = f.object("response_format")?.["type"] ?? "text";
+  if (type !== "text")
+    throw invalid(
+      "response_format",
+      'response_format.type must be "text" here; use chat completions for other formats',
+    );
+  return {
+    ...common,
+    prompt,
+    images,
+    echo: f.boolean("echo") ?? false,
+    topLogprobs: f.integer("logprobs", { min: 0, max: 20 }),
+  };
+}
+
+function readImages(list: unknown, takesImages: boolean): readonly EngineImage[] {
+  if (Array.isArray(list) && list.length === 0) return [];
+  if (!takesImages)
+    throw unusable("data.image", "data.image: this model takes no images; leave it out, or use a model that does");
+  if (!Array.isArray(list)) throw invalid("data.image", "data.image must be a list of data: addresses");
+  return list.map((url, i) => readDataAddress(url, `data.image.${i}`));
 }

@@ -1,22 +1,18 @@
 // The fields that completions and chat share, with the contract's bounds.
 import type { Fields } from "./fields.ts";
 import { invalid } from "./request-error.ts";
-import type { Sampling } from "./text-engine.ts";
+import type { GenerationJob } from "./text-engine.ts";
 
-export interface CommonRequest {
+type JobFields = "choices" | "maxTokens" | "sampling" | "stops" | "stopTokenIds" | "ignoreEos" | "cache";
+
+/** Its fields of a job go into the job unchanged. */
+export interface CommonRequest extends Pick<GenerationJob, JobFields> {
   readonly stream: boolean;
   /** One more frame with usage before [DONE]. */
   readonly includeUsage: boolean;
   /** Running usage on every frame. */
   readonly continuousUsage: boolean;
-  readonly n: number;
-  readonly maxTokens: number | undefined;
-  readonly sampling: Sampling;
-  readonly stops: readonly string[];
-  readonly stopTokenIds: readonly number[];
-  readonly ignoreEos: boolean;
   readonly tokensAsIds: boolean;
-  readonly cache: { readonly key: string; readonly ttlMs: number } | undefined;
 }
 
 export function commonFields(f: Fields): CommonRequest {
@@ -27,7 +23,7 @@ export function commonFields(f: Fields): CommonRequest {
     stream: f.boolean("stream") ?? false,
     includeUsage: streamOptions["include_usage"] === true,
     continuousUsage: streamOptions["continuous_usage_stats"] === true,
-    n: f.integer("n", { min: 1, max: 4 }) ?? 1,
+    choices: f.integer("n", { min: 1, max: 4 }) ?? 1,
     maxTokens: (f.raw("max_tokens") ?? f.raw("max_completion_tokens")) as number | undefined,
     sampling: {
       temperature: f.number("temperature", { min: 0, max: 2 }) ?? 1,

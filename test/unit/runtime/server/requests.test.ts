@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { readChatRequest } from "../../../../runtime/server/chat-request.ts";
-import { readCompletionRequest } from "../../../../runtime/server/completion-request.ts";
 import { parseJson } from "../../../../runtime/server/read-body.ts";
 import { RequestError } from "../../../../runtime/server/request-error.ts";
+import { readCompletionRequest } from "../../../../runtime/server/run-completion.ts";
 
 const completion = { model: "m", prompt: "p" };
 const chat = { model: "m", messages: [{ role: "user", content: "hi" }] };
@@ -20,7 +20,7 @@ function refusal(read: () => unknown): [number, string | null] {
 describe("a completion request", () => {
   it("gets the contract's defaults, null standing for absent, unknown fields ignored", () => {
     const request = readCompletionRequest({ ...completion, max_tokens: null, stop: null, surprise: 1 });
-    expect(request).toMatchObject({ n: 1, stream: false, maxTokens: undefined, stops: [], echo: false });
+    expect(request).toMatchObject({ choices: 1, stream: false, maxTokens: undefined, stops: [], echo: false });
     expect(request.sampling).toEqual({
       temperature: 1,
       topP: 1,
