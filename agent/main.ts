@@ -1,6 +1,5 @@
 // The agent of one host as a process. A straight list: configuration, state, data path, drivers, loop, session; the reverse
 // at shutdown. Model servers keep running unless STOKER_STOP_INSTANCES is set. Environment: config.ts.
-
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -16,7 +15,7 @@ import { readConfig } from "./config.ts";
 import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
 import { createInventory } from "./fingerprint/inventory.ts";
 import { openKernelLog } from "./fingerprint/kernel-log.ts";
-import { createXidWatch } from "./fingerprint/xid-watch.ts";
+import { createXidWatch } from "./fingerprint/xid.ts";
 import { createIngress } from "./ingress/create-ingress.ts";
 import { createGpuMeter } from "./metering/gpu-meter.ts";
 import { createAgentMetrics } from "./metrics/agent-metrics.ts";
@@ -24,24 +23,29 @@ import { createEnginePages } from "./metrics/engine-pages.ts";
 import { addGpuMetrics } from "./metrics/gpu-metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { addUsageMetrics } from "./metrics/usage-metrics.ts";
-import { createCanary } from "./reconcile/canary.ts";
 import { createProbe } from "./reconcile/health.ts";
 import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
 import { watchLimits } from "./reconcile/progress.ts";
+import { createCanary } from "./reconcile/watch-progress.ts";
 import { lockFolder } from "./state/folder-lock.ts";
 import { openState } from "./state/open-state.ts";
 import { announcedOrigin, choosePort, metricsAddress, writeAgentFile } from "./wiring/agent-file.ts";
 import { createControl, firstDesired } from "./wiring/control.ts";
-import { chooseDriver, containerRules, createDrivers, engineNames, isolationTrouble } from "./wiring/drivers.ts";
-import { dropOldGraphs } from "./wiring/graph-caches.ts";
+import {
+  chooseDriver,
+  containerRules,
+  createDrivers,
+  engineNames,
+  isolationTrouble,
+  measuredDriver,
+} from "./wiring/drivers.ts";
 import { inspection, plainWarning } from "./wiring/inspection.ts";
 import { gpuFaults, recordTrouble, recordTroubleChanges, watchInventory } from "./wiring/inventory-watch.ts";
-import { measuredDriver } from "./wiring/measured-driver.ts";
 import { bootId, dieOnDefect, reportAndExit, stopSignal } from "./wiring/process.ts";
 import { createRentals } from "./wiring/rentals.ts";
 import { createSamples } from "./wiring/samples.ts";
 import { hostVolumes, volumeExecutors } from "./wiring/volumes.ts";
-import { createHostWeights } from "./wiring/weights.ts";
+import { createHostWeights, dropOldGraphs } from "./wiring/weights.ts";
 
 /** Time that a model server has to end when it is stopped with the agent; its requests were drained before. */
 const instanceGraceMs = 5_000;

@@ -9,20 +9,20 @@ import { createObserver } from "../control-plane/deployments/observe.ts";
 import { createPlacementIndex, withPlaced } from "../control-plane/deployments/place-index.ts";
 import type { NewDeployment } from "../control-plane/deployments/store.ts";
 import type { Want } from "../control-plane/deployments/want.ts";
-import type { HostView } from "../control-plane/fleet/host.ts";
+import type { HostView, Inventory } from "../control-plane/fleet/host.ts";
 import { createHostClocks, hostClockLimits } from "../control-plane/fleet/host-clocks.ts";
-import { createLiveFigures } from "../control-plane/fleet/live.ts";
+import { createLiveFigures, type HostLive } from "../control-plane/fleet/live.ts";
 import { createMembership } from "../control-plane/fleet/membership.ts";
 import { createRoutingTable } from "../control-plane/fleet/routing-table.ts";
 import { snapshot } from "../control-plane/fleet/snapshot.ts";
-import { openDatabase } from "../control-plane/store/core/database.ts";
+import { type OpenDatabase, openDatabase } from "../control-plane/store/core/database.ts";
 import { createDeploymentStore } from "../control-plane/store/deployments/deployments-store.ts";
 import { createReserveStore } from "../control-plane/store/deployments/gpu-reserve-store.ts";
 import { createFleetStore } from "../control-plane/store/fleet/fleet-store.ts";
 import { type AccountId, type HostId, randomId } from "../proto/ids.ts";
+import { startFakeAgent } from "../test/fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../test/fakes/postgres.ts";
-import { hostIds, hostView, insertHosts, liveOf } from "./fleet-hosts.ts";
-import { benchRoutable } from "./fleet-routable.ts";
+import { startReplica } from "../test/integration/fleet/replica.ts";
 
 const sizes = [100, 500, 1_000, 5_000];
 const account = "u:bench" as AccountId;
@@ -193,4 +193,117 @@ async function writesOf(db: Awaited<ReturnType<typeof fleetOf>>["db"]) {
       from pg_stat_database where datname = current_database()`.compile(db),
   );
   return { commits: Number(rows[0]?.commits ?? 0n), rows: Number(rows[0]?.rows ?? 0n) };
+}
+
+const gib = 1024 ** 3;
+const gpusPerHost = 8;
+
+const hostIds = (count: number) =>
+  Array.from({ length: count }, (_, n) => `host-${String(n).padStart(5, "0")}` as HostId);
+
+function inventoryOf(id: HostId): Inventory {
+  return {
+    ...{ os: "linux", cpuModel: "bench", cpuCores: 128, cpuPhysicalCores: 64, memoryBytes: 2048 * gib },
+    ...{ diskTotalBytes: 8192 * gib, diskFreeBytes: 4096 * gib, drivers: ["docker"], dockerVersion: "29" },
+    ...{ nvidiaDriverVersion: "580", cudaVersion: "13", hasNvidiaRuntime: true, disks: [], networks: [] },
+    ...{ warnings: [], metricsAddress: "" },
+    gpus: Array.from({ length: gpusPerHost }, (_, index) => ({
+      ...{ uuid: `GPU-${id}-${index}`, index, type: "H100-80GB" as const, name: "H100", memoryBytes: 80 * gib },
+      ...{ isHealthy: true, unhealthyReason: "", faultId: "", migProfile: "" },
+    })),
+  };
+}
+
+function hostView(id: HostId): HostView {
+  return {
+    ...{ id, hostname: id, advertise: "http://127.0.0.1:9", inventory: inventoryOf(id), nodeEpoch: 1n },
+    ...{ generation: 0n, revision: 0n, schedulable: true, condition: "", agentVersion: "bench", claims: [] },
+    ...{ grantedMemoryBytes: 0, pool: "", keptWeights: new Set<string>(), gpuMemoryUsed: new Map<string, number>() },
+    ...{ createdAtMs: 0, state: "live" as const, silentMs: 0 },
+  };
+}
+
+/** Report of a host with eight GPUs. */
+function liveOf(id: HostId): HostLive {
+  return {
+    ...{ gpuSampleAgeMs: 400, spool: { records: 3, bytes: 900, oldestAgeSeconds: 1 }, clockSkewSeconds: 0.001 },
+    load: {
+      ...{ cpuRatio: 0.3, memoryUsedBytes: 400 * gib, memoryTotalBytes: 2048 * gib },
+      ...{ diskFreeBytes: 4096 * gib, diskTotalBytes: 8192 * gib },
+    },
+    gpus: Array.from({ length: gpusPerHost }, (_, index) => ({
+      ...{ uuid: `GPU-${id}-${index}`, utilizationRatio: 0.5, memoryUsedBytes: gib, memoryTotalBytes: 80 * gib },
+      ...{ temperatureCelsius: 60, powerWatts: 500, powerLimitWatts: 700, smClockHertz: 1.9e9, processes: [] },
+    })),
+    instances: [],
+  };
+}
+
+async function insertHosts(db: OpenDatabase["db"], ids: readonly HostId[]): Promise<void> {
+  for (let at = 0; at < ids.length; at += 500)
+    await db
+      .insertInto("host")
+      .values(
+        ids.slice(at, at + 500).map((id) => ({
+          ...{ hostId: id, hostname: id, advertise: "http://127.0.0.1:9", agentVersion: "bench", schedulable: true },
+          ...{ inventory: JSON.stringify(inventoryOf(id)), nodeEpoch: 1n, ticketKey: Buffer.alloc(32) },
+          seenAt: new Date(),
+        })),
+      )
+      .execute();
+}
+
+const agentCount = 100;
+const deployments = 40;
+
+async function benchRoutable(url: string, print: (line: string) => void): Promise<void> {
+  const replica = await startReplica(url);
+  const agents = await Promise.all(
+    Array.from({ length: agentCount }, (_, n) =>
+      startFakeAgent({ address: replica.address, token: replica.joinToken, hostId: `host-${n}`, gpus: 1 }),
+    ),
+  );
+  const refused = new Map<string, number>();
+  try {
+    for (const agent of agents) agent.connect();
+    await until(() => {
+      // Reconnect refused agents, as real agents do.
+      for (const agent of agents) {
+        if (agent.ended === undefined) continue;
+        refused.set(agent.ended, (refused.get(agent.ended) ?? 0) + 1);
+        agent.connect();
+      }
+      return agents.every((agent) => agent.provenTimes > 0);
+    });
+    const waits: number[] = [];
+    for (let n = 0; n < deployments; n++) {
+      const { id } = await replica.deploy({ modelName: `ada/m${n}` });
+      const findAgent = () => agents.find((agent) => agent.desired?.instances.some((one) => one.deployId === id));
+      await until(() => findAgent() !== undefined);
+      const agent = findAgent();
+      const mine = (agent?.desired?.instances ?? []).map((one) => ({
+        ...{ instanceId: one.instanceId, deployId: one.deployId, generation: one.generation },
+        phase: "ready",
+      }));
+      const from = performance.now();
+      agent?.report(mine);
+      await until(() => replica.routing.ready(id).length > 0);
+      waits.push(performance.now() - from);
+    }
+    waits.sort((a, b) => a - b);
+    const at = (share: number) => Math.round(waits[Math.floor(share * (waits.length - 1))] ?? 0);
+    print(`${agentCount} real sessions: report to routable p50 ${at(0.5)} ms, p95 ${at(0.95)} ms`);
+    for (const [why, times] of refused) print(`  refused ${times} times: ${why}`);
+  } finally {
+    await Promise.all(agents.map((agent) => agent.close()));
+    await replica.stop();
+  }
+}
+
+async function until(isTrue: () => boolean): Promise<void> {
+  const end = performance.now() + 60_000;
+  while (!isTrue()) {
+    if (performance.now() > end) throw new Error("condition not met within 60 s");
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
 }

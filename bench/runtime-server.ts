@@ -9,7 +9,7 @@ import { atWorkerEnd } from "../test/fakes/worker-end.ts";
 
 const threads = Number(process.env["STOKER_BENCH_THREADS"] ?? 2);
 
-export interface Server {
+interface Server {
   readonly url: string;
   readonly pid: number;
   stop(): Promise<void>;

@@ -1,14 +1,15 @@
 // Runs the long tests with real sizes and clocks, and prints the results as a table for docs/NIGHTLY.md. Usage: npm run test:nightly [FILE ...]
 // Continues after a failure. A signal stops the current file and skips the rest. The last line is `N passed, N failed`
 // (tests). Exit code: 1 after a failure, 130 when stopped.
-import { existsSync } from "node:fs";
+
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
-import { type SuiteResult, totals } from "./suites/result.ts";
+import { promisify } from "node:util";
 import { root } from "./suites/run-tool.ts";
 import { nightlyFiles, testsThatImport } from "./suites/stages.ts";
-import { installTestNpm } from "./suites/test-npm.ts";
-import { runVitest } from "./suites/vitest-suite.ts";
+import { runVitest, type SuiteResult, totals } from "./suites/vitest-suite.ts";
 
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : nightlyFiles(root);
 const stopping = new AbortController();
@@ -48,4 +49,38 @@ process.exit(stopping.signal.aborted ? 130 : failed > 0 ? 1 : 0);
 
 function seconds(ms: number): string {
   return (ms / 1000).toFixed(0);
+}
+
+/**
+ * Installs the client libraries of scripts/test-npm.txt, which are too large for node_modules (23,500 files). Failure only prints
+ * a message; tests then report what they skip.
+ */
+async function installTestNpm(): Promise<void> {
+  const home = join(root, ".cache/test-npm");
+  const packages = readFileSync(join(root, "scripts/test-npm.txt"), "utf8");
+  const installed = join(home, "installed.txt");
+  if (textOf(installed) === packages) return;
+  console.log(`Installing for the tests: ${packages.trim().replaceAll("\n", " ")}`);
+  rmSync(home, { recursive: true, force: true });
+  mkdirSync(home, { recursive: true });
+  writeFileSync(join(home, "package.json"), '{ "private": true }\n');
+  const flags = ["--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--no-progress"];
+  try {
+    await promisify(execFile)("npm", ["install", ...flags, ...packages.split("\n").filter(Boolean)], {
+      cwd: home,
+      timeout: 10 * 60_000,
+    });
+    writeFileSync(installed, packages);
+  } catch (error) {
+    console.log(`Installation failed: ${(error as Error).message}`);
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+function textOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
 }

@@ -7,10 +7,9 @@ import { readArguments, type Suite, suites } from "./suites/arguments.ts";
 import { affectedTests, changedFiles } from "./suites/changed-tests.ts";
 import { runChecks } from "./suites/checks.ts";
 import { findOrStartEngine } from "./suites/docker-engine.ts";
-import { type SuiteResult, table, totals } from "./suites/result.ts";
 import { root, runNode } from "./suites/run-tool.ts";
 import { stagesOf } from "./suites/stages.ts";
-import { runVitest } from "./suites/vitest-suite.ts";
+import { runVitest, type SuiteResult, table, totals } from "./suites/vitest-suite.ts";
 
 const needModel = new Set<string>(["integration", "conformance", "security", "e2e", "docker", "chaos"]);
 const notTested = "serving, create, adopt, out-of-memory kill, stop and logs on a real Docker engine";

@@ -1,22 +1,18 @@
 // Supervisor of one machine: PostgreSQL, control planes, agents and a first model. Usage: scripts/up --help
-
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { WeightsError } from "../agent/weights/weights-error.ts";
 import { demoModelByKey, demoModelNamed } from "../control-plane/catalog/demo-models.ts";
-import { untilAgentsConnected } from "./supervisor/agents-connected.ts";
-import { openApi } from "./supervisor/api.ts";
+import { openApi, ownApi } from "./supervisor/api.ts";
 import { banner, databaseBanner, joinedBanner } from "./supervisor/banner.ts";
 import { assembleDemoFolder } from "./supervisor/demo-folder.ts";
-import { deployModel, hubAdvice, servesOthers } from "./supervisor/deploy-model.ts";
-import { chooseDriver } from "./supervisor/driver-choice.ts";
+import { deployModel, hubAdvice, serveExternal, servesOthers } from "./supervisor/deploy-model.ts";
 import { demoModelsDir } from "./supervisor/environment.ts";
-import { serveExternal } from "./supervisor/external.ts";
 import { clearLeftOvers, takeLock } from "./supervisor/lock.ts";
 import { readOptions, type UpOptions } from "./supervisor/options.ts";
-import { ownApi } from "./supervisor/own-api.ts";
 import { requireFreePort } from "./supervisor/ports.ts";
-import { preflight } from "./supervisor/preflight.ts";
+import { chooseDriver, preflight } from "./supervisor/preflight.ts";
+import { untilAgentsConnected } from "./supervisor/ready.ts";
 import { openScreen } from "./supervisor/screen.ts";
 import { createStack, nearAddress } from "./supervisor/stack.ts";
 import { UpError } from "./supervisor/up-error.ts";

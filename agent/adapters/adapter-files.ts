@@ -1,7 +1,7 @@
 // Adapters as engines see them: one folder per instance, which a container has mounted before it starts, and in it one per adapter.
 import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { adaptersTarget } from "../engines/adapters-mount.ts";
+import { adaptersTarget } from "../engines/container-plan.ts";
 
 export const adapterConfig = "adapter_config.json";
 export const adapterWeights = "adapter_model.safetensors";
@@ -27,7 +27,7 @@ export interface AdapterFiles {
   keep(instanceIds: ReadonlySet<string>): Promise<void>;
 }
 
-export interface HeldAdapter {
+interface HeldAdapter {
   readonly engineIdentity: string;
   readonly commit: string;
 }

@@ -14,11 +14,9 @@ import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/Desir
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import type { RouteTarget } from "../reconcile/ports.ts";
-import { AdapterFailure, asFailure } from "./adapter-failure.ts";
 import { type AdapterFiles, type AdapterSource, adapterConfig, adapterWeights } from "./adapter-files.ts";
-import { whyAdapterRefused } from "./check-adapter.ts";
-import { whyImageAdapterRefused } from "./check-image-adapter.ts";
-import { type EngineAdapters, engineAdapters } from "./engine-adapters.ts";
+import { whyAdapterRefused, whyImageAdapterRefused } from "./check-adapter.ts";
+import { AdapterFailure, asFailure, type EngineAdapters, engineAdapters } from "./engine-adapters.ts";
 
 export interface Adapters {
   setDesired(desired: DesiredState__Output): void;
@@ -29,7 +27,7 @@ export interface Adapters {
   run(signal: AbortSignal): Promise<void>;
 }
 
-export interface AdapterDeps {
+interface AdapterDeps {
   readonly ensure: (weights: Weights__Output, signal: AbortSignal) => Promise<Fetched>;
   readonly files: AdapterFiles;
   readonly onNews: () => void;

@@ -1,7 +1,7 @@
 // Reasons for which a backup or restore failed, for the owner of the data. The volume is unchanged in all cases.
 import { isDiskFull } from "../../proto/disk-full.ts";
 
-export type BackupErrorCode =
+type BackupErrorCode =
   | "busy"
   | "volume_missing"
   | "backup_missing"

@@ -35,7 +35,7 @@ export interface Backups {
   close(): Promise<void>;
 }
 
-export interface BackupsDeps {
+interface BackupsDeps {
   readonly volumes: Volumes;
   readonly blobs: BlobStore;
   readonly users: VolumeUsers;

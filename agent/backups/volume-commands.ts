@@ -3,7 +3,7 @@
 import type { Backups } from "./backups.ts";
 
 /** Throws BackupError, or an Error on arguments that no honest control plane sends. The result is sent as JSON. */
-export type VolumeCommand = (given: unknown, signal: AbortSignal) => Promise<object>;
+type VolumeCommand = (given: unknown, signal: AbortSignal) => Promise<object>;
 
 export function volumeCommands(backups: Backups): Readonly<Record<string, VolumeCommand>> {
   return {

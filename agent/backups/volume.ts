@@ -10,7 +10,7 @@ import { syncFolder } from "./filesystem-blobs.ts";
 
 const run = promisify(execFile);
 
-export interface VolumeOwner {
+interface VolumeOwner {
   readonly uid: number;
   readonly gid: number;
 }

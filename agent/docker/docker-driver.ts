@@ -4,6 +4,7 @@ import type Docker from "dockerode";
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError, type Observed } from "../reconcile/driver.ts";
+import { parseRange } from "./bridge-network.ts";
 import { readContainerLog } from "./container-log.ts";
 import { createEngineClient, followEvents } from "./engine-client.ts";
 import { faultOf, statusOf } from "./engine-fault.ts";
@@ -14,7 +15,6 @@ import { observeContainer } from "./observe-container.ts";
 import { isPortOpen } from "./port-open.ts";
 import type { ContainerProfile } from "./profile.ts";
 import { pullImage } from "./pull-image.ts";
-import { parseRange } from "./subnets.ts";
 
 export interface DockerDriverOptions {
   readonly log: Logger;

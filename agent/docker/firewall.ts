@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 
 /** Runs a command, `input` on its standard input; rejects with its words when it fails. */
-export type RunCommand = (file: string, args: readonly string[], input?: string) => Promise<string>;
+type RunCommand = (file: string, args: readonly string[], input?: string) => Promise<string>;
 
 export interface Jump {
   readonly from: string;
@@ -14,7 +14,7 @@ export interface Jump {
   readonly to: string;
 }
 
-export interface RuleSet {
+interface RuleSet {
   readonly chains: readonly string[];
   /** For `iptables-restore --noflush`: chains are made or emptied and filled in one step. */
   readonly text: string;

@@ -11,7 +11,7 @@ const upholdEveryMs = 30_000;
 /** Delay after a failure; in the meantime the earlier rules usually still apply. */
 const tryAgainMs = 5_000;
 
-export interface FirewalledNetworks extends Required<Pick<ContainerProfile, "prepare" | "cleanUp">> {
+interface FirewalledNetworks extends Required<Pick<ContainerProfile, "prepare" | "cleanUp">> {
   /** False: not due. Throws what the firewall said, and is due again 5 s later. */
   uphold(ids: readonly InstanceId[], docker: Docker, signal: AbortSignal): Promise<boolean>;
   /** Runs while no network is created and no rule changed. */

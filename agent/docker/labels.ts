@@ -5,7 +5,7 @@ import type { ContainerPlan } from "../reconcile/driver.ts";
 const node = "stoker.node";
 const instance = "stoker.instance";
 
-export interface Owned {
+interface Owned {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
   readonly generation: number;

@@ -6,7 +6,7 @@ import type Docker from "dockerode";
 import { DriverError } from "../reconcile/driver.ts";
 import { saidBy, statusOf } from "./engine-fault.ts";
 
-export type OnProgress = (done: number, total: number) => void;
+type OnProgress = (done: number, total: number) => void;
 
 /** No-op if the image is present. After an abort the engine keeps complete layers. */
 export async function pullImage(

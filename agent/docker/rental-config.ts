@@ -1,5 +1,5 @@
 // Builds the configuration of a rented container: root inside with the few capabilities that administration needs, a writable
-// root that is removed with it, its own network, SSH published, and nothing of ours. Shares nothing with container-config.ts on
+// root that is removed with it, its own network, SSH published, and nothing of ours. Shares nothing with model-profile.ts on
 // purpose, so that loosening one never loosens the other.
 import { createHash } from "node:crypto";
 import type { ContainerCreateOptions } from "dockerode";
@@ -27,7 +27,7 @@ const capabilities = [
   "SYS_CHROOT",
 ];
 
-export interface RentalFacts {
+interface RentalFacts {
   readonly nodeName: string;
   readonly dns: readonly string[];
   readonly bind: string;

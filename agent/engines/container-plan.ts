@@ -1,8 +1,6 @@
 // Common parts of the plans of foreign engines: weights read-only at /models, caches in memory, one port.
-
-import { basename } from "node:path";
+import { basename, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import { adaptersMount } from "./adapters-mount.ts";
 import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
@@ -81,4 +79,16 @@ export function driverGpus(spec: Pick<InstanceSpec__Output, "gpuUuids">): string
 export function setsOwn(args: readonly string[]): (name: string) => boolean {
   const names = new Set(args.map((arg) => arg.slice(2).split("=")[0]));
   return (name) => names.has(name);
+}
+
+/** Path of the LoRA adapters inside a container. */
+export const adaptersTarget = "/adapters";
+
+const adaptedTasks: ReadonlySet<string> = new Set(["", "text-generation", "text-to-image"]);
+
+/** A folder that fills and empties while the engine runs; of models that take adapters. */
+export function adaptersMount(spec: InstanceSpec__Output, { adaptersDir }: HostFacts) {
+  if (adaptersDir === undefined || !adaptedTasks.has(spec.task)) return { mounts: [], folders: [] };
+  const source = join(adaptersDir, spec.instanceId);
+  return { mounts: [{ source, target: adaptersTarget, readOnly: true }], folders: [source] };
 }

@@ -27,7 +27,7 @@ export function draftWeights(
   };
 }
 
-export interface DraftPlan {
+interface DraftPlan {
   readonly env: Readonly<Record<string, string>>;
   readonly mounts: ContainerPlan["mounts"];
 }

@@ -1,5 +1,4 @@
 // Paths and abilities of each engine for the agent. Paths are those of its own server; customers reach none of them.
-import { isAtLeast, versionOf } from "./image-version.ts";
 
 export interface EngineTraits {
   /** POST {lora_name, lora_path} / {lora_name}. */
@@ -37,3 +36,43 @@ export const engineTraits = {
     abortsOnTerm: () => false,
   },
 } as const satisfies Readonly<Record<string, EngineTraits>>;
+
+interface EngineVersion {
+  readonly major: number;
+  readonly minor: number;
+  readonly patch: number;
+}
+
+/** From an image such as `vllm/vllm-openai:v0.11.2@sha256:...`. Undefined where the tag says none: the newest that is known here is meant. */
+export function versionOf(image: string): EngineVersion | undefined {
+  const parts = /:v?(\d+)\.(\d+)(?:\.(\d+))?[^/]*$/.exec(image.split("@")[0] ?? "");
+  return parts ? { major: Number(parts[1]), minor: Number(parts[2]), patch: Number(parts[3] ?? 0) } : undefined;
+}
+
+export function isAtLeast(version: EngineVersion | undefined, major: number, minor: number, patch = 0): boolean {
+  if (version === undefined) return true;
+  if (version.major !== major) return version.major > major;
+  return version.minor === minor ? version.patch >= patch : version.minor > minor;
+}
+
+/**
+ * `headers`: by the headers of proto/engine-headers.ts, where the engine knows them. `body`: by the body field `cache_salt`.
+ * `none`: nothing is sent to a foreign server.
+ */
+export type CacheIsolation = "headers" | "body" | "none";
+
+/** Returns true if the engine in that image separates caches by `cache_salt`. */
+export function takesCacheSalt(engine: string, image: string): boolean {
+  const version = versionOf(image);
+  // Earlier versions may fall back to an engine that refuses requests with the field:
+  // https://github.com/vllm-project/vllm/pull/17045
+  if (engine === "vllm") return isAtLeast(version, 0, 11);
+  // Earlier versions take the field and ignore it: https://github.com/sgl-project/sglang/pull/23300. A tag without a version
+  // may be any of them.
+  return engine === "sglang" && version !== undefined && isAtLeast(version, 0, 5, 18);
+}
+
+export function cacheIsolationOf(engine: string, image: string): CacheIsolation {
+  if (engine === "external") return "none";
+  return takesCacheSalt(engine, image) ? "body" : "headers";
+}

@@ -2,8 +2,8 @@
 import { basename } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-plan.ts";
+import { takesCacheSalt } from "./engine-traits.ts";
 import type { HostFacts, PlanOutcome } from "./host-facts.ts";
-import { takesCacheSalt } from "./prefix-cache.ts";
 
 const port = 30_000;
 

@@ -1,11 +1,10 @@
 // Our own runtime, configured by its environment.
-
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
-import { adaptersMount } from "./adapters-mount.ts";
 import { imageOf } from "./allowed-image.ts";
+import { adaptersMount } from "./container-plan.ts";
 import { planDraft } from "./draft-model.ts";
 import { type HostFacts, identityOf, type PlanFile, type PlanOutcome } from "./host-facts.ts";
 

@@ -3,10 +3,8 @@ import { basename } from "node:path";
 import { noAdapters } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-plan.ts";
-import { engineTraits } from "./engine-traits.ts";
+import { engineTraits, isAtLeast, takesCacheSalt, versionOf } from "./engine-traits.ts";
 import type { HostFacts, PlanOutcome } from "./host-facts.ts";
-import { isAtLeast, versionOf } from "./image-version.ts";
-import { takesCacheSalt } from "./prefix-cache.ts";
 
 const port = 8000;
 /** Longer than the work after our own drain, shorter than the time limit of the stop. */

@@ -1,11 +1,10 @@
 // Current load of the GPUs. Fields that the driver does not report are absent.
 import type { GpuLoad } from "../../proto/gen/stoker/fleet/v1/GpuLoad.ts";
-import { isSplit, type MigSlice, migSlices } from "./mig-slices.ts";
-import { parseReport } from "./nvidia-report.ts";
+import { isSplit, type MigSlice, migSlices, parseReport } from "./nvidia-report.ts";
 import { createNvidiaSmi, type NvidiaSmi, numberIn, type Row } from "./nvidia-smi.ts";
 import type { Probe } from "./probe.ts";
 
-export interface GpuProcess {
+interface GpuProcess {
   readonly pid: number;
   readonly name: string;
   readonly memoryBytes: number;

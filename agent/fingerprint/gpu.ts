@@ -1,12 +1,10 @@
 // Lists NVIDIA GPUs with nvidia-smi. It may be missing, hang, fail with exit 9 or report [N/A]; each case is distinguished, so
 // that a host with a broken driver is not treated as a host without GPUs.
-
 import { readdir } from "node:fs/promises";
 import type { Gpu } from "../../proto/gen/stoker/fleet/v1/Gpu.ts";
 import { type GpuType, sizedGpuTypes } from "../../proto/gpu.ts";
 import { memoryFault } from "./gpu-faults.ts";
-import { isSplit, type MigSlice, migSlices } from "./mig-slices.ts";
-import { parseReport } from "./nvidia-report.ts";
+import { isSplit, type MigSlice, migSlices, parseReport } from "./nvidia-report.ts";
 import { createNvidiaSmi, type NvidiaSmi, numberIn, type Row } from "./nvidia-smi.ts";
 import type { Probe } from "./probe.ts";
 
@@ -43,7 +41,7 @@ const fields = [
 ];
 const mib = 1024 * 1024;
 
-export interface GpuProbeOptions {
+interface GpuProbeOptions {
   readonly nvidiaSmi?: string;
   /** Folder in which the kernel driver lists its devices. */
   readonly driverFolder?: string;

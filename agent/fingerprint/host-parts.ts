@@ -1,7 +1,11 @@
 // Cores, file systems and network interfaces, as systeminformation finds them.
+
+import { statfs } from "node:fs/promises";
+import { arch, availableParallelism, cpus, release, totalmem } from "node:os";
+import { Worker } from "node:worker_threads";
+import type { Systeminformation } from "systeminformation";
 import type { Disk } from "../../proto/gen/stoker/fleet/v1/Disk.ts";
 import type { NetworkInterface } from "../../proto/gen/stoker/fleet/v1/NetworkInterface.ts";
-import { askSystem } from "./ask-system.ts";
 import type { Probe } from "./probe.ts";
 
 export interface HostParts {
@@ -41,6 +45,81 @@ export function hostPartsProbe(nowMs = () => performance.now()): Probe<HostParts
           })),
       };
       return known;
+    },
+  };
+}
+
+export interface SystemAnswers {
+  readonly os: Systeminformation.OsData;
+  readonly parts: {
+    readonly cpu: Systeminformation.CpuData;
+    readonly disks: Systeminformation.FsSizeData[];
+    readonly networks: Systeminformation.NetworkInterfacesData[];
+  };
+}
+
+/** Off the agent's own thread. Rejects with the signal's reason, or with what went wrong. */
+function askSystem<Question extends keyof SystemAnswers>(
+  question: Question,
+  signal: AbortSignal,
+): Promise<SystemAnswers[Question]> {
+  signal.throwIfAborted();
+  const worker = new Worker(new URL("./system-worker.ts", import.meta.url), { workerData: question });
+  worker.unref();
+  return new Promise<SystemAnswers[Question]>((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("error", reject);
+    worker.once("exit", () => reject(new Error("systeminformation gave no answer")));
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  }).finally(() => void worker.terminate());
+}
+
+export interface CpuMemoryFacts {
+  readonly cpuModel: string;
+  readonly cpuCores: number;
+  readonly memoryBytes: number;
+}
+
+export function cpuMemoryProbe(): Probe<CpuMemoryFacts> {
+  return {
+    name: "cpu-memory",
+    async read() {
+      // An agent inside a container offers what the container was given, not what the machine has.
+      const limit = process.constrainedMemory();
+      const memoryBytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+      return { cpuModel: cpus()[0]?.model.trim() ?? "", cpuCores: availableParallelism(), memoryBytes };
+    },
+  };
+}
+
+export interface DiskFacts {
+  readonly diskTotalBytes: number;
+  /** Bytes available to an unprivileged writer. */
+  readonly diskFreeBytes: number;
+}
+
+/** The file system that holds `folder`. */
+export function diskProbe(folder: string): Probe<DiskFacts> {
+  return {
+    name: "disk",
+    async read() {
+      const { blocks, bavail, bsize } = await statfs(folder);
+      return { diskTotalBytes: blocks * bsize, diskFreeBytes: bavail * bsize };
+    },
+  };
+}
+
+export interface OperatingSystemFacts {
+  /** E.g. `Debian GNU/Linux 12 (6.1.0-30-amd64, x64)`. */
+  readonly os: string;
+}
+
+export function operatingSystemProbe(): Probe<OperatingSystemFacts> {
+  return {
+    name: "operating-system",
+    async read(signal) {
+      const { distro, release: version } = await askSystem("os", signal);
+      return { os: `${distro} ${version} (${release()}, ${arch()})`.trim() };
     },
   };
 }

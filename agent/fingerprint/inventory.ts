@@ -3,16 +3,21 @@
 import { hostname } from "node:os";
 import type { Logger } from "pino";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
-import { type CpuMemoryFacts, cpuMemoryProbe } from "./cpu-memory.ts";
-import { type DiskFacts, diskProbe } from "./disk.ts";
 import { type DockerFacts, dockerProbe } from "./docker.ts";
 import { type FoundGpu, type GpuFacts, gpuProbe } from "./gpu.ts";
 import { type Fault, goneFault, xidFault } from "./gpu-faults.ts";
-import { type HostParts, hostPartsProbe } from "./host-parts.ts";
-import { type OperatingSystemFacts, operatingSystemProbe } from "./operating-system.ts";
+import {
+  type CpuMemoryFacts,
+  cpuMemoryProbe,
+  type DiskFacts,
+  diskProbe,
+  type HostParts,
+  hostPartsProbe,
+  type OperatingSystemFacts,
+  operatingSystemProbe,
+} from "./host-parts.ts";
 import type { Probe } from "./probe.ts";
-import { type GpuOverrides, virtualGpus } from "./virtual-gpus.ts";
-import type { XidWatch } from "./xid-watch.ts";
+import type { XidWatch } from "./xid.ts";
 
 export interface InventoryOptions {
   readonly dataDir: string;
@@ -42,7 +47,7 @@ export interface InventoryOptions {
   readonly probes?: Partial<HostProbes>;
 }
 
-export interface HostProbes {
+interface HostProbes {
   readonly gpu: Probe<GpuFacts>;
   readonly cpuMemory: Probe<CpuMemoryFacts>;
   readonly disk: Probe<DiskFacts>;
@@ -231,4 +236,44 @@ function once<Facts>(probe: Probe<Facts>): Probe<Facts> {
       return known;
     },
   };
+}
+
+interface GpuOverrides {
+  /** Number of GPUs that a host without NVIDIA GPUs offers. */
+  readonly gpus?: number | undefined;
+  /** Memory of each of them. */
+  readonly gpuMemoryBytes?: number | undefined;
+}
+
+/** The rest is for the system, PostgreSQL and ourselves. */
+const shareOfMemory = 0.75;
+/** Enough for a small language model with its context; smaller pieces would fit nothing. */
+const minBytes = 820 * 1024 * 1024;
+const most = 16;
+
+/** GPUs of type `other` made of processor and memory: two per core as far as memory goes. */
+export function virtualGpus(
+  host: { readonly hostname: string; readonly cpuCores: number; readonly memoryBytes: number },
+  overrides: GpuOverrides,
+): FoundGpu[] {
+  const bytes = Math.floor(host.memoryBytes * shareOfMemory);
+  const fitting = Math.floor(bytes / (overrides.gpuMemoryBytes ?? minBytes));
+  const count = overrides.gpus ?? Math.max(1, Math.min(2 * host.cpuCores, fitting, most));
+  const memoryBytes = overrides.gpuMemoryBytes ?? Math.floor(bytes / Math.max(1, count));
+  return Array.from({ length: count }, (_, index) => ({
+    uuid: `cpu-${host.hostname}-${index}`,
+    index,
+    type: "other",
+    name: "share of processor and memory",
+    memoryBytes,
+    healthy: true,
+    unhealthyReason: "",
+    faultId: "",
+    pciBusId: "",
+    migProfile: "",
+    parentUuid: "",
+    computeCapability: "",
+    powerLimitWatts: 0,
+    eccUncorrected: 0,
+  }));
 }

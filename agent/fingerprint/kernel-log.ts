@@ -22,7 +22,7 @@ const journalEveryMs = 30_000;
 /** Overlap of two reads: entries are written slightly after the event; one that is read twice is reported once. */
 const overlapMs = 60_000;
 
-export interface Clocks {
+interface Clocks {
   /** Never set back; ms. */
   readonly steady: () => number;
   /** Wall clock, as in the journal's entries; Unix ms. */

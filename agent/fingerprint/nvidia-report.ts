@@ -1,14 +1,16 @@
 // Facts that only the long report of nvidia-smi contains: the CUDA version, and the slices of a GPU in MIG mode.
+
+import type { NvidiaSmi, Row } from "./nvidia-smi.ts";
 import { childrenOf, type Element, parseXml, textAt } from "./xml.ts";
 
-export interface NvidiaReport {
+interface NvidiaReport {
   /** The newest CUDA the driver serves; empty when it does not say. */
   readonly cudaVersion: string;
   /** By uuid of the GPU. */
   readonly migDevices: ReadonlyMap<string, readonly MigDevice[]>;
 }
 
-export interface MigDevice {
+interface MigDevice {
   /** Among the slices of its GPU, as `nvidia-smi -L` counts them. */
   readonly index: number;
   readonly memoryBytes: number;
@@ -17,7 +19,7 @@ export interface MigDevice {
 }
 
 /** Process that holds memory of the slice; 0 bytes if the driver does not report the amount. */
-export interface MigProcess {
+interface MigProcess {
   readonly pid: number;
   readonly name: string;
   readonly memoryBytes: number;
@@ -61,7 +63,7 @@ function bytesIn(text: string | undefined): number | undefined {
   return mib === undefined ? undefined : Number(mib) * 1024 * 1024;
 }
 
-export interface MigName {
+interface MigName {
   readonly index: number;
   readonly uuid: string;
   /** e.g. 3g.40gb */
@@ -82,4 +84,27 @@ export function parseList(text: string): ReadonlyMap<string, readonly MigName[]>
     if (slice) current?.push({ profile: slice[1] ?? "", index: Number(slice[2]), uuid: slice[3] ?? "" });
   }
   return byGpu;
+}
+
+export type MigSlice = MigDevice & MigName;
+
+/** True for a GPU in MIG mode. The row must contain `mig.mode.current`. */
+export const isSplit = (row: Row): boolean => row["mig.mode.current"] === "Enabled";
+
+/** By uuid of the GPU; without those that one of both answers leaves out. */
+export async function migSlices(
+  smi: NvidiaSmi,
+  report: NvidiaReport | undefined,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, readonly MigSlice[]>> {
+  const list = await smi.list(signal);
+  const names = parseList(list.kind === "ok" ? list.output : "");
+  const found = [...(report?.migDevices ?? [])].map(([gpu, devices]) => {
+    const slices = devices.flatMap((device) => {
+      const name = names.get(gpu)?.find((one) => one.index === device.index);
+      return name ? [{ ...device, ...name }] : [];
+    });
+    return [gpu, slices] as const;
+  });
+  return new Map(found);
 }

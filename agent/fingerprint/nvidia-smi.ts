@@ -5,7 +5,7 @@ import { runTool, type ToolEnd } from "./run-tool.ts";
 /** Cells by field name; a field that this driver does not know, or does not report for this GPU, is absent. */
 export type Row = Readonly<Record<string, string>>;
 
-export type Answer = { readonly kind: "ok"; readonly rows: readonly Row[] } | Exclude<ToolEnd, { readonly kind: "ok" }>;
+type Answer = { readonly kind: "ok"; readonly rows: readonly Row[] } | Exclude<ToolEnd, { readonly kind: "ok" }>;
 
 export interface NvidiaSmi {
   gpus(fields: readonly string[], signal: AbortSignal): Promise<Answer>;

@@ -2,7 +2,7 @@
 // interfaces, and would block every stream on the agent's own thread.
 import { parentPort, workerData } from "node:worker_threads";
 import { cpu, fsSize, networkInterfaces, osInfo } from "systeminformation";
-import type { SystemAnswers } from "./ask-system.ts";
+import type { SystemAnswers } from "./host-parts.ts";
 
 const answers: { readonly [Question in keyof SystemAnswers]: () => Promise<SystemAnswers[Question]> } = {
   os: osInfo,

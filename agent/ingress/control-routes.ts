@@ -4,7 +4,7 @@ import type { InstanceId } from "../../proto/ids.ts";
 import type { Answer } from "./answer.ts";
 import { answerJson, errorBody } from "./refuse.ts";
 
-export interface LogQuery {
+interface LogQuery {
   readonly fromMs?: number;
   /** Same time in nanoseconds, in the format of log lines. */
   readonly fromAt?: string;

@@ -20,12 +20,11 @@ import { answerLogs, type ReadLogs } from "./control-routes.ts";
 import { createDashboardTunnels, refuseUpgrade } from "./dashboard-tunnels.ts";
 import { type IngressTls, openDoor } from "./door.ts";
 import { isEnginePath } from "./engine-paths.ts";
-import { faultPoint } from "./fault-point.ts";
 import { Forward } from "./forward.ts";
 import { HttpAnswer } from "./http-answer.ts";
 import { ingressMetrics } from "./ingress-metrics.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
-import type { Plane } from "./plane.ts";
+import { faultPoint, type Plane } from "./plane.ts";
 import { type ReadBody, readBody } from "./read-body.ts";
 import { answerJson, errorBody, refuse } from "./refuse.ts";
 import { acceptShared, type SharedServer } from "./shared-connection.ts";
@@ -54,7 +53,7 @@ export interface IngressOptions {
   readonly log: Logger;
   readonly metrics?: Registry;
   readonly limits?: Partial<Limits>;
-  /** Chaos tests only; see fault-point.ts. */
+  /** Chaos tests only; see plane.ts. */
   readonly fault?: string | undefined;
 }
 

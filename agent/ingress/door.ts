@@ -20,7 +20,7 @@ export interface IngressTls {
   onRevoked(listener: () => void): void;
 }
 
-export interface Door {
+interface Door {
   readonly server: Server;
   /** True when the peer of this connection may use this path; tickets are checked afterwards. */
   allows(socket: Duplex, url: string): boolean;

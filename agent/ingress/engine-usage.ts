@@ -1,4 +1,4 @@
-// Usage of a request that was cut: our own runtime reports it under `GET /usage/{id}`, other engines reply 404.
+// Questions to an engine about its work. Only our own runtime has `GET /usage/{id}`; other engines reply 404.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Pool } from "undici";
 import { readUnits } from "../../proto/usage.ts";
@@ -36,4 +36,44 @@ function figuresOf(usage: Record<string, unknown>): EngineFigures | undefined {
   if (Number.isNaN(input) || Number.isNaN(output)) return undefined;
   const cachedInput = Math.min(input, count(usage["cached_input_tokens"]) || 0);
   return { input, cachedInput, output, reasoning: 0, units: readUnits(usage) };
+}
+
+const askLimitMs = 1_000;
+const idlePollMs = 100;
+const maxBytes = 64 * 1024;
+
+/** A request that was cut here may still be stopping in the engine. True once it reports none running or waiting, or cannot report; false at the deadline or when the signal aborts. */
+export async function engineIsIdle(
+  pool: Pool,
+  path: string,
+  headers: Record<string, string>,
+  deadlineMs: number,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const until = performance.now() + deadlineMs;
+  for (;;) {
+    if (!(await isWorking(pool, path, headers))) return true;
+    if (performance.now() + idlePollMs > until || signal?.aborted) return false;
+    await wait(idlePollMs, undefined, signal ? { signal } : {}).catch(() => {});
+  }
+}
+
+async function isWorking(pool: Pool, path: string, headers: Record<string, string>): Promise<boolean> {
+  try {
+    const answer = await pool.request({
+      method: "GET",
+      path,
+      headers,
+      signal: AbortSignal.timeout(askLimitMs),
+    });
+    let text = "";
+    for await (const part of answer.body) {
+      text += part;
+      if (text.length > maxBytes) return false;
+    }
+    const { num_running: running, num_waiting: waiting } = JSON.parse(text) as Record<string, unknown>;
+    return (typeof running === "number" && running > 0) || (typeof waiting === "number" && waiting > 0);
+  } catch {
+    return false;
+  }
 }

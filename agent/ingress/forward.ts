@@ -7,27 +7,23 @@ import type { Deadline } from "../../proto/deadlines.ts";
 import { audioBoundHeader } from "../../proto/engine-headers.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import { encodeUsage, usageHeader } from "../../proto/usage.ts";
-import { allowedFigures, maxOutput } from "./allowed-usage.ts";
 import type { Answer } from "./answer.ts";
-import { isAnswer } from "./answer-shape.ts";
-import type { AttemptRecord } from "./attempt-record.ts";
+import type { AttemptRecord, RecordText, Settled } from "./attempt-record.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
 import { eventsOf } from "./engine-paths.ts";
 import { askEngineUsage } from "./engine-usage.ts";
-import { type EngineFigures, invalidUsage, noFigures, type Price } from "./find-usage.ts";
+import { allowedFigures, type EngineFigures, invalidUsage, maxOutput, noFigures, type Price } from "./find-usage.ts";
 import type { Gate, Waiter } from "./gate.ts";
 import { type Outcome, outcomeOf } from "./ingress-metrics.ts";
 import { PassedBytes } from "./passed-bytes.ts";
 import type { Plane } from "./plane.ts";
-import type { RecordText, Settled } from "./record-text.ts";
 import { errorBody, refuse, sendError } from "./refuse.ts";
 import { type Source, StreamAnswer } from "./stream-answer.ts";
 import { type Cuttable, longAudio, type Target } from "./target.ts";
 import { saltedBody, tenantHeaders } from "./tenant.ts";
-import { audioBoundMs, priceOf, unitWeight } from "./ticket-units.ts";
-import { type ReportedUnits, unitAnswer, unitFigures } from "./unit-answer.ts";
+import { audioBoundMs, priceOf, type ReportedUnits, unitAnswer, unitFigures, unitWeight } from "./unit-answer.ts";
 import { UsageFrames } from "./usage-frames.ts";
-import { wholeAnswer } from "./whole-answer.ts";
+import { isAnswer, wholeAnswer } from "./whole-answer.ts";
 
 type Phase = "waiting" | "engine" | "settling" | "ended";
 type CutReason = "client_gone" | "engine_error" | "engine_timeout" | "drained";
@@ -35,7 +31,7 @@ type CutReason = "client_gone" | "engine_error" | "engine_timeout" | "drained";
 /** Time that an engine has to close its answer after its last bytes. */
 const closingMs = 5_000;
 
-export interface ForwardRequest {
+interface ForwardRequest {
   readonly ticket: Ticket;
   readonly record: AttemptRecord;
   readonly answer: Answer;

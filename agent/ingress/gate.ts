@@ -20,7 +20,7 @@ export interface Waiter extends Queued {
   refused(why: "busy" | "draining"): void;
 }
 
-export interface GateOptions {
+interface GateOptions {
   readonly permits: number;
   /** Maximum permits of one waiter; default: all. */
   readonly maxPermitsEach?: number;
@@ -34,7 +34,7 @@ export interface GateOptions {
 }
 
 /** Default number of concurrent requests of an account to a model: one instance must be able to queue all of them. */
-export const minQueueLimit = 200;
+const minQueueLimit = 200;
 
 export class Gate {
   readonly #clock: () => number;

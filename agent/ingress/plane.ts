@@ -1,7 +1,8 @@
 // State shared by all requests of the data plane.
+
+import { rmSync } from "node:fs";
 import type { Logger } from "pino";
 import type { Deadlines } from "../../proto/deadlines.ts";
-import type { FaultPoint } from "./fault-point.ts";
 import type { IngressMetrics } from "./ingress-metrics.ts";
 import type { Limits } from "./limits.ts";
 import type { UsageSpool } from "./spool.ts";
@@ -22,4 +23,26 @@ export interface Plane {
   readonly tenantOf: TenantOf;
   /** Bytes of request bodies held now. */
   heldBodyBytes: number;
+}
+
+type FaultPoint = (point: "after_record") => void;
+
+/**
+ * For chaos tests: kills the agent once a usage record is durable and before the gateway receives any byte of the end. `spec`:
+ * `after_record`, or `after_record@<file>`: only while that file exists; it is deleted first, so that the next agent lives.
+ */
+export function faultPoint(spec: string | undefined): FaultPoint {
+  if (!spec) return () => {};
+  const [name, file] = spec.split("@", 2);
+  return (point) => {
+    if (point !== name) return;
+    if (file) {
+      try {
+        rmSync(file);
+      } catch {
+        return;
+      }
+    }
+    process.kill(process.pid, "SIGKILL");
+  };
 }

@@ -8,7 +8,7 @@ import type { BodyProblem, ReadBody } from "./read-body.ts";
 import { refuse } from "./refuse.ts";
 import { SharedAnswer } from "./shared-answer.ts";
 
-export interface SharedRequest {
+interface SharedRequest {
   readonly path: string;
   readonly contentType: string;
   readonly ticket: string;

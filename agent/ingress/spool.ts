@@ -10,7 +10,7 @@ export interface RecordRow {
   readonly json: string | (() => string);
 }
 
-export interface SpoolResend {
+interface SpoolResend {
   readonly records: number;
   /** Highest spool id of these records. */
   readonly throughId: string;

@@ -1,14 +1,12 @@
 // Data plane state of one instance: its gate, its connections and its running requests.
-
 import { Pool } from "undici";
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import { type Slot, SlotList } from "../../proto/slot-list.ts";
-import { engineIsIdle } from "./engine-work.ts";
+import { engineIsIdle } from "./engine-usage.ts";
 import { Gate } from "./gate.ts";
 import type { Limits } from "./limits.ts";
 import type { SentRequest, StoppingRequests } from "./stopping-requests.ts";
-import { TokenRate } from "./token-rate.ts";
 
 /** A path in `origin` is a prefix of every engine path. */
 export interface IngressTarget extends EngineAddress {
@@ -232,4 +230,38 @@ function connect(origin: string): Pool {
 /** `http://host/openai/v1` serves `/openai/v1/...`: engine paths begin with /v1 already. */
 function prefixOf(origin: string): string {
   return new URL(origin).pathname.replace(/\/+$/, "").replace(/\/v1$/, "");
+}
+
+const seconds = 10;
+
+export class TokenRate {
+  readonly #clock: () => number;
+  readonly #buckets = new Float64Array(seconds);
+  #second = 0;
+  /** Total output tokens. */
+  total = 0;
+
+  /** `clock`: monotonic ms. */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  add(tokens: number): void {
+    this.#turn();
+    this.total += tokens;
+    const at = this.#second % seconds;
+    this.#buckets[at] = (this.#buckets[at] as number) + tokens;
+  }
+
+  perSecond(): number {
+    this.#turn();
+    return this.#buckets.reduce((sum, tokens) => sum + tokens, 0) / seconds;
+  }
+
+  #turn(): void {
+    const now = Math.floor(this.#clock() / 1000);
+    const passed = Math.min(seconds, now - this.#second);
+    for (let i = 0; i < passed; i++) this.#buckets[(now - i) % seconds] = 0;
+    if (passed > 0) this.#second = now;
+  }
 }

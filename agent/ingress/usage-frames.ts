@@ -1,22 +1,23 @@
 // Reads a stream's frames, validates usage and places it as the ticket requires, and ends a stream above its token limit. A
 // chunk that holds only whole frames with output is passed on without a copy. Pure: bytes in, bytes out.
-
 import { countPlain, frameEnd, frameOf, isPlain, isSilent, payloadOf, readChunk } from "../../proto/sse-frames.ts";
 import type { Ticket } from "../../proto/ticket.ts";
-import { allowedFigures, maxOutput, slackTokens } from "./allowed-usage.ts";
 import {
+  allowedFigures,
   type EngineFigures,
   findUsage,
   invalidUsage,
+  maxOutput,
   type Price,
   readFigures,
+  slackTokens,
   usageText,
   withCost,
   withoutUsage,
   withUsage,
 } from "./find-usage.ts";
 
-export const maxFrameBytes = 1024 * 1024;
+const maxFrameBytes = 1024 * 1024;
 const newline = 10;
 
 type Terms = Pick<Ticket, "usage" | "inputTokensBound" | "maxTokens" | "permits" | "units">;

@@ -7,7 +7,7 @@ import type { UsageRecord } from "../../proto/usage-record.ts";
 import type { MeterStore } from "./store.ts";
 import { addSpan, type Tally } from "./tally.ts";
 
-export interface GpuMeterDeps {
+interface GpuMeterDeps {
   readonly store: MeterStore;
   readonly monotonicMs: () => number;
   /** Unix ms in control-plane time. */

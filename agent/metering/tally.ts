@@ -17,7 +17,7 @@ export interface Tally {
   readonly throughMs: number;
 }
 
-export interface Added {
+interface Added {
   /** Minutes that are over, oldest first. */
   readonly ended: readonly Tally[];
   readonly open: Tally;

@@ -1,7 +1,7 @@
 // The agent's metrics page. Values are read from memory at the scrape; nothing here waits for a driver, a socket or a file.
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 
-export interface AgentFacts {
+interface AgentFacts {
   session(): {
     readonly isConnected: boolean;
     readonly isFenced: boolean;
@@ -17,7 +17,7 @@ export interface AgentFacts {
   spool(): { readonly records: number; readonly oldestAgeSeconds: number; readonly bytes: number };
 }
 
-export type CommandEnd = "ok" | "rejected_epoch" | "duplicate" | "failed";
+type CommandEnd = "ok" | "rejected_epoch" | "duplicate" | "failed";
 
 export interface AgentMetrics {
   readonly registry: Registry;

@@ -5,13 +5,13 @@ import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.
 import { type NormalisedName, normalisedNames } from "./engine-names.ts";
 import { type Family, labelText, parseMetrics, renderFamilies, type Sample } from "./metrics-text.ts";
 
-export interface EngineTarget extends EngineAddress {
+interface EngineTarget extends EngineAddress {
   readonly instanceId: string;
   readonly deployId: string;
   readonly ready: boolean;
 }
 
-export interface EngineFigures {
+interface EngineFigures {
   readonly running?: number;
   readonly waiting?: number;
   readonly kvCacheRatio?: number;

@@ -5,18 +5,18 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
 
-export interface MetricsServer {
+interface MetricsServer {
   readonly port: number;
   close(): Promise<void>;
 }
 
-export interface Page {
+interface Page {
   readonly contentType: string;
   readonly render: () => string | Promise<string>;
   readonly isLocal?: boolean;
 }
 
-export interface MetricsServerOptions {
+interface MetricsServerOptions {
   readonly pages: Readonly<Record<string, Page>>;
   readonly host: string;
   /** 0: any free one. */

@@ -1,6 +1,5 @@
 // Driver for development: each instance is a plain process in its own session. No isolation, and a hard memory limit only where
 // control groups can be created. Children outlive the agent; the next agent finds them by their folders.
-
 import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
@@ -11,10 +10,9 @@ import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconc
 import { instanceFolder, instanceIdsIn, type Launch, removeFolder, writeLaunch } from "./instance-folder.ts";
 import { beginLog, readLog, trimLog } from "./instance-log.ts";
 import { findMemoryCgroups, type MemoryCgroups, removeCgroup } from "./memory-cgroup.ts";
-import { RuntimeProcess } from "./runtime-process.ts";
-import { spawnRuntime } from "./spawn-runtime.ts";
+import { RuntimeProcess, spawnRuntime } from "./runtime-process.ts";
 
-export interface ProcessDriverOptions {
+interface ProcessDriverOptions {
   /** Folder of all instances; made when missing. */
   readonly folder: string;
   /** Script that Node runs as the model server. */

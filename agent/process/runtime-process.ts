@@ -1,11 +1,11 @@
 // One runtime process from launch to end, started by this agent or adopted from an earlier one. An adopted process cannot be
 // awaited: its identity is polled, and its exit code stays unknown.
-
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
-import type { Observed } from "../reconcile/driver.ts";
+import type { ContainerPlan, Observed } from "../reconcile/driver.ts";
 import {
   type Exit,
   type InstanceFolder,
@@ -20,7 +20,6 @@ import {
 } from "./instance-folder.ts";
 import { hasOomKilled, membersOf } from "./memory-cgroup.ts";
 import { hasEnvironment, heldBytes, identify, isAlive, type ProcessIdentity, sendSignal } from "./process-identity.ts";
-import { launchVariable } from "./spawn-runtime.ts";
 
 /** A launch without a process after this time is treated as failed. */
 const launchLimitMs = 5_000;
@@ -209,5 +208,44 @@ function kill(pid: number): void {
     process.kill(pid, "SIGKILL");
   } catch {
     // Gone already.
+  }
+}
+
+const launchVariable = "STOKER_LAUNCH_ID";
+
+// The shell writes its own pid and becomes the runtime, so that no unrecorded process runs, whenever the agent is killed.
+// It joins its control group before that, so that the limit always applies.
+const script = 'printf "%s\\n" "$$" > "$0" && { [ -z "$1" ] || echo "$$" > "$1/cgroup.procs"; } && shift && exec "$@"';
+const inherited = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS"];
+
+/**
+ * Starts the runtime so that it outlives the agent: own session, output to a file (a pipe whose reader died would kill it), a small
+ * environment without the agent's secrets.
+ */
+export function spawnRuntime(
+  plan: ContainerPlan,
+  entry: string,
+  { launchId, cgroup }: Pick<Launch, "launchId" | "cgroup">,
+  folder: InstanceFolder,
+): ChildProcess {
+  const log = openSync(folder.log, "a", 0o600);
+  try {
+    const node = [process.execPath, "--disable-warning=ExperimentalWarning", entry];
+    const child = spawn("/bin/sh", ["-c", script, folder.pidFile, cgroup ?? "", ...node, ...plan.args], {
+      cwd: folder.path,
+      detached: true,
+      stdio: ["ignore", log, log],
+      env: {
+        ...Object.fromEntries(inherited.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []))),
+        ...plan.env,
+        STOKER_ADDRESS_FILE: folder.addressFile,
+        STOKER_SECRET_FILE: folder.secretFile,
+        [launchVariable]: launchId,
+      },
+    });
+    child.unref();
+    return child;
+  } finally {
+    closeSync(log);
   }
 }

@@ -9,7 +9,7 @@ import type { StepDeps } from "./step-deps.ts";
 
 type Attempt = Pick<Step, "kind" | "id">;
 
-export interface How {
+interface How {
   readonly isTerminal: boolean;
   readonly backOff: BackOff;
   /** Time for which it ran before it failed. */

@@ -47,7 +47,7 @@ export function afterCrashByRequest(all: Crashes, nowMs: number, random: number,
   return next.kind === "retry" ? next.atMs : nowMs + policy.capMs;
 }
 
-export interface AfterCrash {
+interface AfterCrash {
   readonly crashes: Crashes;
   readonly next: { readonly kind: "retry"; readonly atMs: number } | { readonly kind: "give-up" };
 }

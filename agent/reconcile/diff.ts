@@ -4,14 +4,13 @@ import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/Insta
 import type { InstanceId } from "../../proto/ids.ts";
 import { needsFetch } from "../engines/plan-instance.ts";
 import type { Observed } from "./driver.ts";
-import type { Facts } from "./facts.ts";
+import type { Facts, View } from "./facts.ts";
 import type { Exited } from "./failure.ts";
 import { gpuHolder } from "./gpu-claims.ts";
 import { troubleOf } from "./health.ts";
-import type { View } from "./view.ts";
 
-export type Alive = Exclude<Observed, { state: "exited" }>;
-export type Running = Extract<Observed, { state: "running" }>;
+type Alive = Exclude<Observed, { state: "exited" }>;
+type Running = Extract<Observed, { state: "running" }>;
 
 export type Step =
   | { readonly kind: "fetch"; readonly id: InstanceId; readonly spec: InstanceSpec__Output }

@@ -73,7 +73,7 @@ export type Observed = {
     }
 );
 
-export type DriverErrorCode =
+type DriverErrorCode =
   | "image_missing"
   | "image_forbidden"
   | "image_corrupt"

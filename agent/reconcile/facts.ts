@@ -1,11 +1,15 @@
 // Knowledge of this agent about one instance beyond the driver's: attempts, back-off, health. Immutable values, deliberately
 // lost at the agent's end: everything that must survive is in the containers and the desired state.
+
+import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import type { InstanceId } from "../../proto/ids.ts";
 import type { Crashes } from "./back-off.ts";
 import type { Observed } from "./driver.ts";
 import type { Failure } from "./failure.ts";
 import { newPulse, type Pulse } from "./progress.ts";
 
-export type WeightsFact =
+type WeightsFact =
   | { readonly kind: "unknown" }
   | { readonly kind: "fetching"; readonly done: number; readonly total: number }
   /** Undefined for an engine without weights. */
@@ -104,4 +108,58 @@ export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
     pulse: newPulse(nowMs),
   };
   return { ...facts, life };
+}
+
+export interface FactsBook {
+  readonly all: ReadonlyMap<InstanceId, Facts>;
+  get(id: InstanceId): Facts;
+  change(id: InstanceId, change: (facts: Facts) => Facts): void;
+  /** Adds desired and observed instances and forgets all others. Returns the forgotten ones. */
+  update(
+    specs: readonly InstanceSpec__Output[],
+    tombstones: readonly string[],
+    observed: ReadonlyMap<InstanceId, Observed>,
+    nowMs: number,
+  ): readonly InstanceId[];
+}
+
+export function createFactsBook(): FactsBook {
+  const book = new Map<InstanceId, Facts>();
+  const get = (id: InstanceId) => book.get(id) ?? freshFacts(0, 0);
+  return {
+    all: book,
+    get,
+    change(id, change) {
+      // A forgotten instance stays forgotten: ignore a step that ends late.
+      const facts = book.get(id);
+      if (facts) book.set(id, change(facts));
+    },
+    update(specs, tombstones, observed, nowMs) {
+      for (const spec of specs) {
+        const id = spec.instanceId as InstanceId;
+        const generation = Number(spec.generation);
+        book.set(id, forGeneration(book.get(id) ?? freshFacts(generation, nowMs), generation, nowMs));
+      }
+      for (const [id, seen] of observed)
+        book.set(id, sighted(book.get(id) ?? freshFacts(seen.generation, nowMs), seen, nowMs));
+      const isKnown = new Set<string>([...specs.map((spec) => spec.instanceId), ...tombstones, ...observed.keys()]);
+      const forgotten = [...book].filter(([id, facts]) => !facts.busy && !isKnown.has(id)).map(([id]) => id);
+      for (const id of forgotten) book.delete(id);
+      return forgotten;
+    },
+  };
+}
+
+export interface View {
+  /** Undefined on a host that has not received a desired state. */
+  readonly desired: Pick<DesiredState__Output, "generation" | "instances" | "tombstones"> | undefined;
+  readonly observed: ReadonlyMap<InstanceId, Observed>;
+  /** One entry per instance in `desired` and `observed`. */
+  readonly facts: ReadonlyMap<InstanceId, Facts>;
+  /** Instances whose step ended during the observation, which may be older than it: the next pass decides. */
+  readonly unsettled: ReadonlySet<InstanceId>;
+  /** The agent is fenced: nothing is started or restarted. */
+  readonly isHeld: boolean;
+  /** Monotonic. */
+  readonly nowMs: number;
 }

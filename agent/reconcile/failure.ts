@@ -9,7 +9,7 @@ export interface Failure {
   readonly message: string;
 }
 
-export interface ExitReason {
+interface ExitReason {
   readonly failure: Failure;
   /** A restart cannot help. */
   readonly isTerminal: boolean;

@@ -3,9 +3,9 @@
 // started, in one pass and over many.
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
-import type { View } from "./view.ts";
+import type { View } from "./facts.ts";
 
-export interface GpuHolder {
+interface GpuHolder {
   readonly id: InstanceId;
   readonly gpuUuid: string;
   /** Stopping: an instance that needs its GPU waits for that. */

@@ -8,7 +8,7 @@ export interface GpuMemory {
 }
 
 /** Memory of all GPUs of this host; empty if it cannot be read. */
-export type ReadGpuMemory = (signal: AbortSignal) => Promise<readonly GpuMemory[]>;
+type ReadGpuMemory = (signal: AbortSignal) => Promise<readonly GpuMemory[]>;
 
 export interface FreeMemory {
   readonly read: ReadGpuMemory;

@@ -7,7 +7,7 @@ import { boundedText } from "./bounded-body.ts";
 import type { ContainerPlan } from "./driver.ts";
 import type { Life } from "./facts.ts";
 
-export interface ProbeTarget extends EngineAddress {
+interface ProbeTarget extends EngineAddress {
   readonly instanceId: string;
   readonly servedModelName: string | undefined;
   readonly isExternal: boolean;

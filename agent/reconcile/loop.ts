@@ -6,12 +6,11 @@ import type { InstanceId } from "../../proto/ids.ts";
 import { diff, newestOf, type Step } from "./diff.ts";
 import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
-import { createFactsBook } from "./facts-book.ts";
+import { createFactsBook, type View } from "./facts.ts";
 import type { GpuMeter } from "./ports.ts";
 import { type Reported, reportOf, servingOf, targetsOf } from "./report.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { createExecutors, execute } from "./steps.ts";
-import type { View } from "./view.ts";
 
 export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainLeft"> {
   /** Time that running requests have before an instance is stopped, unless the control plane sends another. */

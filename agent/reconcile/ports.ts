@@ -3,7 +3,7 @@ import type { EngineAddress } from "../../proto/bearer-secret.ts";
 import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
-import type { CacheIsolation } from "../engines/prefix-cache.ts";
+import type { CacheIsolation } from "../engines/engine-traits.ts";
 
 export interface WeightsPort {
   /** Errors with a `code` and `retryable: false` end the instance as failed. */

@@ -1,15 +1,13 @@
 // Report of each instance. Pure.
-
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
 import { imageOf } from "../engines/allowed-image.ts";
-import { cacheIsolationOf } from "../engines/prefix-cache.ts";
+import { cacheIsolationOf } from "../engines/engine-traits.ts";
 import type { Observed } from "./driver.ts";
-import type { Facts } from "./facts.ts";
+import type { Facts, View } from "./facts.ts";
 import type { DataPath, RouteTarget, Serving } from "./ports.ts";
-import type { View } from "./view.ts";
 
 export interface OneReport extends InstanceReport {
   readonly instanceId: InstanceId;
@@ -88,11 +86,7 @@ export function servingOf(view: View): readonly Serving[] {
   });
 }
 
-export function phaseOf(
-  spec: InstanceSpec__Output | undefined,
-  seen: Observed | undefined,
-  facts: Facts,
-): InstancePhase {
+function phaseOf(spec: InstanceSpec__Output | undefined, seen: Observed | undefined, facts: Facts): InstancePhase {
   const isAlive = seen !== undefined && seen.state !== "exited";
   // An older generation that still serves represents the instance until its successor starts.
   const isOlder = isAlive && spec !== undefined && seen.generation < Number(spec.generation);

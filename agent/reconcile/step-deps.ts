@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import type { HostFacts } from "../engines/host-facts.ts";
 import type { DrainLeft } from "./drain.ts";
 import type { ContainerDriver } from "./driver.ts";
-import type { FactsBook } from "./facts-book.ts";
+import type { FactsBook } from "./facts.ts";
 import type { FreeMemory } from "./gpu-memory.ts";
 import type { Probe } from "./health.ts";
 import type { DataPath, GpuFaults, ReconcileEvents, WeightsPort } from "./ports.ts";

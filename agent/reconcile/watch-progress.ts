@@ -1,5 +1,7 @@
 // Rejects a healthy probe of an engine that generates no tokens.
-import type { Canary } from "./canary.ts";
+
+import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
+import { boundedText } from "./bounded-body.ts";
 import type { Step } from "./diff.ts";
 import type { Health } from "./health.ts";
 import type { DataPath } from "./ports.ts";
@@ -7,7 +9,7 @@ import { afterLook, type Pulse, silenceOf, type WatchLimits, type Work } from ".
 
 type ProbeStep = Extract<Step, { kind: "probe" }>;
 
-export interface Watched {
+interface Watched {
   readonly health: Health;
   readonly pulse: Pulse;
 }
@@ -17,7 +19,7 @@ export interface ProgressWatch {
   readonly limits: WatchLimits;
 }
 
-export interface WatchDeps {
+interface WatchDeps {
   readonly progress: ProgressWatch;
   readonly dataPath: Pick<DataPath, "stats">;
   readonly clock: () => number;
@@ -53,5 +55,35 @@ function workOf(health: Extract<Health, { kind: "ready" }>, stats: ReturnType<Da
     promptTokens,
     mark: `${tokens}/${tokensTotal}/${finished}`,
     hasServed: tokens > 0 || tokensTotal > 0,
+  };
+}
+
+/** Returns undefined once the engine replied, otherwise the reason. */
+type Canary = (engine: EngineAddress, model: string, signal: AbortSignal) => Promise<string | undefined>;
+
+const answerBytes = 1024 * 1024;
+
+/** Requests one token from the engine directly: it bypasses the gate and is not billed. */
+export function createCanary(limitMs = 20_000): Canary {
+  return async (engine, model, signal) => {
+    try {
+      const answer = await fetch(`${engine.origin}/v1/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-stoker-request-id": "canary", ...authorizationFor(engine) },
+        body: JSON.stringify({ model, prompt: "a", max_tokens: 1 }),
+        redirect: "error",
+        signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
+      });
+      await boundedText(answer, answerBytes);
+      // A refusal is a reply too: full, shutting down, or a model without this kind of request.
+      const isBroken = answer.status >= 500 && answer.status !== 503;
+      return isBroken ? `a request for one token was answered ${answer.status}` : undefined;
+    } catch (error) {
+      signal.throwIfAborted();
+      const isSilent = (error as Error).name === "TimeoutError";
+      return isSilent
+        ? `a request for one token was not answered within ${limitMs / 1000} s`
+        : String((error as Error).message);
+    }
   };
 }

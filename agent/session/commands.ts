@@ -6,7 +6,7 @@ import type { CommandResult } from "../../proto/gen/stoker/fleet/v1/CommandResul
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { CommandLog, KnownOutcome } from "./store.ts";
 
-export interface CommandOrder {
+interface CommandOrder {
   readonly id: string;
   /** Target instance; empty: the host. */
   readonly instanceId: string;

@@ -7,7 +7,7 @@ import type { Hello } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
 import { fleetClient, type TlsParts } from "./wire.ts";
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   readonly address: string;
   readonly tls: TlsParts;
   readonly hello: Hello;

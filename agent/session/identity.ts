@@ -6,12 +6,11 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { OwnCertificate } from "../../proto/peer-tls.ts";
-import { makeKey } from "./certificate-request.ts";
-import { enroll, type GivenCertificate, renew } from "./enroll.ts";
+import { enroll, type GivenCertificate, makeKey, renew } from "./enroll.ts";
 import type { TlsParts } from "./wire.ts";
 
 /** The host has no certificate and no join token: the operator must act. */
-export class NotJoined extends Error {
+class NotJoined extends Error {
   readonly code = "not_joined";
 }
 

@@ -1,7 +1,7 @@
 // Runs work at a minimum rate, and soon after each request for it; never concurrently.
 import type { Logger } from "pino";
 
-export interface Pace {
+interface Pace {
   readonly now: () => void;
   readonly done: Promise<void>;
 }

@@ -17,7 +17,7 @@ interface Resent {
   readonly droppedThroughMs: number;
 }
 
-export interface RestoredDatabase {
+interface RestoredDatabase {
   /** A welcome or a renewal. */
   receive(message: { readonly restoreMark: string; readonly resendId: string }): void;
   /** Null without a resend since the agent started. */

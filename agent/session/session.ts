@@ -14,7 +14,6 @@ import type { BarredHosts } from "./barred-hosts.ts";
 import type { Commands } from "./commands.ts";
 import { type ConnectionEnd, connect } from "./connection.ts";
 import type { ControlClock } from "./control-clock.ts";
-import { judgeDesired } from "./fence.ts";
 import type { Identity } from "./identity.ts";
 import { createNeighbourQuestions, type NeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
@@ -24,7 +23,7 @@ import { type Notices, takeTurns } from "./turns.ts";
 import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
 import type { TlsParts } from "./wire.ts";
 
-export interface SessionOptions {
+interface SessionOptions {
   /** host:port of every control plane; the agent is connected to one at a time. */
   readonly addresses: readonly string[];
   /** Identity of this host; joins at the first attempt. Rejects with a sentence. */
@@ -66,7 +65,7 @@ export interface HostInstances {
   readonly weights: readonly KeptWeights[];
 }
 
-export interface SessionState {
+interface SessionState {
   readonly isConnected: boolean;
   /** Revoked, or another agent with this identity connected later: nothing is served or started. Survives a restart. */
   readonly isFenced: boolean;
@@ -330,3 +329,30 @@ const stampOf = (desired: DesiredState__Output) => ({
   nodeEpoch: BigInt(desired.nodeEpoch),
   generation: BigInt(desired.generation),
 });
+
+interface Stamp {
+  readonly nodeEpoch: bigint;
+  readonly generation: bigint;
+}
+
+type Verdict =
+  | { readonly kind: "obey" }
+  /** Already current. */
+  | { readonly kind: "same" }
+  | { readonly kind: "refuse"; readonly why: "rejected_epoch" | "older_generation" };
+
+/** `held`: the last accepted one, if any. */
+export function judgeDesired(
+  given: Stamp,
+  session: { readonly nodeEpoch: bigint },
+  highestEpoch: bigint,
+  held: Stamp | undefined,
+): Verdict {
+  if (given.nodeEpoch < highestEpoch || given.nodeEpoch !== session.nodeEpoch)
+    return { kind: "refuse", why: "rejected_epoch" };
+  if (!held) return { kind: "obey" };
+  if (given.generation < held.generation) return { kind: "refuse", why: "older_generation" };
+  return given.generation === held.generation && given.nodeEpoch === held.nodeEpoch
+    ? { kind: "same" }
+    : { kind: "obey" };
+}

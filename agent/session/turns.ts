@@ -13,7 +13,7 @@ export interface Notices {
   databaseUnavailable(isUnavailable: boolean): void;
 }
 
-export interface TurnsOptions {
+interface TurnsOptions {
   readonly addresses: readonly string[];
   /** Never rejects. */
   readonly talk: (address: string, notices: Notices, signal: AbortSignal) => Promise<ConnectionEnd>;

@@ -12,7 +12,7 @@ export interface PendingUsage {
   depth(): { readonly records: number };
 }
 
-export interface UsageSender {
+interface UsageSender {
   /** Called when a record became pending. */
   wake(): void;
   /** Called with the reply to a batch: its durable records. */

@@ -3,7 +3,6 @@
 import { chmodSync, closeSync, existsSync, openSync, renameSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { noTokens } from "../../proto/usage-record.ts";
-import { isFull } from "./database-errors.ts";
 import { maxKeptBytesOf, maxLogBytesOf } from "./disk-reserve.ts";
 import type { End, MetaKey, PendingRow, Resend, SpoolDepth, Write } from "./state-messages.ts";
 
@@ -431,3 +430,18 @@ class LeaseCounts {
     return this.#counts.keys();
   }
 }
+
+/** Primary code, without the detail of an extended code. */
+const primaryCode = (error: unknown): number => ((error as { errcode?: number }).errcode ?? 0) & 0xff;
+
+/** SQLITE_FULL. */
+const isFull = (error: unknown): boolean => primaryCode(error) === 13;
+
+/** SQLITE_IOERR. */
+export const isIoError = (error: unknown): boolean => primaryCode(error) === 10;
+
+/** SQLITE_CORRUPT or SQLITE_NOTADB: a retry does not help. */
+export const isCorrupt = (error: unknown): boolean => [11, 26].includes(primaryCode(error));
+
+/** SQLITE_FULL, or SQLITE_IOERR: on a full disk a file that SQLite maps into memory fails with the latter. */
+export const isDiskProblem = (error: unknown): boolean => isFull(error) || isIoError(error);

@@ -19,7 +19,7 @@ export const maxLogBytesOf = (path: string): number => shareOf(path, 16, maxLogB
 /** Maximum bytes of acknowledged records kept beside `path`: `wanted`, or an eighth of a small volume. */
 export const maxKeptBytesOf = (path: string, wanted: number): number => shareOf(path, 8, wanted);
 
-export interface DiskReserve {
+interface DiskReserve {
   /** Creates the reserve if it is missing. Returns false while the disk has no space for it. */
   restore(): boolean;
   /** Frees the reserve. Returns false when there was none. */

@@ -7,11 +7,11 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 
-export class FolderInUse extends Error {
+class FolderInUse extends Error {
   readonly code = "folder_in_use";
 }
 
-export interface FolderLock {
+interface FolderLock {
   release(): void;
 }
 

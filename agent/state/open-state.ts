@@ -6,14 +6,13 @@ import type { MeterStore } from "../metering/store.ts";
 import type { CommandLog, SessionStore } from "../session/store.ts";
 import type { KeepLimits } from "./database.ts";
 import { chooseHostId } from "./host-id.ts";
-import { sqliteCommandLog } from "./sqlite-command-log.ts";
 import { sqliteMeterStore } from "./sqlite-meter-store.ts";
-import { sqliteSessionStore } from "./sqlite-session-store.ts";
+import { sqliteCommandLog, sqliteSessionStore } from "./sqlite-session-store.ts";
 import { sqliteSpool } from "./sqlite-spool.ts";
 import { startStateThread } from "./state-thread.ts";
 import { openTextSeal } from "./text-seal.ts";
 
-export const defaultKeep: KeepLimits = { maxAgeMs: acknowledgedKeptMs, maxBytes: 512 * 2 ** 20 };
+const defaultKeep: KeepLimits = { maxAgeMs: acknowledgedKeptMs, maxBytes: 512 * 2 ** 20 };
 
 export interface AgentState {
   readonly spool: UsageSpool;

@@ -2,7 +2,7 @@
 import type { Logger } from "pino";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { HostId } from "../../proto/ids.ts";
-import type { SessionStore } from "../session/store.ts";
+import type { CommandLog, KnownOutcome, SessionStore } from "../session/store.ts";
 import type { StateThread } from "./state-thread.ts";
 import type { TextSeal } from "./text-seal.ts";
 
@@ -48,5 +48,42 @@ function parse(sealed: string | undefined, seal: TextSeal, log: Logger): Desired
   } catch (error) {
     log.error({ err: error }, "could not read the stored desired state; waiting for the control plane");
     return undefined;
+  }
+}
+
+/** A control plane repeats at most a hundred commands without a known outcome. */
+const maxCommands = 200;
+
+interface Entry {
+  readonly id: string;
+  readonly ended: KnownOutcome | undefined;
+}
+
+export function sqliteCommandLog(thread: StateThread, log: Logger): CommandLog {
+  let entries = commandsIn(thread.meta.commands, log);
+  const put = async (entry: Entry) => {
+    const before = entries;
+    entries = [...entries.filter((one) => one.id !== entry.id), entry].slice(-maxCommands);
+    try {
+      await thread.write(["set", "commands", JSON.stringify(entries)]);
+    } catch (error) {
+      entries = before;
+      throw error;
+    }
+  };
+  return {
+    find: (id) => entries.find((entry) => entry.id === id),
+    begin: (id) => put({ id, ended: undefined }),
+    end: (id, ended) => put({ id, ended }),
+  };
+}
+
+function commandsIn(text: string | undefined, log: Logger): readonly Entry[] {
+  if (text === undefined) return [];
+  try {
+    return JSON.parse(text) as readonly Entry[];
+  } catch (error) {
+    log.error({ err: error }, "could not read the stored commands; a repeated command will run again");
+    return [];
   }
 }

@@ -3,6 +3,7 @@
 import { Worker } from "node:worker_threads";
 import type { Logger } from "pino";
 import { unreachable } from "../../proto/unreachable.ts";
+import type { PendingRecord } from "../../proto/usage-record.ts";
 import type { RecordRow } from "../ingress/spool.ts";
 import type { KeepLimits } from "./database.ts";
 import {
@@ -15,7 +16,6 @@ import {
   type ToWorker,
   type Write,
 } from "./state-messages.ts";
-import { Unacknowledged } from "./unacknowledged.ts";
 
 /**
  * Delay of start rows: a request that ends sooner needs none, and one cut by a kill has delivered little. Acknowledgements wait
@@ -332,4 +332,49 @@ export function startStateThread(path: string, log: Logger, keep: KeepLimits): P
     });
     worker.on("exit", () => fail(new Error("the state thread has ended")));
   });
+}
+
+export /**
+ * Texts of durable records that are not yet acknowledged: reading one from the file would cost a copy between threads, and objects
+ * would cost the garbage collector. Above the bound and after a restart the file is read.
+ */
+class Unacknowledged {
+  /** Oldest first. */
+  #records: PendingRecord[] = [];
+  readonly #maxRecords: number;
+  /** True while this contains every record of the file. */
+  #isWhole = false;
+
+  constructor(maxRecords = 10_000) {
+    this.#maxRecords = maxRecords;
+  }
+
+  /** `json` has just become durable. */
+  add(spoolId: number, json: string): void {
+    if (!this.#isWhole) return;
+    if (this.#records.length < this.#maxRecords) this.#records.push({ spoolId: String(spoolId), json });
+    else this.incomplete();
+  }
+
+  acknowledged(spoolIds: readonly string[]): void {
+    const gone = new Set(spoolIds);
+    this.#records = this.#records.filter(({ spoolId }) => !gone.has(spoolId));
+  }
+
+  /** The file holds records that are not here. */
+  incomplete(): void {
+    this.#isWhole = false;
+    this.#records = [];
+  }
+
+  /** The file holds no record. */
+  emptied(): void {
+    this.#isWhole = true;
+    this.#records = [];
+  }
+
+  /** Undefined: read the file. */
+  oldest(limit: number): readonly PendingRecord[] | undefined {
+    return this.#isWhole ? this.#records.slice(0, limit) : undefined;
+  }
 }

@@ -2,8 +2,15 @@
 // and retried: no accepted record is ever dropped.
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { unreachable } from "../../proto/unreachable.ts";
-import { type Database, type KeepLimits, moveAside, openDatabase } from "./database.ts";
-import { isCorrupt, isDiskProblem, isIoError } from "./database-errors.ts";
+import {
+  type Database,
+  isCorrupt,
+  isDiskProblem,
+  isIoError,
+  type KeepLimits,
+  moveAside,
+  openDatabase,
+} from "./database.ts";
 import { createDiskReserve } from "./disk-reserve.ts";
 import { type FromWorker, readEnds, type ToWorker, type Write } from "./state-messages.ts";
 

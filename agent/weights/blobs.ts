@@ -25,7 +25,7 @@ export interface BlobStore {
   remove(sha256: string): Promise<void>;
 }
 
-export interface StoredBlob {
+interface StoredBlob {
   readonly sha256: string;
   readonly sizeBytes: number;
   readonly changedAtMs: number;

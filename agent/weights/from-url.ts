@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import type { Logger } from "pino";
 import type { AddressRules } from "../../proto/address-rules.ts";
 import type { Cache } from "./cache.ts";
-import { maxImageLoraBytes } from "./choose-snapshot.ts";
+import { maxImageLoraBytes } from "./choose-file.ts";
 import type { Content, DownloadSource } from "./download.ts";
 import type { Kept } from "./kept.ts";
 import type { Progress } from "./progress.ts";
@@ -16,7 +16,7 @@ import { WeightsError } from "./weights-error.ts";
 
 type UrlSource = Extract<Source, { kind: "url" }>;
 
-export interface UrlParts {
+interface UrlParts {
   readonly cache: Cache;
   readonly web: PublicWeb;
   readonly rules: AddressRules;

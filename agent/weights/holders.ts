@@ -20,7 +20,7 @@ export interface Holders {
   close(): Promise<void>;
 }
 
-export const leaseMs = 60_000;
+const leaseMs = 60_000;
 const renewEveryMs = leaseMs / 3;
 /** Prefix that no key has. */
 const blobMark = "blob:";

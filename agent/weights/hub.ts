@@ -1,14 +1,12 @@
 // The hub protocol: a branch is resolved to its commit once, and everything after is fetched by commit.
-
-import { chooseModel, isPart, partsOf, refuseOtherFormats } from "./choose-file.ts";
-import { chooseSnapshot } from "./choose-snapshot.ts";
+import { chooseModel, chooseSnapshot, isPart, partsOf, type RepoFile, refuseOtherFormats } from "./choose-file.ts";
 import type { Content } from "./download.ts";
 import { createHubClient, type HubClient, type HubOptions, type HubSource } from "./hub-client.ts";
-import { contentOf, type HubEntry, headContent, readTree } from "./hub-content.ts";
+import { isPlainPath, type Pinned } from "./source.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 
-export interface HubFile {
+interface HubFile {
   readonly path: string;
   readonly content: Content;
   /** `tag`: ETag of an earlier reply, so that a range of another file is never used as the rest of this one. */
@@ -81,11 +79,91 @@ function fileOf(hub: HubClient, commit: string, path: string, content: Content):
   return { path, content, open: (from, tag, signal) => hub.get(commit, path, from, tag, signal) };
 }
 
-export function commitIn(value: unknown): string | undefined {
+function commitIn(value: unknown): string | undefined {
   return typeof value === "string" && /^[0-9a-f]{40}$/.test(value) ? value : undefined;
 }
 
 /** True if the hub is unavailable for now: a set that is already here may be used instead. */
 export function isHubUnavailable(error: unknown): boolean {
   return error instanceof WeightsError && error.retryable;
+}
+
+interface HubEntry extends RepoFile {
+  /** Sha256 of a large file. */
+  readonly sha256: string | undefined;
+  /** Git's hash of a small file. */
+  readonly gitSha1: string | undefined;
+}
+
+interface TreeLine {
+  readonly type?: unknown;
+  readonly path?: unknown;
+  readonly size?: unknown;
+  readonly oid?: unknown;
+  readonly lfs?: { readonly oid?: unknown; readonly size?: unknown } | null;
+}
+
+const maxPages = 20;
+
+/** Returns every file whose name is a safe path; follows the list's pages only on the hub's own host. */
+async function readTree(hub: HubClient, commit: string, signal: AbortSignal): Promise<HubEntry[]> {
+  const files: HubEntry[] = [];
+  let next: string | undefined = hub.treeUrl(commit);
+  for (let page = 0; next !== undefined && page < maxPages; page++) {
+    const { answer, value } = await hub.json(next, signal);
+    for (const line of Array.isArray(value) ? (value as TreeLine[]) : []) {
+      const entry = hubEntryOf(line);
+      if (entry) files.push(entry);
+    }
+    const link = /<([^>]+)>\s*;\s*rel="?next"?/.exec(answer.header("link") ?? "")?.[1];
+    const url: URL | undefined = link && URL.canParse(link, answer.url) ? new URL(link, answer.url) : undefined;
+    next = url?.origin === answer.url.origin ? url.href : undefined;
+  }
+  return files;
+}
+
+function hubEntryOf(line: TreeLine): HubEntry | undefined {
+  if (typeof line.path !== "string" || line.type === "directory" || !isPlainPath(line.path)) return undefined;
+  const { lfs } = line;
+  return {
+    path: line.path,
+    sizeBytes: sizeIn(lfs?.size) ?? sizeIn(line.size),
+    sha256: hexIn(lfs?.oid, 64),
+    // For a large file this is the hash of its pointer.
+    gitSha1: lfs ? undefined : hexIn(line.oid, 40),
+  };
+}
+
+/** Undefined if the list has no hash: then the file's own headers have it. */
+function contentOf(entry: HubEntry): Content | undefined {
+  const { sha256, gitSha1, sizeBytes } = entry;
+  if (sha256 !== undefined) return { key: sha256, sha256, gitSha1: undefined, sizeBytes };
+  if (gitSha1 === undefined || sizeBytes === undefined) return undefined;
+  return { key: gitSha1, sha256: undefined, gitSha1, sizeBytes };
+}
+
+/** 64 hexadecimal digits are the sha256 of a large file, 40 the git hash of a small one. */
+function headContent(head: WebAnswer, repo: string, pinned: Pinned, listed?: HubEntry): Content {
+  const tag = (head.header("x-linked-etag") ?? head.header("etag") ?? "").replace(/^W\//, "").replaceAll('"', "");
+  const size = head.header("x-linked-size") ?? (head.status < 300 ? head.header("content-length") : undefined);
+  const sizeBytes = sizeIn(Number(size ?? Number.NaN)) ?? listed?.sizeBytes ?? pinned.sizeBytes;
+  const sha256 = hexIn(tag, 64) ?? (hexIn(tag, 40) === undefined ? listed?.sha256 : undefined);
+  if (pinned.sha256 !== undefined && sha256 !== undefined && pinned.sha256 !== sha256) {
+    const text = `The file in ${repo} is not the one the deployment pins: its sha256 is ${sha256} and ${pinned.sha256} was asked for; correct the hash, or pin the revision that has it.`;
+    throw new WeightsError("hub_checksum_mismatch", text, { retryable: false });
+  }
+  const wanted = pinned.sha256 ?? sha256;
+  if (wanted !== undefined) return { key: wanted, sha256: wanted, gitSha1: undefined, sizeBytes };
+  const gitSha1 = hexIn(tag, 40);
+  if (gitSha1 !== undefined && sizeBytes !== undefined) return { key: gitSha1, sha256: undefined, gitSha1, sizeBytes };
+  const text = `The hub names no checksum for the file in ${repo}: give its sha256 in the deployment, or use another hub.`;
+  throw new WeightsError("hub_failed", text, { retryable: false });
+}
+
+function hexIn(value: unknown, digits: number): string | undefined {
+  return typeof value === "string" && value.length === digits && /^[0-9a-f]+$/.test(value) ? value : undefined;
+}
+
+function sizeIn(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }

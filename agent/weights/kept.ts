@@ -24,7 +24,7 @@ export interface Kept {
   readonly isUnconfirmed?: true;
 }
 
-export interface KeptSet extends Kept {
+interface KeptSet extends Kept {
   readonly key: string;
   readonly usedAtMs: number;
   /** Replaced by another commit under the same key. */

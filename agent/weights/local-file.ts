@@ -5,7 +5,7 @@ import { chooseFile } from "./choose-file.ts";
 import type { Source } from "./source.ts";
 import { WeightsError } from "./weights-error.ts";
 
-export type LocalSource = Extract<Source, { kind: "local" }>;
+type LocalSource = Extract<Source, { kind: "local" }>;
 
 /** A GGUF file of this host, the one in a folder that the engine would choose, or the folder of an ONNX model. Nothing is
  * copied. */

@@ -1,13 +1,15 @@
 // Other hosts of the installation, tried before the hub: they are near, and available when the hub is not. A blob is verified by
 // its digest. The list of files comes from the hub; only while the hub is unavailable a neighbour's list is used, for the same
 // revision, and the hub is asked again later.
+
+import { buildConnector, type Dispatcher, Pool } from "undici";
+import type { PeerOptions } from "../../proto/peer-tls.ts";
 import type { DownloadSource } from "./download.ts";
 import { type Kept, readKept } from "./kept.ts";
-import type { NeighbourAddress, NeighbourWays } from "./neighbour-ways.ts";
 import type { Web, WebAnswer } from "./web.ts";
 import { WeightsError } from "./weights-error.ts";
 
-export interface Neighbour extends NeighbourAddress {
+interface Neighbour extends NeighbourAddress {
   /** Signed by the control plane for that host, for a short time. */
   readonly ticket: string;
 }
@@ -98,4 +100,61 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
       },
     };
   }
+}
+
+interface NeighbourAddress {
+  /** Origin of its data path. */
+  readonly origin: string;
+  /** Empty if sent by an earlier control plane. */
+  readonly hostId: string;
+}
+
+/** Returns the options of a connection. Throws for a host that is no peer. */
+export type DialNeighbour = (to: NeighbourAddress) => PeerOptions;
+
+interface NeighbourWays {
+  to(neighbour: NeighbourAddress): Dispatcher;
+  /** Cuts open connections. */
+  close(): Promise<void>;
+}
+
+const connectMs = 10_000;
+const maxKept = 32;
+
+export function createNeighbourWays(dial: DialNeighbour): NeighbourWays {
+  const pools = new Map<string, Pool>();
+
+  const make = (to: NeighbourAddress): Pool =>
+    new Pool(to.origin, {
+      // Each connection uses the certificate current at its start.
+      connect(options, done) {
+        try {
+          buildConnector({ ...dial(to), timeout: connectMs, maxCachedSessions: 0 })(options, done);
+        } catch (error) {
+          done(error as Error, null);
+        }
+      },
+    });
+
+  return {
+    to({ origin, hostId }) {
+      const key = `${origin} ${hostId}`;
+      const pool = pools.get(key) ?? make({ origin, hostId });
+      // Move the most recently used one to the end.
+      pools.delete(key);
+      pools.set(key, pool);
+      const [oldest] = pools;
+      if (oldest && pools.size > maxKept) {
+        pools.delete(oldest[0]);
+        // Running transfers end first.
+        void oldest[1].close();
+      }
+      return pool;
+    },
+    async close() {
+      const all = [...pools.values()];
+      pools.clear();
+      await Promise.all(all.map((pool) => pool.destroy()));
+    },
+  };
 }

@@ -1,7 +1,7 @@
 // Incomplete downloads: `<content key>.<process namespace>-<pid>.<random>.incomplete`. The writer holds a lease on its file: by
 // writing, by touching it while nothing arrives, and by being alive. A takeover is a rename, which one process wins. Parts of
 // one key hold the same bytes, so a late writer can only repeat them.
-import { randomBytes } from "node:crypto";
+import { createHash, type Hash, randomBytes } from "node:crypto";
 import { readlinkSync } from "node:fs";
 import { open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ const abandonedMs = 7 * 24 * 3600_000;
 const form = /^(?<key>[0-9a-f]{40,64})\.(?<space>\d+)-(?<pid>\d+)\.[0-9a-f]+\.incomplete$/;
 const space = processSpace();
 
-export type Claim =
+type Claim =
   | { readonly isMine: true; readonly path: string }
   /** A live process downloads this; number of bytes present. */
   | { readonly isMine: false; readonly bytes: number };
@@ -100,4 +100,61 @@ function processSpace(): string {
   } catch {
     return "0";
   }
+}
+
+/** An append-only file with the hash of its content. */
+export interface PartFile {
+  readonly path: string;
+  bytes(): number;
+  append(chunk: Buffer): Promise<void>;
+  rewind(): Promise<void>;
+  /** Hashes of all bytes so far. `git` is valid only once `gitSize` bytes are present. */
+  digests(): { readonly sha256: string; readonly git: string };
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Reads existing bytes once, so that a resumed download is verified from its first byte. */
+export async function openPartFile(path: string, gitSize: number | undefined, signal: AbortSignal): Promise<PartFile> {
+  const file = await open(path, "r+");
+  let bytes = 0;
+  let hashes = freshHashes(gitSize);
+  try {
+    for await (const chunk of file.createReadStream({ autoClose: false, start: 0, signal })) {
+      for (const hash of hashes) hash.update(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+    }
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+  return {
+    path,
+    bytes: () => bytes,
+    async append(chunk) {
+      for (let done = 0; done < chunk.length; )
+        done += (await file.write(chunk, done, chunk.length - done, bytes + done)).bytesWritten;
+      for (const hash of hashes) hash.update(chunk);
+      bytes += chunk.length;
+    },
+    async rewind() {
+      await file.truncate(0);
+      bytes = 0;
+      hashes = freshHashes(gitSize);
+    },
+    digests() {
+      const [sha256 = "", git = ""] = hashes.map((hash) => hash.copy().digest("hex"));
+      return { sha256, git };
+    },
+    async sync() {
+      await file.chmod(0o644);
+      await file.sync();
+    },
+    close: () => file.close(),
+  };
+}
+
+function freshHashes(gitSize: number | undefined): Hash[] {
+  const sha256 = createHash("sha256");
+  return gitSize === undefined ? [sha256] : [sha256, createHash("sha1").update(`blob ${gitSize}\0`)];
 }

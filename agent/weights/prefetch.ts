@@ -18,7 +18,7 @@ export interface PrefetchState {
   readonly failMessage: string;
 }
 
-export interface Prefetcher {
+interface Prefetcher {
   /** Replaces the whole list. Removed entries are no longer fetched; their weights stay until they are evicted. */
   want(list: readonly Prefetch__Output[]): void;
   state(): readonly PrefetchState[];

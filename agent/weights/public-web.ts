@@ -20,7 +20,7 @@ export interface PublicWeb {
 }
 
 /** `allowsPrivate`: also allows any port and plain http, for installations without internet access and for tests. */
-export interface PublicWebOptions extends AddressRules {
+interface PublicWebOptions extends AddressRules {
   readonly silenceMs?: number;
 }
 

@@ -6,7 +6,7 @@ import yauzl from "yauzl";
 import type { Verified } from "./download.ts";
 import { WeightsError } from "./weights-error.ts";
 
-export interface Member {
+interface Member {
   readonly path: string;
   readonly sha256: string;
   readonly sizeBytes: number | undefined;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import { isLoopbackHost } from "../../proto/address-rules.ts";
 
-export interface AgentFile {
+interface AgentFile {
   readonly pid: number;
   readonly ingress_port: number;
   readonly metrics_host: string;

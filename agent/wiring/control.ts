@@ -1,23 +1,27 @@
 // Source of the desired state: a control plane over its session, or a file.
-
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { SecureContext } from "node:tls";
 import type { Logger } from "pino";
+import { isLoopbackHost } from "../../proto/address-rules.ts";
 import type { AdapterReport } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
+import type { HostId } from "../../proto/ids.ts";
+import { dialOptions, PeerRefused, peerContext } from "../../proto/peer-tls.ts";
 import type { AgentConfig } from "../config.ts";
+import type { IngressTls } from "../ingress/door.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
-import { createBarredHosts } from "../session/barred-hosts.ts";
+import { type BarredHosts, createBarredHosts } from "../session/barred-hosts.ts";
 import { type CommandExecutor, createCommands } from "../session/commands.ts";
 import { type ControlClock, createControlClock } from "../session/control-clock.ts";
 import { createIdentity, type Identity } from "../session/identity.ts";
 import { createSession, type Session } from "../session/session.ts";
 import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
-import { createDataPathTls, type DataPathTls } from "./data-path-tls.ts";
+import type { DialNeighbour } from "../weights/neighbours.ts";
 import { bootId, reportAndExit } from "./process.ts";
 import type { Samples } from "./samples.ts";
 
@@ -29,7 +33,7 @@ export interface Control extends Pick<Session, "run" | "reportSoon" | "neighbour
   readonly certificateSecondsLeft: Identity["certificateSecondsLeft"];
 }
 
-export interface ControlParts {
+interface ControlParts {
   readonly config: AgentConfig;
   readonly version: string;
   readonly state: AgentState;
@@ -230,4 +234,42 @@ function read(path: string): Buffer | undefined {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
+}
+
+interface DataPathTls {
+  readonly ingress: IngressTls;
+  readonly dial: DialNeighbour;
+}
+
+export function createDataPathTls(
+  identity: Pick<Identity, "current" | "onCertificate">,
+  barred: Pick<BarredHosts, "has" | "onChange">,
+  /** The operator of this host allows plain HTTP to other machines. */
+  isPlainAllowed: boolean,
+): DataPathTls {
+  let context: SecureContext | undefined;
+  identity.onCertificate(() => {
+    context = undefined;
+  });
+
+  return {
+    ingress: {
+      certificate: identity.current,
+      onCertificate: identity.onCertificate,
+      isRevoked: barred.has,
+      onRevoked: barred.onChange,
+    },
+    dial({ origin, hostId }) {
+      if (barred.has(hostId as HostId)) throw new PeerRefused(`is revoked: host ${hostId}`);
+      if (!origin.startsWith("https:")) {
+        if (isPlainAllowed || isLoopbackHost(URL.parse(origin)?.hostname ?? "")) return {};
+        throw new PeerRefused("speaks no TLS, which this host requires (STOKER_INGRESS_TLS)");
+      }
+      const own = identity.current();
+      if (!own) throw new PeerRefused("asks for a certificate, and this host has none yet");
+      if (hostId === "") throw new PeerRefused("is not named by the control plane, which is of an earlier version");
+      context ??= peerContext(own);
+      return dialOptions(context, hostId as HostId);
+    },
+  };
 }

@@ -2,17 +2,17 @@
 // an engine alone says nothing about what it could run.
 import { join } from "node:path";
 import type { Logger } from "pino";
+import { Counter, Histogram, type Registry } from "prom-client";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
-import type { HostId } from "../../proto/ids.ts";
+import type { HostId, InstanceId } from "../../proto/ids.ts";
 import type { AgentConfig } from "../config.ts";
 import { imageRules } from "../engines/allowed-image.ts";
 import { createExternalDriver } from "../external/external-driver.ts";
 import { createProcessDriver } from "../process/process-driver.ts";
-import { combineDrivers } from "../reconcile/combine-drivers.ts";
-import type { ContainerDriver } from "../reconcile/driver.ts";
+import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { whyNoVolumes } from "./volumes.ts";
 
-export type DriverName = "process" | "docker";
+type DriverName = "process" | "docker";
 
 export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage">, dockerVersion: string): DriverName {
   if (config.driver !== "auto") return config.driver;
@@ -77,4 +77,81 @@ async function runtimeDriver(
     runtimeImage: config.runtimeImage,
     requiresFirewall: config.requiresFirewall,
   });
+}
+
+/** An instance is in exactly one of them; the others' `stop` and `remove` are no-ops. */
+function combineDrivers(
+  runtime: ContainerDriver,
+  external: ContainerDriver,
+  /** Undefined where this host offers no rentals. */
+  rentals?: ContainerDriver,
+): ContainerDriver {
+  const apart = rentals ? [external, rentals] : [external];
+  const all = [runtime, ...apart];
+  const driverOf = (kind: ContainerPlan["kind"]) =>
+    kind === "external" ? external : kind === "rental" ? rentals : runtime;
+  const inTurn = async (act: (driver: ContainerDriver) => Promise<void>) => {
+    for (const driver of all) await act(driver);
+  };
+  /** Returns the driver of the instance; the runtime's if none has it. */
+  async function holder(id: InstanceId, signal: AbortSignal): Promise<ContainerDriver> {
+    for (const driver of apart) if ((await driver.list(signal)).some((one) => one.instanceId === id)) return driver;
+    return runtime;
+  }
+  return {
+    name: runtime.name,
+    list: async (signal) => (await Promise.all(all.map((driver) => driver.list(signal)))).flat(),
+    pull: async (plan, onProgress, signal) => driverOf(plan.kind)?.pull(plan, onProgress, signal),
+    async start(plan, signal) {
+      const driver = driverOf(plan.kind);
+      if (!driver) throw new DriverError("start_failed", "this host rents out no containers", { retryable: false });
+      await driver.start(plan, signal);
+    },
+    stop: async (id, graceMs, signal) => (await holder(id, signal)).stop(id, graceMs, signal),
+    remove: (id, signal) => inTurn((driver) => driver.remove(id, signal)),
+    logs: async (id, range, signal) => (await holder(id, signal)).logs(id, range, signal),
+    watch: (onChange) => {
+      for (const driver of all) driver.watch(onChange);
+    },
+    close: () => inTurn((driver) => driver.close()),
+  };
+}
+
+export function measuredDriver(driver: ContainerDriver, registry: Registry): ContainerDriver {
+  const registers = [registry];
+  const seconds = new Histogram({
+    name: "stoker_docker_request_seconds",
+    help: "Time of calls to the driver that runs the instances, by what was asked",
+    labelNames: ["op"],
+    buckets: [0.005, 0.02, 0.1, 0.5, 2, 10, 30, 120, 600],
+    registers,
+  });
+  const errors = new Counter({
+    name: "stoker_docker_errors_total",
+    help: "Calls to the driver that failed",
+    labelNames: ["op", "code"],
+    registers,
+  });
+  async function timed<T>(op: string, call: Promise<T>): Promise<T> {
+    const began = performance.now();
+    try {
+      return await call;
+    } catch (error) {
+      errors.inc({ op, code: error instanceof DriverError ? error.code : "other" });
+      throw error;
+    } finally {
+      seconds.observe({ op }, (performance.now() - began) / 1000);
+    }
+  }
+  return {
+    ...driver,
+    name: driver.name,
+    list: (signal) => timed("list", driver.list(signal)),
+    start: (plan, signal) => timed("start", driver.start(plan, signal)),
+    stop: (id, graceMs, signal) => timed("stop", driver.stop(id, graceMs, signal)),
+    remove: (id, signal) => timed("remove", driver.remove(id, signal)),
+    logs: (id, range, signal) => timed("logs", driver.logs(id, range, signal)),
+    watch: (onChange) => driver.watch(onChange),
+    close: () => driver.close(),
+  };
 }

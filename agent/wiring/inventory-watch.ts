@@ -1,12 +1,11 @@
 // Holds the last inventory. It is replaced only when it differs: each change raises the host's revision at the control plane,
 // and a concurrent placement would fail. GPU faults are checked every few seconds; a fatal one updates the inventory at once.
-
 import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import { type Fault, goneFault, memoryFault, xidFault } from "../fingerprint/gpu-faults.ts";
 import type { GpuSample } from "../fingerprint/gpu-load.ts";
 import type { HostInventory } from "../fingerprint/inventory.ts";
-import type { XidWatch } from "../fingerprint/xid-watch.ts";
+import type { XidWatch } from "../fingerprint/xid.ts";
 import type { UsageSpool } from "../ingress/spool.ts";
 import type { GpuFaults } from "../reconcile/ports.ts";
 import { bootId } from "./process.ts";
@@ -22,7 +21,7 @@ class DriverUnclear extends Error {
   readonly code = "driver_unclear";
 }
 
-export interface InventoryWatch {
+interface InventoryWatch {
   current(): Inventory;
   /** Something about the GPUs looks different from what is known: read it again soon. */
   lookSoon(): void;

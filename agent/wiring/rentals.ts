@@ -4,7 +4,7 @@ import type { HostId } from "../../proto/ids.ts";
 import type { AgentConfig } from "../config.ts";
 import type { ContainerDriver } from "../reconcile/driver.ts";
 
-export interface Rentals {
+interface Rentals {
   /** Undefined where the operator offers none. */
   readonly driver: ContainerDriver | undefined;
   /** Names of images, or why none can be offered; asked at every reading of the inventory. */

@@ -11,12 +11,10 @@ import { pciAddress, type Xid } from "../fingerprint/xid.ts";
 import type { EnginePages } from "../metrics/engine-pages.ts";
 import type { GpuFacts } from "../metrics/gpu-metrics.ts";
 import { type HostUsage, hostUsage } from "../metrics/host-usage.ts";
-import { instanceUsage } from "../metrics/instance-usage.ts";
-import { type LastSample, lastSample } from "../metrics/last-sample.ts";
+import { instanceUsage, writtenBytes } from "../metrics/instance-usage.ts";
 import type { UsedInstance } from "../metrics/usage-metrics.ts";
-import { writtenBytes } from "../metrics/written-bytes.ts";
 
-export interface SamplesParts {
+interface SamplesParts {
   readonly node: string;
   readonly dataDir: string;
   readonly image: string;
@@ -178,5 +176,49 @@ export function createSamples(parts: SamplesParts): Samples {
       };
     },
     errors: () => ({ nvidia_smi: gpus.failures, engine: engines.failures }),
+  };
+}
+
+interface LastSample<Value> {
+  /** Undefined before the first. */
+  readonly value: Value | undefined;
+  readonly ageMs: number;
+  /** Samples that failed. */
+  readonly failures: number;
+  /** Never rejects: after a failure the last value stays and grows old. True when it succeeded. */
+  look(signal: AbortSignal): Promise<boolean>;
+}
+
+/** `clock`: monotonic ms. */
+function lastSample<Value>(
+  read: (signal: AbortSignal) => Promise<Value>,
+  clock: () => number,
+  onFailure: (error: unknown) => void = () => {},
+): LastSample<Value> {
+  let value: Value | undefined;
+  let atMs = clock();
+  let failures = 0;
+  return {
+    get value() {
+      return value;
+    },
+    get ageMs() {
+      return clock() - atMs;
+    },
+    get failures() {
+      return failures;
+    },
+    async look(signal) {
+      try {
+        value = await read(signal);
+        atMs = clock();
+        return true;
+      } catch (error) {
+        if (signal.aborted) return false;
+        failures += 1;
+        onFailure(error);
+        return false;
+      }
+    },
   };
 }

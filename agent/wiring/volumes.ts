@@ -17,12 +17,12 @@ import type { ContainerDriver } from "../reconcile/driver.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
 import { type CommandExecutor, CommandFailed } from "../session/commands.ts";
 
-/** As which every container runs (docker/container-config.ts). */
+/** As which every container runs (docker/model-profile.ts). */
 const owner = { uid: 2000, gid: 0 };
 
 type BackupDone = (op: "create" | "restore", seconds: number) => void;
 
-export interface HostVolumes {
+interface HostVolumes {
   readonly folder: string;
   /** Wraps a driver: creates a container's volume before its start, and resumes containers that a backup left frozen. */
   withVolumes(driver: ContainerDriver): ContainerDriver;

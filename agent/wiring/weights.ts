@@ -1,4 +1,7 @@
 // Connects the weights cache to the desired state of this host, which decides what it keeps.
+
+import { readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
@@ -7,11 +10,10 @@ import type { AgentConfig } from "../config.ts";
 import { draftWeights } from "../engines/draft-model.ts";
 import type { AgentMetrics } from "../metrics/agent-metrics.ts";
 import { createWeights, type KeptSummary, type WeightsStore } from "../weights/fetch-weights.ts";
-import type { DialNeighbour } from "../weights/neighbour-ways.ts";
-import type { AskNeighbours } from "../weights/neighbours.ts";
+import type { AskNeighbours, DialNeighbour } from "../weights/neighbours.ts";
 import { createPrefetcher, type PrefetchState } from "../weights/prefetch.ts";
 
-export interface HostWeights extends Pick<WeightsStore, "ensure" | "serve" | "close"> {
+interface HostWeights extends Pick<WeightsStore, "ensure" | "serve" | "close"> {
   /** Keeps what it needs, fetches what it asks for ahead. */
   setDesired(desired: DesiredState__Output): void;
   /** Cached sets and current downloads, as of the last check of the disk. */
@@ -115,4 +117,27 @@ function reportOf(here: readonly KeptSummary[], prefetches: readonly PrefetchSta
       id,
     })),
   ];
+}
+
+/** A deployment that sleeps wakes sooner with it. */
+const keptMs = 7 * 24 * 3600 * 1000;
+
+/** `deployIds`: those that stay whatever their age. Never throws. Returns what was removed. */
+export async function dropOldGraphs(
+  graphsDir: string,
+  deployIds: ReadonlySet<string>,
+  nowMs: number,
+): Promise<readonly string[]> {
+  const removed: string[] = [];
+  for (const name of await readdir(graphsDir).catch(() => [])) {
+    if (deployIds.has(name)) continue;
+    const folder = join(graphsDir, name);
+    const found = await stat(folder).catch(() => undefined);
+    if (!found || nowMs - found.mtimeMs < keptMs) continue;
+    await rm(folder, { recursive: true, force: true }).then(
+      () => removed.push(name),
+      () => {},
+    );
+  }
+  return removed;
 }

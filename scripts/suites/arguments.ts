@@ -14,7 +14,7 @@ export const suites = [
 ] as const;
 export type Suite = (typeof suites)[number];
 
-export type Request =
+type Request =
   | { readonly kind: "suites"; readonly suites: readonly Suite[] }
   /** `since`: revision to compare with. Default: the merge base with main. */
   | { readonly kind: "changed"; readonly since: string | undefined }

@@ -1,6 +1,7 @@
 // Selects tests affected by an edit, nearest first, within a time budget.
 import { execFileSync } from "node:child_process";
-import { importDistances, readSources } from "./import-graph.ts";
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 /** Average seconds per test file on two idle cores. Suites that are not listed never run here. */
 const secondsPerFile: Readonly<Record<string, number>> = {
@@ -16,7 +17,7 @@ const secondsPerFile: Readonly<Record<string, number>> = {
 const budgetSeconds = 25;
 const suiteOf = (path: string): string => path.split("/")[1] ?? "";
 
-export interface ChosenTests {
+interface ChosenTests {
   /** Paths by suite. */
   readonly run: ReadonlyMap<string, readonly string[]>;
   /** Number of affected files by suite that do not fit into the time. */
@@ -71,4 +72,29 @@ function forkPoint(git: (...args: string[]) => string): string | undefined {
       // Branch does not exist.
     }
   return undefined;
+}
+
+/** Text of each file by its path relative to the root. */
+type Sources = ReadonlyMap<string, string>;
+
+/** Imports of values. Type-only imports do not run. */
+const imports = /(?:^|\n)(?:import|export)\s+(?!type\s)(?:[^;"]*?\sfrom\s+)?"(\.[^"]+)"|\bimport\("(\.[^"]+)"\)/g;
+
+export function readSources(root: string, pattern: string): Sources {
+  const paths = globSync(pattern, { cwd: root, exclude: ["**/node_modules"] });
+  return new Map(paths.map((path) => [path, readFileSync(join(root, path), "utf8")]));
+}
+
+/** Number of imports from each file to the nearest of `targets`. Omits files that do not reach a target. */
+export function importDistances(sources: Sources, targets: readonly string[]): ReadonlyMap<string, number> {
+  const importers = new Map<string, string[]>();
+  for (const [file, text] of sources)
+    for (const [, from, dynamic] of text.matchAll(imports)) {
+      const imported = join(dirname(file), from ?? dynamic ?? "");
+      importers.set(imported, [...(importers.get(imported) ?? []), file]);
+    }
+  const found = new Map(targets.map((target) => [target, 0]));
+  for (const [file, distance] of found)
+    for (const importer of importers.get(file) ?? []) if (!found.has(importer)) found.set(importer, distance + 1);
+  return found;
 }

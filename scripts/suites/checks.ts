@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { SuiteResult } from "./result.ts";
 import { root, runNode } from "./run-tool.ts";
+import type { SuiteResult } from "./vitest-suite.ts";
 
 const limitMs = 300_000;
 /** Biome ignores NO_COLOR. */

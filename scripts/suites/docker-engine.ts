@@ -11,7 +11,7 @@ const startLimitMs = 60_000;
 const stopLimitMs = 30_000;
 const socket = "/var/run/docker.sock";
 
-export type Engine = { readonly ok: true; stop(): Promise<void> } | { readonly ok: false; readonly reason: string };
+type Engine = { readonly ok: true; stop(): Promise<void> } | { readonly ok: false; readonly reason: string };
 
 export async function findOrStartEngine(): Promise<Engine> {
   if (process.env["DOCKER_HOST"] !== undefined || (await answers())) return { ok: true, stop: async () => {} };

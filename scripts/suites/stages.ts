@@ -1,9 +1,9 @@
 // Order of the suites.
 import type { Suite } from "./arguments.ts";
-import { importDistances, readSources } from "./import-graph.ts";
+import { importDistances, readSources } from "./changed-tests.ts";
 
 /** The suites of a lane and the stages run sequentially. The lanes of a stage run in parallel. */
-export type Stage = readonly (readonly Suite[])[];
+type Stage = readonly (readonly Suite[])[];
 
 const stages: readonly Stage[] = [
   // Writes generated files that all other suites read.

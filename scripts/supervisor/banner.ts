@@ -1,6 +1,6 @@
 import { dirname, relative, resolve } from "node:path";
 
-export interface Running {
+interface Running {
   readonly url: string;
   readonly keyFile: string;
   /** The model to call, or undefined when none is served. */

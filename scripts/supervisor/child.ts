@@ -1,14 +1,13 @@
 // Keeps a process running: restarts it with back-off and records it, so that the next start can find it. Each child has its own
 // session, so that Ctrl-C reaches only the supervisor, which stops the children in order.
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { identify, type ProcessIdentity } from "../../agent/process/process-identity.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { identify, isAlive, type ProcessIdentity, sendSignal } from "../../agent/process/process-identity.ts";
 import { fullDiskNote } from "./disk.ts";
-import { endProcess, type StopStep } from "./end-process.ts";
-import { lastSentence, openLog } from "./log-file.ts";
 
-export interface ChildSpec {
+interface ChildSpec {
   /** File name of its log and of its record under `<data>/run`. */
   readonly name: string;
   readonly title: string;
@@ -140,4 +139,47 @@ export function keepAlive(spec: ChildSpec, dataDir: string, warn: (line: string)
       running?.kill("SIGKILL");
     },
   };
+}
+
+interface StopStep {
+  readonly signal: NodeJS.Signals;
+  readonly waitMs: number;
+}
+
+/** Sends each signal and waits for the exit. False if the process survives all of them. */
+export async function endProcess(known: ProcessIdentity, steps: readonly StopStep[]): Promise<boolean> {
+  for (const { signal, waitMs } of steps) {
+    if (!sendSignal(known, signal)) return !isAlive(known);
+    const deadline = performance.now() + waitMs;
+    while (performance.now() < deadline) {
+      if (!isAlive(known)) return true;
+      await sleep(50);
+    }
+  }
+  return !isAlive(known);
+}
+
+const maxBytes = 20e6;
+
+/** Opens `<data>/logs/<name>.log` for appending; renames a large file to `.1` first. */
+function openLog(dataDir: string, name: string): number {
+  const path = join(dataDir, "logs", `${name}.log`);
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > maxBytes) renameSync(path, `${path}.1`);
+  return openSync(path, "a", 0o600);
+}
+
+/** The last lines of a log, for a message about a child that failed. */
+export function logTail(dataDir: string, name: string, lines = 5): string {
+  try {
+    const text = readFileSync(join(dataDir, "logs", `${name}.log`), "utf8").slice(-8000);
+    return text.trimEnd().split("\n").slice(-lines).join("\n");
+  } catch {
+    return "(no log)";
+  }
+}
+
+/** Last line that is not JSON: the error message of a child. Lines of its logger may follow, because it writes asynchronously. */
+export function lastSentence(dataDir: string, name: string): string {
+  const lines = logTail(dataDir, name, 100).split("\n");
+  return lines.findLast((line) => !line.startsWith("{")) ?? lines.at(-1) ?? "";
 }

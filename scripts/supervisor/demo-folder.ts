@@ -14,7 +14,7 @@ import { UpError } from "./up-error.ts";
 const run = promisify(execFile);
 const archiveLimitMs = 600_000;
 
-export interface FolderPlaces {
+interface FolderPlaces {
   /** Folder of all demo models. */
   readonly into: string;
   /** Other folders with models that cannot be downloaded. */

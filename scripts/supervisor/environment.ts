@@ -12,7 +12,7 @@ function passedThrough(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return kept;
 }
 
-export interface ControlPlanePlaces {
+interface ControlPlanePlaces {
   readonly dataDir: string;
   readonly host: string;
   readonly port: number;
@@ -48,7 +48,7 @@ export const demoModelsDir = (env: NodeJS.ProcessEnv, dataDir: string): string =
 export const controlPlaneName = (number: number): string =>
   number === 1 ? "control-plane" : `control-plane-${number}`;
 
-export interface Machine {
+interface Machine {
   readonly cores: number;
   readonly memoryBytes: number;
 }

@@ -1,9 +1,8 @@
 // Lock of a data folder. It contains pid and start time of its holder, so that the lock of a killed `up` can be replaced.
-
 import { linkSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { identify, isAlive, type ProcessIdentity } from "../../agent/process/process-identity.ts";
-import { endProcess } from "./end-process.ts";
+import { endProcess } from "./child.ts";
 import { UpError } from "./up-error.ts";
 
 interface Holder extends ProcessIdentity {
@@ -73,7 +72,7 @@ function release(path: string, own: ProcessIdentity): void {
 
 type Record = ProcessIdentity & { readonly title: string };
 
-/** Stops children of an earlier start, except PostgreSQL (see postmaster.ts). */
+/** Stops children of an earlier start, except PostgreSQL (see postgres.ts). */
 export async function clearLeftOvers(dataDir: string, say: (line: string) => void): Promise<void> {
   const folder = join(dataDir, "run");
   const files = readdirSync(folder).filter((file) => file.endsWith(".json") && file !== "postgres.json");

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { UpError } from "./up-error.ts";
 
-export type InnerPort = "rpc" | `rpc-${number}` | "postgres";
+type InnerPort = "rpc" | `rpc-${number}` | "postgres";
 
 export async function requireFreePort(port: number): Promise<void> {
   const failure = await tryListen(port);

@@ -1,15 +1,27 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import {
+  chownSync,
+  existsSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
-import { type Child, keepAlive } from "./child.ts";
-import { ensureCluster } from "./initdb.ts";
+import { identify, type ProcessIdentity } from "../../agent/process/process-identity.ts";
+import { type Child, endProcess, keepAlive } from "./child.ts";
 import { innerPort } from "./ports.ts";
-import { postgresHome } from "./postgres-home.ts";
-import { isReady, stopOrphan, stopSteps } from "./postmaster.ts";
+import { type PostgresHome, postgresHome } from "./postgres-home.ts";
 import { untilReady } from "./ready.ts";
 import type { Step } from "./screen.ts";
+import { UpError } from "./up-error.ts";
 
 const startLimitMs = 30_000;
 
-export interface Postgres {
+interface Postgres {
   readonly child: Child;
   readonly databaseUrl: string;
 }
@@ -60,3 +72,117 @@ const settings = (port: number): string[] =>
     "logging_collector=off",
     "log_line_prefix=%m [%p] ",
   ].flatMap((setting) => ["-c", setting]);
+
+const limitMs = 120_000;
+
+/** Creates the cluster in a draft folder that is renamed when complete. Returns the folder of the cluster and the password of its user `stoker`. */
+async function ensureCluster(
+  home: PostgresHome,
+  secretsDir: string,
+): Promise<{ readonly cluster: string; readonly password: string }> {
+  const cluster = join(home.folder, "cluster");
+  const secret = join(secretsDir, "postgres.password");
+  if (existsSync(cluster)) {
+    if (!existsSync(secret)) {
+      throw new UpError(`The password of the database is missing: ${secret}. Restore it, or use a new --data folder.`);
+    }
+    return { cluster, password: readFileSync(secret, "utf8").trim() };
+  }
+  const password = randomBytes(24).toString("base64url");
+  const draft = join(home.folder, "cluster.draft");
+  const passwordFile = join(home.folder, "password.draft");
+  rmSync(draft, { recursive: true, force: true });
+  try {
+    writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+    if ("uid" in home.runAs) chownSync(passwordFile, home.runAs.uid, home.runAs.gid);
+    await runTool(home, "initdb", [
+      ...["-D", draft, "--username=stoker", "--auth=scram-sha-256", `--pwfile=${passwordFile}`, "--encoding=UTF8"],
+      ...["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--no-instructions"],
+    ]);
+    await runTool(home, "postgres", ["--single", "-D", draft, "postgres"], "CREATE DATABASE stoker;\n");
+    // Write the password before the rename, because the cluster is unusable without it.
+    writeFileSync(secret, `${password}\n`, { mode: 0o600, flush: true });
+    renameSync(draft, cluster);
+    return { cluster, password };
+  } finally {
+    rmSync(passwordFile, { force: true });
+    rmSync(draft, { recursive: true, force: true });
+  }
+}
+
+function runTool(home: PostgresHome, tool: string, args: readonly string[], input = ""): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(join(home.bin, tool), args, {
+      ...home.runAs,
+      cwd: home.folder,
+      env: { LC_ALL: "C", PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
+      timeout: limitMs,
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    let output = "";
+    const keep = (chunk: Buffer): void => {
+      output = (output + chunk.toString()).slice(-2000);
+    };
+    child.stdout.on("data", keep);
+    child.stderr.on("data", keep);
+    child.stdin.on("error", () => {});
+    child.stdin.end(input);
+    child.once("error", (cause) =>
+      reject(new UpError(`PostgreSQL's ${tool} did not start: ${cause.message}.`, { cause })),
+    );
+    child.once("close", (code, signal) => {
+      if (code === 0 && !/(ERROR|FATAL):/.test(output)) resolve();
+      else reject(new UpError(`PostgreSQL's ${tool} failed (${signal ?? code}): ${lastLine(output)}`));
+    });
+  });
+}
+
+const lastLine = (text: string): string => {
+  const lines = text.trim().split("\n");
+  return lines.find((line) => /(ERROR|FATAL|error):/.test(line)) ?? lines.at(-1) ?? "no output";
+};
+
+/** SIGINT is PostgreSQL's fast shutdown, SIGQUIT the immediate one with recovery at the next start. */
+const stopSteps = [
+  { signal: "SIGINT", waitMs: 12_000 },
+  { signal: "SIGQUIT", waitMs: 5_000 },
+  { signal: "SIGKILL", waitMs: 2_000 },
+] as const;
+
+/** PostgreSQL survives a killed parent. Returns the pid of the stopped process, if any. */
+async function stopOrphan(cluster: string): Promise<number | undefined> {
+  const pid = Number(postmasterFile(cluster)?.[0]);
+  if (!Number.isInteger(pid) || pid < 2) return undefined;
+  const found = identify(pid);
+  if (!found || !serves(found, cluster)) return undefined;
+  if (!(await endProcess(found, stopSteps))) {
+    throw new UpError(`A PostgreSQL of an earlier start (pid ${pid}) does not stop. Stop it and start again.`);
+  }
+  return pid;
+}
+
+function isReady(cluster: string, pid: number): boolean {
+  const lines = postmasterFile(cluster);
+  return Number(lines?.[0]) === pid && lines?.[7]?.trim() === "ready";
+}
+
+/** True if the process serves this cluster: by its working directory on Linux, otherwise by the pid file. */
+function serves(candidate: ProcessIdentity, cluster: string): boolean {
+  const expected = realpathSync(cluster);
+  if (process.platform === "linux") {
+    try {
+      return readlinkSync(`/proc/${candidate.pid}/cwd`) === expected;
+    } catch {
+      return false;
+    }
+  }
+  return postmasterFile(cluster)?.[1] === expected;
+}
+
+function postmasterFile(cluster: string): string[] | undefined {
+  try {
+    return readFileSync(join(cluster, "postmaster.pid"), "utf8").split("\n");
+  } catch {
+    return undefined;
+  }
+}

@@ -1,25 +1,21 @@
 // Processes of one machine. Stopped in reverse order: agents drain first, PostgreSQL stops last.
-
-import { globSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join, resolve } from "node:path";
 import { isAlive, type ProcessIdentity, sendSignal } from "../../agent/process/process-identity.ts";
-import type { Api } from "./api.ts";
-import { type Child, keepAlive } from "./child.ts";
-import { endProcess } from "./end-process.ts";
+import { type Api, ownApi } from "./api.ts";
+import { type Child, endProcess, keepAlive } from "./child.ts";
 import { type AgentPlaces, agentEnvironment, controlPlaneEnvironment, controlPlaneName } from "./environment.ts";
 import type { UpOptions } from "./options.ts";
-import { ownApi } from "./own-api.ts";
 import { innerPort } from "./ports.ts";
 import { startPostgres } from "./postgres.ts";
 import { answersOk, untilReady } from "./ready.ts";
-import { createRejoin } from "./rejoin.ts";
 import type { Screen } from "./screen.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const controlPlaneLimitMs = 60_000;
 
-export interface Stack {
+interface Stack {
   startDatabase(signal: AbortSignal): Promise<string>;
   /** Starts control planes one by one, because the first migrates and initialises the database. */
   startControlPlanes(databaseUrl: string, signal: AbortSignal): Promise<void>;
@@ -30,7 +26,7 @@ export interface Stack {
   kill(): void;
 }
 
-export type StackOptions = Pick<UpOptions, "dataDir" | "port" | "host" | "rpcPort" | "replicas" | "joins">;
+type StackOptions = Pick<UpOptions, "dataDir" | "port" | "host" | "rpcPort" | "replicas" | "joins">;
 
 export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, screen: Screen): Stack {
   const { dataDir, host } = options;
@@ -165,4 +161,46 @@ function readIdentity(path: string): ProcessIdentity | undefined {
   } catch {
     return undefined;
   }
+}
+
+interface AgentToRejoin {
+  readonly api: Api;
+  readonly folder: string;
+  readonly title: string;
+  readonly say: (line: string) => void;
+}
+
+/** Minimum interval between tokens: an earlier failure has another cause. */
+const minIntervalMs = 60_000;
+const tokenTtlSeconds = 300;
+
+/** Error for a new key of a known host. A revoked host gets another error and needs an operator. */
+const otherKey = /joined with another key/;
+
+/**
+ * An agent whose folder was emptied has a new key, but its host accepts only the old one. Returns a function that writes a join token into the agent's folder. It
+ * returns false if an operator must act.
+ */
+function createRejoin({ api, folder, title, say }: AgentToRejoin): (sentence: string) => Promise<boolean> {
+  let lastMs = Number.NEGATIVE_INFINITY;
+  return async (sentence) => {
+    const hasIdentity = existsSync(join(folder, "identity", "certificate.json"));
+    if (hasIdentity || !otherKey.test(sentence) || performance.now() - lastMs < minIntervalMs) return false;
+    lastMs = performance.now();
+    const hostId = readFileSync(join(folder, "state.db.host-id"), "utf8").trim();
+    const { body: fleet } = await api.call("GET", "/v1/admin/nodes");
+    const host = fleet?.nodes?.find((node: { node_id: string }) => node.node_id === hostId);
+    if (host === undefined) return false;
+    const token = await api.call("POST", "/v1/admin/nodes/tokens", {
+      node_id: hostId,
+      pool: host.pool,
+      ttl_seconds: tokenTtlSeconds,
+    });
+    if (typeof token.body?.token !== "string") return false;
+    writeFileSync(join(folder, "join.token"), `${token.body.token}\n`, { mode: 0o600 });
+    say(
+      `${title} has lost its identity: ${folder} was emptied. It joins again as host ${hostId}. Usage that it had not sent is lost.`,
+    );
+    return true;
+  };
 }

@@ -1,9 +1,8 @@
 // What the docker driver says and leaves behind when a start fails, an agent died in the middle, or the engine is away.
-
 import { createHash } from "node:crypto";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { modelBridgePrefix } from "../../agent/docker/bridge-network.ts";
-import { containerConfig } from "../../agent/docker/container-config.ts";
+import { containerConfig } from "../../agent/docker/model-profile.ts";
 import { clear, docker, leftOf, runtimeImage, subnetOf, testDriver, tinyHost } from "./docker-host.ts";
 import { tinyPlan } from "./tiny-plan.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { readConfig } from "../../agent/config.ts";
-import { createDataPathTls } from "../../agent/wiring/data-path-tls.ts";
+import { createDataPathTls } from "../../agent/wiring/control.ts";
 import { issuesOf } from "../../console/fleet.ts";
 import { readConfig as readControlPlaneConfig } from "../../control-plane/config.ts";
 import { createDial } from "../../control-plane/fleet/dial.ts";

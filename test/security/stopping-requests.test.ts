@@ -1,6 +1,6 @@
 // A real ingress and reconciler over real processes: a request that ends or stalls its model server is found and refused.
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createCanary } from "../../agent/reconcile/canary.ts";
+import { createCanary } from "../../agent/reconcile/watch-progress.ts";
 import { type DataPath, openCall, startDataPath } from "../fakes/data-path.ts";
 import { type ReconciledHost, startReconciledHost } from "../fakes/reconciled-host.ts";
 

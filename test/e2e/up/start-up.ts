@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { isAlive, type ProcessIdentity } from "../../../agent/process/process-identity.ts";
-import { endProcess } from "../../../scripts/supervisor/end-process.ts";
+import { endProcess } from "../../../scripts/supervisor/child.ts";
 import { atWorkerEnd } from "../../fakes/worker-end.ts";
 
 export const root = resolve(import.meta.dirname, "../../..");

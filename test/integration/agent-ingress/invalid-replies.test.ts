@@ -1,6 +1,6 @@
 // Replies of an engine that are no answer: they are refused as the engine's failure and cost nothing.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { slackTokens } from "../../../agent/ingress/allowed-usage.ts";
+import { slackTokens } from "../../../agent/ingress/find-usage.ts";
 import type { Ticket, TicketUnits } from "../../../proto/ticket.ts";
 import { type Call, type DataPath, instanceId, openCall, startDataPath } from "../../fakes/data-path.ts";
 import { startTaskEngine, type TaskAnswer, type TaskEngine } from "../../fakes/task-engine.ts";

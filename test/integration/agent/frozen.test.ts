@@ -4,8 +4,8 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createCanary } from "../../../agent/reconcile/canary.ts";
 import { createProbe } from "../../../agent/reconcile/health.ts";
+import { createCanary } from "../../../agent/reconcile/watch-progress.ts";
 import { longer } from "../../fakes/nightly.ts";
 import { type ReconciledHost, startReconciledHost } from "../../fakes/reconciled-host.ts";
 

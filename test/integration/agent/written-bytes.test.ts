@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { writtenBytes } from "../../../agent/metrics/written-bytes.ts";
+import { writtenBytes } from "../../../agent/metrics/instance-usage.ts";
 
 const root = mkdtempSync(join(tmpdir(), "stoker-layer-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

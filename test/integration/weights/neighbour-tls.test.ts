@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createBarredHosts } from "../../../agent/session/barred-hosts.ts";
-import { createDataPathTls } from "../../../agent/wiring/data-path-tls.ts";
+import { createDataPathTls } from "../../../agent/wiring/control.ts";
 import { operatorTicket } from "../../../control-plane/fleet/prove-data-path.ts";
 import type { OwnCertificate } from "../../../proto/peer-tls.ts";
 import { signTicket, weightsPurpose } from "../../../proto/ticket.ts";

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chooseTests } from "../../../scripts/suites/changed-tests.ts";
-import { importDistances } from "../../../scripts/suites/import-graph.ts";
+import { chooseTests, importDistances } from "../../../scripts/suites/changed-tests.ts";
 
 describe("the imports between a test and a changed file", () => {
   const sources = new Map([

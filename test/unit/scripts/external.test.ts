@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Api } from "../../../scripts/supervisor/api.ts";
-import { serveExternal } from "../../../scripts/supervisor/external.ts";
+import { serveExternal } from "../../../scripts/supervisor/deploy-model.ts";
 
 async function served(status: string) {
   const said: string[] = [];

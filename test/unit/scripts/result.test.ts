@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type SuiteResult, table, totals } from "../../../scripts/suites/result.ts";
+import { type SuiteResult, table, totals } from "../../../scripts/suites/vitest-suite.ts";
 
 const results: SuiteResult[] = [
   { name: "unit", passed: 12, failed: 0, skipped: 1, ms: 1234 },

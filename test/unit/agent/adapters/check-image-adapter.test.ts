@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { whyImageAdapterRefused } from "../../../../agent/adapters/check-image-adapter.ts";
+import { whyImageAdapterRefused } from "../../../../agent/adapters/check-adapter.ts";
 import { type AdapterNames, imageAdapter, peftConfig } from "../../../fakes/image-adapter.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "stoker-image-adapter-"));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readBackupSettings } from "../../../../agent/backup-settings.ts";
+import { readBackupSettings } from "../../../../agent/config.ts";
 
 function read(env: Record<string, string>) {
   const problems: string[] = [];

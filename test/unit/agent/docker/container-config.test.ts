@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { containerConfig } from "../../../../agent/docker/container-config.ts";
 import { ownedOf } from "../../../../agent/docker/labels.ts";
+import { containerConfig } from "../../../../agent/docker/model-profile.ts";
 import type { ContainerPlan } from "../../../../agent/reconcile/driver.ts";
 import type { DeploymentId, InstanceId } from "../../../../proto/ids.ts";
 

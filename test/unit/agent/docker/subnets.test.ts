@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { parseRange, subnetsFor } from "../../../../agent/docker/subnets.ts";
+import { parseRange, subnetsFor } from "../../../../agent/docker/bridge-network.ts";
 
 it("offers an instance every /28 of the range exactly once, from its own start", () => {
   const all = [...subnetsFor("10.231.0.0/22", "i1")];

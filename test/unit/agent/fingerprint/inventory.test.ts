@@ -1,8 +1,12 @@
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
 import type { FoundGpu, GpuFacts } from "../../../../agent/fingerprint/gpu.ts";
-import { createInventory, type HostInventory, type InventoryOptions } from "../../../../agent/fingerprint/inventory.ts";
-import { virtualGpus } from "../../../../agent/fingerprint/virtual-gpus.ts";
+import {
+  createInventory,
+  type HostInventory,
+  type InventoryOptions,
+  virtualGpus,
+} from "../../../../agent/fingerprint/inventory.ts";
 import type { Xid } from "../../../../agent/fingerprint/xid.ts";
 
 const [share] = virtualGpus({ hostname: "x", cpuCores: 1, memoryBytes: 1024 ** 3 }, { gpus: 1 });

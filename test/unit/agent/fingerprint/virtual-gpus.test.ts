@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { virtualGpus } from "../../../../agent/fingerprint/virtual-gpus.ts";
+import { virtualGpus } from "../../../../agent/fingerprint/inventory.ts";
 import { demoModels } from "../../../../control-plane/catalog/demo-models.ts";
 
 const gib = 1024 ** 3;

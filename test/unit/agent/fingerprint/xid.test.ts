@@ -5,8 +5,7 @@ import { pino } from "pino";
 import { describe, expect, it } from "vitest";
 import { memoryFault, xidFault } from "../../../../agent/fingerprint/gpu-faults.ts";
 import { type KernelRecord, openKernelLog, parseJournal, parseKmsg } from "../../../../agent/fingerprint/kernel-log.ts";
-import { meaningOf, parseXid, pciAddress } from "../../../../agent/fingerprint/xid.ts";
-import { createXidWatch } from "../../../../agent/fingerprint/xid-watch.ts";
+import { createXidWatch, meaningOf, parseXid, pciAddress } from "../../../../agent/fingerprint/xid.ts";
 
 const silent = pino({ level: "silent" });
 const offTheBus = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { RecordText } from "../../../../agent/ingress/record-text.ts";
+import { RecordText } from "../../../../agent/ingress/attempt-record.ts";
 import { openSealed } from "../../../../proto/ticket.ts";
 import { ticketFor } from "../../../fakes/data-path.ts";
 import { sealedText, testSeals } from "../../../fakes/seals.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { TokenRate } from "../../../../agent/ingress/token-rate.ts";
+import { TokenRate } from "../../../../agent/ingress/target.ts";
 
 it("averages over the last ten seconds and forgets what is older, also after a long silence", () => {
   let now = 0;

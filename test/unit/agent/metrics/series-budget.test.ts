@@ -6,7 +6,7 @@ import type { Target } from "../../../../agent/ingress/target.ts";
 import { createAgentMetrics } from "../../../../agent/metrics/agent-metrics.ts";
 import { addGpuMetrics, type GpuMetricNames } from "../../../../agent/metrics/gpu-metrics.ts";
 import { addUsageMetrics, type UsedInstance } from "../../../../agent/metrics/usage-metrics.ts";
-import { measuredDriver } from "../../../../agent/wiring/measured-driver.ts";
+import { measuredDriver } from "../../../../agent/wiring/drivers.ts";
 import { lint, seriesIn } from "../../../fakes/exposition.ts";
 
 const numbers = (n: number) => Array.from({ length: n }, (_, i) => i);

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Observed } from "../../../../agent/reconcile/driver.ts";
-import { type Facts, freshFacts, sighted } from "../../../../agent/reconcile/facts.ts";
+import { type Facts, freshFacts, sighted, type View } from "../../../../agent/reconcile/facts.ts";
 import { reportOf, servingOf, targetsOf } from "../../../../agent/reconcile/report.ts";
-import type { View } from "../../../../agent/reconcile/view.ts";
 import type { InstanceSpec__Output } from "../../../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../../../proto/ids.ts";
 import { instanceSpec, sighting } from "../../../fakes/instance-spec.ts";

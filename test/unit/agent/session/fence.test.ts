@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { judgeDesired } from "../../../../agent/session/fence.ts";
+import { judgeDesired } from "../../../../agent/session/session.ts";
 
 const stamp = (nodeEpoch: bigint, generation: bigint) => ({ nodeEpoch, generation });
 const session = { nodeEpoch: 5n };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Unacknowledged } from "../../../../agent/state/unacknowledged.ts";
+import { Unacknowledged } from "../../../../agent/state/state-thread.ts";
 
 const ids = (kept: Unacknowledged, limit = 10) => kept.oldest(limit)?.map((record) => record.spoolId);
 

