@@ -9,17 +9,7 @@ import { atWorkerEnd } from "../test/fakes/worker-end.ts";
 
 const threads = Number(process.env["STOKER_BENCH_THREADS"] ?? 2);
 
-interface Server {
-  readonly url: string;
-  readonly pid: number;
-  stop(): Promise<void>;
-}
-
-export async function startServer(
-  model: string,
-  maxBatchSize: number,
-  env: Readonly<Record<string, string>> = {},
-): Promise<Server> {
+export async function startServer(model: string, maxBatchSize: number, env: Readonly<Record<string, string>> = {}) {
   const folder = mkdtempSync(join(tmpdir(), "stoker-bench-"));
   const addressFile = join(folder, "address.json");
   const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, "../runtime/main.ts")], {

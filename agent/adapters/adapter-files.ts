@@ -13,19 +13,7 @@ export interface AdapterSource {
   readonly config: string | undefined;
 }
 
-export interface AdapterFiles {
-  /** Copies it, whole or not at all, under PEFT's names; returns the path as the instance's engine sees it. */
-  show(source: AdapterSource, instanceId: string, id: string): Promise<string>;
-  hide(instanceId: string, id: string): Promise<void>;
-  /**
-   * Records that this engine process or container holds the adapter, and its commit, for the next agent. `show` clears the record.
-   */
-  noteHeld(instanceId: string, id: string, held: HeldAdapter): Promise<void>;
-  /** Empty if it was not recorded for that engine. */
-  heldCommit(instanceId: string, id: string, engineIdentity: string): Promise<string>;
-  /** Drops the folders of all other instances. */
-  keep(instanceIds: ReadonlySet<string>): Promise<void>;
-}
+export type AdapterFiles = ReturnType<typeof createAdapterFiles>;
 
 interface HeldAdapter {
   readonly engineIdentity: string;
@@ -33,11 +21,12 @@ interface HeldAdapter {
 }
 
 /** `isContained`: engines run in containers, which see their folder at `adaptersTarget`. */
-export function createAdapterFiles(folder: string, isContained: boolean): AdapterFiles {
+export function createAdapterFiles(folder: string, isContained: boolean) {
   // Inside the adapter's own folder: it goes with what it is about.
   const noteOf = (instanceId: string, id: string) => join(folder, instanceId, id, heldNote);
   return {
-    async show({ weights, config }, instanceId, id) {
+    /** Copies it, whole or not at all, under PEFT's names; returns the path as the instance's engine sees it. */
+    async show({ weights, config }: AdapterSource, instanceId: string, id: string) {
       const own = join(folder, instanceId);
       await mkdir(own, { recursive: true, mode: 0o755 });
       const fresh = join(own, `${id}.new`);
@@ -51,12 +40,16 @@ export function createAdapterFiles(folder: string, isContained: boolean): Adapte
       await rename(fresh, join(own, id));
       return isContained ? `${adaptersTarget}/${id}` : join(own, id);
     },
-    async noteHeld(instanceId, id, held) {
+    /**
+     * Records that this engine process or container holds the adapter, and its commit, for the next agent. `show` clears the record.
+     */
+    async noteHeld(instanceId: string, id: string, held: HeldAdapter) {
       const note = noteOf(instanceId, id);
       await writeFile(`${note}.new`, JSON.stringify(held));
       await rename(`${note}.new`, note);
     },
-    async heldCommit(instanceId, id, engineIdentity) {
+    /** Empty if it was not recorded for that engine. */
+    async heldCommit(instanceId: string, id: string, engineIdentity: string) {
       try {
         const held = JSON.parse(await readFile(noteOf(instanceId, id), "utf8")) as Partial<HeldAdapter>;
         return held.engineIdentity === engineIdentity && typeof held.commit === "string" ? held.commit : "";
@@ -65,8 +58,9 @@ export function createAdapterFiles(folder: string, isContained: boolean): Adapte
         return "";
       }
     },
-    hide: (instanceId, id) => rm(join(folder, instanceId, id), { recursive: true, force: true }),
-    async keep(instanceIds) {
+    hide: (instanceId: string, id: string) => rm(join(folder, instanceId, id), { recursive: true, force: true }),
+    /** Drops the folders of all other instances. */
+    async keep(instanceIds: ReadonlySet<string>) {
       for (const name of await readdir(folder).catch(() => []))
         if (!instanceIds.has(name)) await rm(join(folder, name), { recursive: true, force: true });
     },

@@ -18,14 +18,7 @@ import { type AdapterFiles, type AdapterSource, adapterConfig, adapterWeights } 
 import { whyAdapterRefused, whyImageAdapterRefused } from "./check-adapter.ts";
 import { AdapterFailure, asFailure, type EngineAdapters, engineAdapters } from "./engine-adapters.ts";
 
-export interface Adapters {
-  setDesired(desired: DesiredState__Output): void;
-  /** The whole set, every time. */
-  setTargets(targets: readonly RouteTarget[]): void;
-  report(instanceId: string): readonly AdapterReport[];
-  /** Until aborted. */
-  run(signal: AbortSignal): Promise<void>;
-}
+export type Adapters = ReturnType<typeof createAdapters>;
 
 interface AdapterDeps {
   readonly ensure: (weights: Weights__Output, signal: AbortSignal) => Promise<Fetched>;
@@ -67,7 +60,7 @@ const commitForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 const everyMs = 1_000;
 const longestRetryMs = 600_000;
 
-export function createAdapters(deps: AdapterDeps): Adapters {
+export function createAdapters(deps: AdapterDeps) {
   const { log, clock, files } = deps;
   const leaveMs = deps.leaveMs ?? 5_000;
   const retryMs = deps.retryMs ?? 5_000;
@@ -272,18 +265,19 @@ export function createAdapters(deps: AdapterDeps): Adapters {
     );
 
   return {
-    setDesired(desired) {
+    setDesired(desired: DesiredState__Output) {
       wanted = new Map(desired.instances.map((spec) => [spec.instanceId, spec]));
       hasDesired = true;
       mustSweep = true;
       wake();
     },
-    setTargets(next) {
+    /** The whole set, every time. */
+    setTargets(next: readonly RouteTarget[]) {
       const isSame = textOf(next) === textOf(targets);
       targets = next;
       if (!isSame) wake();
     },
-    report: (instanceId) =>
+    report: (instanceId: string) =>
       [...(lives.get(instanceId)?.ones ?? [])].flatMap(([id, one]): AdapterReport[] => {
         if (one.phase === "leaving" || one.phase === "unloading") return [];
         if (one.phase === "ready") return [{ id, phase: one.phase, commit: one.commit }];
@@ -291,7 +285,8 @@ export function createAdapters(deps: AdapterDeps): Adapters {
         const { code, message, isFinal } = one.failure;
         return [{ id, phase: one.phase, failCode: code, failMessage: message.slice(0, 2_000), isFinal }];
       }),
-    async run(signal) {
+    /** Until aborted. */
+    async run(signal: AbortSignal) {
       while (!signal.aborted) {
         const woken = new Promise<void>((resolve) => {
           wake = resolve;

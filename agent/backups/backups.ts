@@ -20,20 +20,7 @@ export interface VolumeUsers {
   thawAll(signal: AbortSignal): Promise<void>;
 }
 
-export interface Backups {
-  /** Throws BackupError, as all of these do. */
-  backup(volume: string, key: string, signal: AbortSignal): Promise<Digest>;
-  restore(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<void>;
-  /** Runs a restore without the swap. */
-  tryRestore(volume: string, key: string, expected: Digest, signal: AbortSignal): Promise<void>;
-  removeBackup(volume: string, key: string, signal: AbortSignal): Promise<void>;
-  /** Volume of an instance that was deleted. */
-  removeVolume(volume: string, signal: AbortSignal): Promise<void>;
-  /** Call once, before anything else. */
-  recover(signal: AbortSignal): Promise<void>;
-  /** Ends running work as `interrupted` and accepts no more, so that a stopping agent leaves no container frozen. */
-  close(): Promise<void>;
-}
+export type Backups = ReturnType<typeof createBackups>;
 
 interface BackupsDeps {
   readonly volumes: Volumes;
@@ -44,7 +31,7 @@ interface BackupsDeps {
   readonly log: Logger;
 }
 
-export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps): Backups {
+export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps) {
   const busy = new Set<string>();
   const running = new Set<Promise<unknown>>();
   const ending = new AbortController();
@@ -96,7 +83,8 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
   }
 
   return {
-    backup: (volume, key, given) =>
+    /** Throws BackupError, as all of these do. */
+    backup: (volume: string, key: string, given: AbortSignal) =>
       alone("backup", volume, given, async (signal) => {
         await blobs.sweep(folderOf(key), signal);
         const staged = await volumes.stage(volume);
@@ -106,25 +94,28 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
         return digest();
       }),
 
-    restore: (volume, key, expected, given) =>
+    restore: (volume: string, key: string, expected: Digest, given: AbortSignal) =>
       alone("restore", volume, given, async (signal) => {
         const staged = await unpacked(volume, key, expected, signal);
         await users.ended(volume, () => volumes.swap(volume, staged, signal), signal);
       }),
 
-    tryRestore: (volume, key, expected, given) =>
+    /** Runs a restore without the swap. */
+    tryRestore: (volume: string, key: string, expected: Digest, given: AbortSignal) =>
       alone("trial restore", volume, given, async (signal) => {
         await unpacked(volume, key, expected, signal);
       }),
 
-    removeBackup: (_volume, key, signal) => blobs.remove(key, signal),
+    removeBackup: (_volume: string, key: string, signal: AbortSignal) => blobs.remove(key, signal),
 
-    removeVolume: (volume, given) =>
+    /** Volume of an instance that was deleted. */
+    removeVolume: (volume: string, given: AbortSignal) =>
       alone("removal of a volume", volume, given, (signal) =>
         users.ended(volume, () => volumes.remove(volume), signal),
       ),
 
-    async recover(signal) {
+    /** Call once, before anything else. */
+    async recover(signal: AbortSignal) {
       try {
         await users.thawAll(signal);
       } finally {
@@ -132,6 +123,7 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
       }
     },
 
+    /** Ends running work as `interrupted` and accepts no more, so that a stopping agent leaves no container frozen. */
     async close() {
       ending.abort();
       await Promise.allSettled(running);
@@ -152,20 +144,15 @@ function interruptedBy(cause: unknown): BackupError {
 const measured: Readonly<Record<string, "create" | "restore">> = { backup: "create", restore: "restore" };
 const folderOf = (key: string) => key.slice(0, key.lastIndexOf("/"));
 
-interface LastSuccess {
-  /** Unix seconds; undefined: never, or not recorded. */
-  read(): number | undefined;
-  /** Records the current time. If the file cannot be written (full disk), the time is lost at the next start. */
-  note(): void;
-}
-
-export function lastSuccess(folder: string, log: Pick<Logger, "warn">): LastSuccess {
+export function lastSuccess(folder: string, log: Pick<Logger, "warn">) {
   const file = join(folder, "last-backup");
   return {
+    /** Unix seconds; undefined: never, or not recorded. */
     read() {
       const found = statSync(file, { throwIfNoEntry: false });
       return found && found.mtimeMs / 1000;
     },
+    /** Records the current time. If the file cannot be written (full disk), the time is lost at the next start. */
     note() {
       try {
         writeFileSync(file, "", { mode: 0o600 });

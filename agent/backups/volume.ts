@@ -15,28 +15,11 @@ interface VolumeOwner {
   readonly gid: number;
 }
 
-export interface Volumes {
-  /** For a mount: a link that is followed when the container starts. */
-  pathOf(id: string): string;
-  exists(id: string): Promise<boolean>;
-  /** Creates an empty volume of that owner if there is none. */
-  ensure(id: string, owner: VolumeOwner): Promise<void>;
-  /** Creates an empty folder beside the content; the next sweep removes it unless it becomes the content. */
-  stage(id: string): Promise<string>;
-  /** Copies the content; shares blocks if the file system supports it. Throws BackupError `volume_missing`. */
-  copyTo(id: string, folder: string, signal: AbortSignal): Promise<void>;
-  /** Makes a staged folder the content, atomically; `sweep` removes the old content. */
-  swap(id: string, staged: string, signal: AbortSignal): Promise<void>;
-  /** Removes remains of interrupted operations. Do not call it during an operation on the volume. */
-  sweep(id: string): Promise<void>;
-  list(): Promise<readonly string[]>;
-  /** No-op when it is gone. */
-  remove(id: string): Promise<void>;
-}
+export type Volumes = ReturnType<typeof createVolumes>;
 
 const link = "current";
 
-export function createVolumes(root: string): Volumes {
+export function createVolumes(root: string) {
   const folderOf = (id: string): string => {
     if (!/^[\w-]{1,80}$/.test(id)) throw new Error(`no id of a volume: ${id.slice(0, 80)}`);
     return join(root, id);
@@ -57,19 +40,22 @@ export function createVolumes(root: string): Volumes {
     await syncFolder(folder);
   }
 
-  const volumes: Volumes = {
-    pathOf: (id) => join(folderOf(id), link),
+  const volumes = {
+    /** For a mount: a link that is followed when the container starts. */
+    pathOf: (id: string) => join(folderOf(id), link),
 
-    exists: async (id) => (await contentOf(id)) !== undefined,
+    exists: async (id: string) => (await contentOf(id)) !== undefined,
 
-    async ensure(id, owner) {
+    /** Creates an empty volume of that owner if there is none. */
+    async ensure(id: string, owner: VolumeOwner) {
       if (await contentOf(id)) return;
       const staged = await volumes.stage(id);
       await chown(staged, owner.uid, owner.gid);
       await point(id, basename(staged));
     },
 
-    async stage(id) {
+    /** Creates an empty folder beside the content; the next sweep removes it unless it becomes the content. */
+    async stage(id: string) {
       // No access for other users of the host; the container sees only the content.
       await mkdir(root, { recursive: true, mode: 0o711 });
       await mkdir(folderOf(id), { recursive: true, mode: 0o711 });
@@ -78,21 +64,24 @@ export function createVolumes(root: string): Volumes {
       return staged;
     },
 
-    async copyTo(id, folder, signal) {
+    /** Copies the content; shares blocks if the file system supports it. Throws BackupError `volume_missing`. */
+    async copyTo(id: string, folder: string, signal: AbortSignal) {
       const content = await contentOf(id);
       if (!content) throw new BackupError("volume_missing", "The instance has no volume on its host yet.");
       const from = join(folderOf(id), content);
       await run("cp", ["--archive", "--reflink=auto", "--", `${from}/.`, folder], { signal });
     },
 
-    async swap(id, staged, signal) {
+    /** Makes a staged folder the content, atomically; `sweep` removes the old content. */
+    async swap(id: string, staged: string, signal: AbortSignal) {
       // Otherwise a power failure could leave the new link with empty files.
       await run("sync", ["--file-system", staged], { signal });
       signal.throwIfAborted();
       await point(id, basename(staged));
     },
 
-    async sweep(id) {
+    /** Removes remains of interrupted operations. Do not call it during an operation on the volume. */
+    async sweep(id: string) {
       const content = await contentOf(id);
       const names = await readdir(folderOf(id)).catch(() => []);
       for (const name of names)
@@ -105,7 +94,8 @@ export function createVolumes(root: string): Volumes {
       return found.flat();
     },
 
-    async remove(id) {
+    /** No-op when it is gone. */
+    async remove(id: string) {
       // Remove the link first: a partial removal must not look like a volume.
       await rm(join(folderOf(id), link), { force: true });
       await rm(folderOf(id), { recursive: true, force: true });

@@ -259,16 +259,11 @@ async function ignoring<T>(statuses: number | number[], call: Promise<T>): Promi
   }
 }
 
-/** Serialises calls for one instance, because the engine reports a repeated create as a conflict. */
-interface InTurn {
-  /** Waits for earlier work of the key. Does not start if the signal aborts while waiting. */
-  run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
-}
-
-function createInTurn(): InTurn {
+function createInTurn() {
   const last = new Map<string, Promise<unknown>>();
   return {
-    async run(key, signal, work) {
+    /** Waits for earlier work of the key. Does not start if the signal aborts while waiting. */
+    async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
       const before = last.get(key) ?? Promise.resolve();
       const own = before.then(() => {
         signal.throwIfAborted();
@@ -291,15 +286,11 @@ function createInTurn(): InTurn {
  */
 const connectLimitMs = 500;
 
-interface Listening {
-  /** Returns `observed`, or `starting` while nothing listens at its origin. */
-  check(observed: Observed, signal: AbortSignal): Promise<Observed>;
-}
-
-function createListening(): Listening {
+function createListening() {
   const open = new Map<string, string>();
   return {
-    async check(observed, signal) {
+    /** Returns `observed`, or `starting` while nothing listens at its origin. */
+    async check(observed: Observed, signal: AbortSignal): Promise<Observed> {
       if (observed.state === "exited") open.delete(observed.instanceId);
       if (observed.state !== "running" || open.get(observed.instanceId) === observed.identity) return observed;
       const { hostname, port } = new URL(observed.origin);

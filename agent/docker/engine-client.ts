@@ -10,13 +10,10 @@ import { labelFilter } from "./labels.ts";
 const newest = [1, 47] as const;
 const callLimitMs = 60_000;
 
-export interface EngineClient {
-  /** Runs calls against the engine with a time limit. Throws DriverError, or the signal's reason. */
-  call<T>(signal: AbortSignal, work: (docker: Docker, bound: AbortSignal) => Promise<T>, limitMs?: number): Promise<T>;
-}
+export type EngineClient = ReturnType<typeof createEngineClient>;
 
 /** Without `socketPath` the client uses DOCKER_HOST and its default paths. */
-export function createEngineClient(socketPath: string | undefined): EngineClient {
+export function createEngineClient(socketPath: string | undefined) {
   const where = socketPath === undefined ? {} : { socketPath };
   let known: Docker | undefined;
 
@@ -33,7 +30,12 @@ export function createEngineClient(socketPath: string | undefined): EngineClient
   }
 
   return {
-    async call(signal, work, limitMs = callLimitMs) {
+    /** Runs calls against the engine with a time limit. Throws DriverError, or the signal's reason. */
+    async call<T>(
+      signal: AbortSignal,
+      work: (docker: Docker, bound: AbortSignal) => Promise<T>,
+      limitMs = callLimitMs,
+    ): Promise<T> {
       const bound = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
       try {
         signal.throwIfAborted();

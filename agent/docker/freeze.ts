@@ -5,17 +5,7 @@ import { createEngineClient } from "./engine-client.ts";
 import { statusOf } from "./engine-fault.ts";
 import { labelFilter } from "./labels.ts";
 
-export interface Freezer {
-  /**
-   * Runs `work` while every running container of the deployment is frozen, and resumes them afterwards. A container that the
-   * engine does not resume in time is no failure of `work`; `wakeLeft` retries it.
-   */
-  frozen<T>(deployId: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Resumes every frozen container of the node: the process that froze it is gone. */
-  thawAll(signal: AbortSignal): Promise<void>;
-  /** Retries containers that could not be resumed. No-op if there are none, or while a retry runs. */
-  wakeLeft(): Promise<void>;
-}
+export type Freezer = ReturnType<typeof createFreezer>;
 
 export interface FreezerOptions {
   readonly nodeName: string;
@@ -25,7 +15,7 @@ export interface FreezerOptions {
   readonly thawLimitMs?: number;
 }
 
-export function createFreezer(options: FreezerOptions): Freezer {
+export function createFreezer(options: FreezerOptions) {
   const { log, thawLimitMs = 30_000 } = options;
   const client = createEngineClient(options.socketPath);
   /** Frozen containers that should run. */
@@ -87,7 +77,11 @@ export function createFreezer(options: FreezerOptions): Freezer {
   }
 
   return {
-    async frozen(deployId, work, signal) {
+    /**
+     * Runs `work` while every running container of the deployment is frozen, and resumes them afterwards. A container that the
+     * engine does not resume in time is no failure of `work`; `wakeLeft` retries it.
+     */
+    async frozen<T>(deployId: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
       // A container that resumes during the copy would write into it.
       while (waking) await waking;
       choosing += 1;
@@ -109,7 +103,9 @@ export function createFreezer(options: FreezerOptions): Freezer {
         await wake(ids, AbortSignal.timeout(thawLimitMs));
       }
     },
+    /** Resumes every frozen container of the node: the process that froze it is gone. */
     thawAll: wakeAll,
+    /** Retries containers that could not be resumed. No-op if there are none, or while a retry runs. */
     async wakeLeft() {
       if (waking || choosing > 0 || (left.size === 0 && !owesAll)) return;
       const signal = AbortSignal.timeout(thawLimitMs);

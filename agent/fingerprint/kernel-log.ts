@@ -10,10 +10,7 @@ export interface KernelRecord {
 }
 
 /** Records that came since the last call, or since boot. Never waits for the next one. Throws when it cannot be read. */
-export interface KernelLog {
-  read(signal: AbortSignal): Promise<readonly KernelRecord[]>;
-  close(): Promise<void>;
-}
+export type KernelLog = ReturnType<typeof openKernelLog>;
 
 const recordBytes = 16 * 1024;
 const journalLimitMs = 10_000;
@@ -30,7 +27,7 @@ interface Clocks {
 }
 const systemClocks: Clocks = { steady: () => performance.now(), wall: () => Date.now() };
 
-export function openKernelLog(path = "/dev/kmsg", journal = "journalctl", clocks = systemClocks): KernelLog {
+export function openKernelLog(path = "/dev/kmsg", journal = "journalctl", clocks = systemClocks) {
   let file: FileHandle | undefined;
   let lastRead: { readonly steadyMs: number; readonly wallMs: number } | undefined;
   let lastTry: { readonly steadyMs: number; readonly failure: Error | undefined } | undefined;
@@ -88,7 +85,7 @@ export function openKernelLog(path = "/dev/kmsg", journal = "journalctl", clocks
   }
 
   return {
-    async read(signal) {
+    async read(signal: AbortSignal) {
       if (!isUnreadable) {
         try {
           return await readDevice();

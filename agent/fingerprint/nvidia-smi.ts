@@ -7,20 +7,12 @@ export type Row = Readonly<Record<string, string>>;
 
 type Answer = { readonly kind: "ok"; readonly rows: readonly Row[] } | Exclude<ToolEnd, { readonly kind: "ok" }>;
 
-export interface NvidiaSmi {
-  gpus(fields: readonly string[], signal: AbortSignal): Promise<Answer>;
-  /** Processes that hold GPU memory. */
-  processes(fields: readonly string[], signal: AbortSignal): Promise<Answer>;
-  /** `-q -x`: everything, as XML. */
-  report(signal: AbortSignal): Promise<ToolEnd>;
-  /** `-L`: the only list that has the uuids of MIG slices. */
-  list(signal: AbortSignal): Promise<ToolEnd>;
-}
+export type NvidiaSmi = ReturnType<typeof createNvidiaSmi>;
 
 const limitMs = 5_000;
 const refusedField = /^Field "([^"]+)" is not a valid field to query/;
 
-export function createNvidiaSmi(tool = "nvidia-smi"): NvidiaSmi {
+export function createNvidiaSmi(tool = "nvidia-smi") {
   const unknown = new Set<string>();
 
   async function query(what: "gpu" | "compute-apps", wanted: readonly string[], signal: AbortSignal): Promise<Answer> {
@@ -36,10 +28,13 @@ export function createNvidiaSmi(tool = "nvidia-smi"): NvidiaSmi {
   }
 
   return {
-    gpus: (fields, signal) => query("gpu", fields, signal),
-    processes: (fields, signal) => query("compute-apps", fields, signal),
-    report: (signal) => runTool(tool, ["-q", "-x"], limitMs, signal),
-    list: (signal) => runTool(tool, ["-L"], limitMs, signal),
+    gpus: (fields: readonly string[], signal: AbortSignal) => query("gpu", fields, signal),
+    /** Processes that hold GPU memory. */
+    processes: (fields: readonly string[], signal: AbortSignal) => query("compute-apps", fields, signal),
+    /** `-q -x`: everything, as XML. */
+    report: (signal: AbortSignal) => runTool(tool, ["-q", "-x"], limitMs, signal),
+    /** `-L`: the only list that has the uuids of MIG slices. */
+    list: (signal: AbortSignal) => runTool(tool, ["-L"], limitMs, signal),
   };
 }
 

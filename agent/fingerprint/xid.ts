@@ -55,28 +55,24 @@ export function pciAddress(text: string): string {
   return `${domain.slice(-4).padStart(4, "0")}:${bus}:${device.replace(/\..*$/, "")}`;
 }
 
-export interface XidWatch {
-  /** Reads new errors. Returns true if one is fatal. Rejects only with the signal's reason. */
-  look(signal: AbortSignal): Promise<boolean>;
-  /** In order; the newest thousand. */
-  readonly xids: readonly Xid[];
-  /** Reason for which the log cannot be read; empty while it can. */
-  readonly trouble: string;
-}
+export type XidWatch = ReturnType<typeof createXidWatch>;
 
 const most = 1_000;
 
-export function createXidWatch(source: Pick<KernelLog, "read">, log: Logger): XidWatch {
+export function createXidWatch(source: Pick<KernelLog, "read">, log: Logger) {
   let xids: readonly Xid[] = [];
   let trouble = "";
   return {
+    /** In order; the newest thousand. */
     get xids() {
       return xids;
     },
+    /** Reason for which the log cannot be read; empty while it can. */
     get trouble() {
       return trouble;
     },
-    async look(signal) {
+    /** Reads new errors. Returns true if one is fatal. Rejects only with the signal's reason. */
+    async look(signal: AbortSignal) {
       try {
         const records = await source.read(signal);
         trouble = "";

@@ -57,33 +57,7 @@ export interface IngressOptions {
   readonly fault?: string | undefined;
 }
 
-/** Figures for the reconciler; see agent/reconcile/ports.ts. */
-interface TargetStats {
-  readonly inFlight: number;
-  readonly waiting: number;
-  readonly tokensPerSecond: number;
-  readonly tokensTotal?: number;
-  readonly finished?: number;
-  /** Number of requests refused as `busy` so far. */
-  readonly turnedAway?: number;
-  readonly promptTokens?: number;
-}
-
-export interface Ingress {
-  listen(): Promise<{ port: number }>;
-  /** Replaces the whole set. A missing instance finishes running requests and accepts no new ones. */
-  setTargets(targets: readonly IngressTarget[]): void;
-  stats(id: InstanceId): TargetStats;
-  /** Its process died, or is stopped because it is stuck. Returns the deaths at which a recognised request was present; 0: none. */
-  serverEnded(id: InstanceId): number;
-  /** The instance was removed from this host: `serverEnded` will not be called for it. Releases the bodies kept for that. */
-  forget(id: InstanceId): void;
-  markDraining(id: InstanceId): void;
-  /** True once nothing is in flight, here and in the engine; false at the deadline. */
-  drained(id: InstanceId, deadlineMs: number, signal?: AbortSignal): Promise<boolean>;
-  /** Refuses new requests, gives those in flight `drainMs`, then cuts them and records their usage; dashboards likewise. */
-  close(drainMs: number): Promise<void>;
-}
+export type Ingress = ReturnType<typeof createIngress>;
 
 /** Deployments whose stopping requests are remembered, also while none of their instances is here. */
 const maxDeployments = 1_000;
@@ -91,7 +65,7 @@ const maxGone = 1_000;
 const stopsServer =
   "A request like this one was running each time the model server stopped, so it is refused for now. Change the request, or send it again later.";
 
-export function createIngress(options: IngressOptions): Ingress {
+export function createIngress(options: IngressOptions) {
   const { hostId, keys, controlTimeMs, ticketTimeMs = controlTimeMs, spool, log } = options;
   const clock = () => performance.now();
   const limits = { ...defaultLimits, ...options.limits };
@@ -260,7 +234,8 @@ export function createIngress(options: IngressOptions): Ingress {
 
   return {
     listen: () => listen(server, options.host, options.port),
-    setTargets: (wanted) => {
+    /** Replaces the whole set. A missing instance finishes running requests and accepts no new ones. */
+    setTargets: (wanted: readonly IngressTarget[]) => {
       const ids = new Set(wanted.map((w) => w.instanceId));
       for (const [id, target] of targets)
         if (!ids.has(id)) {
@@ -280,7 +255,7 @@ export function createIngress(options: IngressOptions): Ingress {
       }
       dashboards.keep((id) => targets.get(id)?.spec.dashboard !== undefined);
     },
-    stats: (id) => {
+    stats: (id: InstanceId) => {
       const target = targets.get(id);
       if (!target) return { inFlight: 0, waiting: 0, tokensPerSecond: 0 };
       return {
@@ -293,15 +268,20 @@ export function createIngress(options: IngressOptions): Ingress {
         promptTokens: target.promptTokens(),
       };
     },
-    serverEnded: (id) => {
+    /** Its process died, or is stopped because it is stuck. Returns the deaths at which a recognised request was present; 0: none. */
+    serverEnded: (id: InstanceId) => {
       const target = targets.get(id) ?? gone.get(id);
       gone.delete(id);
       return target?.serverEnded() ?? 0;
     },
-    forget: (id) => gone.delete(id),
-    markDraining: (id) => targets.get(id)?.markDraining(),
-    drained: (id, deadlineMs, signal) => targets.get(id)?.quiet(deadlineMs, signal) ?? Promise.resolve(true),
-    close: async (drainMs) => {
+    /** The instance was removed from this host: `serverEnded` will not be called for it. Releases the bodies kept for that. */
+    forget: (id: InstanceId) => gone.delete(id),
+    markDraining: (id: InstanceId) => targets.get(id)?.markDraining(),
+    /** True once nothing is in flight, here and in the engine; false at the deadline. */
+    drained: (id: InstanceId, deadlineMs: number, signal?: AbortSignal) =>
+      targets.get(id)?.quiet(deadlineMs, signal) ?? Promise.resolve(true),
+    /** Refuses new requests, gives those in flight `drainMs`, then cuts them and records their usage; dashboards likewise. */
+    close: async (drainMs: number) => {
       isClosing = true;
       const dashboardsEnded = dashboards.close(drainMs);
       const all = [...targets.values(), ...leaving];

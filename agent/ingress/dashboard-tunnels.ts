@@ -7,18 +7,6 @@ import type { Logger } from "pino";
 import { dashboardProtocol } from "../../proto/dashboard-tunnel.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 
-interface DashboardTunnels {
-  /** `origin`: origin of the dashboard; undefined: the instance has no reachable dashboard now. */
-  open(id: InstanceId, origin: string | undefined, from: Duplex, first: Buffer): void;
-  /**
-   * All other instances are being stopped and have `endMs` to finish open connections: their program receives SIGTERM and ends
-   * its answers itself. Remaining connections are then closed.
-   */
-  keep(isServed: (id: InstanceId) => boolean): void;
-  /** Accepts no new connections. Instances continue, so only browsers end open connections: they have `leftMs`, at most `endMs`. */
-  close(leftMs: number): Promise<void>;
-}
-
 /** Enough for two gateways, each with 128 open requests and as many connections kept for reuse. */
 const maxPerInstance = 512;
 const connectMs = 5_000;
@@ -45,11 +33,7 @@ export function refuseUpgrade(socket: Duplex, status: keyof typeof reasons): voi
   socket.end(head, () => socket.destroy());
 }
 
-export function createDashboardTunnels(
-  log: Pick<Logger, "info">,
-  endMs: number,
-  { unreadMs } = patience,
-): DashboardTunnels {
+export function createDashboardTunnels(log: Pick<Logger, "info">, endMs: number, { unreadMs } = patience) {
   const tunnels = new Map<InstanceId, Set<() => void>>();
   const endings = new Map<InstanceId, NodeJS.Timeout>();
   let isClosed = false;
@@ -102,13 +86,18 @@ export function createDashboardTunnels(
   }
 
   return {
-    open(id, origin, from, first) {
+    /** `origin`: origin of the dashboard; undefined: the instance has no reachable dashboard now. */
+    open(id: InstanceId, origin: string | undefined, from: Duplex, first: Buffer) {
       if (isClosed) refuseUpgrade(from, 503);
       else if (origin === undefined) refuseUpgrade(from, 404);
       else if ((tunnels.get(id)?.size ?? 0) >= maxPerInstance) refuseUpgrade(from, 429);
       else dial(id, origin, from, first);
     },
-    keep(isServed) {
+    /**
+     * All other instances are being stopped and have `endMs` to finish open connections: their program receives SIGTERM and ends
+     * its answers itself. Remaining connections are then closed.
+     */
+    keep(isServed: (id: InstanceId) => boolean) {
       for (const [id, ending] of endings) {
         if (!isServed(id) && tunnels.has(id)) continue;
         clearTimeout(ending);
@@ -117,7 +106,8 @@ export function createDashboardTunnels(
       for (const id of tunnels.keys())
         if (!isServed(id) && !endings.has(id)) endings.set(id, setTimeout(endAll, endMs, id).unref());
     },
-    async close(leftMs) {
+    /** Accepts no new connections. Instances continue, so only browsers end open connections: they have `leftMs`, at most `endMs`. */
+    async close(leftMs: number) {
       isClosed = true;
       for (const ending of endings.values()) clearTimeout(ending);
       await untilGone(Math.min(leftMs, endMs));

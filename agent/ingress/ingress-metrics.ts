@@ -32,14 +32,10 @@ export const outcomeOf: Readonly<Record<EndReason, Outcome>> = {
   lost: "engine_error",
 };
 
-export interface IngressMetrics {
-  count(outcome: Outcome): void;
-  queued(seconds: number): void;
-  frames(n: number): void;
-}
+export type IngressMetrics = ReturnType<typeof ingressMetrics>;
 
 /** Requests in flight and waiting are read at the scrape; the series of an instance go with it. */
-export function ingressMetrics(registry: Registry, targets: () => Iterable<Target>): IngressMetrics {
+export function ingressMetrics(registry: Registry, targets: () => Iterable<Target>) {
   const registers = [registry];
   const labelNames = ["deploy_id", "instance_id"] as const;
   const gauge = (name: string, help: string, read: (target: Target) => number) =>
@@ -76,7 +72,7 @@ export function ingressMetrics(registry: Registry, targets: () => Iterable<Targe
   // Children are looked up once per outcome: hashing labels per request would show on the hot path.
   const children = new Map<Outcome, { inc(): void }>();
   return {
-    count: (outcome) => {
+    count: (outcome: Outcome) => {
       let child = children.get(outcome);
       if (!child) {
         child = requests.labels({ outcome });
@@ -84,7 +80,7 @@ export function ingressMetrics(registry: Registry, targets: () => Iterable<Targe
       }
       child.inc();
     },
-    queued: (seconds) => queue.observe(seconds),
-    frames: (n) => frames.inc(n),
+    queued: (seconds: number) => queue.observe(seconds),
+    frames: (n: number) => frames.inc(n),
   };
 }

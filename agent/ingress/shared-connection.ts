@@ -26,13 +26,7 @@ interface Stream {
   readonly body: SharedBody;
 }
 
-export interface SharedServer {
-  /** Accepts no new request, and closes once the last answer was sent. */
-  retire(): void;
-  /** Closes the connection once everything queued was sent; accepts nothing more. May be called again. */
-  end(): void;
-  cut(): void;
-}
+export type SharedServer = ReturnType<typeof acceptShared>;
 
 /** `gone` is called once, never before this returns. */
 export function acceptShared(
@@ -41,7 +35,7 @@ export function acceptShared(
   plane: Plane,
   handle: (request: SharedRequest) => void,
   gone: () => void,
-): SharedServer {
+) {
   const streams = new Map<number, Stream>();
   const ended = new Map<number, SharedAnswer>();
   let isRetired = false;
@@ -103,10 +97,12 @@ export function acceptShared(
     },
   });
   return {
+    /** Accepts no new request, and closes once the last answer was sent. */
     retire() {
       isRetired = true;
       endIfRetired();
     },
+    /** Closes the connection once everything queued was sent; accepts nothing more. May be called again. */
     end: () => frames.end(),
     cut: () => frames.close(new Error("the agent is shutting down")),
   };

@@ -19,29 +19,12 @@ interface AgentFacts {
 
 type CommandEnd = "ok" | "rejected_epoch" | "duplicate" | "failed";
 
-export interface AgentMetrics {
-  readonly registry: Registry;
-  /** Sets the source of the gauges; before that they have no values. */
-  observe(facts: AgentFacts): void;
-  info(labels: Readonly<Record<(typeof infoLabels)[number], string>>): void;
-  phase(instanceId: string, deployId: string, phase: string): void;
-  took(part: string, seconds: number): void;
-  downloaded(source: string, bytes: number): void;
-  downloadFailed(code: string): void;
-  restarted(deployId: string, reason: string): void;
-  /** A command of the control plane that was answered. */
-  commanded(type: string, result: CommandEnd): void;
-  /** A backup or restore that succeeded. */
-  backedUp(op: "create" | "restore", seconds: number): void;
-  /** One of these pages was made and sent. */
-  served(page: string, seconds: number): void;
-  gone(instanceId: string): void;
-}
+export type AgentMetrics = ReturnType<typeof createAgentMetrics>;
 
 const infoLabels = ["version", "node", "driver_version", "cuda_version", "docker_version"] as const;
 
 /** `lastBackupBefore`: in unix seconds, of the agent before this one. */
-export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
+export function createAgentMetrics(lastBackupBefore?: number) {
   const registry = new Registry();
   const registers = [registry];
   let facts: AgentFacts | undefined;
@@ -164,25 +147,29 @@ export function createAgentMetrics(lastBackupBefore?: number): AgentMetrics {
 
   return {
     registry,
-    observe: (given) => {
+    /** Sets the source of the gauges; before that they have no values. */
+    observe: (given: AgentFacts) => {
       facts = given;
     },
-    info: (labels) => {
+    info: (labels: Readonly<Record<(typeof infoLabels)[number], string>>) => {
       info.reset();
       info.set(labels, 1);
     },
-    phase: (id, deployId, phase) => void known.set(id, { deployId, phase }),
-    took: (phase, seconds) => starts.observe({ phase }, seconds),
-    downloaded: (source, count) => bytes.inc({ source }, count),
-    downloadFailed: (code) => failures.inc({ code }),
-    restarted: (deployId, reason) => restarts.inc({ deploy_id: deployId, reason }),
-    commanded: (type, result) => commands.inc({ type, result }),
-    backedUp(op, seconds) {
+    phase: (id: string, deployId: string, phase: string) => void known.set(id, { deployId, phase }),
+    took: (phase: string, seconds: number) => starts.observe({ phase }, seconds),
+    downloaded: (source: string, count: number) => bytes.inc({ source }, count),
+    downloadFailed: (code: string) => failures.inc({ code }),
+    restarted: (deployId: string, reason: string) => restarts.inc({ deploy_id: deployId, reason }),
+    /** A command of the control plane that was answered. */
+    commanded: (type: string, result: CommandEnd) => commands.inc({ type, result }),
+    /** A backup or restore that succeeded. */
+    backedUp(op: "create" | "restore", seconds: number) {
       backups.observe({ op }, seconds);
       if (op === "create") lastBackup = Date.now() / 1000;
     },
-    served: (page, seconds) => pages.observe({ page }, seconds),
-    gone(id) {
+    /** One of these pages was made and sent. */
+    served: (page: string, seconds: number) => pages.observe({ page }, seconds),
+    gone(id: string) {
       const deployId = known.get(id)?.deployId;
       known.delete(id);
       // The series of a deployment go with its last instance here.

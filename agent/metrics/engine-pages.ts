@@ -11,22 +11,7 @@ interface EngineTarget extends EngineAddress {
   readonly ready: boolean;
 }
 
-interface EngineFigures {
-  readonly running?: number;
-  readonly waiting?: number;
-  readonly kvCacheRatio?: number;
-}
-
-export interface EnginePages {
-  /** The whole set, every time. */
-  setTargets(targets: readonly EngineTarget[]): void;
-  /** Asks every ready engine, each no longer than two seconds. */
-  look(signal: AbortSignal): Promise<void>;
-  figures(instanceId: string): EngineFigures;
-  /** From memory. */
-  page(): string;
-  readonly failures: number;
-}
+export type EnginePages = ReturnType<typeof createEnginePages>;
 
 interface Known {
   readonly families: readonly Family[];
@@ -40,7 +25,7 @@ const maxSamplesPerEngine = 600 - normalisedNames.length - 1;
 const maxLoraSets = 32;
 const dropped = /^(python_|process_|http_|nodejs_)/;
 
-export function createEnginePages(node: string, clock: () => number): EnginePages {
+export function createEnginePages(node: string, clock: () => number) {
   let targets: readonly EngineTarget[] = [];
   const known = new Map<string, Known>();
   let failures = 0;
@@ -69,15 +54,17 @@ export function createEnginePages(node: string, clock: () => number): EnginePage
   }
 
   return {
-    setTargets(next) {
+    /** The whole set, every time. */
+    setTargets(next: readonly EngineTarget[]) {
       targets = next;
       const ids = new Set(next.map(({ instanceId }) => instanceId));
       for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
     },
-    async look(signal) {
+    /** Asks every ready engine, each no longer than two seconds. */
+    async look(signal: AbortSignal) {
       await Promise.all(targets.filter(({ ready }) => ready).map((target) => ask(target, signal)));
     },
-    figures(instanceId) {
+    figures(instanceId: string) {
       const families = known.get(instanceId)?.families ?? [];
       const [running, waiting, kvCacheRatio] = ["requests_running", "requests_waiting", "kv_cache_usage_ratio"].map(
         (name) =>
@@ -92,6 +79,7 @@ export function createEnginePages(node: string, clock: () => number): EnginePage
         ...(kvCacheRatio === undefined ? {} : { kvCacheRatio }),
       };
     },
+    /** From memory. */
     page() {
       const merged = new Map<string, { name: string; help: string; type: string; samples: Sample[] }>();
       const add = (family: Omit<Family, "samples">, samples: readonly Sample[]) => {

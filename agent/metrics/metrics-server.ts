@@ -5,11 +5,6 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
 
-interface MetricsServer {
-  readonly port: number;
-  close(): Promise<void>;
-}
-
 interface Page {
   readonly contentType: string;
   readonly render: () => string | Promise<string>;
@@ -28,7 +23,7 @@ interface MetricsServerOptions {
 }
 
 /** Throws when it cannot listen. */
-export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
+export async function startMetricsServer(options: MetricsServerOptions) {
   const { pages, host, port, token, took } = options;
   const server = createServer((req, res) => {
     const beganMs = performance.now();

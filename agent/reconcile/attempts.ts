@@ -18,17 +18,11 @@ interface How {
   readonly deathsByRequest?: number;
 }
 
-export interface Attempts {
-  /** Terminal when there were too many failures, or when a retry cannot help. */
-  failed(step: Attempt, why: Failure, how: How): Promise<void>;
-  restarted(id: InstanceId, deployId: string, reason: RestartReason): void;
-  /** Last lines of the instance's log; none when they cannot be read. */
-  tail(step: Attempt): Promise<readonly LogLine[]>;
-}
+export type Attempts = ReturnType<typeof createAttempts>;
 
 const logLimitMs = 15_000;
 
-export function createAttempts(deps: StepDeps): Attempts {
+export function createAttempts(deps: StepDeps) {
   const { book, clock, driver } = deps;
 
   async function tail(step: Attempt): Promise<readonly LogLine[]> {
@@ -37,8 +31,10 @@ export function createAttempts(deps: StepDeps): Attempts {
   }
 
   return {
+    /** Last lines of the instance's log; none when they cannot be read. */
     tail,
-    async failed(step, why, { isTerminal, backOff, upMs = 0, deathsByRequest = 0 }) {
+    /** Terminal when there were too many failures, or when a retry cannot help. */
+    async failed(step: Attempt, why: Failure, { isTerminal, backOff, upMs = 0, deathsByRequest = 0 }: How) {
       const nowMs = clock();
       const before = book.get(step.id);
       if (deathsByRequest > 0 && !isTerminal) {
@@ -75,7 +71,7 @@ export function createAttempts(deps: StepDeps): Attempts {
       if (isOver || isLast) deps.log.error(facts, "instance failed");
       else deps.log.warn({ ...facts, retryInMs: Math.round(next.atMs - nowMs) }, "instance will be tried again");
     },
-    restarted(id, deployId, reason) {
+    restarted(id: InstanceId, deployId: string, reason: RestartReason) {
       book.change(id, (facts) => ({ ...facts, restarts: facts.restarts + 1 }));
       deps.events.restarted(deployId as Parameters<typeof deps.events.restarted>[0], reason);
     },

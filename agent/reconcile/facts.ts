@@ -110,31 +110,26 @@ export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
   return { ...facts, life };
 }
 
-export interface FactsBook {
-  readonly all: ReadonlyMap<InstanceId, Facts>;
-  get(id: InstanceId): Facts;
-  change(id: InstanceId, change: (facts: Facts) => Facts): void;
-  /** Adds desired and observed instances and forgets all others. Returns the forgotten ones. */
-  update(
-    specs: readonly InstanceSpec__Output[],
-    tombstones: readonly string[],
-    observed: ReadonlyMap<InstanceId, Observed>,
-    nowMs: number,
-  ): readonly InstanceId[];
-}
+export type FactsBook = ReturnType<typeof createFactsBook>;
 
-export function createFactsBook(): FactsBook {
+export function createFactsBook() {
   const book = new Map<InstanceId, Facts>();
   const get = (id: InstanceId) => book.get(id) ?? freshFacts(0, 0);
   return {
     all: book,
     get,
-    change(id, change) {
+    change(id: InstanceId, change: (facts: Facts) => Facts) {
       // A forgotten instance stays forgotten: ignore a step that ends late.
       const facts = book.get(id);
       if (facts) book.set(id, change(facts));
     },
-    update(specs, tombstones, observed, nowMs) {
+    /** Adds desired and observed instances and forgets all others. Returns the forgotten ones. */
+    update(
+      specs: readonly InstanceSpec__Output[],
+      tombstones: readonly string[],
+      observed: ReadonlyMap<InstanceId, Observed>,
+      nowMs: number,
+    ) {
       for (const spec of specs) {
         const id = spec.instanceId as InstanceId;
         const generation = Number(spec.generation);

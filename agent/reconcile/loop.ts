@@ -8,7 +8,7 @@ import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
 import { createFactsBook, type View } from "./facts.ts";
 import type { GpuMeter } from "./ports.ts";
-import { type Reported, reportOf, servingOf, targetsOf } from "./report.ts";
+import { reportOf, servingOf, targetsOf } from "./report.ts";
 import type { StepDeps } from "./step-deps.ts";
 import { createExecutors, execute } from "./steps.ts";
 
@@ -23,23 +23,7 @@ export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainL
   readonly meter: GpuMeter | undefined;
 }
 
-export interface Reconciler {
-  /** Replaces the whole set; wakes the loop. */
-  setDesired(desired: DesiredState__Output): void;
-  /** With true, nothing is started until it is called with false. Wakes the loop. */
-  hold(isHeld: boolean): void;
-  /** As of the last pass; undefined before the first. */
-  report(): (Reported & { readonly generation: string }) | undefined;
-  /** Runs until aborted. Instances continue to run. */
-  run(signal: AbortSignal): Promise<void>;
-  /**
-   * Runs `work` while the instances of a deployment are stopped and have no step; afterwards, also after a failure, the loop
-   * starts the desired ones again. Do not call it while other such work on the deployment runs.
-   */
-  whileEnded<T>(deployId: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Stops the model servers with the agent, after `run` has ended. Takes little more than `graceMs`. */
-  stopInstances(graceMs: number, signal: AbortSignal): Promise<void>;
-}
+export type Reconciler = ReturnType<typeof createReconciler>;
 
 const resyncMs = 5_000;
 const listLimitMs = 20_000;
@@ -47,7 +31,7 @@ const retryMs = 1_000;
 const progressEveryMs = 1_000;
 const volumeGraceMs = 10_000;
 
-export function createReconciler(deps: LoopDeps): Reconciler {
+export function createReconciler(deps: LoopDeps) {
   const { driver, log, events, clock } = deps;
   const book = createFactsBook();
   const wake = createWake();
@@ -169,17 +153,21 @@ export function createReconciler(deps: LoopDeps): Reconciler {
   }
 
   return {
-    setDesired(next) {
+    /** Replaces the whole set; wakes the loop. */
+    setDesired(next: DesiredState__Output) {
       desired = next;
       wake.now();
     },
-    hold(next) {
+    /** With true, nothing is started until it is called with false. Wakes the loop. */
+    hold(next: boolean) {
       if (next === isHeld) return;
       isHeld = next;
       wake.now();
     },
+    /** As of the last pass; undefined before the first. */
     report: () => last && { ...reportOf(last, deps.dataPath.stats), generation: last.desired?.generation ?? "0" },
-    async run(signal) {
+    /** Runs until aborted. Instances continue to run. */
+    async run(signal: AbortSignal) {
       while (!signal.aborted) {
         const wereBusy = [...running.keys()];
         const observed = await observe(signal);
@@ -195,7 +183,11 @@ export function createReconciler(deps: LoopDeps): Reconciler {
       }
       await Promise.all(inFlight);
     },
-    async whileEnded(deployId, work, signal) {
+    /**
+     * Runs `work` while the instances of a deployment are stopped and have no step; afterwards, also after a failure, the loop
+     * starts the desired ones again. Do not call it while other such work on the deployment runs.
+     */
+    async whileEnded<T>(deployId: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
       const found = await driver.list(signal);
       const specs = (desired?.instances ?? []).filter((spec) => spec.deployId === deployId);
       const own = found.filter((one) => one.deployId === deployId);
@@ -219,7 +211,8 @@ export function createReconciler(deps: LoopDeps): Reconciler {
         wake.now();
       }
     },
-    async stopInstances(graceMs, signal) {
+    /** Stops the model servers with the agent, after `run` has ended. Takes little more than `graceMs`. */
+    async stopInstances(graceMs: number, signal: AbortSignal) {
       const found = await driver.list(signal);
       const alive = found.filter((one) => one.state !== "exited");
       const results = await Promise.allSettled(alive.map((one) => driver.stop(one.instanceId, graceMs, signal)));
@@ -245,15 +238,7 @@ async function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void
 
 const whyOf = (step: Step) => ("why" in step ? { why: step.why } : {});
 
-/** A wait that a wake ends early. A wake without a waiter ends the next wait. */
-interface Wake {
-  readonly now: () => void;
-  wait(ms: number, signal: AbortSignal): Promise<void>;
-  /** A wake does not end it. */
-  sleep(ms: number, signal: AbortSignal): Promise<void>;
-}
-
-function createWake(): Wake {
+function createWake() {
   let isWanted = false;
   let notify = () => {};
   const pause = (ms: number, signal: AbortSignal, arm: (end: () => void) => void) =>
@@ -273,11 +258,12 @@ function createWake(): Wake {
       isWanted = true;
       notify();
     },
-    async wait(ms, signal) {
+    async wait(ms: number, signal: AbortSignal) {
       if (!isWanted) await pause(ms, signal, (end) => (notify = end));
       notify = () => {};
       isWanted = false;
     },
-    sleep: (ms, signal) => pause(ms, signal, () => {}),
+    /** A wake does not end it. */
+    sleep: (ms: number, signal: AbortSignal) => pause(ms, signal, () => {}),
   };
 }

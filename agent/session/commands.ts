@@ -27,14 +27,7 @@ export class CommandFailed extends Error {
   }
 }
 
-export interface Commands {
-  /** `epochs`: of its session, and the highest that this host has accepted. `answer` may be called twice: running, then the end. */
-  take(
-    command: Command__Output,
-    epochs: { readonly session: bigint; readonly highest: bigint },
-    answer: (result: CommandResult) => void,
-  ): Promise<void>;
-}
+export type Commands = ReturnType<typeof createCommands>;
 
 const maxResultLetters = 16_384;
 const defaultLimitMs = 3_600_000;
@@ -47,7 +40,7 @@ export function createCommands(deps: {
   /** Called for every answer; an unknown kind is `_unknown`. */
   readonly answered?: (kind: string, result: "ok" | "rejected_epoch" | "duplicate" | "failed") => void;
   readonly logger: Logger;
-}): Commands {
+}) {
   /** Commands started since the agent started. */
   const running = new Map<string, ((result: CommandResult) => void)[]>();
 
@@ -64,7 +57,12 @@ export function createCommands(deps: {
   }
 
   return {
-    async take(command, epochs, send) {
+    /** `epochs`: of its session, and the highest that this host has accepted. `answer` may be called twice: running, then the end. */
+    async take(
+      command: Command__Output,
+      epochs: { readonly session: bigint; readonly highest: bigint },
+      send: (result: CommandResult) => void,
+    ) {
       const id = command.commandId;
       const kind = Object.hasOwn(deps.executors, command.kind) ? command.kind : "_unknown";
       const answer = (result: CommandResult) => {

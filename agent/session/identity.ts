@@ -14,18 +14,7 @@ class NotJoined extends Error {
   readonly code = "not_joined";
 }
 
-export interface Identity {
-  /** Returns credentials for this control plane; joins through it if there is no certificate. Rejects with a sentence. */
-  tls(address: string, signal: AbortSignal): Promise<TlsParts>;
-  /** Renews the certificate in time, until aborted. */
-  run(signal: AbortSignal): Promise<void>;
-  /** Certificate in use; undefined before this host has joined. */
-  current(): OwnCertificate | undefined;
-  /** Called when the certificate changes. */
-  onCertificate(listener: () => void): void;
-  /** Seconds until the certificate expires; negative after that, undefined without one. */
-  certificateSecondsLeft(): number | undefined;
-}
+export type Identity = ReturnType<typeof createIdentity>;
 
 export interface IdentityOptions {
   /** Created if missing. */
@@ -54,7 +43,7 @@ const maxRetryMs = 60_000;
 const lookMs = 1_000;
 const minWaitMs = 200;
 
-export function createIdentity(options: IdentityOptions): Identity {
+export function createIdentity(options: IdentityOptions) {
   const { folder, log, nowMs } = options;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const file = (name: string) => join(folder, name);
@@ -171,14 +160,16 @@ export function createIdentity(options: IdentityOptions): Identity {
   }
 
   return {
-    async tls(address, signal) {
+    /** Returns credentials for this control plane; joins through it if there is no certificate. Rejects with a sentence. */
+    async tls(address: string, signal: AbortSignal) {
       joining ??= ensure(address, signal).finally(() => {
         joining = undefined;
       });
       await joining;
       return parts();
     },
-    async run(signal) {
+    /** Renews the certificate in time, until aborted. */
+    async run(signal: AbortSignal) {
       while (!signal.aborted) {
         const life = held ? held.notAfterMs - held.issuedMs : 0;
         const dueInMs = held ? held.issuedMs + (life * 2) / 3 - nowMs() : lookMs;
@@ -190,8 +181,11 @@ export function createIdentity(options: IdentityOptions): Identity {
         await wait(pauseMs, undefined, { signal }).catch(() => {});
       }
     },
+    /** Certificate in use; undefined before this host has joined. */
     current,
-    onCertificate: (listener) => void listeners.push(listener),
+    /** Called when the certificate changes. */
+    onCertificate: (listener: () => void): void => void listeners.push(listener),
+    /** Seconds until the certificate expires; negative after that, undefined without one. */
     certificateSecondsLeft: () => (held ? (held.notAfterMs - nowMs()) / 1000 : undefined),
   };
 }

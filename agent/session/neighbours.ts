@@ -5,21 +5,16 @@ import type { AgentMessage } from "../../proto/gen/stoker/fleet/v1/AgentMessage.
 import type { Neighbour__Output } from "../../proto/gen/stoker/fleet/v1/Neighbour.ts";
 import type { Neighbours__Output } from "../../proto/gen/stoker/fleet/v1/Neighbours.ts";
 
-export interface NeighbourQuestions {
-  ask(repo: string, signal: AbortSignal): Promise<readonly Neighbour__Output[]>;
-  answered(answer: Neighbours__Output): void;
-  /** Uses this session until the signal aborts. */
-  over(send: (message: AgentMessage) => void, signal: AbortSignal): void;
-}
+export type NeighbourQuestions = ReturnType<typeof createNeighbourQuestions>;
 
 const answerMs = 2_000;
 
-export function createNeighbourQuestions(): NeighbourQuestions {
+export function createNeighbourQuestions() {
   const open = new Map<string, (found: readonly Neighbour__Output[]) => void>();
   let send: ((message: AgentMessage) => void) | undefined;
 
   return {
-    ask(repo, signal) {
+    ask(repo: string, signal: AbortSignal): Promise<readonly Neighbour__Output[]> {
       const say = send;
       if (!say || signal.aborted) return Promise.resolve([]);
       const question = randomBytes(8).toString("hex");
@@ -37,9 +32,10 @@ export function createNeighbourQuestions(): NeighbourQuestions {
         say({ body: "weightsWanted", weightsWanted: { question, repo } });
       });
     },
-    answered: (answer) =>
+    answered: (answer: Neighbours__Output) =>
       open.get(answer.question)?.(answer.neighbours.filter(({ origin }) => /^https?:\/\/[^/]+$/.test(origin))),
-    over(next, signal) {
+    /** Uses this session until the signal aborts. */
+    over(next: (message: AgentMessage) => void, signal: AbortSignal) {
       send = next;
       signal.addEventListener("abort", () => {
         if (send === next) send = undefined;

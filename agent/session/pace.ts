@@ -1,19 +1,8 @@
 // Runs work at a minimum rate, and soon after each request for it; never concurrently.
 import type { Logger } from "pino";
 
-interface Pace {
-  readonly now: () => void;
-  readonly done: Promise<void>;
-}
-
 /** Runs until aborted; a failure is logged and retried with the next run. `gatherMs`: time for which requests are collected. */
-export function every(
-  periodMs: number,
-  gatherMs: number,
-  work: () => Promise<void>,
-  log: Logger,
-  signal: AbortSignal,
-): Pace {
+export function every(periodMs: number, gatherMs: number, work: () => Promise<void>, log: Logger, signal: AbortSignal) {
   let isWanted = false;
   let wake = () => {};
   const pause = (ms: number, isWakeable: boolean) =>

@@ -1,6 +1,5 @@
 // A control plane whose database was restored from a backup asks for the acknowledged usage records again.
 import type { Logger } from "pino";
-import type { ResendReport } from "../../proto/gen/stoker/fleet/v1/ResendReport.ts";
 import type { SessionStore } from "./store.ts";
 import type { PendingUsage } from "./usage-sender.ts";
 
@@ -17,18 +16,11 @@ interface Resent {
   readonly droppedThroughMs: number;
 }
 
-interface RestoredDatabase {
-  /** A welcome or a renewal. */
-  receive(message: { readonly restoreMark: string; readonly resendId: string }): void;
-  /** Null without a resend since the agent started. */
-  report(): Promise<ResendReport | null>;
-}
-
 export function createRestoredDatabase(
   store: Pick<SessionStore, "restoreMark" | "sawRestoreMark">,
   spool: KeptUsage & Pick<PendingUsage, "pending">,
   log: Logger,
-): RestoredDatabase {
+) {
   let wanted = "";
   let resend: Resent | undefined;
   let isDone = false;
@@ -51,7 +43,8 @@ export function createRestoredDatabase(
   }
 
   return {
-    receive({ restoreMark, resendId }) {
+    /** A welcome or a renewal. */
+    receive({ restoreMark, resendId }: { readonly restoreMark: string; readonly resendId: string }) {
       // The mark of a restored database is stored only after the resend is durable: until then Hello must show the old one.
       if (resendId !== "" && resendId !== wanted) void begin(resendId);
       if (resendId === "" || resend)
@@ -59,6 +52,7 @@ export function createRestoredDatabase(
           .sawRestoreMark(restoreMark)
           .catch((error) => log.error({ err: error }, "could not persist the restore mark"));
     },
+    /** Null without a resend since the agent started. */
     async report() {
       if (!resend) return null;
       if (!isDone) {

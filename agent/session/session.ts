@@ -15,7 +15,7 @@ import type { Commands } from "./commands.ts";
 import { type ConnectionEnd, connect } from "./connection.ts";
 import type { ControlClock } from "./control-clock.ts";
 import type { Identity } from "./identity.ts";
-import { createNeighbourQuestions, type NeighbourQuestions } from "./neighbours.ts";
+import { createNeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
 import { createRestoredDatabase, type KeptUsage } from "./restored-database.ts";
 import type { SessionStore } from "./store.ts";
@@ -65,38 +65,14 @@ export interface HostInstances {
   readonly weights: readonly KeptWeights[];
 }
 
-interface SessionState {
-  readonly isConnected: boolean;
-  /** Revoked, or another agent with this identity connected later: nothing is served or started. Survives a restart. */
-  readonly isFenced: boolean;
-  /** Empty unless fenced. */
-  readonly fencedWhy: string;
-  /** True when tickets can be verified, so that requests are admitted. */
-  readonly hasKeys: boolean;
-  readonly nodeEpoch: bigint;
-  readonly leaseRemainingSeconds: number;
-  readonly reconnects: ReadonlyMap<ConnectionEnd["reason"], number>;
-}
-
-export interface Session {
-  /** Runs until aborted. */
-  run(signal: AbortSignal): Promise<void>;
-  /** Called when a phase changed. */
-  reportSoon(): void;
-  /** Returns other hosts that may have weights of a repository; none without a session. */
-  neighbours: NeighbourQuestions["ask"];
-  /** Current key, then the previous one: tickets issued just before a reconnect still verify. */
-  keys(): readonly Buffer[];
-  nodeEpoch(): bigint;
-  state(): SessionState;
-}
+export type Session = ReturnType<typeof createSession>;
 
 type Send = (message: AgentMessage) => void;
 
 /** Changes within this time are sent in one report. */
 const gatherMs = 25;
 
-export function createSession(options: SessionOptions): Session {
+export function createSession(options: SessionOptions) {
   const { store, spool, clock, log, monotonicMs } = options;
   const reconnects = new Map<ConnectionEnd["reason"], number>();
   let keys: readonly Buffer[] = [];
@@ -294,20 +270,26 @@ export function createSession(options: SessionOptions): Session {
   spool.onPending(() => wakeUsage());
 
   return {
+    /** Current key, then the previous one: tickets issued just before a reconnect still verify. */
     keys: () => keys,
     nodeEpoch: () => nodeEpoch,
+    /** Called when a phase changed. */
     reportSoon: () => reportNow(),
+    /** Returns other hosts that may have weights of a repository; none without a session. */
     neighbours: questions.ask,
     state: () => ({
       isConnected,
+      /** Revoked, or another agent with this identity connected later: nothing is served or started. Survives a restart. */
       isFenced: fencedWhy !== "",
       fencedWhy,
+      /** True when tickets can be verified, so that requests are admitted. */
       hasKeys: keys.length > 0,
       nodeEpoch,
       leaseRemainingSeconds: Math.max(0, (leaseEndsMs - monotonicMs()) / 1000),
       reconnects,
     }),
-    run: (signal) =>
+    /** Runs until aborted. */
+    run: (signal: AbortSignal) =>
       takeTurns(
         {
           addresses: options.addresses,

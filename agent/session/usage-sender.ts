@@ -12,15 +12,6 @@ export interface PendingUsage {
   depth(): { readonly records: number };
 }
 
-interface UsageSender {
-  /** Called when a record became pending. */
-  wake(): void;
-  /** Called with the reply to a batch: its durable records. */
-  acknowledged(spoolIds: readonly string[]): void;
-  /** Runs until aborted. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 const resendMs = 30_000;
 const retryMs = 1_000;
 const lookAgainMs = 5_000;
@@ -29,11 +20,7 @@ const leftOutMs = 5_000;
 /** With this many left out the control plane settles nothing now: send nothing more before they are due again. */
 const maxLeftOut = 2 * maxBatchRecords;
 
-export function createUsageSender(
-  spool: PendingUsage,
-  send: (records: readonly PendingRecord[]) => void,
-  log: Logger,
-): UsageSender {
+export function createUsageSender(spool: PendingUsage, send: (records: readonly PendingRecord[]) => void, log: Logger) {
   let isWanted = true;
   let wakeUp = () => {};
   let answer: readonly string[] | undefined;
@@ -93,16 +80,19 @@ export function createUsageSender(
   }
 
   return {
+    /** Called when a record became pending. */
     wake() {
       isWanted = true;
       // While a batch is in flight, wait only for its reply: hundreds of records can become pending per second.
       if (!isInFlight) wakeUp();
     },
-    acknowledged(spoolIds) {
+    /** Called with the reply to a batch: its durable records. */
+    acknowledged(spoolIds: readonly string[]) {
       answer = [...(answer ?? []), ...spoolIds];
       wakeUp();
     },
-    async run(signal) {
+    /** Runs until aborted. */
+    async run(signal: AbortSignal) {
       isWanted = true;
       while (!signal.aborted) {
         try {

@@ -19,18 +19,12 @@ export const maxLogBytesOf = (path: string): number => shareOf(path, 16, maxLogB
 /** Maximum bytes of acknowledged records kept beside `path`: `wanted`, or an eighth of a small volume. */
 export const maxKeptBytesOf = (path: string, wanted: number): number => shareOf(path, 8, wanted);
 
-interface DiskReserve {
-  /** Creates the reserve if it is missing. Returns false while the disk has no space for it. */
-  restore(): boolean;
-  /** Frees the reserve. Returns false when there was none. */
-  use(): boolean;
-}
-
-export function createDiskReserve(statePath: string): DiskReserve {
+export function createDiskReserve(statePath: string) {
   const path = `${statePath}.reserve`;
   const sizeOf = () => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   const remove = () => rmSync(path, { force: true });
   return {
+    /** Creates the reserve if it is missing. Returns false while the disk has no space for it. */
     restore() {
       try {
         const bytes = shareOf(statePath, 8, maxReserveBytes);
@@ -52,6 +46,7 @@ export function createDiskReserve(statePath: string): DiskReserve {
         return false;
       }
     },
+    /** Frees the reserve. Returns false when there was none. */
     use() {
       const hadSpace = sizeOf() > 0;
       remove();

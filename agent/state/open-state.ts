@@ -1,9 +1,6 @@
 // The agent's durable state: one SQLite file in its own thread.
 import type { Logger } from "pino";
 import { acknowledgedKeptMs } from "../../proto/usage-record.ts";
-import type { UsageSpool } from "../ingress/spool.ts";
-import type { MeterStore } from "../metering/store.ts";
-import type { CommandLog, SessionStore } from "../session/store.ts";
 import type { KeepLimits } from "./database.ts";
 import { chooseHostId } from "./host-id.ts";
 import { sqliteMeterStore } from "./sqlite-meter-store.ts";
@@ -14,13 +11,7 @@ import { openTextSeal } from "./text-seal.ts";
 
 const defaultKeep: KeepLimits = { maxAgeMs: acknowledgedKeptMs, maxBytes: 512 * 2 ** 20 };
 
-export interface AgentState {
-  readonly spool: UsageSpool;
-  readonly session: SessionStore;
-  readonly meter: MeterStore;
-  readonly commands: CommandLog;
-  close(): Promise<void>;
-}
+export type AgentState = Awaited<ReturnType<typeof openState>>;
 
 /**
  * Opens or creates `path`; its folder must exist. A corrupt file is moved aside and replaced by a new one.
@@ -32,7 +23,7 @@ export async function openState(
   log: Logger,
   nowMs: () => number = Date.now,
   keep: KeepLimits = defaultKeep,
-): Promise<AgentState> {
+) {
   const thread = await startStateThread(path, log, keep);
   const host = chooseHostId(thread.meta.host_id, `${path}.host-id`, log);
   // Do not wait: on a full disk the agent still starts, and admits nothing.

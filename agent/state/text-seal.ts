@@ -4,27 +4,24 @@ import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { chmodSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import type { Logger } from "pino";
 
-export interface TextSeal {
-  seal(text: string): string;
-  /** Throws when the text was sealed with another key or is damaged. */
-  open(sealed: string): string;
-}
+export type TextSeal = ReturnType<typeof openTextSeal>;
 
 const keyBytes = 32;
 const nonceBytes = 12;
 const tagBytes = 16;
 
 /** Returns the key in `path`, created if missing and readable only by the agent. The control plane resends data of a lost key. */
-export function openTextSeal(path: string, log: Logger): TextSeal {
+export function openTextSeal(path: string, log: Logger) {
   const key = read(path) ?? make(path, log);
   return {
-    seal(text) {
+    seal(text: string) {
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv("aes-256-gcm", key, nonce);
       const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
       return Buffer.concat([nonce, cipher.getAuthTag(), body]).toString("base64");
     },
-    open(sealed) {
+    /** Throws when the text was sealed with another key or is damaged. */
+    open(sealed: string) {
       const bytes = Buffer.from(sealed, "base64");
       const bodyAt = nonceBytes + tagBytes;
       const nonce = bytes.subarray(0, nonceBytes);

@@ -6,24 +6,7 @@ import { link, mkdir, open, readdir, readFile, rename, rm, stat, symlink, writeF
 import { dirname, join, relative } from "node:path";
 import type { Verified } from "./download.ts";
 
-export interface BlobStore {
-  /** Folder of incomplete files, on the same file system as the blobs. */
-  readonly folder: string;
-  pathOf(sha256: string): string;
-  /** Creates the folders; call it before anything is written. */
-  prepare(): Promise<void>;
-  /** Returns the size of a present and verified blob. Hashes it only if the marker is missing. */
-  has(sha256: string, signal: AbortSignal): Promise<number | undefined>;
-  /** Moves a verified file in. A blob that another process added in the meantime is equivalent. */
-  adopt(file: Verified): Promise<void>;
-  /** Returns the path of the blob under its own name. */
-  named(sha256: string, name: string): Promise<string>;
-  /** Links the blob at another path of the same file system. */
-  show(sha256: string, path: string): Promise<void>;
-  /** Returns the complete blobs with their age, and the total bytes. */
-  list(): Promise<{ readonly blobs: readonly StoredBlob[]; readonly bytes: number }>;
-  remove(sha256: string): Promise<void>;
-}
+export type BlobStore = ReturnType<typeof createBlobStore>;
 
 interface StoredBlob {
   readonly sha256: string;
@@ -31,7 +14,7 @@ interface StoredBlob {
   readonly changedAtMs: number;
 }
 
-export function createBlobStore(cacheDir: string): BlobStore {
+export function createBlobStore(cacheDir: string) {
   const folder = join(cacheDir, "blobs");
   const pathOf = (sha256: string): string => join(folder, sha256);
 
@@ -41,12 +24,15 @@ export function createBlobStore(cacheDir: string): BlobStore {
   }
 
   return {
+    /** Folder of incomplete files, on the same file system as the blobs. */
     folder,
     pathOf,
+    /** Creates the folders; call it before anything is written. */
     async prepare() {
       await mkdir(folder, { recursive: true });
     },
-    async has(sha256, signal) {
+    /** Returns the size of a present and verified blob. Hashes it only if the marker is missing. */
+    async has(sha256: string, signal: AbortSignal) {
       const found = await stat(pathOf(sha256)).catch(() => undefined);
       if (!found?.isFile()) return undefined;
       const marker = await readFile(`${pathOf(sha256)}.verified`, "utf8").catch(() => "");
@@ -58,7 +44,8 @@ export function createBlobStore(cacheDir: string): BlobStore {
       await mark(sha256);
       return found.size;
     },
-    async adopt(file) {
+    /** Moves a verified file in. A blob that another process added in the meantime is equivalent. */
+    async adopt(file: Verified) {
       try {
         await rename(file.path, pathOf(file.sha256));
       } catch (error) {
@@ -67,12 +54,15 @@ export function createBlobStore(cacheDir: string): BlobStore {
       await syncFolder(folder);
       await mark(file.sha256);
     },
-    async named(sha256, name) {
+    /** Returns the path of the blob under its own name. */
+    async named(sha256: string, name: string) {
       const path = join(cacheDir, "files", sha256, name);
       await show(sha256, path);
       return path;
     },
+    /** Links the blob at another path of the same file system. */
     show,
+    /** Returns the complete blobs with their age, and the total bytes. */
     async list() {
       const found: StoredBlob[] = [];
       let bytes = 0;
@@ -84,7 +74,7 @@ export function createBlobStore(cacheDir: string): BlobStore {
       }
       return { blobs: found, bytes };
     },
-    async remove(sha256) {
+    async remove(sha256: string) {
       await rm(join(cacheDir, "files", sha256), { recursive: true, force: true });
       await rm(`${pathOf(sha256)}.verified`, { force: true });
       await rm(pathOf(sha256), { force: true });

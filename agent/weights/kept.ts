@@ -31,19 +31,11 @@ interface KeptSet extends Kept {
   readonly isOld: boolean;
 }
 
-export interface KeptSets {
-  recall(key: string): Promise<Kept | undefined>;
-  /** Stores a set; one of another commit stays under its own name until it is evicted. */
-  remember(key: string, kept: Kept): Promise<void>;
-  /** Records that the set was used now. */
-  touch(key: string): Promise<void>;
-  list(): Promise<readonly KeptSet[]>;
-  forget(set: KeptSet): Promise<void>;
-}
+export type KeptSets = ReturnType<typeof createKeptSets>;
 
 const fileName = /^([0-9a-f]{64})(?:\.([0-9a-f]{16}))?\.json$/;
 
-export function createKeptSets(cacheDir: string): KeptSets {
+export function createKeptSets(cacheDir: string) {
   const folder = join(cacheDir, "known");
   const pathOf = (key: string): string => join(folder, `${key}.json`);
   // Named by a hash: a commit's name may be a path (`refs/pr/1`) if the hub sent no commit.
@@ -53,14 +45,16 @@ export function createKeptSets(cacheDir: string): KeptSets {
     readKept(await readFile(path, "utf8").catch(() => ""));
 
   return {
-    recall: (key) => read(pathOf(key)),
-    async remember(key, kept) {
+    recall: (key: string) => read(pathOf(key)),
+    /** Stores a set; one of another commit stays under its own name until it is evicted. */
+    async remember(key: string, kept: Kept) {
       await mkdir(folder, { recursive: true });
       const last = await read(pathOf(key));
       if (last && last.commit !== kept.commit) await rename(pathOf(key), oldPath(key, last.commit));
       await replaceFile(pathOf(key), JSON.stringify(kept));
     },
-    async touch(key) {
+    /** Records that the set was used now. */
+    async touch(key: string) {
       const now = new Date();
       await utimes(pathOf(key), now, now).catch(() => {});
     },
@@ -74,7 +68,7 @@ export function createKeptSets(cacheDir: string): KeptSets {
       }
       return sets;
     },
-    forget: (set) => rm(set.isOld ? oldPath(set.key, set.commit) : pathOf(set.key), { force: true }),
+    forget: (set: KeptSet) => rm(set.isOld ? oldPath(set.key, set.commit) : pathOf(set.key), { force: true }),
   };
 }
 

@@ -2,7 +2,7 @@
 // its digest. The list of files comes from the hub; only while the hub is unavailable a neighbour's list is used, for the same
 // revision, and the hub is asked again later.
 
-import { buildConnector, type Dispatcher, Pool } from "undici";
+import { buildConnector, Pool } from "undici";
 import type { PeerOptions } from "../../proto/peer-tls.ts";
 import type { DownloadSource } from "./download.ts";
 import { type Kept, readKept } from "./kept.ts";
@@ -17,12 +17,7 @@ interface Neighbour extends NeighbourAddress {
 /** Hosts that may have files of this repository, the most likely ones first; none while the control plane is unavailable. */
 export type AskNeighbours = (repo: string, signal: AbortSignal) => Promise<readonly Neighbour[]>;
 
-export interface Neighbourhood {
-  /** Returns a neighbour's list of this set; the key includes the token that it was read with. */
-  recall(key: string, asked: Pick<Kept, "repo" | "revision">, signal: AbortSignal): Promise<Kept | undefined>;
-  /** Returns the neighbours that have a blob. */
-  holders(sha256: string, repo: string, signal: AbortSignal): Promise<readonly BlobHolder[]>;
-}
+export type Neighbourhood = ReturnType<typeof createNeighbourhood>;
 
 export interface BlobHolder {
   source(sha256: string): DownloadSource;
@@ -33,7 +28,7 @@ const silenceMs = 5_000;
 const maxAsked = 8;
 const setBytes = 4 * 1024 * 1024;
 
-export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours: AskNeighbours): Neighbourhood {
+export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours: AskNeighbours) {
   const open = (one: Neighbour, path: string, method: "GET" | "HEAD", more: object, signal: AbortSignal) => {
     const headers = { "x-stoker-ticket": one.ticket, ...more };
     const url = new URL(path, one.origin);
@@ -71,7 +66,8 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
   }
 
   return {
-    async recall(key, { repo, revision }, signal) {
+    /** Returns a neighbour's list of this set; the key includes the token that it was read with. */
+    async recall(key: string, { repo, revision }: Pick<Kept, "repo" | "revision">, signal: AbortSignal) {
       const read = async (answer: WebAnswer) => readKept(await web.text(answer, setBytes, askMs));
       const found = await ask(repo, `/weights/known/${key}`, "GET", read, signal);
       const isPinned = /^[0-9a-f]{40}$/.test(revision);
@@ -79,7 +75,8 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
         (kept) => kept.repo === repo && kept.revision === revision && (!isPinned || kept.commit === revision),
       );
     },
-    holders(sha256, repo, signal) {
+    /** Returns the neighbours that have a blob. */
+    holders(sha256: string, repo: string, signal: AbortSignal) {
       const read = async (answer: WebAnswer, one: Neighbour): Promise<BlobHolder> => {
         answer.body.on("error", () => {}).resume();
         return { source: (digest) => sourceOf(one, digest) };
@@ -102,7 +99,7 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
   }
 }
 
-interface NeighbourAddress {
+export interface NeighbourAddress {
   /** Origin of its data path. */
   readonly origin: string;
   /** Empty if sent by an earlier control plane. */
@@ -112,16 +109,12 @@ interface NeighbourAddress {
 /** Returns the options of a connection. Throws for a host that is no peer. */
 export type DialNeighbour = (to: NeighbourAddress) => PeerOptions;
 
-interface NeighbourWays {
-  to(neighbour: NeighbourAddress): Dispatcher;
-  /** Cuts open connections. */
-  close(): Promise<void>;
-}
+type NeighbourWays = ReturnType<typeof createNeighbourWays>;
 
 const connectMs = 10_000;
 const maxKept = 32;
 
-export function createNeighbourWays(dial: DialNeighbour): NeighbourWays {
+export function createNeighbourWays(dial: DialNeighbour) {
   const pools = new Map<string, Pool>();
 
   const make = (to: NeighbourAddress): Pool =>
@@ -137,7 +130,7 @@ export function createNeighbourWays(dial: DialNeighbour): NeighbourWays {
     });
 
   return {
-    to({ origin, hostId }) {
+    to({ origin, hostId }: NeighbourAddress) {
       const key = `${origin} ${hostId}`;
       const pool = pools.get(key) ?? make({ origin, hostId });
       // Move the most recently used one to the end.
@@ -151,6 +144,7 @@ export function createNeighbourWays(dial: DialNeighbour): NeighbourWays {
       }
       return pool;
     },
+    /** Cuts open connections. */
     async close() {
       const all = [...pools.values()];
       pools.clear();

@@ -103,19 +103,10 @@ function processSpace(): string {
 }
 
 /** An append-only file with the hash of its content. */
-export interface PartFile {
-  readonly path: string;
-  bytes(): number;
-  append(chunk: Buffer): Promise<void>;
-  rewind(): Promise<void>;
-  /** Hashes of all bytes so far. `git` is valid only once `gitSize` bytes are present. */
-  digests(): { readonly sha256: string; readonly git: string };
-  sync(): Promise<void>;
-  close(): Promise<void>;
-}
+export type PartFile = Awaited<ReturnType<typeof openPartFile>>;
 
 /** Reads existing bytes once, so that a resumed download is verified from its first byte. */
-export async function openPartFile(path: string, gitSize: number | undefined, signal: AbortSignal): Promise<PartFile> {
+export async function openPartFile(path: string, gitSize: number | undefined, signal: AbortSignal) {
   const file = await open(path, "r+");
   let bytes = 0;
   let hashes = freshHashes(gitSize);
@@ -131,7 +122,7 @@ export async function openPartFile(path: string, gitSize: number | undefined, si
   return {
     path,
     bytes: () => bytes,
-    async append(chunk) {
+    async append(chunk: Buffer) {
       for (let done = 0; done < chunk.length; )
         done += (await file.write(chunk, done, chunk.length - done, bytes + done)).bytesWritten;
       for (const hash of hashes) hash.update(chunk);
@@ -142,6 +133,7 @@ export async function openPartFile(path: string, gitSize: number | undefined, si
       bytes = 0;
       hashes = freshHashes(gitSize);
     },
+    /** Hashes of all bytes so far. `git` is valid only once `gitSize` bytes are present. */
     digests() {
       const [sha256 = "", git = ""] = hashes.map((hash) => hash.copy().digest("hex"));
       return { sha256, git };

@@ -18,13 +18,6 @@ export interface PrefetchState {
   readonly failMessage: string;
 }
 
-interface Prefetcher {
-  /** Replaces the whole list. Removed entries are no longer fetched; their weights stay until they are evicted. */
-  want(list: readonly Prefetch__Output[]): void;
-  state(): readonly PrefetchState[];
-  close(): Promise<void>;
-}
-
 const firstDelayMs = 15_000;
 const longestDelayMs = 600_000;
 
@@ -34,7 +27,7 @@ export function createPrefetcher(deps: {
   readonly log: Logger;
   /** First delay after a retryable failure. */
   readonly delayMs?: number;
-}): Prefetcher {
+}) {
   const running = new Map<string, { readonly wanted: string; readonly stop: AbortController }>();
   const states = new Map<string, PrefetchState>();
   const ended = new Set<Promise<void>>();
@@ -74,7 +67,8 @@ export function createPrefetcher(deps: {
   }
 
   return {
-    want(list) {
+    /** Replaces the whole list. Removed entries are no longer fetched; their weights stay until they are evicted. */
+    want(list: readonly Prefetch__Output[]) {
       const desired = new Map(list.map((one) => [one.id, JSON.stringify(one.weights)]));
       for (const [id, { wanted, stop }] of running) {
         if (desired.get(id) === wanted) continue;

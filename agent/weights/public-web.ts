@@ -8,16 +8,7 @@ import { type AddressRules, addressTest, bareHost } from "../../proto/address-ru
 import type { WebAnswer } from "./web.ts";
 import { unreachableHost, WeightsError } from "./weights-error.ts";
 
-export interface PublicWeb {
-  /** Follows redirects under the same rules; `authorization` is sent only to the first origin. Throws WeightsError. */
-  open(
-    url: URL,
-    headers: Readonly<Record<string, string>>,
-    authorization: string | undefined,
-    signal: AbortSignal,
-  ): Promise<WebAnswer>;
-  close(): Promise<void>;
-}
+export type PublicWeb = ReturnType<typeof createPublicWeb>;
 
 /** `allowsPrivate`: also allows any port and plain http, for installations without internet access and for tests. */
 interface PublicWebOptions extends AddressRules {
@@ -45,7 +36,7 @@ export function readPublicUrl(text: string, rules: AddressRules): URL {
   return url;
 }
 
-export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: PublicWebOptions): PublicWeb {
+export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: PublicWebOptions) {
   const isAllowed = addressTest(rules);
   const connect = buildConnector({
     timeout: connectMs,
@@ -88,7 +79,13 @@ export function createPublicWeb({ silenceMs = usualSilenceMs, ...rules }: Public
   }
 
   return {
-    async open(first, headers, authorization, signal) {
+    /** Follows redirects under the same rules; `authorization` is sent only to the first origin. Throws WeightsError. */
+    async open(
+      first: URL,
+      headers: Readonly<Record<string, string>>,
+      authorization: string | undefined,
+      signal: AbortSignal,
+    ) {
       let url = readPublicUrl(first.href, rules);
       for (let hops = 0; ; hops++) {
         const token = authorization === undefined || url.origin !== first.origin ? {} : { authorization };

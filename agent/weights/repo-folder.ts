@@ -5,19 +5,15 @@ import { dirname, join, posix } from "node:path";
 import { type BlobStore, replaceFile } from "./blobs.ts";
 import type { Kept } from "./kept.ts";
 
-export interface RepoFolders {
-  /** Links a set whose blobs are all present; returns the path for the engine. */
-  place(kept: Kept): Promise<string>;
-  /** Removes the links of a set, except those that `others` use too. */
-  remove(kept: Kept, others: readonly Kept[]): Promise<void>;
-}
+export type RepoFolders = ReturnType<typeof createRepoFolders>;
 
-export function createRepoFolders(cacheDir: string, blobs: BlobStore): RepoFolders {
+export function createRepoFolders(cacheDir: string, blobs: BlobStore) {
   const root = (repo: string): string => join(cacheDir, `models--${repo.replaceAll("/", "--")}`);
   const snapshot = (kept: Kept): string => join(root(kept.repo), "snapshots", kept.commit);
 
   return {
-    async place(kept) {
+    /** Links a set whose blobs are all present; returns the path for the engine. */
+    async place(kept: Kept) {
       const [only] = kept.files;
       if (kept.repo.startsWith("pypi:") && only) return blobs.named(only.sha256, posix.basename(only.path));
       for (const file of kept.files) {
@@ -31,7 +27,8 @@ export function createRepoFolders(cacheDir: string, blobs: BlobStore): RepoFolde
       }
       return join(snapshot(kept), kept.entry);
     },
-    async remove(kept, others) {
+    /** Removes the links of a set, except those that `others` use too. */
+    async remove(kept: Kept, others: readonly Kept[]) {
       const same = others.filter(({ repo }) => repo === kept.repo);
       const isShown = (file: { readonly path: string }): boolean =>
         same.some(({ commit, files }) => commit === kept.commit && files.some(({ path }) => path === file.path));

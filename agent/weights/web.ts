@@ -36,16 +36,10 @@ export interface WebAnswer {
   readonly url: URL;
 }
 
-export interface Web {
-  /** Throws `hub_unreachable` without a reply; any status is a reply. */
-  open(request: WebRequest, signal: AbortSignal): Promise<WebAnswer>;
-  /** Returns the whole body of a small reply. Throws `hub_failed` above `limitBytes`, `hub_unreachable` when it takes longer. */
-  text(answer: WebAnswer, limitBytes: number, limitMs?: number): Promise<string>;
-  close(): Promise<void>;
-}
+export type Web = ReturnType<typeof createWeb>;
 
 /** `silenceMs`: default of requests without their own limit (HF_HUB_DOWNLOAD_TIMEOUT). */
-export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
+export function createWeb(options: { readonly silenceMs?: number } = {}) {
   const silenceMs = options.silenceMs ?? silenceLimitMs;
   // These read HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
   const through = (reach: Reach | undefined) =>
@@ -83,7 +77,8 @@ export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
   }
 
   return {
-    async open(one, signal) {
+    /** Throws `hub_unreachable` without a reply; any status is a reply. */
+    async open(one: WebRequest, signal: AbortSignal) {
       let url = one.url;
       for (let hops = 0; ; hops++) {
         const answer = await ask(one, url, hops > 0, signal);
@@ -98,7 +93,8 @@ export function createWeb(options: { readonly silenceMs?: number } = {}): Web {
         url = next;
       }
     },
-    async text(answer, limitBytes, limitMs = textLimitMs) {
+    /** Returns the whole body of a small reply. Throws `hub_failed` above `limitBytes`, `hub_unreachable` when it takes longer. */
+    async text(answer: WebAnswer, limitBytes: number, limitMs = textLimitMs) {
       const chunks: Buffer[] = [];
       let size = 0;
       const late = Object.assign(new Error("the answer takes too long"), { code: "UND_ERR_BODY_TIMEOUT" });

@@ -10,9 +10,8 @@ import type { AdapterReport } from "../../proto/gen/stoker/fleet/v1/AdapterRepor
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { HostId } from "../../proto/ids.ts";
-import { dialOptions, PeerRefused, peerContext } from "../../proto/peer-tls.ts";
+import { dialOptions, type PeerOptions, PeerRefused, peerContext } from "../../proto/peer-tls.ts";
 import type { AgentConfig } from "../config.ts";
-import type { IngressTls } from "../ingress/door.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
 import { type BarredHosts, createBarredHosts } from "../session/barred-hosts.ts";
 import { type CommandExecutor, createCommands } from "../session/commands.ts";
@@ -21,7 +20,7 @@ import { createIdentity, type Identity } from "../session/identity.ts";
 import { createSession, type Session } from "../session/session.ts";
 import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
-import type { DialNeighbour } from "../weights/neighbours.ts";
+import type { NeighbourAddress } from "../weights/neighbours.ts";
 import { bootId, reportAndExit } from "./process.ts";
 import type { Samples } from "./samples.ts";
 
@@ -236,17 +235,14 @@ function read(path: string): Buffer | undefined {
   }
 }
 
-interface DataPathTls {
-  readonly ingress: IngressTls;
-  readonly dial: DialNeighbour;
-}
+type DataPathTls = ReturnType<typeof createDataPathTls>;
 
 export function createDataPathTls(
   identity: Pick<Identity, "current" | "onCertificate">,
   barred: Pick<BarredHosts, "has" | "onChange">,
   /** The operator of this host allows plain HTTP to other machines. */
   isPlainAllowed: boolean,
-): DataPathTls {
+) {
   let context: SecureContext | undefined;
   identity.onCertificate(() => {
     context = undefined;
@@ -259,7 +255,7 @@ export function createDataPathTls(
       isRevoked: barred.has,
       onRevoked: barred.onChange,
     },
-    dial({ origin, hostId }) {
+    dial({ origin, hostId }: NeighbourAddress): PeerOptions {
       if (barred.has(hostId as HostId)) throw new PeerRefused(`is revoked: host ${hostId}`);
       if (!origin.startsWith("https:")) {
         if (isPlainAllowed || isLoopbackHost(URL.parse(origin)?.hostname ?? "")) return {};

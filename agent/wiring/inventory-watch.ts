@@ -21,18 +21,7 @@ class DriverUnclear extends Error {
   readonly code = "driver_unclear";
 }
 
-interface InventoryWatch {
-  current(): Inventory;
-  /** Something about the GPUs looks different from what is known: read it again soon. */
-  lookSoon(): void;
-  /**
-   * Reads again until it is known whether a Docker engine is here: what is chosen by that is chosen for good. Rejects with a
-   * sentence once aborted.
-   */
-  untilClear(signal: AbortSignal): Promise<void>;
-  /** Until aborted. */
-  run(signal: AbortSignal): Promise<void>;
-}
+type InventoryWatch = Awaited<ReturnType<typeof watchInventory>>;
 
 export async function watchInventory(
   { read, unclearDocker }: Pick<HostInventory, "read" | "unclearDocker">,
@@ -40,15 +29,20 @@ export async function watchInventory(
   lookForFaults: (signal: AbortSignal) => Promise<boolean>,
   signal: AbortSignal,
   onNews: () => void = () => {},
-): Promise<InventoryWatch> {
+) {
   let current = await read(signal);
   let isWanted = false;
   return {
     current: () => current,
+    /** Something about the GPUs looks different from what is known: read it again soon. */
     lookSoon() {
       isWanted = true;
     },
-    async untilClear(limit) {
+    /**
+     * Reads again until it is known whether a Docker engine is here: what is chosen by that is chosen for good. Rejects with a
+     * sentence once aborted.
+     */
+    async untilClear(limit: AbortSignal) {
       for (let why = unclearDocker(); why !== undefined; why = unclearDocker()) {
         if (limit.aborted)
           throw new DriverUnclear(`${why}: set STOKER_DRIVER to the driver of this host, or repair the engine`);
@@ -56,7 +50,8 @@ export async function watchInventory(
         current = await read(limit).catch(() => current);
       }
     },
-    async run(until) {
+    /** Until aborted. */
+    async run(until: AbortSignal) {
       let readMs = performance.now();
       while (!until.aborted) {
         await wait(faultsEveryMs, undefined, { signal: until }).catch(() => {});

@@ -2,15 +2,13 @@
 // `stoker inspect` read what is here and wait for nothing.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { HostReport } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import { isPortOpen } from "../docker/port-open.ts";
 import { type GpuSample, gpuLoadProbe, writeGpuLoad } from "../fingerprint/gpu-load.ts";
 import { pciAddress, type Xid } from "../fingerprint/xid.ts";
 import type { EnginePages } from "../metrics/engine-pages.ts";
-import type { GpuFacts } from "../metrics/gpu-metrics.ts";
-import { type HostUsage, hostUsage } from "../metrics/host-usage.ts";
+import { hostUsage } from "../metrics/host-usage.ts";
 import { instanceUsage, writtenBytes } from "../metrics/instance-usage.ts";
 import type { UsedInstance } from "../metrics/usage-metrics.ts";
 
@@ -27,18 +25,7 @@ interface SamplesParts {
   readonly log: Logger;
 }
 
-export interface Samples {
-  /** Until aborted. */
-  run(signal: AbortSignal): Promise<void>;
-  readonly host: LastSample<HostUsage>;
-  gpuFacts(): GpuFacts;
-  used(): readonly UsedInstance[];
-  /** Part of the host report: load and GPUs. */
-  figures(): Pick<HostReport, "load" | "gpus" | "gpuSampleAgeMs">;
-  /** An instance's report with what was sampled of it. */
-  withUsage(report: InstanceReport): InstanceReport;
-  errors(): Readonly<Record<"nvidia_smi" | "engine", number>>;
-}
+export type Samples = ReturnType<typeof createSamples>;
 
 interface Used extends UsedInstance {
   readonly cpuRatio: number | undefined;
@@ -49,7 +36,7 @@ const everyMs = 5_000;
 const layersEveryMs = 60_000;
 const dcgmPort = 9400;
 
-export function createSamples(parts: SamplesParts): Samples {
+export function createSamples(parts: SamplesParts) {
   const { inventory, engines, log } = parts;
   const clock = () => performance.now();
   let wasReported = false;
@@ -117,7 +104,8 @@ export function createSamples(parts: SamplesParts): Samples {
 
   return {
     host,
-    async run(signal) {
+    /** Until aborted. */
+    async run(signal: AbortSignal) {
       const layers = sampleLayers(signal);
       for (let turn = 0; !signal.aborted; turn++) {
         const beganMs = clock();
@@ -155,6 +143,7 @@ export function createSamples(parts: SamplesParts): Samples {
       };
     },
     used: () => used,
+    /** Part of the host report: load and GPUs. */
     figures() {
       const owners = new Map(used.flatMap(({ instanceId, usage }) => usage.pids.map((pid) => [pid, instanceId])));
       return {
@@ -163,7 +152,8 @@ export function createSamples(parts: SamplesParts): Samples {
         gpuSampleAgeMs: Math.round(gpus.ageMs),
       };
     },
-    withUsage(report) {
+    /** An instance's report with what was sampled of it. */
+    withUsage(report: InstanceReport) {
       const found = used.find(({ instanceId }) => instanceId === report.instanceId);
       const { running, waiting, kvCacheRatio } = engines.figures(report.instanceId ?? "");
       return {

@@ -8,18 +8,15 @@ export interface Answer {
   readonly body: any;
 }
 
-export interface Api {
-  readonly baseUrl: string;
-  call(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<Answer>;
-}
+export type Api = ReturnType<typeof openApi>;
 
 const limitMs = 20_000;
 
 /** Returns every response, including errors. Throws if the server is unreachable. */
-export function openApi(own: OwnApi, baseUrl: string, keyFile: string, signal: AbortSignal): Api {
+export function openApi(own: OwnApi, baseUrl: string, keyFile: string, signal: AbortSignal) {
   return {
     baseUrl,
-    async call(method, path, body) {
+    async call(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<Answer> {
       const response = await own.fetch(baseUrl + path, {
         method,
         headers: {

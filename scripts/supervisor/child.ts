@@ -24,16 +24,7 @@ interface ChildSpec {
   readonly beforeRestart?: () => Promise<void>;
 }
 
-export interface Child {
-  readonly name: string;
-  readonly pid: () => number | undefined;
-  /** Number of unexpected exits. */
-  readonly deaths: () => number;
-  /** True after an exit for wrong configuration or secrets; not restarted. */
-  readonly isMisconfigured: () => boolean;
-  stop(): Promise<void>;
-  kill(): void;
-}
+export type Child = ReturnType<typeof keepAlive>;
 
 /** EX_CONFIG of sysexits.h. */
 const configurationExit = 78;
@@ -42,7 +33,7 @@ const maxPauseMs = 10_000;
 /** A run of at least this time resets the back-off. */
 const settledMs = 30_000;
 
-export function keepAlive(spec: ChildSpec, dataDir: string, warn: (line: string) => void): Child {
+export function keepAlive(spec: ChildSpec, dataDir: string, warn: (line: string) => void) {
   const record = join(dataDir, "run", `${spec.name}.json`);
   let running: ChildProcess | undefined;
   let identity: ProcessIdentity | undefined;
@@ -125,7 +116,9 @@ export function keepAlive(spec: ChildSpec, dataDir: string, warn: (line: string)
   return {
     name: spec.name,
     pid: () => running?.pid,
+    /** Number of unexpected exits. */
     deaths: () => deaths,
+    /** True after an exit for wrong configuration or secrets; not restarted. */
     isMisconfigured: () => isMisconfigured,
     async stop() {
       stopping = true;

@@ -20,19 +20,18 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { UpError } from "./up-error.ts";
 
-export interface PostgresHome {
-  /** Folder of initdb and postgres. */
-  readonly bin: string;
-  /** Folder that holds `cluster`, owned by the user PostgreSQL runs as. */
-  readonly folder: string;
-  readonly runAs: RunAs;
-}
+export type PostgresHome = ReturnType<typeof postgresHome>;
 
 const outside = "/var/lib/stoker";
 
-export function postgresHome(dataDir: string, note: (text: string) => void): PostgresHome {
+export function postgresHome(dataDir: string, note: (text: string) => void) {
   const runAs = ownerOf(join(dataDir, "postgres", "cluster")) ?? postgresUser();
-  return { bin: reachablePrograms(runAs), folder: reachableFolder(dataDir, runAs, note), runAs };
+  return {
+    /** Folder of initdb and postgres. */
+    bin: reachablePrograms(runAs) /** Folder that holds `cluster`, owned by the user PostgreSQL runs as. */,
+    folder: reachableFolder(dataDir, runAs, note),
+    runAs,
+  };
 }
 
 function reachablePrograms(runAs: RunAs): string {

@@ -21,11 +21,6 @@ import { UpError } from "./up-error.ts";
 
 const startLimitMs = 30_000;
 
-interface Postgres {
-  readonly child: Child;
-  readonly databaseUrl: string;
-}
-
 /** Starts the PostgreSQL of this data folder on 127.0.0.1 and returns when it accepts connections. */
 export async function startPostgres(
   dataDir: string,
@@ -33,7 +28,7 @@ export async function startPostgres(
   warn: (line: string) => void,
   onStarted: (child: Child) => void,
   signal: AbortSignal,
-): Promise<Postgres> {
+) {
   const home = postgresHome(dataDir, step.note);
   step.note(`database files in ${home.folder}`);
   const { cluster, password } = await ensureCluster(home, join(dataDir, "secrets"));

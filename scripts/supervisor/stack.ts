@@ -15,20 +15,9 @@ import type { Screen } from "./screen.ts";
 const root = resolve(import.meta.dirname, "../..");
 const controlPlaneLimitMs = 60_000;
 
-interface Stack {
-  startDatabase(signal: AbortSignal): Promise<string>;
-  /** Starts control planes one by one, because the first migrates and initialises the database. */
-  startControlPlanes(databaseUrl: string, signal: AbortSignal): Promise<void>;
-  startAgents(driver: AgentPlaces["driver"], agents: number, api: Api): readonly Child[];
-  /** Stops all processes within the sum of their stop steps (under 40 s). */
-  stop(): Promise<void>;
-  /** Kills all processes without draining. */
-  kill(): void;
-}
-
 type StackOptions = Pick<UpOptions, "dataDir" | "port" | "host" | "rpcPort" | "replicas" | "joins">;
 
-export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, screen: Screen): Stack {
+export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, screen: Screen) {
   const { dataDir, host } = options;
   let postgres: Child | undefined;
   const controlPlanes: Child[] = [];
@@ -47,14 +36,15 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
   const own = ownApi(env["STOKER_TLS_CERT"]);
 
   return {
-    async startDatabase(signal) {
+    async startDatabase(signal: AbortSignal) {
       if (env["DATABASE_URL"]) return env["DATABASE_URL"];
       const step = screen.step("PostgreSQL");
       const started = await startPostgres(dataDir, step, screen.warn, (child) => (postgres = child), signal);
       step.done();
       return started.databaseUrl;
     },
-    async startControlPlanes(databaseUrl, signal) {
+    /** Starts control planes one by one, because the first migrates and initialises the database. */
+    async startControlPlanes(databaseUrl: string, signal: AbortSignal) {
       const step = screen.step("Control plane");
       for (let number = 1; number <= options.replicas; number += 1) {
         const port = options.port + number - 1;
@@ -91,7 +81,7 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
       }
       step.done(options.replicas === 1 ? undefined : `${options.replicas} ready`);
     },
-    startAgents(driver, count, api) {
+    startAgents(driver: AgentPlaces["driver"], count: number, api: Api) {
       const machine = { cores: availableParallelism(), memoryBytes: totalmem() };
       for (let number = 1; number <= count; number += 1) {
         const folder = join(dataDir, "agents", String(number));
@@ -118,12 +108,14 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
       }
       return agents;
     },
+    /** Stops all processes within the sum of their stop steps (under 40 s). */
     async stop() {
       await Promise.all(agents.map((agent) => agent.stop()));
       await endModelServers(dataDir);
       await Promise.all(controlPlanes.map((child) => child.stop()));
       await postgres?.stop();
     },
+    /** Kills all processes without draining. */
     kill() {
       for (const child of [...agents, ...controlPlanes, postgres]) child?.kill();
       killModelServers(dataDir);
