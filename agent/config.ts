@@ -20,7 +20,6 @@ const gpuMetrics = ["native", "dcgm", "off"] as const;
 const firewalls = ["auto", "required"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
-/** Throws ConfigError. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const problems: string[] = [];
   const text = (key: string) => env[key]?.trim() || undefined;
@@ -100,7 +99,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
       maxAgeMs: (number("STOKER_KEEP_ACKNOWLEDGED_HOURS", 0, 8_760) ?? 48) * 3_600_000,
       maxBytes: (number("STOKER_KEEP_ACKNOWLEDGED_MB", 0, 1_000_000) ?? 512) * 2 ** 20,
     },
-    /** The data path speaks mutual TLS, else plain HTTP. */
     ingressTls,
     /** The data path leaves this machine unencrypted, as STOKER_INGRESS_TLS=off allows. */
     isPlain: !ingressTls && !isLocal,
@@ -112,7 +110,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     metricsPort: number("STOKER_AGENT_METRICS_PORT", 0, 65_535) ?? 0,
     /** A file with the bearer token that the metrics pages ask for; undefined: none. */
     metricsTokenFile: text("STOKER_AGENT_METRICS_TOKEN_FILE"),
-    /** Naming scheme of the GPU metrics. */
     gpuMetrics: oneOf("STOKER_GPU_METRICS", gpuMetrics, "native"),
     driver: oneOf("STOKER_DRIVER", drivers, "auto"),
     modelsDir: resolve(text("STOKER_MODELS_DIR") ?? join(dataDir, "models")),
@@ -141,18 +138,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Maximum bytes of the weights cache; undefined: the disk. */
     modelsQuotaBytes: number("STOKER_MODELS_QUOTA_BYTES", 1, Number.MAX_SAFE_INTEGER),
     pypiIndex: text("PIP_INDEX_URL"),
-    /** Backups of agent instances. */
     backups: readBackupSettings(text, dataDir, (sentence) => problems.push(sentence)),
     rentals: readRentalSettings(text, (sentence) => void problems.push(sentence)),
     logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
-    /** A stop takes the model servers of this host along. */
     stopsInstances,
     // A supervisor that stops the whole machine's Stoker is not kept waiting as long as a rolling restart may take.
-    /** Time that running requests have to finish at a stop. */
     drainMs: number("STOKER_DRAIN_MS", 0, 3_600_000) ?? (stopsInstances ? 8_000 : 30_000),
     // The largest single body is 50 MiB.
-    /** Maximum bytes of the bodies of all running and waiting requests. */
     bodyMemoryBytes: (number("STOKER_AGENT_BODY_MEMORY_MIB", 64, 1_048_576) ?? 512) * 1024 * 1024,
     /** Chaos tests only. */
     fault: text("STOKER_FAULT"),
@@ -183,7 +176,6 @@ function isNetwork(entry: string): boolean {
   }
 }
 
-/** `problem` is called for every unusable value. */
 export function readBackupSettings(
   text: (key: string) => string | undefined,
   dataDir: string,
@@ -202,7 +194,6 @@ export function readBackupSettings(
     problem("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together");
   return {
     folder,
-    /** Used instead of the folder. */
     s3: {
       bucket,
       prefix: prefix === "" ? "" : `${prefix}/`,
@@ -219,7 +210,6 @@ const gib = 1024 ** 3;
 const mailPorts = "25 465 587";
 const cidrForm = /^\d{1,3}(\.\d{1,3}){3}(\/\d{1,2})?$/;
 
-/** `problem` is called for every unusable value. */
 function readRentalSettings(text: (key: string) => string | undefined, problem: (sentence: string) => void) {
   const list = (key: string, otherwise = "") => (text(key) ?? otherwise).split(/[\s,]+/).filter((one) => one !== "");
   const images = new Map(

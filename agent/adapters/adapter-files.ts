@@ -59,7 +59,6 @@ export function createAdapterFiles(folder: string, isContained: boolean) {
       }
     },
     hide: (instanceId: string, id: string) => rm(join(folder, instanceId, id), { recursive: true, force: true }),
-    /** Drops the folders of all other instances. */
     async keep(instanceIds: ReadonlySet<string>) {
       for (const name of await readdir(folder).catch(() => []))
         if (!instanceIds.has(name)) await rm(join(folder, name), { recursive: true, force: true });

@@ -24,7 +24,6 @@ interface AdapterDeps {
   readonly ensure: (weights: Weights__Output, signal: AbortSignal) => Promise<Fetched>;
   readonly files: AdapterFiles;
   readonly onNews: () => void;
-  /** Monotonic ms. */
   readonly clock: () => number;
   /** Delay between the report that an adapter is leaving and its unloading. */
   readonly leaveMs?: number;
@@ -46,7 +45,6 @@ type One =
   | { readonly phase: "unloading"; readonly commit: string }
   | { readonly phase: "failed"; readonly failure: AdapterFailure; readonly retryAtMs: number; readonly times: number };
 
-/** Adapters of one engine process or container. */
 interface Life {
   readonly identity: string;
   readonly ones: Map<string, One>;
@@ -179,7 +177,6 @@ export function createAdapters(deps: AdapterDeps) {
     }
   }
 
-  /** Adds adapters that the engine already has, from an earlier agent or an interrupted load. */
   async function read(target: RouteTarget, life: Life, engine: EngineAdapters, signal: AbortSignal): Promise<void> {
     const names = await engine.list(target, signal);
     life.isRead = true;
@@ -256,7 +253,6 @@ export function createAdapters(deps: AdapterDeps) {
     }
   }
 
-  /** Returns true if something is due by the clock, or an engine was not read yet. */
   const isRestless = () =>
     [...lives.values()].some(
       ({ ones, isRead }) =>
@@ -271,7 +267,6 @@ export function createAdapters(deps: AdapterDeps) {
       mustSweep = true;
       wake();
     },
-    /** The whole set, every time. */
     setTargets(next: readonly RouteTarget[]) {
       const isSame = textOf(next) === textOf(targets);
       targets = next;
@@ -285,7 +280,6 @@ export function createAdapters(deps: AdapterDeps) {
         const { code, message, isFinal } = one.failure;
         return [{ id, phase: one.phase, failCode: code, failMessage: message.slice(0, 2_000), isFinal }];
       }),
-    /** Until aborted. */
     async run(signal: AbortSignal) {
       while (!signal.aborted) {
         const woken = new Promise<void>((resolve) => {

@@ -31,7 +31,6 @@ const nameOf = (repo: string) =>
     .toLowerCase()
     .replace(/([-_.](gguf|awq|gptq|fp8|int4|int8|bf16|bnb|4bit|8bit|hf))+$/, "");
 
-/** Undefined for anything but a JSON object. */
 function objectIn(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);

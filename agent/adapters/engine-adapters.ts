@@ -94,7 +94,6 @@ function namesIn(value: unknown): readonly string[] {
 /** Reason for which an adapter is not served here. `message`: what happened, why, and what to do. */
 export class AdapterFailure extends Error {
   readonly code: string;
-  /** Trying again cannot help. */
   readonly isFinal: boolean;
   constructor(code: string, message: string, options: { readonly isFinal: boolean; readonly cause?: unknown }) {
     super(message, { cause: options.cause });

@@ -10,7 +10,6 @@ import { asBackupError, BackupError } from "./backup-error.ts";
 import type { BlobStore } from "./blob-store.ts";
 import type { Volumes } from "./volume.ts";
 
-/** The containers that use a volume. */
 export interface VolumeUsers {
   /** Runs `work` while every process on the volume is frozen; at once when there is none. */
   frozen<T>(volume: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
@@ -26,7 +25,6 @@ interface BackupsDeps {
   readonly volumes: Volumes;
   readonly blobs: BlobStore;
   readonly users: VolumeUsers;
-  /** Called after each successful backup and restore. */
   readonly done?: (op: "create" | "restore", seconds: number) => void;
   readonly log: Logger;
 }
@@ -108,7 +106,6 @@ export function createBackups({ volumes, blobs, users, done, log }: BackupsDeps)
 
     removeBackup: (_volume: string, key: string, signal: AbortSignal) => blobs.remove(key, signal),
 
-    /** Volume of an instance that was deleted. */
     removeVolume: (volume: string, given: AbortSignal) =>
       alone("removal of a volume", volume, given, (signal) =>
         users.ended(volume, () => volumes.remove(volume), signal),

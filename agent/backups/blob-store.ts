@@ -10,7 +10,6 @@ export interface BlobStore {
   put(key: string, body: Readable, signal: AbortSignal): Promise<void>;
   /** Throws BackupError `backup_missing`. */
   get(key: string, signal: AbortSignal): Promise<Readable>;
-  /** No-op when it is gone. */
   remove(key: string, signal: AbortSignal): Promise<void>;
   /** Removes remains of a `put` that the end of this agent interrupted, under the folder `prefix`. */
   sweep(prefix: string, signal: AbortSignal): Promise<void>;

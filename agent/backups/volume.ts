@@ -46,7 +46,6 @@ export function createVolumes(root: string) {
 
     exists: async (id: string) => (await contentOf(id)) !== undefined,
 
-    /** Creates an empty volume of that owner if there is none. */
     async ensure(id: string, owner: VolumeOwner) {
       if (await contentOf(id)) return;
       const staged = await volumes.stage(id);
@@ -94,7 +93,6 @@ export function createVolumes(root: string) {
       return found.flat();
     },
 
-    /** No-op when it is gone. */
     async remove(id: string) {
       // Remove the link first: a partial removal must not look like a volume.
       await rm(join(folderOf(id), link), { force: true });

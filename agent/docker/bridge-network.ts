@@ -29,7 +29,6 @@ interface BridgeFacts {
   readonly isInternal: boolean;
 }
 
-/** Creates the network if it does not exist. */
 async function ensureBridge(
   docker: Docker,
   instanceId: InstanceId,

@@ -31,7 +31,6 @@ export interface Rules {
 export interface Firewall {
   /** Undefined where rules can be set; else which tool failed and with what words. */
   whyNot(): Promise<string | undefined>;
-  /** Throws what the tool said. */
   apply(): Promise<void>;
   remove(): Promise<void>;
 }

@@ -22,7 +22,6 @@ export function firewalledNetworks(options: {
   readonly nodeName: string;
   readonly firewall: Pick<Firewall, "apply" | "remove">;
   ensure(docker: Docker, id: InstanceId, signal: AbortSignal): Promise<void>;
-  /** Monotonic. */
   readonly nowMs?: () => number;
 }): FirewalledNetworks {
   const { nodeName, firewall, nowMs = () => performance.now() } = options;

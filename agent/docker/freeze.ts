@@ -65,7 +65,6 @@ export function createFreezer(options: FreezerOptions) {
     );
   }
 
-  /** Wakes every frozen container of the node, except those being copied. */
   async function wakeAll(signal: AbortSignal): Promise<void> {
     owesAll = true;
     const found = await containers(["paused"], [], signal);

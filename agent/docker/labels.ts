@@ -9,14 +9,12 @@ interface Owned {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
   readonly generation: number;
-  /** Port on which the engine listens inside the container. */
   readonly port: number;
   /** Hash of what the container was made from. */
   readonly plan: string;
   readonly claimedGpus: readonly string[];
 }
 
-/** Labels of a container or a network of one instance. */
 export function ownerLabels(nodeName: string, instanceId: InstanceId): Record<string, string> {
   return { [node]: nodeName, [instance]: instanceId };
 }
@@ -49,7 +47,6 @@ export function ownedOf(labels: Readonly<Record<string, string>>): Owned | undef
   };
 }
 
-/** For the engine's `filters`. */
 export function labelFilter(nodeName: string, instanceId?: InstanceId): { label: string[] } {
   return { label: [`${node}=${nodeName}`, ...(instanceId === undefined ? [] : [`${instance}=${instanceId}`])] };
 }

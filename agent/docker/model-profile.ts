@@ -36,7 +36,6 @@ const mib = 1024 * 1024;
 
 interface ConfigFacts {
   readonly nodeName: string;
-  /** Used where the plan names none. */
   readonly runtimeImage: string;
 }
 

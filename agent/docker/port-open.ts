@@ -1,6 +1,5 @@
 import { connect } from "node:net";
 
-/** Returns true if the port accepts a TCP connection within `limitMs`. */
 export function isPortOpen(host: string, port: number, limitMs: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, signal, timeout: limitMs });

@@ -49,9 +49,7 @@ const ofConnections = ["-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED"].jo
 
 /** Networks that are unreachable besides all that are not public. */
 interface Denied {
-  /** IPv4 networks. */
   readonly denied?: readonly string[];
-  /** TCP ports of whatever is outside. */
   readonly deniedPorts?: readonly number[];
 }
 

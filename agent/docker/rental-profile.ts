@@ -18,13 +18,11 @@ export interface RentalProfileOptions {
   readonly subnet: string;
   readonly ports: { readonly first: number; readonly last: number };
   readonly bind: string;
-  /** Address at which customers reach published ports. */
   readonly address: string;
   readonly dns: readonly string[];
   readonly diskBytes: number;
   readonly firewall: Firewall;
   readonly log: Logger;
-  /** Monotonic. */
   readonly nowMs?: () => number;
 }
 

@@ -8,7 +8,6 @@ const gib = 1024 ** 3;
 interface Engine {
   /** As people call it. */
   readonly name: string;
-  /** The host's own; undefined: its operator named none. */
   readonly image: string | undefined;
   readonly setting: string;
   readonly port: number;
@@ -75,13 +74,11 @@ export function driverGpus(spec: Pick<InstanceSpec__Output, "gpuUuids">): string
   return spec.gpuUuids.filter((uuid) => /^(GPU|MIG)-/.test(uuid));
 }
 
-/** Returns true if the customer set an argument of that name. */
 export function setsOwn(args: readonly string[]): (name: string) => boolean {
   const names = new Set(args.map((arg) => arg.slice(2).split("=")[0]));
   return (name) => names.has(name);
 }
 
-/** Path of the LoRA adapters inside a container. */
 export const adaptersTarget = "/adapters";
 
 const adaptedTasks: ReadonlySet<string> = new Set(["", "text-generation", "text-to-image"]);

@@ -2,16 +2,13 @@ import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/Insta
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
 
-/** Host's part of a plan's input, besides the instance's specification. */
 export interface HostFacts {
   readonly driver: "process" | "docker";
-  /** The host's own; used where a specification names none. */
   readonly runtimeImage: string;
   /** Other images that the operator allows on this host; see allowed-image.ts. */
   readonly allowedImages: readonly string[];
   /** Images of engines from elsewhere; without one the host does not run that engine. */
   readonly engineImages?: { readonly vllm?: string | undefined; readonly sglang?: string | undefined };
-  /** Folder for files made from a specification. */
   readonly filesDir: string;
   /** Folder of LoRA adapters as engines see them, one per instance in it; undefined: this host serves none. */
   readonly adaptersDir?: string;
@@ -22,7 +19,6 @@ export interface HostFacts {
   readonly volumesDir?: string | undefined;
   /** Settings of rentals; undefined: the host offers none. */
   readonly rentals?: {
-    /** References by the names that customers use. */
     readonly images: ReadonlyMap<string, string>;
     /** `none` hands no GPU into a container: for tests on machines whose GPUs are not real. */
     readonly devices: "nvidia" | "none";
@@ -50,7 +46,6 @@ export type PlanOutcome =
 
 export const refused = (code: string, message: string): PlanOutcome => ({ ok: false, code, message });
 
-/** Instance and deployment of a plan. The control plane creates the ids. */
 export function identityOf(spec: InstanceSpec__Output) {
   return {
     instanceId: spec.instanceId as InstanceId,

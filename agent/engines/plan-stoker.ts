@@ -104,7 +104,6 @@ const target = "/var/cache/stoker/graphs";
 interface GraphCache {
   readonly env: Readonly<Record<string, string>>;
   readonly mounts: ContainerPlan["mounts"];
-  /** Folders created before the start, writable for any user. */
   readonly folders: readonly string[];
 }
 

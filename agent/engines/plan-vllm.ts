@@ -16,7 +16,6 @@ const adapterArgs = [
 ];
 const generations: ReadonlySet<string> = new Set(["text-generation", "image-text-to-text"]);
 const rope = "--rope-scaling=";
-/** Share of an exclusive GPU. */
 const aloneShare = 0.9;
 /** Share of its part of a shared GPU. */
 const ownShare = 0.94;
@@ -78,7 +77,6 @@ function prefixCaching({ extraArgs, task, sharesPrefixCache }: InstanceSpec__Out
   return [isSafe && !extraArgs.includes(cacheOff) ? cacheOn : cacheOff];
 }
 
-/** Arguments that have another name in some versions, or that older versions lack. */
 function inWordsOf(version: ReturnType<typeof versionOf>, arg: string): string {
   // https://github.com/vllm-project/vllm/pull/28006
   const isGone = arg.startsWith(rope) && isAtLeast(version, 0, 12);

@@ -3,7 +3,6 @@ import { request } from "node:http";
 import type { Probe } from "./probe.ts";
 
 export interface DockerFacts {
-  /** Empty: no engine is here. */
   readonly dockerVersion: string;
   readonly hasNvidiaRuntime: boolean;
 }

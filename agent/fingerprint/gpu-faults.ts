@@ -4,7 +4,6 @@ import { meaningOf, pciAddress, type Xid } from "./xid.ts";
 export interface Fault {
   /** Names this very occurrence, the same after a restart of the agent. */
   readonly id: string;
-  /** Description of the fault and its remedy. */
   readonly reason: string;
 }
 
@@ -25,7 +24,6 @@ export function goneFault(at: string): Fault {
   return { id: `gone:${at}`, reason: "it is not listed any more: check the host's kernel log, power and seating" };
 }
 
-/** The last fatal one of this GPU. */
 export function xidFault(gpu: { readonly pciBusId: string }, xids: readonly Xid[], boot: string): Fault | undefined {
   if (gpu.pciBusId === "") return undefined;
   const own = xids.filter((xid) => xid.pciAddress === pciAddress(gpu.pciBusId) && meaningOf(xid.code) !== undefined);

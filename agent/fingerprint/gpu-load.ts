@@ -10,7 +10,6 @@ interface GpuProcess {
   readonly memoryBytes: number;
 }
 
-/** In base units. */
 export interface GpuSample {
   readonly uuid: string;
   /** Figures of a MIG slice, for which the driver reports only memory; its index is that of this GPU. */

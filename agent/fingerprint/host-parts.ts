@@ -94,11 +94,9 @@ export function cpuMemoryProbe(): Probe<CpuMemoryFacts> {
 
 export interface DiskFacts {
   readonly diskTotalBytes: number;
-  /** Bytes available to an unprivileged writer. */
   readonly diskFreeBytes: number;
 }
 
-/** The file system that holds `folder`. */
 export function diskProbe(folder: string): Probe<DiskFacts> {
   return {
     name: "disk",

@@ -226,7 +226,6 @@ async function within<Facts>(reading: Promise<Facts>, signal: AbortSignal): Prom
   }
 }
 
-/** For what does not change while the agent runs. */
 function once<Facts>(probe: Probe<Facts>): Probe<Facts> {
   let known: Facts | undefined;
   return {
@@ -241,7 +240,6 @@ function once<Facts>(probe: Probe<Facts>): Probe<Facts> {
 interface GpuOverrides {
   /** Number of GPUs that a host without NVIDIA GPUs offers. */
   readonly gpus?: number | undefined;
-  /** Memory of each of them. */
   readonly gpuMemoryBytes?: number | undefined;
 }
 

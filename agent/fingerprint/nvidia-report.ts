@@ -6,7 +6,6 @@ import { childrenOf, type Element, parseXml, textAt } from "./xml.ts";
 interface NvidiaReport {
   /** The newest CUDA the driver serves; empty when it does not say. */
   readonly cudaVersion: string;
-  /** By uuid of the GPU. */
   readonly migDevices: ReadonlyMap<string, readonly MigDevice[]>;
 }
 

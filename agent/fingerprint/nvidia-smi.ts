@@ -57,7 +57,6 @@ function isReported(cell: string): boolean {
   return cell !== "" && !/^\[.*\]$/.test(cell) && cell !== "N/A";
 }
 
-/** Undefined if the driver does not report it. */
 export function numberIn(row: Row, field: string): number | undefined {
   const cell = row[field];
   if (cell === undefined || !/^-?\d+(\.\d+)?$/.test(cell)) return undefined;

@@ -1,7 +1,6 @@
 // Destination of an answer, independent of the transport: a response of node:http, or a stream of a shared connection.
 
 export interface Answer {
-  /** The status was sent. */
   readonly hasStarted: boolean;
   /** 200 until a status is set. */
   readonly status: number;
@@ -9,7 +8,6 @@ export interface Answer {
   readonly isCut: boolean;
   /** Final: the answer was sent completely, or cut. */
   readonly isClosed: boolean;
-  /** Called once, when it is closed. */
   onClose(listener: () => void): void;
   /**
    * Called at most once, when the gateway abandons the request before it has read the whole answer. It may follow the
@@ -24,6 +22,5 @@ export interface Answer {
   write(pieces: readonly Buffer[], drained: () => void): boolean;
   /** Sends the last bytes of the stream, and its usage figures if they were recorded. */
   end(last: Buffer, usage: string | undefined): void;
-  /** Ends the answer at once, incomplete. */
   cut(): void;
 }

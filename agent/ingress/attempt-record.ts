@@ -51,7 +51,6 @@ export class AttemptRecord {
   }
 }
 
-/** Usage of a request and the reason it ended. */
 export interface Settled {
   readonly figures: EngineFigures;
   readonly source: UsageSource;

@@ -37,7 +37,6 @@ export interface IngressOptions {
   readonly host: string;
   readonly port: number;
   readonly hostId: HostId;
-  /** Undefined: plain HTTP. */
   readonly tls?: IngressTls | undefined;
   /** Ticket keys of the session: current, then previous. */
   readonly keys: () => readonly Buffer[];
@@ -234,7 +233,6 @@ export function createIngress(options: IngressOptions) {
 
   return {
     listen: () => listen(server, options.host, options.port),
-    /** Replaces the whole set. A missing instance finishes running requests and accepts no new ones. */
     setTargets: (wanted: readonly IngressTarget[]) => {
       const ids = new Set(wanted.map((w) => w.instanceId));
       for (const [id, target] of targets)

@@ -26,7 +26,6 @@ const reasons = {
   503: "Service Unavailable",
 } as const;
 
-/** Refuses an upgrade. */
 export function refuseUpgrade(socket: Duplex, status: keyof typeof reasons): void {
   const head = `HTTP/1.1 ${status} ${reasons[status]}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`;
   // The server's timeouts no longer apply to this socket, and its peer may never close its side.

@@ -16,7 +16,6 @@ export interface IngressTls {
   /** The certificate changed. Open connections stay open. */
   onCertificate(listener: () => void): void;
   isRevoked(host: HostId): boolean;
-  /** A host was revoked or removed. */
   onRevoked(listener: () => void): void;
 }
 

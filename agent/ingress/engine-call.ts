@@ -11,7 +11,6 @@ import type { UsageFrames } from "./usage-frames.ts";
 type Controller = Dispatcher.DispatchController;
 
 export interface EngineListener {
-  /** Response headers of a stream arrived; returns the destination of its bytes. */
   streaming(): UsageFrames;
   /** Response headers of audio or another raw answer arrived; returns the destination of its bytes. */
   passing(contentType: string): PassedBytes;

@@ -11,7 +11,6 @@ interface UsageSpan {
   readonly valueEnd: number;
 }
 
-/** Figures that an engine reports. */
 export interface EngineFigures {
   readonly input: number;
   readonly cachedInput: number;
@@ -25,7 +24,6 @@ export const noFigures: EngineFigures = { input: 0, cachedInput: 0, output: 0, r
 
 const key = Buffer.from('"usage"');
 const [quote, backslash, colon, comma, open, close, openList, closeList] = [34, 92, 58, 44, 123, 125, 91, 93];
-/** True for the white space of JSON. */
 export const isSpace = (byte: number | undefined) => byte === 32 || byte === 10 || byte === 13 || byte === 9;
 
 export function findUsage(json: Buffer): UsageSpan | undefined {

@@ -28,7 +28,6 @@ import { isAnswer, wholeAnswer } from "./whole-answer.ts";
 type Phase = "waiting" | "engine" | "settling" | "ended";
 type CutReason = "client_gone" | "engine_error" | "engine_timeout" | "drained";
 
-/** Time that an engine has to close its answer after its last bytes. */
 const closingMs = 5_000;
 
 interface ForwardRequest {
@@ -281,7 +280,6 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     return reason === "client_gone" && this.#passing?.hasPassed ? { ...noFigures, units: units.asked } : noFigures;
   }
 
-  /** Sends the reason of a cut to the client, if it is still connected. */
   #tell(reason: CutReason, message: string, usage: string | undefined): void {
     const { answer } = this.#request;
     const code = usage === undefined ? "usage_not_recorded" : reason;

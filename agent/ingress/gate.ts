@@ -26,7 +26,6 @@ interface GateOptions {
   readonly maxPermitsEach?: number;
   /** Maximum permits of one account above its first request; default: all. */
   readonly maxPermitsOfAccount?: number;
-  /** Monotonic ms. */
   readonly clock: () => number;
   readonly maxWaitMs: number;
   /** Maximum number of waiters; default 4 times the permits, at least `minQueueLimit`. */
@@ -90,7 +89,6 @@ export class Gate {
     this.#pump();
   }
 
-  /** Removes a waiter that gave up, without a callback. No-op when it is not waiting. */
   leave(waiter: Waiter): void {
     if (this.#take(waiter)) this.#pump();
   }
@@ -116,7 +114,6 @@ export class Gate {
     this.#pump();
   }
 
-  /** Refuses waiters that have waited too long. Call it periodically. */
   expire(): void {
     const before = this.#clock() - this.#maxWaitMs;
     // Oldest first: a Map keeps the order of insertion.
@@ -128,7 +125,6 @@ export class Gate {
     this.#pump();
   }
 
-  /** Refuses every waiter with `draining`; running requests continue. */
   drain(): void {
     for (const waiter of [...this.#queue]) {
       this.#take(waiter);

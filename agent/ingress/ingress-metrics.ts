@@ -21,7 +21,6 @@ export type Outcome =
   | "stops_server"
   | "bad_request";
 
-/** Outcome of a request that was sent to its engine. */
 export const outcomeOf: Readonly<Record<EndReason, Outcome>> = {
   stop: "ok",
   client_gone: "client_gone",

@@ -14,7 +14,6 @@ export interface Limits {
   readonly gapMs: number;
   /** Longest time a gateway may leave bytes unread. */
   readonly stalledClientMs: number;
-  /** Longest wait for a usage record to be durable. */
   readonly recordMs: number;
   /** Maximum time for the head of a request, also the first on a connection. */
   readonly headMs: number;

@@ -37,7 +37,6 @@ export class PassedBytes {
     this.#held = piece;
   }
 
-  /** The last bytes. */
   tail(): Buffer {
     return this.#held ?? Buffer.alloc(0);
   }

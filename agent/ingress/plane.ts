@@ -15,13 +15,10 @@ export interface Plane {
   readonly deadlines: Deadlines;
   readonly fault: FaultPoint;
   readonly limits: Limits;
-  /** Monotonic ms. */
   readonly clock: () => number;
-  /** Unix ms in control-plane time. */
   readonly controlTimeMs: () => number;
   readonly nodeEpoch: () => bigint;
   readonly tenantOf: TenantOf;
-  /** Bytes of request bodies held now. */
   heldBodyBytes: number;
 }
 

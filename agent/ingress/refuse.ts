@@ -39,7 +39,6 @@ export function errorBody(message: string, type: string, code: string): string {
   return JSON.stringify({ error: { message, type, param: null, code } });
 }
 
-/** `extra`: header names and values in turn. */
 export function answerJson(answer: Answer, status: number, body: string, extra: readonly string[] = []): void {
   answer.whole(status, ["content-type", "application/json", ...extra], Buffer.from(body));
 }

@@ -21,7 +21,6 @@ export class SharedAnswer implements Answer {
   #abandoned: (() => void) | undefined;
   #left: () => void;
 
-  /** `left`: called when it is closed. */
   constructor(socket: FrameSocket, stream: number, left: () => void) {
     this.#socket = socket;
     this.#stream = stream;

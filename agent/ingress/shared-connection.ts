@@ -18,7 +18,6 @@ interface SharedRequest {
 
 /** Maximum number of ended requests whose reset may still arrive; above it the oldest is forgotten. */
 const maxAwaitingReset = 1_000;
-/** Maximum number of open requests on one connection. */
 const maxStreams = 10_000;
 
 interface Stream {

@@ -33,7 +33,6 @@ export class StoppingRequests {
   /** At least one suspect is refused until then. */
   #refusedUntilMs = 0;
 
-  /** `clock`: monotonic ms. */
   constructor(clock: () => number) {
     this.#clock = clock;
     this.#suspects = new ShapeMemory({ clock, rememberedMs, maxShapes });

@@ -25,7 +25,6 @@ export class StreamAnswer {
     this.#turn.push(bytes);
   }
 
-  /** Writes the bytes of this turn so far. */
   flush(): void {
     const turn = this.#turn;
     if (turn.length === 0) return;

@@ -15,7 +15,6 @@ export interface IngressTarget extends EngineAddress {
   readonly maxBatchSize: number;
   readonly ready: boolean;
   readonly draining: boolean;
-  /** Origin of its dashboard, where it has one. */
   readonly dashboard?: string;
   /**
    * Way in which the engine receives the tenant of a request, to keep prefix caches apart: our headers (default), `cache_salt`
@@ -38,7 +37,6 @@ export const longAudio = {
   maxSecondsOfAccount: 3_600,
 } as const;
 
-/** A request in flight. */
 export interface Cuttable extends SentRequest {
   /** Tokens of its prompt, estimated. */
   readonly promptTokens: number;
@@ -64,9 +62,7 @@ export class Target {
   /** Requests in flight when the engine was found dead. They fail later and must not be counted again. */
   readonly #counted = new WeakSet<Cuttable>();
   readonly #clock: () => number;
-  /** Number of requests that ended, for any reason. */
   finished = 0;
-  /** Number of requests refused as `busy`. */
   turnedAway = 0;
   /** Typical output of one sequence here, for the gate's estimate. */
   typicalOutput = 256;
@@ -160,7 +156,6 @@ export class Target {
     return this.stopping.serverEnded([...this.running, ...left]);
   }
 
-  /** Prompt tokens of all running requests. */
   promptTokens(): number {
     let sum = 0;
     for (const request of this.running) sum += request.promptTokens;
@@ -238,10 +233,8 @@ export class TokenRate {
   readonly #clock: () => number;
   readonly #buckets = new Float64Array(seconds);
   #second = 0;
-  /** Total output tokens. */
   total = 0;
 
-  /** `clock`: monotonic ms. */
   constructor(clock: () => number) {
     this.#clock = clock;
   }

@@ -26,7 +26,6 @@ type Isolation = Pick<IngressTarget, "cacheIsolation" | "sharesPrefixCache">;
 /** One scope for all accounts of a deployment whose operator shares its prefix cache. */
 const sharedScope = "shared";
 
-/** Header names and values in turn. */
 export function tenantHeaders({ cacheIsolation, sharesPrefixCache }: Isolation, tenant: string): string[] {
   if (cacheIsolation === "none") return [];
   return sharesPrefixCache ? [tenantHeader, tenant, cacheScopeHeader, sharedScope] : [tenantHeader, tenant];

@@ -23,7 +23,6 @@ const newline = 10;
 type Terms = Pick<Ticket, "usage" | "inputTokensBound" | "maxTokens" | "permits" | "units">;
 
 export class UsageFrames {
-  /** Frames that carried generated output. */
   contentFrames = 0;
   /** The engine sent usage that the ticket does not allow; it was dropped. */
   hasInvalidUsage = false;
@@ -32,7 +31,6 @@ export class UsageFrames {
   figures: EngineFigures | undefined;
   /** [DONE] was read: `tail` holds the last bytes. */
   isDone = false;
-  /** The engine itself sent an error frame. */
   isError = false;
 
   readonly #terms: Terms;
@@ -54,7 +52,6 @@ export class UsageFrames {
   #extra: Buffer | undefined;
   #usage: string | undefined;
 
-  /** `out` is called with the bytes to send, in order. */
   constructor(terms: Terms, price: Price, out: (bytes: Buffer) => void) {
     this.#terms = terms;
     this.#price = price;
@@ -94,7 +91,6 @@ export class UsageFrames {
     return this.#terms.usage === "continuous" || this.#terms.usage === "continuous_merge";
   }
 
-  /** Returns the bytes held back, for a stream that breaks. */
   remains(): Buffer | undefined {
     return this.#isHeld ? this.#heldFrame() : undefined;
   }

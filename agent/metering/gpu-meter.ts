@@ -10,7 +10,6 @@ import { addSpan, type Tally } from "./tally.ts";
 interface GpuMeterDeps {
   readonly store: MeterStore;
   readonly monotonicMs: () => number;
-  /** Unix ms in control-plane time. */
   readonly controlTimeMs: () => number;
   readonly nodeEpoch: () => bigint;
   readonly log: Logger;
@@ -19,7 +18,6 @@ interface GpuMeterDeps {
 export interface Seen {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
-  /** New after every start of the process or container. */
   readonly identity: string;
 }
 
@@ -68,7 +66,6 @@ export function createGpuMeter(deps: GpuMeterDeps) {
   }
 
   return {
-    /** Everything that is ready on GPUs now. */
     look(serving: readonly Seen[]): void {
       const nowMs = monotonicMs();
       const controlMs = Math.floor(deps.controlTimeMs());

@@ -9,11 +9,8 @@ import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 export interface Tally {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
-  /** Start of the minute. */
   readonly startMs: number;
-  /** Ready time in it. */
   readonly readyMs: number;
-  /** End of the last span. */
   readonly throughMs: number;
 }
 

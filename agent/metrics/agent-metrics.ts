@@ -12,7 +12,6 @@ interface AgentFacts {
   clock(): { readonly skewSeconds: number; readonly roundTripSeconds: number };
   /** Undefined: it has none, or does not use any. */
   certificateSecondsLeft?(): number | undefined;
-  /** Samples that failed, by source. */
   errors(): Readonly<Record<string, number>>;
   spool(): { readonly records: number; readonly oldestAgeSeconds: number; readonly bytes: number };
 }
@@ -46,7 +45,6 @@ export function createAgentMetrics(lastBackupBefore?: number) {
     new Counter<Label>({ name, help, registers, labelNames });
   const histogram = <Label extends string>(name: string, help: string, label: Label, buckets: number[]) =>
     new Histogram<Label>({ name, help, registers, labelNames: [label], buckets });
-  /** Counts that another part keeps, by one label. */
   const counts = (name: string, help: string, label: string, read: (facts: AgentFacts) => Iterable<[string, number]>) =>
     new Counter({
       name,
@@ -160,14 +158,11 @@ export function createAgentMetrics(lastBackupBefore?: number) {
     downloaded: (source: string, count: number) => bytes.inc({ source }, count),
     downloadFailed: (code: string) => failures.inc({ code }),
     restarted: (deployId: string, reason: string) => restarts.inc({ deploy_id: deployId, reason }),
-    /** A command of the control plane that was answered. */
     commanded: (type: string, result: CommandEnd) => commands.inc({ type, result }),
-    /** A backup or restore that succeeded. */
     backedUp(op: "create" | "restore", seconds: number) {
       backups.observe({ op }, seconds);
       if (op === "create") lastBackup = Date.now() / 1000;
     },
-    /** One of these pages was made and sent. */
     served: (page: string, seconds: number) => pages.observe({ page }, seconds),
     gone(id: string) {
       const deployId = known.get(id)?.deployId;

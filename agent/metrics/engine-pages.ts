@@ -54,7 +54,6 @@ export function createEnginePages(node: string, clock: () => number) {
   }
 
   return {
-    /** The whole set, every time. */
     setTargets(next: readonly EngineTarget[]) {
       targets = next;
       const ids = new Set(next.map(({ instanceId }) => instanceId));
@@ -79,7 +78,6 @@ export function createEnginePages(node: string, clock: () => number) {
         ...(kvCacheRatio === undefined ? {} : { kvCacheRatio }),
       };
     },
-    /** From memory. */
     page() {
       const merged = new Map<string, { name: string; help: string; type: string; samples: Sample[] }>();
       const add = (family: Omit<Family, "samples">, samples: readonly Sample[]) => {

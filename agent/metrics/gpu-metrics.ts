@@ -7,7 +7,6 @@ export type GpuMetricNames = "native" | "dcgm" | "off";
 
 export interface GpuFacts {
   readonly samples: readonly GpuSample[];
-  /** Undefined before the first sample. */
   readonly ageSeconds: number | undefined;
   /** GPUs of the inventory, also those that are not sampled. */
   readonly known: readonly { readonly uuid: string; readonly index: number; readonly healthy: boolean }[];

@@ -11,7 +11,6 @@ export interface HostUsage {
   readonly diskTotalBytes: number;
 }
 
-/** `folder`: the file system to look at. */
 export function hostUsage(folder: string): () => Promise<HostUsage> {
   let before = ticks();
   return async () => {

@@ -176,7 +176,6 @@ export async function writtenBytes(pid: number, signal: AbortSignal, proc = "/pr
   return bytes * blockBytes;
 }
 
-/** Upper directory of the overlay that is mounted as the root. */
 function upperOf(mounts: string): string | undefined {
   for (const line of mounts.split("\n")) {
     const [own = "", shared = ""] = line.split(" - ");

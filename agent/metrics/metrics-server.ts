@@ -14,15 +14,12 @@ interface Page {
 interface MetricsServerOptions {
   readonly pages: Readonly<Record<string, Page>>;
   readonly host: string;
-  /** 0: any free one. */
   readonly port: number;
-  /** Token that every page requires; undefined: none. */
   readonly token: BearerSecret | undefined;
   /** Called for each page that was sent, with its duration from the request to the last byte written. */
   readonly took?: (path: string, seconds: number) => void;
 }
 
-/** Throws when it cannot listen. */
 export async function startMetricsServer(options: MetricsServerOptions) {
   const { pages, host, port, token, took } = options;
   const server = createServer((req, res) => {

@@ -7,9 +7,7 @@ export interface UsedInstance {
   readonly instanceId: string;
   readonly deployId: string;
   readonly image: string;
-  /** Unix seconds; 0 unknown. */
   readonly startedAt: number;
-  /** Unix seconds of the sample. */
   readonly seenAt: number;
   readonly usage: InstanceUsage;
   /** In its own layer; looked at more seldom than the rest. */
@@ -56,7 +54,6 @@ export function addUsageMetrics(
   own("filesystem_free_bytes", "Free on the file system of the agent's data", (u) => u.diskFreeBytes);
   own("filesystem_size_bytes", "Size of the file system of the agent's data", (u) => u.diskTotalBytes);
 
-  /** Calls `set` with each instance's value. */
   const each = (read: Read, set: (labels: Labels, value: number) => void) => {
     for (const one of instances()) {
       const value = read(one);

@@ -76,7 +76,6 @@ export function writeExit(folder: InstanceFolder, exit: Exit): void {
   writeJson(join(folder.path, "exit.json"), exit);
 }
 
-/** Undefined when there is none or it is unreadable. */
 export function readLaunch(folder: InstanceFolder): (Launch & Partial<ProcessIdentity>) | undefined {
   const record = readJson(join(folder.path, "process.json"));
   return typeof record?.["launchId"] === "string"

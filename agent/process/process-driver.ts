@@ -13,9 +13,7 @@ import { findMemoryCgroups, type MemoryCgroups, removeCgroup } from "./memory-cg
 import { RuntimeProcess, spawnRuntime } from "./runtime-process.ts";
 
 interface ProcessDriverOptions {
-  /** Folder of all instances; made when missing. */
   readonly folder: string;
-  /** Script that Node runs as the model server. */
   readonly entry: string;
   readonly log: Logger;
   /** By default what the system allows; false: none. */
@@ -54,7 +52,6 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
     if (!isClosed) for (const listener of listeners) listener();
   };
 
-  /** Schedules the next poll while a process runs. */
   function watchOver(): void {
     clearTimeout(timer);
     const alive = [...known.values()].filter((one) => !one.isEnded);

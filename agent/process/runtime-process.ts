@@ -54,7 +54,6 @@ export class RuntimeProcess {
     return new RuntimeProcess(folder, launch, identity, readExit(folder));
   }
 
-  /** `onEnd` is called once the process ended. */
   static started(folder: InstanceFolder, launch: Launch, child: ChildProcess, onEnd: () => void): RuntimeProcess {
     const identity = child.pid === undefined ? undefined : identify(child.pid);
     const one = new RuntimeProcess(folder, launch, identity, undefined);
@@ -115,7 +114,6 @@ export class RuntimeProcess {
     return this.signal("SIGKILL");
   }
 
-  /** False when there is nothing to signal. */
   signal(signal: NodeJS.Signals): boolean {
     return this.#exit === undefined && this.#identity !== undefined && sendSignal(this.#identity, signal);
   }

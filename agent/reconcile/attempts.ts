@@ -12,7 +12,6 @@ type Attempt = Pick<Step, "kind" | "id">;
 interface How {
   readonly isTerminal: boolean;
   readonly backOff: BackOff;
-  /** Time for which it ran before it failed. */
   readonly upMs?: number | undefined;
   /** Deaths at which the request that caused this one was present; 0 or undefined: no such request is known. */
   readonly deathsByRequest?: number;
@@ -31,7 +30,6 @@ export function createAttempts(deps: StepDeps) {
   }
 
   return {
-    /** Last lines of the instance's log; none when they cannot be read. */
     tail,
     /** Terminal when there were too many failures, or when a retry cannot help. */
     async failed(step: Attempt, why: Failure, { isTerminal, backOff, upMs = 0, deathsByRequest = 0 }: How) {

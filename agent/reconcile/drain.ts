@@ -22,12 +22,10 @@ export function drainLeftMs(
   return byMs > 0 ? byMs - controlTimeMs() : ownMs - forMs;
 }
 
-/** Waits until nothing runs there, or until the deadline. */
 export async function untilDrained(
   deps: {
     readonly dataPath: Pick<DataPath, "drained">;
     readonly drainLeft: DrainLeft;
-    /** Monotonic ms. */
     readonly clock: () => number;
   },
   id: InstanceId,

@@ -35,7 +35,6 @@ export interface ContainerPlan {
   readonly externalUrl?: string;
   /** For kind `rental`. */
   readonly rental?: {
-    /** Lines of an authorized_keys file. */
     readonly sshKeys: readonly string[];
     /** Script that runs once in the new container, as root; empty: none. */
     readonly firstStart: string;
@@ -52,7 +51,6 @@ export type Observed = {
   | { readonly state: "starting"; readonly identity: string }
   | {
       readonly state: "running";
-      /** Origin of the engine, e.g. `http://127.0.0.1:41231`. */
       readonly origin: string;
       /** Credentials that the engine requires for every request; undefined: none. */
       readonly secret?: BearerSecret | undefined;

@@ -19,7 +19,6 @@ type WeightsFact =
 export interface Life {
   readonly identity: string;
   readonly sinceMs: number;
-  /** Time at which its start last showed progress. */
   readonly progressAtMs: number;
   readonly progress: string;
   readonly isReady: boolean;
@@ -27,9 +26,7 @@ export interface Life {
   /** Probes in a row that failed since it was ready. */
   readonly failures: number;
   readonly nextProbeMs: number;
-  /** Problem found by the last failed probe. */
   readonly trouble: string;
-  /** It replies, but generates no tokens. */
   readonly isFrozen: boolean;
   readonly pulse: Pulse;
 }
@@ -50,13 +47,11 @@ export interface Facts {
   /** Terminal until a newer generation arrives. */
   readonly failure: Failure | undefined;
   readonly lastCrash: Failure | undefined;
-  /** Reason for which a start waits; shown while it does. */
   readonly waitingFor: string | undefined;
   readonly life: Life | undefined;
   readonly wasStartedHere: boolean;
   /** Ids of the faults that its GPUs had at its start: they are not the cause of its end. */
   readonly oldGpuFaults: readonly string[];
-  /** It was ready at least once since the agent started. */
   readonly hasServed: boolean;
   /** Identity whose end was counted, or that this agent stopped. */
   readonly countedExit: string | undefined;
@@ -84,14 +79,12 @@ export function freshFacts(generation: number, nowMs: number): Facts {
   };
 }
 
-/** Resets the facts for a newer specification, except those of a running instance. */
 export function forGeneration(facts: Facts, generation: number, nowMs: number): Facts {
   if (generation <= facts.generation) return facts;
   const { life, busy, isProbing, restarts } = facts;
   return { ...freshFacts(generation, nowMs), life, busy, isProbing, restarts };
 }
 
-/** Records the time at which a new process or container was first seen. */
 export function sighted(facts: Facts, seen: Observed, nowMs: number): Facts {
   if (seen.state === "exited" || facts.life?.identity === seen.identity) return facts;
   const life: Life = {
@@ -123,7 +116,6 @@ export function createFactsBook() {
       const facts = book.get(id);
       if (facts) book.set(id, change(facts));
     },
-    /** Adds desired and observed instances and forgets all others. Returns the forgotten ones. */
     update(
       specs: readonly InstanceSpec__Output[],
       tombstones: readonly string[],
@@ -153,8 +145,6 @@ export interface View {
   readonly facts: ReadonlyMap<InstanceId, Facts>;
   /** Instances whose step ended during the observation, which may be older than it: the next pass decides. */
   readonly unsettled: ReadonlySet<InstanceId>;
-  /** The agent is fenced: nothing is started or restarted. */
   readonly isHeld: boolean;
-  /** Monotonic. */
   readonly nowMs: number;
 }

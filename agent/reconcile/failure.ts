@@ -11,7 +11,6 @@ export interface Failure {
 
 interface ExitReason {
   readonly failure: Failure;
-  /** A restart cannot help. */
   readonly isTerminal: boolean;
   readonly reason: RestartReason;
 }

@@ -22,7 +22,6 @@ export type Health =
     }
   /** `progress` changes while the start goes on. */
   | { readonly kind: "loading"; readonly progress: string }
-  /** It replies and is shutting down. */
   | { readonly kind: "draining" }
   /** `isFrozen`: it replies, but generates no tokens. */
   | { readonly kind: "bad"; readonly why: string; readonly isFrozen?: boolean };
@@ -55,7 +54,6 @@ export function createProbe(): Probe {
   };
 }
 
-/** Applies a probe's result to a life. */
 export function afterProbe(life: Life, health: Health, nowMs: number): Life {
   switch (health.kind) {
     case "ready":

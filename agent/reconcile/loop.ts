@@ -15,9 +15,7 @@ import { createExecutors, execute } from "./steps.ts";
 export interface LoopDeps extends Omit<StepDeps, "book" | "progressed" | "drainLeft"> {
   /** Time that running requests have before an instance is stopped, unless the control plane sends another. */
   readonly drainMs: number;
-  /** Unix ms, by the control plane's clock. */
   readonly controlTimeMs: () => number;
-  /** Called when a phase changed: report it soon. */
   readonly onNews: () => void;
   /** Undefined on a host without billing, whose desired state is a file. */
   readonly meter: GpuMeter | undefined;
@@ -87,7 +85,6 @@ export function createReconciler(deps: LoopDeps) {
     if (!isProbe) running.set(step.id, { own, work });
   }
 
-  /** Stops an instance. A stop by this agent is not a crash. */
   async function endNow({ instanceId, identity }: Observed, signal: AbortSignal): Promise<void> {
     book.change(instanceId, (facts) => ({ ...facts, countedExit: identity }));
     await driver.stop(instanceId, volumeGraceMs, signal);
@@ -117,7 +114,6 @@ export function createReconciler(deps: LoopDeps) {
     return { view, forgotten };
   }
 
-  /** Updates routes and reports from the observed state and the running steps. */
   function publish(view: View, forgotten: readonly InstanceId[]): void {
     last = { ...view, facts: new Map(view.facts) };
     deps.dataPath.setTargets(targetsOf(view, deps.host));
@@ -153,7 +149,6 @@ export function createReconciler(deps: LoopDeps) {
   }
 
   return {
-    /** Replaces the whole set; wakes the loop. */
     setDesired(next: DesiredState__Output) {
       desired = next;
       wake.now();
@@ -164,7 +159,6 @@ export function createReconciler(deps: LoopDeps) {
       isHeld = next;
       wake.now();
     },
-    /** As of the last pass; undefined before the first. */
     report: () => last && { ...reportOf(last, deps.dataPath.stats), generation: last.desired?.generation ?? "0" },
     /** Runs until aborted. Instances continue to run. */
     async run(signal: AbortSignal) {

@@ -36,15 +36,11 @@ export interface DataPathStats {
   /** Output tokens seen and requests ended so far: their change is progress. */
   readonly tokensTotal?: number;
   readonly finished?: number;
-  /** Number of requests refused as `busy` so far. */
   readonly turnedAway?: number;
-  /** Estimated tokens of the prompts in flight. */
   readonly promptTokens?: number;
 }
 
-/** The data path in front of the instances. */
 export interface DataPath {
-  /** Replaces the whole set. */
   setTargets(targets: readonly RouteTarget[]): void;
   stats(id: InstanceId): DataPathStats;
   markDraining(id: InstanceId): void;
@@ -52,7 +48,6 @@ export interface DataPath {
   serverEnded(id: InstanceId): number;
   /** The instance was removed from this host: `serverEnded` will not be called for it. */
   forget(id: InstanceId): void;
-  /** True once nothing is in flight; false at the deadline. */
   drained(id: InstanceId, deadlineMs: number, signal: AbortSignal): Promise<boolean>;
 }
 
@@ -73,7 +68,6 @@ export type GpuFaults = (uuids: readonly string[], signal: AbortSignal) => Promi
 /** For metrics: must not throw or wait. */
 export interface ReconcileEvents {
   phase(id: InstanceId, deployId: DeploymentId, phase: InstancePhase): void;
-  /** Records the duration of a part of a start. */
   took(part: "pull" | "download" | "create" | "load" | "ready", seconds: number): void;
   downloadFailed(code: string): void;
   restarted(deployId: DeploymentId, reason: RestartReason): void;

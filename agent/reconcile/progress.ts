@@ -11,7 +11,6 @@ export interface Pulse {
   readonly answeredAtMs: number | undefined;
 }
 
-/** Pending and finished work of an engine. */
 export interface Work {
   /** Requests that it should be working at. */
   readonly inFlight: number;

@@ -20,7 +20,6 @@ export interface OneReport extends InstanceReport {
 
 export interface Reported {
   readonly instances: readonly OneReport[];
-  /** Instances with a tombstone that were removed. */
   readonly removed: readonly InstanceId[];
 }
 
@@ -61,7 +60,6 @@ export function targetsOf(view: View, host: Parameters<typeof imageOf>[1]): read
   });
 }
 
-/** Uses the port of its specification, at its own address. */
 function dashboardOf({ agentInstance }: InstanceSpec__Output, origin: string): Pick<RouteTarget, "dashboard"> {
   if (!agentInstance?.dashboardPort) return {};
   const at = new URL(origin);

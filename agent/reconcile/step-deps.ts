@@ -20,11 +20,8 @@ export interface StepDeps {
   readonly book: FactsBook;
   readonly host: HostFacts;
   readonly events: ReconcileEvents;
-  /** Called often, as bytes arrive. */
   readonly progressed: () => void;
-  /** Monotonic ms. */
   readonly clock: () => number;
-  /** [0, 1) */
   readonly random: () => number;
   readonly drainLeft: DrainLeft;
   readonly log: Logger;

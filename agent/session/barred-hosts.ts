@@ -8,7 +8,6 @@ export function createBarredHosts() {
   const listeners: (() => void)[] = [];
   return {
     has: (host: HostId) => barred.has(host),
-    /** All revoked hosts, as last received. */
     replace(hosts: readonly string[]) {
       if (hosts.length === barred.size && hosts.every((host) => barred.has(host))) return;
       barred = new Set(hosts);

@@ -17,7 +17,6 @@ interface CommandOrder {
 /** Runs one kind of command. The resolved value is the result, as JSON. */
 export type CommandExecutor = (order: CommandOrder, signal: AbortSignal) => Promise<unknown>;
 
-/** The message: what happened, why, what to do. */
 export class CommandFailed extends Error {
   override readonly name = "CommandFailed";
   readonly code: string;
@@ -41,7 +40,6 @@ export function createCommands(deps: {
   readonly answered?: (kind: string, result: "ok" | "rejected_epoch" | "duplicate" | "failed") => void;
   readonly logger: Logger;
 }) {
-  /** Commands started since the agent started. */
   const running = new Map<string, ((result: CommandResult) => void)[]>();
 
   async function carryOut(command: Command__Output, execute: CommandExecutor): Promise<KnownOutcome> {

@@ -12,7 +12,6 @@ interface ConnectionOptions {
   readonly tls: TlsParts;
   readonly hello: Hello;
   readonly onWelcome: (welcome: Welcome__Output, askedMs: number, send: (message: AgentMessage) => void) => void;
-  /** Everything after the welcome. */
   readonly onMessage: (message: ControlMessage__Output) => void;
   readonly monotonicMs: () => number;
 }
@@ -35,7 +34,6 @@ const endings: Readonly<Partial<Record<grpc.status, ConnectionEnd["reason"]>>> =
 const connectLimitMs = 10_000;
 const welcomeLimitMs = 10_000;
 
-/** Never throws. */
 export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<ConnectionEnd> {
   const client = fleetClient(options.address, options.tls);
   try {

@@ -11,7 +11,6 @@ import type { FleetClient } from "../../proto/gen/stoker/fleet/v1/Fleet.ts";
 import { fleetClient, serverName, type TlsParts } from "./wire.ts";
 
 export interface GivenCertificate {
-  /** X.509, PEM. */
   readonly certificatePem: string;
   readonly caPem: string;
 }
@@ -44,7 +43,6 @@ export async function enroll(
   return { certificatePem: pem(given.certificate), caPem };
 }
 
-/** Renews with the certificate in use. Rejects with a sentence. */
 export async function renew(
   address: string,
   tls: TlsParts,

@@ -168,7 +168,6 @@ export function createIdentity(options: IdentityOptions) {
       await joining;
       return parts();
     },
-    /** Renews the certificate in time, until aborted. */
     async run(signal: AbortSignal) {
       while (!signal.aborted) {
         const life = held ? held.notAfterMs - held.issuedMs : 0;
@@ -181,9 +180,7 @@ export function createIdentity(options: IdentityOptions) {
         await wait(pauseMs, undefined, { signal }).catch(() => {});
       }
     },
-    /** Certificate in use; undefined before this host has joined. */
     current,
-    /** Called when the certificate changes. */
     onCertificate: (listener: () => void): void => void listeners.push(listener),
     /** Seconds until the certificate expires; negative after that, undefined without one. */
     certificateSecondsLeft: () => (held ? (held.notAfterMs - nowMs()) / 1000 : undefined),

@@ -34,7 +34,6 @@ export function createNeighbourQuestions() {
     },
     answered: (answer: Neighbours__Output) =>
       open.get(answer.question)?.(answer.neighbours.filter(({ origin }) => /^https?:\/\/[^/]+$/.test(origin))),
-    /** Uses this session until the signal aborts. */
     over(next: (message: AgentMessage) => void, signal: AbortSignal) {
       send = next;
       signal.addEventListener("abort", () => {

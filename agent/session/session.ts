@@ -35,21 +35,17 @@ interface SessionOptions {
     readonly bootId: string;
     readonly runId: string;
   };
-  /** Origin of the data path. */
   readonly advertise: () => string;
   readonly store: SessionStore;
   readonly spool: PendingUsage & KeptUsage;
   readonly clock: ControlClock;
-  /** Last inventory that was read. */
   readonly inventory: () => Inventory;
   /** Undefined before the first check of the instances: nothing is reported then. */
   readonly report: () => HostInstances | undefined;
-  /** Live figures of the host, from the last sample. */
   readonly figures: () => Partial<HostReport>;
   readonly onDesired: (desired: DesiredState__Output) => void;
   /** Called with true when nothing may be started, with false when it may. */
   readonly onFenced: (isFenced: boolean) => void;
-  /** Called with the revoked hosts. */
   readonly barred: Pick<BarredHosts, "replace">;
   readonly commands: Commands;
   readonly monotonicMs: () => number;
@@ -61,7 +57,6 @@ export interface HostInstances {
   readonly generation: string;
   readonly instances: readonly InstanceReport[];
   readonly removed: readonly string[];
-  /** Content of the weights cache. */
   readonly weights: readonly KeptWeights[];
 }
 
@@ -273,7 +268,6 @@ export function createSession(options: SessionOptions) {
     /** Current key, then the previous one: tickets issued just before a reconnect still verify. */
     keys: () => keys,
     nodeEpoch: () => nodeEpoch,
-    /** Called when a phase changed. */
     reportSoon: () => reportNow(),
     /** Returns other hosts that may have weights of a repository; none without a session. */
     neighbours: questions.ask,
@@ -288,7 +282,6 @@ export function createSession(options: SessionOptions) {
       leaseRemainingSeconds: Math.max(0, (leaseEndsMs - monotonicMs()) / 1000),
       reconnects,
     }),
-    /** Runs until aborted. */
     run: (signal: AbortSignal) =>
       takeTurns(
         {
@@ -319,7 +312,6 @@ interface Stamp {
 
 type Verdict =
   | { readonly kind: "obey" }
-  /** Already current. */
   | { readonly kind: "same" }
   | { readonly kind: "refuse"; readonly why: "rejected_epoch" | "older_generation" };
 

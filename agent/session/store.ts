@@ -24,7 +24,6 @@ export interface KnownOutcome {
   readonly outcome: string;
   readonly errorCode: string;
   readonly errorMessage: string;
-  /** JSON. */
   readonly result: string;
 }
 

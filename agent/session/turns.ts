@@ -5,7 +5,6 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ConnectionEnd } from "./connection.ts";
 
-/** Notifications of a conversation. */
 export interface Notices {
   /** Called before the welcome is processed. */
   welcomed(): void;
@@ -15,7 +14,6 @@ export interface Notices {
 
 interface TurnsOptions {
   readonly addresses: readonly string[];
-  /** Never rejects. */
   readonly talk: (address: string, notices: Notices, signal: AbortSignal) => Promise<ConnectionEnd>;
   readonly onEnd: (end: ConnectionEnd) => void;
   /** First window of the delays, by the size of the fleet; undefined until a control plane has sent it. */
@@ -38,7 +36,6 @@ interface Beside {
   next: Conversation | undefined;
 }
 
-/** Runs until aborted. */
 export async function takeTurns(options: TurnsOptions, signal: AbortSignal): Promise<void> {
   const { addresses, random, log } = options;
   const besides = new WeakMap<Conversation, Beside>();

@@ -3,7 +3,6 @@
 import type { Logger } from "pino";
 import { firstBatch, maxBatchRecords, type PendingRecord } from "../../proto/usage-record.ts";
 
-/** Part of the spool that a session needs. */
 export interface PendingUsage {
   pending(limit: number): Promise<readonly PendingRecord[]>;
   acknowledge(spoolIds: readonly string[]): Promise<void>;
@@ -43,7 +42,6 @@ export function createUsageSender(spool: PendingUsage, send: (records: readonly 
       if (signal.aborted) end();
     });
 
-  /** Due records, at most a batch. */
   async function next(): Promise<readonly PendingRecord[]> {
     const nowMs = performance.now();
     for (const [id, dueMs] of leftOut) if (dueMs <= nowMs) leftOut.delete(id);
@@ -80,7 +78,6 @@ export function createUsageSender(spool: PendingUsage, send: (records: readonly 
   }
 
   return {
-    /** Called when a record became pending. */
     wake() {
       isWanted = true;
       // While a batch is in flight, wait only for its reply: hundreds of records can become pending per second.
@@ -91,7 +88,6 @@ export function createUsageSender(spool: PendingUsage, send: (records: readonly 
       answer = [...(answer ?? []), ...spoolIds];
       wakeUp();
     },
-    /** Runs until aborted. */
     async run(signal: AbortSignal) {
       isWanted = true;
       while (!signal.aborted) {

@@ -17,15 +17,12 @@ const definition = loadSync("fleet/v1/fleet.proto", {
   oneofs: true,
 });
 const Fleet = (grpc.loadPackageDefinition(definition) as unknown as ProtoGrpcType).stoker.fleet.v1.Fleet;
-/** Serialisation of each message. */
 export const fleetService = Fleet.service;
 
 const maxMessageBytes = 4 * 1024 * 1024;
 
 export interface TlsParts {
-  /** Certificate authority of the installation. */
   readonly caPem: string;
-  /** Undefined before the host has one. */
   readonly own: { readonly certificatePem: string; readonly keyPem: string } | undefined;
 }
 

@@ -29,7 +29,6 @@ const moveBatch = 2_000;
  */
 const idBlock = 1_000;
 
-/** SQLite's default. */
 const pageBytes = 4096;
 
 /** Acknowledged records are kept, so that a control plane whose database was restored can ask for them again. */
@@ -44,7 +43,6 @@ interface Move extends Resend {
   readonly isMoved: boolean;
 }
 
-/** Records of one set of leases. */
 interface Size {
   readonly lease_ids: string;
   readonly n: number;
@@ -196,7 +194,6 @@ function prepare(db: DatabaseSync, nowMs: () => number, limits: KeepLimits): Dat
     return text === undefined ? undefined : JSON.parse(String(text));
   }
 
-  /** Part of a resend, and not pending yet. */
   const isUnmoved = (id: number) =>
     move !== undefined && !move.isMoved && id > Number(move.cursor) && id <= Number(move.throughId);
 
@@ -387,7 +384,6 @@ export function moveAside(path: string, nowMs: number): string {
   return path + suffix;
 }
 
-/** A stored start row: the request was in flight. */
 interface StartRow {
   readonly request_id: string;
   readonly attempt: number;
@@ -425,7 +421,6 @@ class LeaseCounts {
     else this.#counts.delete(leaseIds);
   }
 
-  /** Sets with at least one record. */
   sets(): IterableIterator<string> {
     return this.#counts.keys();
   }
@@ -434,10 +429,8 @@ class LeaseCounts {
 /** Primary code, without the detail of an extended code. */
 const primaryCode = (error: unknown): number => ((error as { errcode?: number }).errcode ?? 0) & 0xff;
 
-/** SQLITE_FULL. */
 const isFull = (error: unknown): boolean => primaryCode(error) === 13;
 
-/** SQLITE_IOERR. */
 export const isIoError = (error: unknown): boolean => primaryCode(error) === 10;
 
 /** SQLITE_CORRUPT or SQLITE_NOTADB: a retry does not help. */

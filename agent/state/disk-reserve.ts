@@ -46,7 +46,6 @@ export function createDiskReserve(statePath: string) {
         return false;
       }
     },
-    /** Frees the reserve. Returns false when there was none. */
     use() {
       const hadSpace = sizeOf() > 0;
       remove();

@@ -10,9 +10,7 @@ export type Write =
 export interface End {
   readonly requestId: string;
   readonly attempt: number;
-  /** Separated by commas. */
   readonly leaseIds: string;
-  /** JSON. */
   readonly record: string;
   /** False: the start row was never written, so there is none to delete. */
   readonly hadStart: boolean;
@@ -98,7 +96,6 @@ export type FromWorker =
   /** The query cannot be answered now: the file is being replaced. */
   | { readonly kind: "unanswered"; readonly query: number; readonly reason: string }
   | { readonly kind: "lease_ids"; readonly query: number; readonly ids: readonly string[] }
-  /** Kept records became pending again. */
   | { readonly kind: "moved"; readonly depth: SpoolDepth }
   /** Kept records could not be made pending; the thread retries. */
   | { readonly kind: "not_moved"; readonly reason: string }

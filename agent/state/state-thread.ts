@@ -80,12 +80,10 @@ const textOf = ({ json }: RecordRow): string => (typeof json === "string" ? json
 export function startStateThread(path: string, log: Logger, keep: KeepLimits): Promise<StateThread> {
   const worker = new Worker(new URL("./state-worker.ts", import.meta.url), { workerData: { path, keep } });
   const post = (message: ToWorker) => worker.postMessage(message);
-  /** Oldest first. */
   const starts = new Map<string, Start>();
   const recent = new Unacknowledged();
   let acks: string[] = [];
   let writes: Write[] = [];
-  /** Records, as lines. */
   let ends = "";
   let waiting: Waiting[] = [];
   let lastWrite = 0;
@@ -107,7 +105,6 @@ export function startStateThread(path: string, log: Logger, keep: KeepLimits): P
   const queries = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
   const listeners: (() => void)[] = [];
 
-  /** `all`: also the start rows that are still young. */
   function flush(all: boolean): void {
     clearTimeout(timer);
     clearTimeout(sharing);
@@ -135,7 +132,6 @@ export function startStateThread(path: string, log: Logger, keep: KeepLimits): P
     ends = "";
   }
 
-  /** True when records became durable. */
   function written(through: number, lastId: number): boolean {
     isBusy = false;
     const done = waiting.findIndex((w) => w.write > through);
@@ -339,7 +335,6 @@ export /**
  * would cost the garbage collector. Above the bound and after a restart the file is read.
  */
 class Unacknowledged {
-  /** Oldest first. */
   #records: PendingRecord[] = [];
   readonly #maxRecords: number;
   /** True while this contains every record of the file. */

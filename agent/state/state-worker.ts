@@ -22,12 +22,10 @@ const say = (message: FromWorker) => port.postMessage(message);
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 let queue: Write[] = [];
-/** Records, as lines. */
 let ends = "";
 let questions: { readonly query: number; readonly answer: (db: Database) => FromWorker | undefined }[] = [];
 /** Queries for a resend whose kept records are still being made pending. */
 let resends: { readonly query: number; readonly id: string }[] = [];
-/** The next step of a resend is scheduled. */
 let isMoveDue = false;
 let through = 0;
 let lastId = 0;

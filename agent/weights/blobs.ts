@@ -27,7 +27,6 @@ export function createBlobStore(cacheDir: string) {
     /** Folder of incomplete files, on the same file system as the blobs. */
     folder,
     pathOf,
-    /** Creates the folders; call it before anything is written. */
     async prepare() {
       await mkdir(folder, { recursive: true });
     },
@@ -54,7 +53,6 @@ export function createBlobStore(cacheDir: string) {
       await syncFolder(folder);
       await mark(file.sha256);
     },
-    /** Returns the path of the blob under its own name. */
     async named(sha256: string, name: string) {
       const path = join(cacheDir, "files", sha256, name);
       await show(sha256, path);
@@ -62,7 +60,6 @@ export function createBlobStore(cacheDir: string) {
     },
     /** Links the blob at another path of the same file system. */
     show,
-    /** Returns the complete blobs with their age, and the total bytes. */
     async list() {
       const found: StoredBlob[] = [];
       let bytes = 0;

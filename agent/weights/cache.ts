@@ -13,11 +13,8 @@ import { createRepoFolders, type RepoFolders } from "./repo-folder.ts";
 
 export interface CacheOptions {
   readonly cacheDir: string;
-  /** Maximum bytes of the cache; default: the disk. */
   readonly quotaBytes?: number | undefined;
-  /** Returns the bytes available to an unprivileged writer in a folder. */
   readonly freeBytes?: (folder: string) => Promise<number>;
-  /** Counts bytes received over the network. */
   readonly onBytes?: (source: SourceName, bytes: number) => void;
   readonly pace?: Pace;
   readonly log: Logger;
@@ -26,9 +23,7 @@ export interface CacheOptions {
 interface Fetch {
   readonly content: Content;
   readonly sources: readonly DownloadSource[];
-  /** Setting that names another source, for the error text. */
   readonly setting: string;
-  /** Same as in a DownloadRequest. */
   readonly isFleeting?: boolean;
   readonly onProgress: Progress;
 }

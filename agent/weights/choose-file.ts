@@ -24,12 +24,10 @@ export function partsOf<F extends RepoFile>(repo: string, path: string, files: r
   return found;
 }
 
-/** Returns the file that the deployment named. */
 export function refuseOtherFormats(repo: string, path: string): void {
   if (!/\.gguf$/i.test(path)) throw unsupported(refusal(repo, [{ path, sizeBytes: undefined }]));
 }
 
-/** Chooses the model in a folder of this host. */
 export function chooseFile(place: string, files: readonly RepoFile[]): string {
   return chooseModel(place, files)[0]?.path ?? "";
 }

@@ -38,7 +38,6 @@ interface DownloadRequest {
   arrived(): Promise<boolean>;
   /** `total` is 0 while it is unknown. */
   onProgress(done: number, total: number): void;
-  /** Counts bytes received over the network. */
   onBytes(source: SourceName, bytes: number): void;
   readonly pace?: Pace | undefined;
   /** Deletes the partial file of any failed download: an untrusted sender must not fill the disk with parts. */
@@ -52,7 +51,6 @@ export interface Pace {
 }
 
 export interface Verified {
-  /** Path of the incomplete file: the caller moves it. */
   readonly path: string;
   readonly sha256: string;
   readonly sizeBytes: number;
@@ -119,7 +117,6 @@ async function write(request: DownloadRequest, path: string, signal: AbortSignal
 }
 
 interface Feed {
-  /** Index of the current source. */
   at: number;
   tag: string | undefined;
 }
@@ -156,7 +153,6 @@ async function fill(request: DownloadRequest, feed: Feed, part: PartFile, signal
   }
 }
 
-/** Returns true when the file is complete. */
 async function receive(
   request: DownloadRequest,
   source: DownloadSource,
@@ -196,7 +192,6 @@ async function receive(
   return total === undefined || part.bytes() === total;
 }
 
-/** Value for `If-Range`. */
 function strongTag(answer: WebAnswer): string | undefined {
   const tag = answer.header("etag");
   return tag !== undefined && /^"[\x21\x23-\x7e]*"$/.test(tag) ? tag : undefined;

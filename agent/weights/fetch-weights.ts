@@ -18,7 +18,6 @@ import { createWeb } from "./web.ts";
 import { codeOf, diskFull, WeightsError } from "./weights-error.ts";
 
 export interface WeightsOptions extends CacheOptions {
-  /** HF_ENDPOINT; the public hub by default. */
   readonly hfEndpoint?: string | undefined;
   /** HF_TOKEN: for deployments without a token of their own. */
   readonly hfToken?: string | undefined;
@@ -124,7 +123,6 @@ export function createWeights(options: WeightsOptions) {
     },
     /** Replaces the set that must not be evicted: weights of instances and those pinned by the operator. */
     hold: (weights: readonly Weights[]) => cache.holders.want(weights.flatMap((one) => keyIn(one) ?? [])),
-    /** Returns the content of the cache. */
     async list() {
       const isHeld = await cache.holders.heldKeys();
       return (await cache.kept.list()).map(({ key, repo, revision, commit, files, usedAtMs }) => {
@@ -134,7 +132,6 @@ export function createWeights(options: WeightsOptions) {
     },
     /** Returns the set's key in `list`; undefined for weights that are not cached. */
     keyOf: keyIn,
-    /** Serves the cache on the data path. */
     serve: createServeWeights(cache.blobs, cache.kept),
     async close() {
       await Promise.all([web.close(), ways.close(), publicWeb.close(), cache.holders.close()]);

@@ -12,7 +12,6 @@ interface FreeSpaceParts {
   readonly kept: KeptSets;
   readonly folders: RepoFolders;
   readonly holders: Holders;
-  /** Maximum bytes of the cache; undefined: the disk. */
   readonly quotaBytes: number | undefined;
   readonly freeBytes: (folder: string) => Promise<number>;
   readonly log: Logger;
@@ -33,7 +32,6 @@ export function createFreeSpace(parts: FreeSpaceParts): (bytes: number) => Promi
     return (await parts.freeBytes(blobs.folder)) < bytes + reserveBytes ? "disk" : "yes";
   }
 
-  /** Removes blobs that belong to no set. */
   async function sweep(): Promise<void> {
     const named = new Set((await kept.list()).flatMap(({ files }) => files.map(({ sha256 }) => sha256)));
     const elsewhere = await holders.assembledElsewhere();

@@ -143,7 +143,6 @@ function judgeText(repo: string, path: string, text: string): void {
   }
 }
 
-/** Returns true if a file of this name is checked. */
 const isJudged = (path: string): boolean => loaders.test(path) || adapterConfig.test(path);
 
 function objectIn(repo: string, path: string, text: string): Record<string, unknown> {

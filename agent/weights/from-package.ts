@@ -22,7 +22,6 @@ type FetchPackage = (key: string, source: PackageSource, onProgress: Progress, s
 export function createFetchPackage(parts: PackageParts): FetchPackage {
   const { cache, log } = parts;
 
-  /** Returns false when no neighbour sends the complete file. */
   async function fromNeighbour(source: PackageSource, onProgress: Progress, signal: AbortSignal): Promise<boolean> {
     const { sha256, sizeBytes } = source;
     if (sizeBytes === undefined) return false;

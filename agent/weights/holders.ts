@@ -37,7 +37,6 @@ export function createHolders(folder: string) {
   timer.unref();
 
   return {
-    /** Replaces the set of keys that must stay. */
     want(next: readonly string[]) {
       wanted = next;
       for (const key of given.keys()) if (!next.includes(key)) given.delete(key);

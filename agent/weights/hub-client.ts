@@ -88,7 +88,6 @@ export interface HubOptions {
   readonly endpoint: string;
   /** Used if the deployment has no token of its own. */
   readonly token: string | undefined;
-  /** Never connect to the hub. */
   readonly isOffline?: boolean;
   readonly metadataMs?: number;
 }

@@ -15,7 +15,6 @@ interface HubFile {
 
 export interface HubFound {
   readonly commit: string;
-  /** In download order. */
   readonly files: readonly HubFile[];
   /** File that the engine opens; undefined: the folder. */
   readonly entry: string | undefined;

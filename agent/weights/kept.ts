@@ -53,7 +53,6 @@ export function createKeptSets(cacheDir: string) {
       if (last && last.commit !== kept.commit) await rename(pathOf(key), oldPath(key, last.commit));
       await replaceFile(pathOf(key), JSON.stringify(kept));
     },
-    /** Records that the set was used now. */
     async touch(key: string) {
       const now = new Date();
       await utimes(pathOf(key), now, now).catch(() => {});

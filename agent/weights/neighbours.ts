@@ -75,7 +75,6 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
         (kept) => kept.repo === repo && kept.revision === revision && (!isPinned || kept.commit === revision),
       );
     },
-    /** Returns the neighbours that have a blob. */
     holders(sha256: string, repo: string, signal: AbortSignal) {
       const read = async (answer: WebAnswer, one: Neighbour): Promise<BlobHolder> => {
         answer.body.on("error", () => {}).resume();
@@ -100,7 +99,6 @@ export function createNeighbourhood(web: Web, ways: NeighbourWays, askNeighbours
 }
 
 export interface NeighbourAddress {
-  /** Origin of its data path. */
   readonly origin: string;
   /** Empty if sent by an earlier control plane. */
   readonly hostId: string;

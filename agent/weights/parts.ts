@@ -37,7 +37,6 @@ export async function claimPart(folder: string, key: string): Promise<Claim> {
   return { isMine: false, bytes: rival.bytes };
 }
 
-/** Returns the bytes of a content that an earlier download left. */
 export async function partBytes(folder: string, key: string): Promise<number> {
   return (await partsOf(folder, key))[0]?.bytes ?? 0;
 }

@@ -25,7 +25,6 @@ export function createPrefetcher(deps: {
   readonly store: Pick<WeightsStore, "ensure" | "keyOf">;
   readonly failed: (code: string) => void;
   readonly log: Logger;
-  /** First delay after a retryable failure. */
   readonly delayMs?: number;
 }) {
   const running = new Map<string, { readonly wanted: string; readonly stop: AbortController }>();

@@ -27,7 +27,6 @@ export function createRepoFolders(cacheDir: string, blobs: BlobStore) {
       }
       return join(snapshot(kept), kept.entry);
     },
-    /** Removes the links of a set, except those that `others` use too. */
     async remove(kept: Kept, others: readonly Kept[]) {
       const same = others.filter(({ repo }) => repo === kept.repo);
       const isShown = (file: { readonly path: string }): boolean =>

@@ -17,7 +17,6 @@ export type Source =
       readonly kind: "hub";
       readonly repo: string;
       readonly revision: string;
-      /** Undefined: chosen by format. */
       readonly file: string | undefined;
       readonly token: string | undefined;
       readonly format: Format;

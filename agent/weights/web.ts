@@ -20,7 +20,6 @@ export interface WebRequest {
   readonly authorization: string | undefined;
   /** `relative` leaves a redirect to another host to the caller: its headers describe the file. */
   readonly follow: "all" | "relative";
-  /** Setting that names another source, for the error text. */
   readonly setting: string;
   /** Maximum wait for a reply, and between two pieces of its body; 10 s by default. */
   readonly silenceMs?: number;

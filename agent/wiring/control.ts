@@ -28,7 +28,6 @@ export interface Control extends Pick<Session, "run" | "reportSoon" | "neighbour
   readonly clock: ControlClock;
   /** Undefined without a control plane: there are no signed tickets. */
   readonly tls: DataPathTls | undefined;
-  /** Expiry of this host's certificate; undefined without one. */
   readonly certificateSecondsLeft: Identity["certificateSecondsLeft"];
 }
 
@@ -40,14 +39,11 @@ interface ControlParts {
   readonly advertise: () => string;
   /** Set before `run`. */
   readonly reconciler: () => Pick<Reconciler, "report" | "setDesired" | "hold">;
-  /** Content of the weights cache. */
   readonly weights: () => readonly KeptWeights[];
-  /** Adapters of an instance. */
   readonly adapters: (instanceId: string) => readonly AdapterReport[];
   /** By kind: what a control plane may have done once (session/commands.ts). */
   readonly executors: Readonly<Record<string, CommandExecutor>>;
   readonly answered: (kind: string, result: "ok" | "rejected_epoch" | "duplicate" | "failed") => void;
-  /** Samples of the host and its instances. */
   readonly samples: () => Pick<Samples, "figures" | "withUsage">;
   readonly isStopping: () => boolean;
   readonly log: Logger;

@@ -83,7 +83,6 @@ async function runtimeDriver(
 function combineDrivers(
   runtime: ContainerDriver,
   external: ContainerDriver,
-  /** Undefined where this host offers no rentals. */
   rentals?: ContainerDriver,
 ): ContainerDriver {
   const apart = rentals ? [external, rentals] : [external];

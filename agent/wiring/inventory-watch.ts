@@ -25,7 +25,6 @@ type InventoryWatch = Awaited<ReturnType<typeof watchInventory>>;
 
 export async function watchInventory(
   { read, unclearDocker }: Pick<HostInventory, "read" | "unclearDocker">,
-  /** True when the inventory is to be read again. */
   lookForFaults: (signal: AbortSignal) => Promise<boolean>,
   signal: AbortSignal,
   onNews: () => void = () => {},
@@ -50,7 +49,6 @@ export async function watchInventory(
         current = await read(limit).catch(() => current);
       }
     },
-    /** Until aborted. */
     async run(until: AbortSignal) {
       let readMs = performance.now();
       while (!until.aborted) {

@@ -5,7 +5,6 @@ import type { AgentConfig } from "../config.ts";
 import type { ContainerDriver } from "../reconcile/driver.ts";
 
 interface Rentals {
-  /** Undefined where the operator offers none. */
   readonly driver: ContainerDriver | undefined;
   /** Names of images, or why none can be offered; asked at every reading of the inventory. */
   readonly offer: () => Promise<{ rentalImages: string[]; rentalsUnavailable: string }>;

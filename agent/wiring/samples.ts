@@ -16,7 +16,6 @@ interface SamplesParts {
   readonly node: string;
   readonly dataDir: string;
   readonly image: string;
-  /** True to look for the DCGM exporter. */
   readonly looksForDcgm: boolean;
   readonly inventory: { current(): Inventory; lookSoon(): void };
   readonly xids: () => readonly Xid[];
@@ -75,7 +74,6 @@ export function createSamples(parts: SamplesParts) {
     used = found.filter((one) => one !== undefined);
   }
 
-  /** One after the other, until aborted. */
   async function sampleLayers(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const next = new Map<string, number>();
@@ -104,7 +102,6 @@ export function createSamples(parts: SamplesParts) {
 
   return {
     host,
-    /** Until aborted. */
     async run(signal: AbortSignal) {
       const layers = sampleLayers(signal);
       for (let turn = 0; !signal.aborted; turn++) {
@@ -143,7 +140,6 @@ export function createSamples(parts: SamplesParts) {
       };
     },
     used: () => used,
-    /** Part of the host report: load and GPUs. */
     figures() {
       const owners = new Map(used.flatMap(({ instanceId, usage }) => usage.pids.map((pid) => [pid, instanceId])));
       return {
@@ -152,7 +148,6 @@ export function createSamples(parts: SamplesParts) {
         gpuSampleAgeMs: Math.round(gpus.ageMs),
       };
     },
-    /** An instance's report with what was sampled of it. */
     withUsage(report: InstanceReport) {
       const found = used.find(({ instanceId }) => instanceId === report.instanceId);
       const { running, waiting, kvCacheRatio } = engines.figures(report.instanceId ?? "");
@@ -173,13 +168,11 @@ interface LastSample<Value> {
   /** Undefined before the first. */
   readonly value: Value | undefined;
   readonly ageMs: number;
-  /** Samples that failed. */
   readonly failures: number;
   /** Never rejects: after a failure the last value stays and grows old. True when it succeeded. */
   look(signal: AbortSignal): Promise<boolean>;
 }
 
-/** `clock`: monotonic ms. */
 function lastSample<Value>(
   read: (signal: AbortSignal) => Promise<Value>,
   clock: () => number,

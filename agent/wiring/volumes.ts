@@ -26,7 +26,6 @@ interface HostVolumes {
   readonly folder: string;
   /** Wraps a driver: creates a container's volume before its start, and resumes containers that a backup left frozen. */
   withVolumes(driver: ContainerDriver): ContainerDriver;
-  /** `done`: called after each successful backup and restore. */
   backups(reconciler: () => Pick<Reconciler, "whileEnded">, done: BackupDone): Promise<Backups>;
 }
 
