@@ -6,13 +6,13 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Adapter__Output } from "../../proto/gen/stoker/fleet/v1/Adapter.ts";
 import type { AdapterReport } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
+import { pause } from "../../proto/pause.ts";
 import type { RouteTarget } from "../reconcile/ports.ts";
 import { type AdapterFiles, type AdapterSource, adapterConfig, adapterWeights } from "./adapter-files.ts";
 import { whyAdapterRefused, whyImageAdapterRefused } from "./check-adapter.ts";
@@ -68,7 +68,12 @@ export function createAdapters(deps: AdapterDeps) {
   let mustSweep = false;
   const lives = new Map<string, Life>();
   const running = new Set<Promise<void>>();
-  let wake = () => {};
+  let isWoken = false;
+  let endPause = () => {};
+  const wake = () => {
+    isWoken = true;
+    endPause();
+  };
 
   const set = (life: Life, id: string, one: One | undefined): void => {
     if (one) life.ones.set(id, one);
@@ -282,18 +287,11 @@ export function createAdapters(deps: AdapterDeps) {
       }),
     async run(signal: AbortSignal) {
       while (!signal.aborted) {
-        const woken = new Promise<void>((resolve) => {
-          wake = resolve;
-        });
+        isWoken = false;
         await pass(signal).catch((error) => {
           if (!signal.aborted) log.error({ err: error }, "could not reconcile the adapters; will retry");
         });
-        const timer = new AbortController();
-        const pause = isRestless()
-          ? wait(everyMs, undefined, { signal: AbortSignal.any([signal, timer.signal]) }).catch(() => {})
-          : orAborted(signal);
-        await Promise.race([woken, pause]);
-        timer.abort();
+        if (!isWoken) await pause(isRestless() ? everyMs : undefined, signal, (end) => (endPause = end));
       }
       await Promise.all(running);
     },
@@ -339,8 +337,3 @@ const textOf = (targets: readonly RouteTarget[]) =>
   JSON.stringify(
     targets.map(({ instanceId, identity, origin, ready, draining }) => [instanceId, identity, origin, ready, draining]),
   );
-
-function orAborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
-}

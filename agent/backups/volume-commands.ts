@@ -3,33 +3,20 @@
 import type { Backups } from "./backups.ts";
 
 /** Throws BackupError, or an Error on arguments that no honest control plane sends. The result is sent as JSON. */
-type VolumeCommand = (given: unknown, signal: AbortSignal) => Promise<object>;
+type VolumeCommand = (given: unknown, signal: AbortSignal) => Promise<unknown>;
 
 export function volumeCommands(backups: Backups): Readonly<Record<string, VolumeCommand>> {
+  type Want = ReturnType<typeof wantOf>;
+  const command =
+    (run: (want: Want, signal: AbortSignal) => Promise<unknown>): VolumeCommand =>
+    async (given, signal) =>
+      (await run(wantOf(given), signal)) ?? {};
   return {
-    "volume.backup": async (given, signal) => {
-      const { volume, key } = wantOf(given);
-      return backups.backup(volume, key, signal);
-    },
-    "volume.restore": async (given, signal) => {
-      const { volume, key, digest } = wantOf(given);
-      await backups.restore(volume, key, digest, signal);
-      return {};
-    },
-    "volume.try_restore": async (given, signal) => {
-      const { volume, key, digest } = wantOf(given);
-      await backups.tryRestore(volume, key, digest, signal);
-      return {};
-    },
-    "volume.remove_backup": async (given, signal) => {
-      const { volume, key } = wantOf(given);
-      await backups.removeBackup(volume, key, signal);
-      return {};
-    },
-    "volume.remove": async (given, signal) => {
-      await backups.removeVolume(wantOf(given).volume, signal);
-      return {};
-    },
+    "volume.backup": command(({ volume, key }, signal) => backups.backup(volume, key, signal)),
+    "volume.restore": command(({ volume, key, digest }, signal) => backups.restore(volume, key, digest, signal)),
+    "volume.try_restore": command(({ volume, key, digest }, signal) => backups.tryRestore(volume, key, digest, signal)),
+    "volume.remove_backup": command(({ volume, key }, signal) => backups.removeBackup(volume, key, signal)),
+    "volume.remove": command(({ volume }, signal) => backups.removeVolume(volume, signal)),
   };
 }
 

@@ -4,7 +4,7 @@ import { basename, dirname, join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
 import { imageOf } from "./allowed-image.ts";
-import { adaptersMount } from "./container-plan.ts";
+import { adaptersMount, driverGpus } from "./container-plan.ts";
 import { planDraft } from "./draft-model.ts";
 import { type HostFacts, identityOf, type PlanFile, type PlanOutcome } from "./host-facts.ts";
 
@@ -45,8 +45,7 @@ export function planStoker(
     ...draft.mounts,
     ...graphs.mounts,
   ];
-  // GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid.
-  const realGpus = spec.gpuUuids.filter((uuid) => /^(GPU|MIG)-/.test(uuid));
+  const realGpus = driverGpus(spec);
   const env: Record<string, string> = {
     STOKER_INSTANCE_ID: spec.instanceId,
     STOKER_MODEL_PATH: modelTarget,

@@ -1,23 +1,11 @@
 // Routes of the data path for the control plane, besides inference: instance logs, and a proof of the address.
 import type { Logger } from "pino";
 import type { InstanceId } from "../../proto/ids.ts";
+import type { ContainerDriver, LogRange } from "../reconcile/driver.ts";
 import type { Answer } from "./answer.ts";
 import { answerJson, errorBody } from "./refuse.ts";
 
-interface LogQuery {
-  readonly fromMs?: number;
-  /** Same time in nanoseconds, in the format of log lines. */
-  readonly fromAt?: string;
-  readonly toMs?: number;
-  readonly limit: number;
-}
-
-/** Ascending; secrets redacted already. `at` is Unix seconds with nanoseconds as text. */
-export type ReadLogs = (
-  instance: InstanceId,
-  query: LogQuery,
-  signal: AbortSignal,
-) => Promise<readonly { readonly at: string; readonly line: string }[]>;
+export type ReadLogs = ContainerDriver["logs"];
 
 const logsBoundMs = 15_000;
 
@@ -46,7 +34,7 @@ export async function answerLogs(
   }
 }
 
-function readQuery(params: URLSearchParams): LogQuery | string {
+function readQuery(params: URLSearchParams): LogRange | string {
   const number = (name: string) => {
     const text = params.get(name);
     return text === null || text === "" ? undefined : Number(text);

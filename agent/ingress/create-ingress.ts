@@ -14,6 +14,7 @@ import { keepNewest } from "../../proto/keep-newest.ts";
 import { onceExpired } from "../../proto/peer-tls.ts";
 import { type Ticket, ticketText, verifyTicket, weightsPurpose } from "../../proto/ticket.ts";
 import type { Refusal } from "../../proto/usage.ts";
+import type { RouteTarget } from "../reconcile/ports.ts";
 import type { Answer } from "./answer.ts";
 import { AttemptRecord } from "./attempt-record.ts";
 import { answerLogs, type ReadLogs } from "./control-routes.ts";
@@ -30,7 +31,7 @@ import { answerJson, errorBody, refuse } from "./refuse.ts";
 import { acceptShared, type SharedServer } from "./shared-connection.ts";
 import type { UsageSpool } from "./spool.ts";
 import { StoppingRequests } from "./stopping-requests.ts";
-import { type IngressTarget, Target } from "./target.ts";
+import { Target } from "./target.ts";
 import { createTenantDigest } from "./tenant.ts";
 
 export interface IngressOptions {
@@ -233,7 +234,7 @@ export function createIngress(options: IngressOptions) {
 
   return {
     listen: () => listen(server, options.host, options.port),
-    setTargets: (wanted: readonly IngressTarget[]) => {
+    setTargets: (wanted: readonly RouteTarget[]) => {
       const ids = new Set(wanted.map((w) => w.instanceId));
       for (const [id, target] of targets)
         if (!ids.has(id)) {

@@ -1,6 +1,7 @@
 // Questions to an engine about its work. Only our own runtime has `GET /usage/{id}`; other engines reply 404.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Pool } from "undici";
+import { boundedText } from "../../proto/bounded-text.ts";
 import { readUnits } from "../../proto/usage.ts";
 import { count, type EngineFigures } from "./find-usage.ts";
 
@@ -66,11 +67,7 @@ async function isWorking(pool: Pool, path: string, headers: Record<string, strin
       headers,
       signal: AbortSignal.timeout(askLimitMs),
     });
-    let text = "";
-    for await (const part of answer.body) {
-      text += part;
-      if (text.length > maxBytes) return false;
-    }
+    const text = await boundedText(answer.body, maxBytes);
     const { num_running: running, num_waiting: waiting } = JSON.parse(text) as Record<string, unknown>;
     return (typeof running === "number" && running > 0) || (typeof waiting === "number" && waiting > 0);
   } catch {

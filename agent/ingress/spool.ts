@@ -10,7 +10,7 @@ export interface RecordRow {
   readonly json: string | (() => string);
 }
 
-interface SpoolResend {
+export interface SpoolResend {
   readonly records: number;
   /** Highest spool id of these records. */
   readonly throughId: string;

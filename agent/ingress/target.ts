@@ -1,29 +1,12 @@
 // Data plane state of one instance: its gate, its connections and its running requests.
 import { Pool } from "undici";
-import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
-import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import { authorizationFor } from "../../proto/bearer-secret.ts";
 import { type Slot, SlotList } from "../../proto/slot-list.ts";
+import type { RouteTarget } from "../reconcile/ports.ts";
 import { engineIsIdle } from "./engine-usage.ts";
 import { Gate } from "./gate.ts";
 import type { Limits } from "./limits.ts";
 import type { SentRequest, StoppingRequests } from "./stopping-requests.ts";
-
-/** A path in `origin` is a prefix of every engine path. */
-export interface IngressTarget extends EngineAddress {
-  readonly instanceId: InstanceId;
-  readonly deployId: DeploymentId;
-  readonly maxBatchSize: number;
-  readonly ready: boolean;
-  readonly draining: boolean;
-  readonly dashboard?: string;
-  /**
-   * Way in which the engine receives the tenant of a request, to keep prefix caches apart: our headers (default), `cache_salt`
-   * in the body of a generation, or none.
-   */
-  readonly cacheIsolation?: "headers" | "body" | "none";
-  /** The operator lets accounts share the prefix cache of this deployment. */
-  readonly sharesPrefixCache?: boolean;
-}
 
 /**
  * Long recordings use permits for seconds of audio instead of sequences of the batch: they run for minutes, in segments between
@@ -66,13 +49,14 @@ export class Target {
   turnedAway = 0;
   /** Typical output of one sequence here, for the gate's estimate. */
   typicalOutput = 256;
-  spec: IngressTarget;
+  /** A path in its origin is a prefix of every engine path. */
+  spec: RouteTarget;
   pool: Pool;
   prefix: string;
   #marked = false;
   #idle: (() => void)[] = [];
 
-  constructor(spec: IngressTarget, limits: Limits, clock: () => number, stopping: StoppingRequests) {
+  constructor(spec: RouteTarget, limits: Limits, clock: () => number, stopping: StoppingRequests) {
     this.spec = spec;
     this.#clock = clock;
     this.stopping = stopping;
@@ -103,7 +87,7 @@ export class Target {
     return this.#marked || this.spec.draining;
   }
 
-  update(spec: IngressTarget): void {
+  update(spec: RouteTarget): void {
     const before = this.spec;
     this.spec = spec;
     if (spec.origin !== before.origin) {

@@ -2,8 +2,8 @@
 // lives as long as the agent: after a restart engines find no earlier cache of the account.
 import { createHmac, randomBytes } from "node:crypto";
 import { cacheScopeHeader, tenantHeader } from "../../proto/engine-headers.ts";
+import type { RouteTarget } from "../reconcile/ports.ts";
 import { isSpace } from "./find-usage.ts";
-import type { IngressTarget } from "./target.ts";
 
 export type TenantOf = (account: string) => string;
 
@@ -21,7 +21,7 @@ export function createTenantDigest(key: Buffer = randomBytes(32)): TenantOf {
   };
 }
 
-type Isolation = Pick<IngressTarget, "cacheIsolation" | "sharesPrefixCache">;
+type Isolation = Pick<RouteTarget, "cacheIsolation" | "sharesPrefixCache">;
 
 /** One scope for all accounts of a deployment whose operator shares its prefix cache. */
 const sharedScope = "shared";

@@ -2,8 +2,9 @@
 // waiting, loading, draining, a crash between two observations, and time without an agent are not billed.
 import type { Logger } from "pino";
 import { gpuMinuteId, minuteMs } from "../../proto/gpu-minute.ts";
-import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { InstanceId } from "../../proto/ids.ts";
 import type { UsageRecord } from "../../proto/usage-record.ts";
+import type { Serving } from "../reconcile/ports.ts";
 import type { MeterStore } from "./store.ts";
 import { addSpan, type Tally } from "./tally.ts";
 
@@ -13,12 +14,6 @@ interface GpuMeterDeps {
   readonly controlTimeMs: () => number;
   readonly nodeEpoch: () => bigint;
   readonly log: Logger;
-}
-
-export interface Seen {
-  readonly instanceId: InstanceId;
-  readonly deployId: DeploymentId;
-  readonly identity: string;
 }
 
 /** A longer gap between two observations is not counted: the agent was suspended, and its data path with it. */
@@ -66,7 +61,7 @@ export function createGpuMeter(deps: GpuMeterDeps) {
   }
 
   return {
-    look(serving: readonly Seen[]): void {
+    look(serving: readonly Serving[]): void {
       const nowMs = monotonicMs();
       const controlMs = Math.floor(deps.controlTimeMs());
       const lengthMs = nowMs - lookedMs;

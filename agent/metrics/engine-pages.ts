@@ -1,7 +1,9 @@
 // Caches the metrics pages of the engines on this host and serves them under their own names with deploy_id, instance_id and
 // node, and again under the names that are the same for every engine. A page is removed with its instance; an engine that
 // stops responding keeps its last page and does not affect the others.
+
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
+import { boundedText } from "../../proto/bounded-text.ts";
 import { type NormalisedName, normalisedNames } from "./engine-names.ts";
 import { type Family, labelText, parseMetrics, renderFamilies, type Sample } from "./metrics-text.ts";
 
@@ -45,7 +47,7 @@ export function createEnginePages(node: string, clock: () => number) {
         if (answer.status !== 404) failures += 1;
         return;
       }
-      const page = await boundedText(answer);
+      const page = await boundedText(answer.body, pageLimitBytes);
       const isStill = targets.some(({ instanceId }) => instanceId === target.instanceId);
       if (isStill) known.set(target.instanceId, { families: kept(parseMetrics(page)), atMs: clock() });
     } catch {
@@ -150,14 +152,4 @@ function withLabels(sample: Sample, own: string): Sample {
     .replace(/(?:^|,)\s*(?:deploy_id|instance_id|node)="(?:[^"\\]|\\.)*"/g, "")
     .replace(/^,|,$/g, "");
   return { ...sample, labels: others === "" ? own : `${others},${own}` };
-}
-
-async function boundedText(answer: Response): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = "";
-  for await (const piece of answer.body ?? []) {
-    text += decoder.decode(piece as Uint8Array, { stream: true });
-    if (text.length > pageLimitBytes) throw new Error("the engine's metrics page is too long");
-  }
-  return text;
 }

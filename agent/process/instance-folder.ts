@@ -1,10 +1,11 @@
 // Folder of one instance in the process driver: its process, its exit and its output. Everything that
 // adoption needs stands here, so that it works after the loss of all other state of the agent.
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BearerSecret, readBearerSecret } from "../../proto/bearer-secret.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import { replaceFileSync } from "../../proto/replace-file.ts";
 import type { ProcessIdentity } from "./process-identity.ts";
 
 export interface Launch {
@@ -126,10 +127,8 @@ export function instanceIdsIn(base: string): readonly InstanceId[] {
   }
 }
 
-function writeJson(path: string, value: object): void {
-  writeFileSync(`${path}.new`, `${JSON.stringify(value)}\n`, { mode: 0o600 });
-  renameSync(`${path}.new`, path);
-}
+const writeJson = (path: string, value: object) =>
+  replaceFileSync(path, `${JSON.stringify(value)}\n`, { isDurable: false });
 
 function readJson(path: string): Record<string, unknown> | undefined {
   try {

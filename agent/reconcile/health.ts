@@ -3,7 +3,7 @@
 
 import { connect } from "node:net";
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
-import { boundedText } from "./bounded-body.ts";
+import { boundedText } from "../../proto/bounded-text.ts";
 import type { ContainerPlan } from "./driver.ts";
 import type { Life } from "./facts.ts";
 
@@ -141,7 +141,7 @@ async function get(
   signal: AbortSignal,
 ): Promise<{ status: number; body: unknown }> {
   const answer = await fetch(url, { headers: authorizationFor(engine), signal, redirect: "error" });
-  const text = await boundedText(answer, bodyBytes);
+  const text = await boundedText(answer.body, bodyBytes);
   try {
     return { status: answer.status, body: JSON.parse(text) };
   } catch {

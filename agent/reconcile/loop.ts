@@ -3,6 +3,7 @@
 // instance delays no other; a failed observation changes nothing.
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../../proto/ids.ts";
+import { pause } from "../../proto/pause.ts";
 import { diff, newestOf, type Step } from "./diff.ts";
 import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
@@ -102,7 +103,7 @@ export function createReconciler(deps: LoopDeps) {
     if (failure && signal.aborted) log.info(facts, "step ended early");
     else if (failure) {
       log.warn({ ...facts, err: failure }, "step failed; will retry");
-      await wake.sleep(retryMs, signal);
+      await pause(retryMs, signal);
     } else log[step.kind === "probe" ? "debug" : "info"](facts, "step done");
   }
 
@@ -167,7 +168,7 @@ export function createReconciler(deps: LoopDeps) {
         const observed = await observe(signal);
         if (signal.aborted) break;
         if (!observed) {
-          await wake.sleep(retryMs, signal);
+          await pause(retryMs, signal);
           continue;
         }
         const { view, forgotten } = look(observed, wereBusy);
@@ -195,7 +196,8 @@ export function createReconciler(deps: LoopDeps) {
           if (steps.length === 0) break;
           // A download may take hours; it resumes later.
           for (const id of ids) if (book.get(id).busy?.kind === "fetch") running.get(id)?.own.abort();
-          await orAborted(Promise.race(steps.map(({ work }) => work)), signal);
+          await pause(undefined, signal, (end) => void Promise.race(steps.map(({ work }) => work)).then(end));
+          signal.throwIfAborted();
         }
         const alive = (await driver.list(signal)).filter((one) => ids.has(one.instanceId) && one.state !== "exited");
         for (const one of alive) await endNow(one, signal);
@@ -218,35 +220,11 @@ export function createReconciler(deps: LoopDeps) {
   };
 }
 
-async function orAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
-}
-
 const whyOf = (step: Step) => ("why" in step ? { why: step.why } : {});
 
 function createWake() {
   let isWanted = false;
   let notify = () => {};
-  const pause = (ms: number, signal: AbortSignal, arm: (end: () => void) => void) =>
-    new Promise<void>((resolve) => {
-      const end = () => {
-        clearTimeout(timer);
-        signal.removeEventListener("abort", end);
-        resolve();
-      };
-      const timer = setTimeout(end, ms);
-      signal.addEventListener("abort", end, { once: true });
-      if (signal.aborted) end();
-      arm(end);
-    });
   return {
     now: () => {
       isWanted = true;
@@ -257,7 +235,5 @@ function createWake() {
       notify = () => {};
       isWanted = false;
     },
-    /** A wake does not end it. */
-    sleep: (ms: number, signal: AbortSignal) => pause(ms, signal, () => {}),
   };
 }

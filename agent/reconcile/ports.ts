@@ -24,8 +24,9 @@ export interface RouteTarget extends EngineAddress {
   readonly draining: boolean;
   /** Origin of an agent instance's dashboard: the only address of it that gateways can reach. */
   readonly dashboard?: string;
-  /** Way in which its engine receives the tenant of a request; see agent/ingress/target.ts. */
+  /** Way in which its engine receives the tenant of a request, to keep prefix caches apart; our headers by default. */
   readonly cacheIsolation?: CacheIsolation;
+  /** The operator lets accounts share the prefix cache of this deployment. */
   readonly sharesPrefixCache?: boolean;
 }
 
@@ -78,6 +79,7 @@ export interface ReconcileEvents {
 export interface Serving {
   readonly instanceId: InstanceId;
   readonly deployId: DeploymentId;
+  /** New after every start. */
   readonly identity: string;
 }
 

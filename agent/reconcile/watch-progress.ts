@@ -1,7 +1,7 @@
 // Rejects a healthy probe of an engine that generates no tokens.
 
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
-import { boundedText } from "./bounded-body.ts";
+import { boundedText } from "../../proto/bounded-text.ts";
 import type { Step } from "./diff.ts";
 import type { Health } from "./health.ts";
 import type { DataPath } from "./ports.ts";
@@ -74,7 +74,7 @@ export function createCanary(limitMs = 20_000): Canary {
         redirect: "error",
         signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
       });
-      await boundedText(answer, answerBytes);
+      await boundedText(answer.body, answerBytes);
       // A refusal is a reply too: full, shutting down, or a model without this kind of request.
       const isBroken = answer.status >= 500 && answer.status !== 503;
       return isBroken ? `a request for one token was answered ${answer.status}` : undefined;

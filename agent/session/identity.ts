@@ -1,11 +1,12 @@
 // Identity of this host: a key that never leaves its folder, and the newest certificate for it. Joins if there is none, renews
 // at two thirds of its life. Files in `<data>/identity`, replaced atomically and readable only by the agent.
 import { createHash, X509Certificate } from "node:crypto";
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { OwnCertificate } from "../../proto/peer-tls.ts";
+import { readIfPresent, replaceFileSync } from "../../proto/replace-file.ts";
 import { enroll, type GivenCertificate, makeKey, renew } from "./enroll.ts";
 import type { TlsParts } from "./wire.ts";
 
@@ -47,7 +48,7 @@ export function createIdentity(options: IdentityOptions) {
   const { folder, log, nowMs } = options;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const file = (name: string) => join(folder, name);
-  let keyPem = read(file("key.pem"));
+  let keyPem = readIfPresent(file("key.pem"));
   let held = load();
   /** A refused token is not tried again while there is a valid certificate. */
   let refusedToken: string | undefined;
@@ -58,7 +59,7 @@ export function createIdentity(options: IdentityOptions) {
   const listeners: (() => void)[] = [];
 
   function load(): Held | undefined {
-    const text = read(file("certificate.json"));
+    const text = readIfPresent(file("certificate.json"));
     if (text === undefined || keyPem === undefined) return undefined;
     try {
       const kept = JSON.parse(text) as Omit<Held, "notAfterMs">;
@@ -82,7 +83,7 @@ export function createIdentity(options: IdentityOptions) {
   function writeUnstored(): void {
     if (unstored === undefined) return;
     try {
-      write(file("certificate.json"), unstored);
+      replaceFileSync(file("certificate.json"), unstored);
       unstored = undefined;
     } catch (error) {
       log.error({ err: error }, "could not store this host's new certificate; a restart would use the previous one");
@@ -96,7 +97,7 @@ export function createIdentity(options: IdentityOptions) {
     if (keyPem === undefined) {
       // Store the key before joining: a host that loses its key could not reconnect.
       const made = makeKey();
-      write(file("key.pem"), made);
+      replaceFileSync(file("key.pem"), made);
       keyPem = made;
     }
     const request = { address, token, keyPem, hostId: options.hostId };
@@ -188,23 +189,3 @@ export function createIdentity(options: IdentityOptions) {
 }
 
 const tokenHashOf = (token: string): string => createHash("sha256").update(token).digest("hex");
-
-function read(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
-}
-
-function write(path: string, text: string): void {
-  const file = openSync(`${path}.new`, "w", 0o600);
-  try {
-    writeSync(file, text);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  renameSync(`${path}.new`, path);
-}

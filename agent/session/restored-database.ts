@@ -1,28 +1,15 @@
 // A control plane whose database was restored from a backup asks for the acknowledged usage records again.
 import type { Logger } from "pino";
+import type { SpoolResend, UsageSpool } from "../ingress/spool.ts";
 import type { SessionStore } from "./store.ts";
-import type { PendingUsage } from "./usage-sender.ts";
-
-/** Part of the spool that keeps acknowledged records. */
-export interface KeptUsage {
-  /** Makes the records pending again, durably and once per `id`; `throughId` is their highest spool id. */
-  resend(id: string): Promise<Resent>;
-}
-
-interface Resent {
-  readonly records: number;
-  readonly throughId: string;
-  readonly dropped: number;
-  readonly droppedThroughMs: number;
-}
 
 export function createRestoredDatabase(
   store: Pick<SessionStore, "restoreMark" | "sawRestoreMark">,
-  spool: KeptUsage & Pick<PendingUsage, "pending">,
+  spool: Pick<UsageSpool, "resend" | "pending">,
   log: Logger,
 ) {
   let wanted = "";
-  let resend: Resent | undefined;
+  let resend: SpoolResend | undefined;
   let isDone = false;
 
   async function begin(id: string): Promise<void> {

@@ -10,6 +10,7 @@ import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { Welcome__Output } from "../../proto/gen/stoker/fleet/v1/Welcome.ts";
 import { writeUsageBatch } from "../../proto/usage-record.ts";
+import type { UsageSpool } from "../ingress/spool.ts";
 import type { BarredHosts } from "./barred-hosts.ts";
 import type { Commands } from "./commands.ts";
 import { type ConnectionEnd, connect } from "./connection.ts";
@@ -17,10 +18,10 @@ import type { ControlClock } from "./control-clock.ts";
 import type { Identity } from "./identity.ts";
 import { createNeighbourQuestions } from "./neighbours.ts";
 import { every } from "./pace.ts";
-import { createRestoredDatabase, type KeptUsage } from "./restored-database.ts";
+import { createRestoredDatabase } from "./restored-database.ts";
 import type { SessionStore } from "./store.ts";
 import { type Notices, takeTurns } from "./turns.ts";
-import { createUsageSender, type PendingUsage } from "./usage-sender.ts";
+import { createUsageSender } from "./usage-sender.ts";
 import type { TlsParts } from "./wire.ts";
 
 interface SessionOptions {
@@ -37,7 +38,7 @@ interface SessionOptions {
   };
   readonly advertise: () => string;
   readonly store: SessionStore;
-  readonly spool: PendingUsage & KeptUsage;
+  readonly spool: Pick<UsageSpool, "pending" | "acknowledge" | "resend" | "openLeaseIds" | "depth" | "onPending">;
   readonly clock: ControlClock;
   readonly inventory: () => Inventory;
   /** Undefined before the first check of the instances: nothing is reported then. */

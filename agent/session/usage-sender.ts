@@ -1,15 +1,9 @@
 // Sends usage records until a control plane acknowledges them: one batch in flight, sent again without a reply. Records that a
 // reply leaves out (a lost attempt still waits for its count) are sent again later and delay no other record.
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
 import { firstBatch, maxBatchRecords, type PendingRecord } from "../../proto/usage-record.ts";
-
-export interface PendingUsage {
-  pending(limit: number): Promise<readonly PendingRecord[]>;
-  acknowledge(spoolIds: readonly string[]): Promise<void>;
-  onPending(listener: () => void): void;
-  openLeaseIds(): Promise<readonly string[]>;
-  depth(): { readonly records: number };
-}
+import type { UsageSpool } from "../ingress/spool.ts";
 
 const resendMs = 30_000;
 const retryMs = 1_000;
@@ -19,7 +13,11 @@ const leftOutMs = 5_000;
 /** With this many left out the control plane settles nothing now: send nothing more before they are due again. */
 const maxLeftOut = 2 * maxBatchRecords;
 
-export function createUsageSender(spool: PendingUsage, send: (records: readonly PendingRecord[]) => void, log: Logger) {
+export function createUsageSender(
+  spool: Pick<UsageSpool, "pending" | "acknowledge" | "depth">,
+  send: (records: readonly PendingRecord[]) => void,
+  log: Logger,
+) {
   let isWanted = true;
   let wakeUp = () => {};
   let answer: readonly string[] | undefined;
@@ -28,19 +26,7 @@ export function createUsageSender(spool: PendingUsage, send: (records: readonly 
   const leftOut = new Map<string, number>();
 
   /** Ends with the next wake or acknowledgement. */
-  const pause = (ms: number | undefined, signal: AbortSignal) =>
-    new Promise<void>((resolve) => {
-      const end = () => {
-        clearTimeout(timer);
-        signal.removeEventListener("abort", end);
-        wakeUp = () => {};
-        resolve();
-      };
-      const timer = ms === undefined ? undefined : setTimeout(end, ms);
-      signal.addEventListener("abort", end, { once: true });
-      wakeUp = end;
-      if (signal.aborted) end();
-    });
+  const sleep = (ms: number | undefined, signal: AbortSignal) => pause(ms, signal, (end) => (wakeUp = end));
 
   async function next(): Promise<readonly PendingRecord[]> {
     const nowMs = performance.now();
@@ -57,13 +43,13 @@ export function createUsageSender(spool: PendingUsage, send: (records: readonly 
       const [dueMs] = leftOut.values();
       if (dueMs === undefined) return;
       isWanted = true;
-      return pause(Math.max(0, dueMs - performance.now()), signal);
+      return sleep(Math.max(0, dueMs - performance.now()), signal);
     }
     isWanted = true;
     answer = undefined;
     send(records);
     isInFlight = true;
-    if (answer === undefined) await pause(resendMs, signal);
+    if (answer === undefined) await sleep(resendMs, signal);
     isInFlight = false;
     if (answer !== undefined) return keepLeftOut(records, answer);
     if (!signal.aborted)
@@ -94,13 +80,13 @@ export function createUsageSender(spool: PendingUsage, send: (records: readonly 
         try {
           if (!isWanted) {
             // A periodic check in case a wake-up was missed.
-            await pause(spool.depth().records > 0 ? lookAgainMs : undefined, signal);
+            await sleep(spool.depth().records > 0 ? lookAgainMs : undefined, signal);
             isWanted = true;
           }
           if (!signal.aborted) await sendBatch(signal);
         } catch (error) {
           log.warn({ err: error }, "could not read the usage spool; will retry");
-          await pause(retryMs, signal);
+          await sleep(retryMs, signal);
         }
       }
     },

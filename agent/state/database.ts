@@ -2,9 +2,9 @@
 // WAL: a commit under FULL is one fsync; under NORMAL it survives the process but not the machine, enough for start rows.
 import { chmodSync, closeSync, existsSync, openSync, renameSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { noTokens } from "../../proto/usage-record.ts";
+import { noTokens, type PendingRecord } from "../../proto/usage-record.ts";
 import { maxKeptBytesOf, maxLogBytesOf } from "./disk-reserve.ts";
-import type { End, MetaKey, PendingRow, Resend, SpoolDepth, Write } from "./state-messages.ts";
+import type { End, MetaKey, Resend, SpoolDepth, Write } from "./state-messages.ts";
 
 const schema = `
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
@@ -59,7 +59,7 @@ export interface Database {
   loseStarts(): number;
   meta(): Partial<Record<MetaKey, string>>;
   /** Oldest first. While a resend has records, these and newer ones alternate, starting with the resend. */
-  pending(limit: number): PendingRow[];
+  pending(limit: number): PendingRecord[];
   leaseIds(): string[];
   /**
    * Starts to make all kept records pending again, durably and once per `id`, with `moveKept`. Returns undefined until all
@@ -299,14 +299,14 @@ function prepare(db: DatabaseSync, nowMs: () => number, limits: KeepLimits): Dat
     }
   }
 
-  function pending(limit: number): PendingRow[] {
+  function pending(limit: number): PendingRecord[] {
     const through = Number(move?.throughId ?? 0);
     const resent = rowsThrough.all(through, limit);
     const fresh = resent.length === 0 || limit > 1 ? rowsAfter.all(through, limit) : [];
     const rows: typeof resent = [];
     for (let at = 0; rows.length < limit && at < Math.max(resent.length, fresh.length); at += 1)
       for (const row of [resent[at], fresh[at]]) if (row && rows.length < limit) rows.push(row);
-    return rows.map((row) => ({ spoolId: String(row["spool_id"]), record: String(row["record"]) }));
+    return rows.map((row) => ({ spoolId: String(row["spool_id"]), json: String(row["record"]) }));
   }
 
   function write(batch: readonly Write[], ends: Iterable<End>, durable: boolean): number {

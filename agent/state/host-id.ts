@@ -1,20 +1,22 @@
 // A host keeps its name when the database is lost: a small file beside it holds a copy. If that is lost too, the name is derived
 // from machine and folder again, so that containers labelled with it are found.
 import { createHash } from "node:crypto";
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { type HostId, randomId } from "../../proto/ids.ts";
+import { replaceFileSync } from "../../proto/replace-file.ts";
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /** Returns the name in the database, otherwise the one in the file, otherwise a new one. Afterwards both contain it. */
 export function chooseHostId(kept: string | undefined, path: string, log: Logger): HostId {
-  const beside = read(path);
+  const text = textOf(path);
+  const beside = /^[0-9A-Za-z]{16}$/.test(text) ? text : undefined;
   const id = kept ?? beside ?? derivedId(path) ?? randomId<"host">(16);
   try {
-    if (beside !== id) write(path, id);
+    if (beside !== id) replaceFileSync(path, `${id}\n`);
   } catch (error) {
     log.warn({ err: error }, "could not copy the host's name beside the state; it will be lost with the state");
   }
@@ -39,24 +41,4 @@ function textOf(path: string): string {
   } catch {
     return "";
   }
-}
-
-function read(path: string): string | undefined {
-  try {
-    const text = readFileSync(path, "utf8").trim();
-    return /^[0-9A-Za-z]{16}$/.test(text) ? text : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function write(path: string, id: string): void {
-  const file = openSync(`${path}.new`, "w", 0o600);
-  try {
-    writeSync(file, `${id}\n`);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  renameSync(`${path}.new`, path);
 }

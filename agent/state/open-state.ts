@@ -3,9 +3,7 @@ import type { Logger } from "pino";
 import { acknowledgedKeptMs } from "../../proto/usage-record.ts";
 import type { KeepLimits } from "./database.ts";
 import { chooseHostId } from "./host-id.ts";
-import { sqliteMeterStore } from "./sqlite-meter-store.ts";
-import { sqliteCommandLog, sqliteSessionStore } from "./sqlite-session-store.ts";
-import { sqliteSpool } from "./sqlite-spool.ts";
+import { sqliteCommandLog, sqliteMeterStore, sqliteSessionStore, sqliteSpool } from "./sqlite-stores.ts";
 import { startStateThread } from "./state-thread.ts";
 import { openTextSeal } from "./text-seal.ts";
 

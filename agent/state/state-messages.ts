@@ -1,6 +1,9 @@
 // Messages between the agent's main thread and its database thread. All records of a commit are sent as one text: one string
 // clones much faster than objects of 27 fields or an array per record.
 
+import type { PendingRecord } from "../../proto/usage-record.ts";
+import type { SpoolResend } from "../ingress/spool.ts";
+
 export type Write =
   | readonly ["start", requestId: string, attempt: number, leaseIds: string, record: string]
   | readonly ["acknowledge", spoolIds: readonly string[]]
@@ -49,14 +52,9 @@ export type ToWorker =
   | { readonly kind: "resend"; readonly query: number; readonly id: string }
   | { readonly kind: "close" };
 
-/** A completed resend of kept records: `throughId` is the highest spool id of it. */
-export interface Resend {
+/** A completed resend of kept records. */
+export interface Resend extends SpoolResend {
   readonly id: string;
-  readonly records: number;
-  readonly throughId: string;
-  /** Kept records that were dropped so far because of a limit, and when the youngest of them was acknowledged (Unix ms). */
-  readonly dropped: number;
-  readonly droppedThroughMs: number;
 }
 
 /** Unacknowledged records; `oldestMs` is Unix ms, 0 without records. */
@@ -64,11 +62,6 @@ export interface SpoolDepth {
   readonly records: number;
   readonly bytes: number;
   readonly oldestMs: number;
-}
-
-export interface PendingRow {
-  readonly spoolId: string;
-  readonly record: string;
 }
 
 export type FromWorker =
@@ -92,7 +85,7 @@ export type FromWorker =
     }
   /** Nothing is lost: the same batch is tried again until it can be written. */
   | { readonly kind: "failing"; readonly reason: string }
-  | { readonly kind: "rows"; readonly query: number; readonly rows: readonly PendingRow[] }
+  | { readonly kind: "rows"; readonly query: number; readonly rows: readonly PendingRecord[] }
   /** The query cannot be answered now: the file is being replaced. */
   | { readonly kind: "unanswered"; readonly query: number; readonly reason: string }
   | { readonly kind: "lease_ids"; readonly query: number; readonly ids: readonly string[] }

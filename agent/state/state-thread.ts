@@ -10,7 +10,6 @@ import {
   endLine,
   type FromWorker,
   type MetaKey,
-  type PendingRow,
   type Resend,
   type SpoolDepth,
   type ToWorker,
@@ -54,7 +53,7 @@ export interface StateThread {
   /** Does not wait: an acknowledgement lost with the machine only causes a resend. */
   acknowledge(spoolIds: readonly string[]): void;
   write(write: Write): Promise<void>;
-  pending(limit: number): Promise<readonly PendingRow[]>;
+  pending(limit: number): Promise<readonly PendingRecord[]>;
   leaseIds(): Promise<readonly string[]>;
   /**
    * Makes acknowledged records that are kept pending again, durably and once per `id`. Resolves when all are; until then

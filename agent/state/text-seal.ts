@@ -1,8 +1,9 @@
 // Encrypts customers' secrets in the desired state (hub tokens, first-start scripts), so that a copy of the state file does not
 // reveal them: AES-256-GCM with a key of this host, in a file beside it.
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
-import { chmodSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { chmodSync, readFileSync } from "node:fs";
 import type { Logger } from "pino";
+import { replaceFileSync } from "../../proto/replace-file.ts";
 
 export type TextSeal = ReturnType<typeof openTextSeal>;
 
@@ -46,14 +47,7 @@ function read(path: string): Buffer | undefined {
 function make(path: string, log: Logger): Buffer {
   const key = randomBytes(keyBytes);
   try {
-    const file = openSync(`${path}.new`, "w", 0o600);
-    try {
-      writeSync(file, `${key.toString("hex")}\n`);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    renameSync(`${path}.new`, path);
+    replaceFileSync(path, `${key.toString("hex")}\n`);
   } catch (error) {
     log.warn(
       { err: error },

@@ -1,10 +1,11 @@
 // `<data>/agent.json`: process and addresses of the agent. A restarted agent uses the same port again, so that the address
 // that gateways have stays valid.
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { isLoopbackHost } from "../../proto/address-rules.ts";
+import { replaceFileSync } from "../../proto/replace-file.ts";
 
 interface AgentFile {
   readonly pid: number;
@@ -20,8 +21,7 @@ interface AgentFile {
 export function writeAgentFile(dataDir: string, content: AgentFile, log: Pick<Logger, "warn">): void {
   const path = join(dataDir, "agent.json");
   try {
-    writeFileSync(`${path}.new`, `${JSON.stringify(content)}\n`, { mode: 0o600 });
-    renameSync(`${path}.new`, path);
+    replaceFileSync(path, `${JSON.stringify(content)}\n`);
   } catch (error) {
     log.warn({ err: error, path }, "could not store the agent's address");
   }

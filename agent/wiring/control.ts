@@ -1,6 +1,6 @@
 // Source of the desired state: a control plane over its session, or a file.
 import { randomBytes, randomUUID } from "node:crypto";
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { SecureContext } from "node:tls";
@@ -11,6 +11,7 @@ import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
 import type { HostId } from "../../proto/ids.ts";
 import { dialOptions, type PeerOptions, PeerRefused, peerContext } from "../../proto/peer-tls.ts";
+import { readIfPresent, replaceFileSync } from "../../proto/replace-file.ts";
 import type { AgentConfig } from "../config.ts";
 import type { Reconciler } from "../reconcile/loop.ts";
 import { type BarredHosts, createBarredHosts } from "../session/barred-hosts.ts";
@@ -214,21 +215,11 @@ const keyBytes = 32;
 /** 32 bytes, created once, stored as base64 in `<data>/local-ticket.key`. A truncated file is replaced. */
 function localTicketKey(dataDir: string): Buffer {
   const path = join(dataDir, "local-ticket.key");
-  const kept = read(path);
-  if (kept?.length === keyBytes) return kept;
+  const kept = Buffer.from(readIfPresent(path)?.trim() ?? "", "base64");
+  if (kept.length === keyBytes) return kept;
   const key = randomBytes(keyBytes);
-  writeFileSync(`${path}.new`, `${key.toString("base64")}\n`, { mode: 0o600, flush: true });
-  renameSync(`${path}.new`, path);
+  replaceFileSync(path, `${key.toString("base64")}\n`);
   return key;
-}
-
-function read(path: string): Buffer | undefined {
-  try {
-    return Buffer.from(readFileSync(path, "utf8").trim(), "base64");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
 }
 
 type DataPathTls = ReturnType<typeof createDataPathTls>;

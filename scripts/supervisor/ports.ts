@@ -1,6 +1,7 @@
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { replaceFileSync } from "../../proto/replace-file.ts";
 import { UpError } from "./up-error.ts";
 
 type InnerPort = "rpc" | `rpc-${number}` | "postgres";
@@ -19,9 +20,7 @@ export async function innerPort(dataDir: string, name: InnerPort): Promise<numbe
   const path = join(dataDir, "ports.json");
   const known = readKnown(path);
   const port = await keepOrFind(known[name]);
-  const draft = `${path}.new`;
-  writeFileSync(draft, `${JSON.stringify({ ...known, [name]: port })}\n`, { mode: 0o600 });
-  renameSync(draft, path);
+  replaceFileSync(path, `${JSON.stringify({ ...known, [name]: port })}\n`);
   return port;
 }
 

@@ -112,7 +112,7 @@ function startAgent(host: HostId, address: string, tls: TlsParts) {
       onPending: () => {},
       resend: async () => ({ records: 0, throughId: "0", dropped: 0, droppedThroughMs: 0 }),
       openLeaseIds: async () => [],
-      depth: () => ({ records: 0 }),
+      depth: () => ({ records: 0, oldestAgeSeconds: 0, bytes: 0 }),
     },
     clock: counting,
     inventory: () => ({ os: "linux", cpuCores: 2 }),

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import pino from "pino";
 import { createIngress, type Ingress, type IngressOptions } from "../../agent/ingress/create-ingress.ts";
 import type { UsageSpool } from "../../agent/ingress/spool.ts";
-import type { IngressTarget } from "../../agent/ingress/target.ts";
+import type { RouteTarget } from "../../agent/reconcile/ports.ts";
 import { openState } from "../../agent/state/open-state.ts";
 import type { UpstreamHeaders } from "../../control-plane/inference/upstream-call.ts";
 import { createUpstreams } from "../../control-plane/inference/upstreams.ts";
@@ -56,7 +56,7 @@ export interface DataPath {
   readonly spool: UsageSpool;
   readonly port: number;
   readonly folder: string;
-  target(change?: Partial<IngressTarget>): void;
+  target(change?: Partial<RouteTarget>): void;
   close(): Promise<void>;
 }
 
@@ -79,7 +79,7 @@ export async function startDataPath(origin: string, options: Partial<IngressOpti
     log,
     ...options,
   });
-  let target: IngressTarget = { instanceId, deployId, origin, maxBatchSize: 8, ready: true, draining: false };
+  let target: RouteTarget = { instanceId, deployId, origin, maxBatchSize: 8, ready: true, draining: false };
   ingress.setTargets([target]);
   const { port } = await ingress.listen();
   return {

@@ -32,8 +32,8 @@ function keep(db: Database, count: number, prefix = "old"): void {
   db.write([["acknowledge", db.pending(count).map((row) => row.spoolId)]], [], false);
 }
 
-const idsOf = (rows: readonly { record: string }[]) =>
-  rows.map((row) => (JSON.parse(row.record) as { requestId: string }).requestId);
+const idsOf = (rows: readonly { json: string }[]) =>
+  rows.map((row) => (JSON.parse(row.json) as { requestId: string }).requestId);
 
 it("moves 2,000 records a commit, with other writes between, and goes on after a restart", () => {
   const path = statePath();
@@ -44,7 +44,7 @@ it("moves 2,000 records a commit, with other writes between, and goes on after a
   expect(db.depth().records).toBe(2_000);
   db.write([], ends("new", 1), true);
   // What is sent and acknowledged again is kept again, and must not become pending for a second time.
-  const again = db.pending(1_000).filter((row) => !row.record.includes("new"));
+  const again = db.pending(1_000).filter((row) => !row.json.includes("new"));
   db.write([["acknowledge", again.map((row) => row.spoolId)]], [], true);
   db.close();
 

@@ -79,7 +79,7 @@ describe("an agent's session", () => {
         onPending: () => {},
         resend: async () => ({ records: 0, throughId: "0", dropped: 0, droppedThroughMs: 0 }),
         openLeaseIds: async () => ["lease-1"],
-        depth: () => ({ records: toSend.length }),
+        depth: () => ({ records: toSend.length, oldestAgeSeconds: 0, bytes: 0 }),
       },
       clock: createControlClock(() => performance.now(), Date.now),
       inventory: () => ({ os: "linux", cpuCores: 2 }),

@@ -83,7 +83,7 @@ beforeEach(async () => {
       onPending: () => {},
       resend: async () => ({ records: 0, throughId: "0", dropped: 0, droppedThroughMs: 0 }),
       openLeaseIds: async () => [],
-      depth: () => ({ records: 0 }),
+      depth: () => ({ records: 0, oldestAgeSeconds: 0, bytes: 0 }),
     },
     clock: createControlClock(() => performance.now(), Date.now),
     inventory: () => ({ os: "linux", cpuCores: 2 }),

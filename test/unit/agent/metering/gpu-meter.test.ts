@@ -1,12 +1,13 @@
 import fc from "fast-check";
 import pino from "pino";
 import { describe, expect, it } from "vitest";
-import { createGpuMeter, type Seen } from "../../../../agent/metering/gpu-meter.ts";
+import { createGpuMeter } from "../../../../agent/metering/gpu-meter.ts";
 import type { MeterStore, Tally } from "../../../../agent/metering/store.ts";
+import type { Serving } from "../../../../agent/reconcile/ports.ts";
 import type { DeploymentId, InstanceId } from "../../../../proto/ids.ts";
 import type { UsageRecord } from "../../../../proto/usage-record.ts";
 
-const seen = (identity = "1@boot", id = "one"): Seen => ({
+const seen = (identity = "1@boot", id = "one"): Serving => ({
   instanceId: id as InstanceId,
   deployId: "deploy" as DeploymentId,
   identity,
@@ -37,7 +38,7 @@ function host(controlMs = noon) {
   return {
     clocks,
     records,
-    look: (...serving: Seen[]) => meter.look(serving),
+    look: (...serving: Serving[]) => meter.look(serving),
     pass(ms: number) {
       clocks.monotonicMs += ms;
       clocks.controlMs += ms;

@@ -14,7 +14,7 @@ function spoolOf(ids: string[]) {
     },
     onPending: () => {},
     openLeaseIds: async () => [],
-    depth: () => ({ records: ids.length }),
+    depth: () => ({ records: ids.length, oldestAgeSeconds: 0, bytes: 0 }),
   };
 }
 
