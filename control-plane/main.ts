@@ -307,6 +307,7 @@ async function main(): Promise<void> {
     placement: deployments.placement,
     containers: deployments.containers,
     adapters: deployments.adapters,
+    aliases: deployments.aliases,
     modelRecords: deployments.modelRecords,
     ...agents.features,
     accounts,

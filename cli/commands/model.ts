@@ -4,6 +4,7 @@ import { CliError, exitCode } from "../cli-error.ts";
 import { readLocalFile } from "../local-file.ts";
 import { collect } from "../option-values.ts";
 import { openTerminal } from "../terminal.ts";
+import { addAlias } from "./model-alias.ts";
 
 /** USD: per million tokens, per million characters, per second of audio, per image. */
 interface Pricing {
@@ -123,6 +124,8 @@ export function addModel(program: Command): void {
         throw new CliError("Nothing to change. Give at least one option.", exitCode.wrongUsage);
       terminal.show(await terminal.api.call<object>("POST", `${recordPath(name)}/meta`, body), () => name);
     });
+
+  addAlias(model);
 
   model
     .command("publicity <name>")

@@ -2,6 +2,7 @@
 // while the database is unavailable the last state stays.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { freeOfCharge, type TokenRates } from "../../proto/money.ts";
+import { type ModelAlias, modelsOf } from "./model-alias.ts";
 import { type ModelAbout, noAbout } from "./model-meta.ts";
 import type { ModelDirectory, ServedModel } from "./served-model.ts";
 import type { CatalogStore, DeployedAdapter, DeployedModel, NotedModel, OfferedModel } from "./store.ts";
@@ -12,11 +13,18 @@ export interface Directory extends ModelDirectory {
   readonly isLoaded: boolean;
   /** Time from the last reload to the next price change. Undefined: no later price is set. */
   readonly untilNextPriceMs: number | undefined;
+  /** True for a model that this account may call under that name; null: that every account may call. */
+  isCallable(name: string, account: AccountId | null): boolean;
   /** Deployments of all accounts by status, for metrics. */
   countByStatus(): ReadonlyMap<string, number>;
 }
 
+/** By name. */
+type AliasTable = ReadonlyMap<string, ModelAlias>;
+
 interface Tables {
+  /** Null: aliases of operators. */
+  readonly aliases: ReadonlyMap<AccountId | null, AliasTable>;
   readonly offered: ReadonlyMap<string, ServedModel>;
   readonly own: ReadonlyMap<AccountId, ReadonlyMap<string, ServedModel>>;
   readonly byId: ReadonlyMap<string, ServedModel>;
@@ -25,6 +33,7 @@ interface Tables {
   readonly statuses: ReadonlyMap<string, number>;
 }
 
+const noTables: Pick<Tables, "aliases" | "own"> = { aliases: new Map(), own: new Map() };
 const idPrefix = "deploy_id:";
 
 /** `adapterPercent`: surcharge of an adapter over its base. */
@@ -39,7 +48,24 @@ export function createDirectory(store: CatalogStore, adapterPercent = 50): Direc
     return own && own.deployId !== offered?.deployId ? own : (offered ?? own);
   }
 
-  function resolve(model: string, caller: AccountId): ServedModel | undefined {
+  function aliasOf(name: string, caller: AccountId): ModelAlias | undefined {
+    const { aliases, own } = tables ?? noTables;
+    if (aliases.size === 0) return undefined;
+    // An operator's alias hides an offered model of its name, never an account's own.
+    return aliases.get(caller)?.get(name) ?? (own.get(caller)?.has(name) ? undefined : aliases.get(null)?.get(name));
+  }
+
+  function resolve(name: string, caller: AccountId): ServedModel | undefined {
+    const alias = aliasOf(name, caller);
+    if (!alias) return resolveModel(name, caller);
+    for (const model of modelsOf(alias, 0)) {
+      const found = resolveModel(model, caller);
+      if (found) return found;
+    }
+    return undefined;
+  }
+
+  function resolveModel(model: string, caller: AccountId): ServedModel | undefined {
     if (model.startsWith(idPrefix)) {
       const found = tables?.byId.get(model.slice(idPrefix.length));
       return found && (found.adapter?.account ?? found.owner) === caller ? found : undefined;
@@ -66,11 +92,20 @@ export function createDirectory(store: CatalogStore, adapterPercent = 50): Direc
       const notes = await store.noted();
       // Before the deployments: an adapter needs a known deployment.
       const adapters = await store.adapters();
-      tables = tabulate(await store.deployed(), offered, notes, adapters, adapterPercent);
+      const aliases = tabulateAliases(await store.aliases());
+      tables = { ...tabulate(await store.deployed(), offered, notes, adapters, adapterPercent), aliases };
       untilNextPriceMs = untilNext;
     },
     resolve,
-    find: (model, caller) => resolve(model, caller) ?? tables?.shown.get(model),
+    resolveModel,
+    aliasOf,
+    aliases(caller) {
+      const names = new Set([null, caller].flatMap((scope) => [...(tables?.aliases.get(scope)?.keys() ?? [])]));
+      return [...names].toSorted().flatMap((name) => aliasOf(name, caller) ?? []);
+    },
+    isCallable: (name, account) =>
+      (account === null ? tables?.offered.get(name) : resolveModel(name, account)) !== undefined,
+    find: (model, caller) => resolveModel(model, caller) ?? tables?.shown.get(model),
     list(caller) {
       const names = new Set([...(tables?.offered.keys() ?? []), ...(tables?.own.get(caller)?.keys() ?? [])]);
       const all = [...names].sort().map((name) => named(name, caller));
@@ -89,7 +124,7 @@ function tabulate(
   notes: readonly NotedModel[],
   adapters: readonly DeployedAdapter[],
   adapterPercent: number,
-): Tables {
+): Omit<Tables, "aliases"> {
   const noted = new Map(notes.map((note) => [keyOf(note.account, note.name), note]));
   const byDeployment = new Map<DeploymentId, DeployedModel>(deployed.map((one) => [one.deployId, one]));
   const own = new Map<AccountId, Map<string, ServedModel>>();
@@ -123,6 +158,11 @@ function tabulate(
     if (!other || other.status === "failed") names.set(one.name, served);
   }
   return { offered, own, byId, shown, statuses };
+}
+
+function tabulateAliases(aliases: readonly ModelAlias[]): Tables["aliases"] {
+  const byScope = Map.groupBy(aliases, ({ account }) => account);
+  return new Map([...byScope].map(([scope, some]) => [scope, new Map(some.map((alias) => [alias.name, alias]))]));
 }
 
 function adaptedModel(one: DeployedAdapter, base: ServedModel, percent: number): ServedModel {

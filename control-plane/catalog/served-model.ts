@@ -1,5 +1,6 @@
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
+import type { ModelAlias } from "./model-alias.ts";
 import type { ModelAbout } from "./model-meta.ts";
 
 /** A model as one caller sees it: its deployment and price. Frozen. */
@@ -51,9 +52,15 @@ export interface ServedAdapter {
 
 /** Models in memory, kept current by change notifications: no database call. */
 export interface ModelDirectory {
-  /** Resolves `NAME`, `NAME:VERSION` or `deploy_id:ID`; undefined: unknown to this caller. */
+  /** Resolves `NAME`, `NAME:VERSION` or `deploy_id:ID`, or the first model of an alias; undefined: unknown to this caller. */
   resolve(model: string, caller: AccountId): ServedModel | undefined;
-  /** As `resolve`, and also models with a public record: for reading, never for calling. */
+  /** As `resolve`, without aliases. */
+  resolveModel(model: string, caller: AccountId): ServedModel | undefined;
+  /** Undefined: the name is no alias for this caller. */
+  aliasOf(name: string, caller: AccountId): ModelAlias | undefined;
+  /** Aliases that the caller may use, by name. */
+  aliases(caller: AccountId): readonly ModelAlias[];
+  /** As `resolveModel`, and also models with a public record: for reading, never for calling. */
   find(model: string, caller: AccountId): ServedModel | undefined;
   /** Public models and the caller's own, by name. */
   list(caller: AccountId): readonly ServedModel[];

@@ -1,8 +1,10 @@
 // Storage of the catalogue. Implemented by store/catalog-store.ts.
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
+import type { AliasEditor, ModelAlias } from "./model-alias.ts";
 import type { MetaChange, ModelAbout, ModelPapers } from "./model-meta.ts";
 
+export type { AliasTarget } from "./model-alias.ts";
 export type { MetaChange } from "./model-meta.ts";
 
 export interface DeployedModel {
@@ -82,12 +84,29 @@ export interface Offer {
   readonly rates: TokenRates;
 }
 
+/** Implemented by store/models/alias-store.ts. */
+export interface AliasStore {
+  /** The account's own and those of operators, by name. */
+  list(account: AccountId): Promise<readonly ModelAlias[]>;
+  find(scope: AccountId | null, name: string): Promise<ModelAlias | undefined>;
+  /** Undefined: the scope already has `maxCount` others. */
+  put(
+    editor: AliasEditor,
+    alias: Omit<ModelAlias, "account" | "updatedAtMs">,
+    maxCount: number,
+  ): Promise<ModelAlias | undefined>;
+  /** False: no such alias. */
+  remove(editor: AliasEditor, name: string): Promise<boolean>;
+}
+
 export interface CatalogStore {
   /** Metadata of all models. */
   noted(): Promise<readonly NotedModel[]>;
   /** Deployments that are not deleted. */
   deployed(): Promise<readonly DeployedModel[]>;
   adapters(): Promise<readonly DeployedAdapter[]>;
+  /** Aliases of all accounts. */
+  aliases(): Promise<readonly ModelAlias[]>;
   /** Models offered to every account, at the price that is effective now. */
   offered(): Promise<readonly OfferedModel[]>;
   /** Time until the next price takes effect, by the clock that `offered` reads; undefined: none is set. */

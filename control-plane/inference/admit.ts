@@ -53,7 +53,7 @@ export function admit(
   completion: Completion,
   trace: Trace,
 ): Admission | Promise<Admission> {
-  const model = modelFor(deps.models, caller, completion.model);
+  const model = modelFor(deps.models, caller, completion.model, completion.alias);
   trace.model = model.name;
   trace.about = model.about;
   const size = sizeOf(completion, model.contextLength);
@@ -84,11 +84,14 @@ export function admit(
   }
 }
 
-/** Resolves the requested model. Throws fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound. */
-export function modelFor(models: ModelDirectory, caller: Caller, name: string): ServedModel {
+/**
+ * Resolves the requested model. With `alias`, `name` is a model of that alias; otherwise it may be an alias itself. Throws
+ * fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound.
+ */
+export function modelFor(models: ModelDirectory, caller: Caller, name: string, alias?: string): ServedModel {
   if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
-  const model = models.resolve(name, caller.account);
-  if (!mayUse(caller.models, model, name)) throw modelNotAllowed(name);
+  const model = alias === undefined ? models.resolve(name, caller.account) : models.resolveModel(name, caller.account);
+  if (!mayUse(caller.models, model, alias ?? name)) throw modelNotAllowed(alias ?? name);
   if (!model) throw new ModelNotFound(name);
   return model;
 }

@@ -31,3 +31,11 @@ export function hashText(text: string, seed: number): number {
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), prime);
   return hash >>> 0;
 }
+
+/** Finaliser of MurmurHash3: every bit of the result depends on every bit of the number. */
+export function mixed(number: number): number {
+  let hash = number;
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}

@@ -64,6 +64,8 @@ export interface ColdStarts {
     request: Pick<Trace, "startedMs" | "bodyBytes">,
     account: AccountId,
   ): Promise<"ready" | "gone">;
+  /** Requests an instance without waiting for it. */
+  wake(model: ServedModel): void;
   /** Ends all waits, because this control plane stops. */
   close(): void;
 }
@@ -92,6 +94,8 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
   /** By deployment, or by adapter if they wait for one. */
   const groups = new Map<DeploymentId | AdapterId, Group>();
   const budget = new ByteBudget(limits.maxBytes);
+  /** Monotonic ms of the last request without a waiter. One entry for each deployment that an alias or a list of models names. */
+  const woken = new Map<DeploymentId | AdapterId, number>();
   let isClosed = false;
 
   async function run(model: ServedModel, group: Group): Promise<void> {
@@ -171,6 +175,15 @@ export function createColdStarts(deps: ColdStartDeps): ColdStarts {
         groups.set(keyOf(model), group);
         void run(model, group);
       });
+    },
+    wake(model) {
+      const key = keyOf(model);
+      const nowMs = clock();
+      if (isClosed || groups.has(key) || nowMs - (woken.get(key) ?? Number.NEGATIVE_INFINITY) < limits.askEveryMs)
+        return;
+      woken.set(key, nowMs);
+      // Whether it starts is known when a request finds it ready.
+      deps.ask(model.deployId, model.owner, model.adapter).catch(() => {});
     },
     close() {
       isClosed = true;

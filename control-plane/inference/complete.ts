@@ -6,6 +6,7 @@ import type { ServedAdapter } from "../catalog/served-model.ts";
 import { RateLimited } from "../quotas/errors.ts";
 import { type Admission, type AdmitDeps, admit } from "./admit.ts";
 import type { AnswerSink } from "./answer-sink.ts";
+import { candidatesOf } from "./candidates.ts";
 import type { ColdStarts } from "./cold-start.ts";
 import type { Completion, Trace } from "./completion.ts";
 import { EngineOverloaded, InstancesUnreachable, ModelNotFound, ModelNotReady } from "./errors.ts";
@@ -46,18 +47,17 @@ export async function complete(
   trace: Trace,
 ): Promise<boolean> {
   let asking = caller;
-  let wanted = completion;
-  let others = completion.fallbacks;
-  for (;;) {
+  const candidates = candidatesOf(spine.models, caller.account, completion);
+  for (let place = 0; ; ) {
+    const wanted = candidates[place] as Completion;
+    const isLast = place === candidates.length - 1;
     let admission: Admission;
     try {
       const admitted = admit(spine, asking, wanted, trace);
       admission = admitted instanceof Promise ? await admitted : admitted;
     } catch (error) {
-      const [other, ...rest] = others ?? [];
-      if (other !== undefined && isElsewhere(error)) {
-        wanted = askedOf(completion, other);
-        others = rest;
+      if (!isLast && isElsewhere(error)) {
+        place += 1;
         continue;
       }
       spine.metrics.refused(error);
@@ -73,17 +73,17 @@ export async function complete(
       // Only the agent's figures may release money: without them the hold stays until its record arrives.
       settle(admission, end);
       // A request that waits for an instance keeps its permit: a cold start must not bypass the limit.
-      if (!waits(spine, completion, others, end)) admission.permit.end(tokensOf(admission, end));
+      if (!isLast || !waits(spine, completion, end)) admission.permit.end(tokensOf(admission, end));
     }
     if (!end.error) return end.ranAttempt > 0;
     if (end.ranAttempt > 0) throw end.error;
-    const [other, ...rest] = others ?? [];
-    if (other !== undefined && isElsewhere(end.error)) {
-      wanted = askedOf(completion, other);
-      others = rest;
+    if (!isLast && isElsewhere(end.error)) {
+      // Another model serves this request; the next one may find an instance of this model.
+      if (waits(spine, completion, end)) spine.coldStarts?.wake(admission.model);
+      place += 1;
       continue;
     }
-    if (!waits(spine, completion, others, end)) throw end.error;
+    if (!isLast || !waits(spine, completion, end)) throw end.error;
     try {
       // A waiting request holds no money: it is reserved again afterwards.
       const since = spine.standing?.now() ?? 0;
@@ -97,12 +97,8 @@ export async function complete(
   }
 }
 
-const waits = (spine: Spine, { failFast }: Completion, others: readonly string[] | undefined, end: RelayEnd): boolean =>
-  end.error instanceof ModelNotReady &&
-  end.ranAttempt === 0 &&
-  spine.coldStarts !== undefined &&
-  failFast !== true &&
-  (others === undefined || others.length === 0);
+const waits = (spine: Spine, { failFast }: Completion, end: RelayEnd): boolean =>
+  end.error instanceof ModelNotReady && end.ranAttempt === 0 && spine.coldStarts !== undefined && failFast !== true;
 
 /** The request did not run, and another model may serve it now. */
 const isElsewhere = (error: unknown): boolean =>
@@ -111,8 +107,6 @@ const isElsewhere = (error: unknown): boolean =>
   error instanceof EngineOverloaded ||
   error instanceof InstancesUnreachable ||
   error instanceof RateLimited;
-
-const askedOf = (completion: Completion, model: string): Completion => ({ ...completion, model, isRebuilt: true });
 
 function noteMarks(spine: Spine, caller: Caller, { endUser, cacheKey }: Completion, trace: Trace): void {
   const { requestId, label, source } = trace;

@@ -9,8 +9,10 @@ import type { Task, TaskKind } from "./task.ts";
 
 export interface Completion {
   readonly kind: "text_completion" | "chat" | TaskKind;
-  /** As requested. */
+  /** As requested, or a model of the requested alias. */
   readonly model: string;
+  /** The requested alias: `model` is no alias then, and a token that lists the alias may use it. */
+  readonly alias?: string;
   readonly stream: boolean;
   /** Sequences. */
   readonly n: number;

@@ -1,5 +1,5 @@
 import type { Route } from "../fleet/routes.ts";
-import { hashText } from "./affinity.ts";
+import { hashText, mixed } from "./affinity.ts";
 
 /** Maximum load above the least loaded instance, as a share of the batch, to prefer an instance for its cache. */
 const maxImbalance = 0.25;
@@ -43,12 +43,4 @@ function seedOf(route: Route): number {
     seeds.set(route, seed);
   }
   return seed;
-}
-
-/** Finaliser of MurmurHash3: every bit of the result depends on every bit of the number. */
-function mixed(number: number): number {
-  let hash = number;
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
 }

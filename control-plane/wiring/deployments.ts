@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { AddressRules } from "../../proto/address-rules.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import type { HubTokens } from "../accounts/seals.ts";
+import { createAliases } from "../catalog/aliases.ts";
 import type { Directory } from "../catalog/directory.ts";
 import type { LookAtRepo } from "../catalog/hub-look.ts";
 import { createModelRecords } from "../catalog/model-records.ts";
@@ -27,6 +28,7 @@ import type { OpenDatabase } from "../store/core/database.ts";
 import { createAdapterStore } from "../store/deployments/adapter-store.ts";
 import { createContainerStore } from "../store/deployments/containers-store.ts";
 import { createReserveStore } from "../store/deployments/gpu-reserve-store.ts";
+import { createAliasStore } from "../store/models/alias-store.ts";
 import { createModelMetaStore } from "../store/models/model-meta-store.ts";
 import { createPeopleStore } from "../store/people/people-store.ts";
 import { BadWebhookUrl, WebhookRefused } from "../webhooks/errors.ts";
@@ -78,7 +80,7 @@ export function createDeploymentFeatures(
     sealToken: tokens.seal,
     lookAtRepo: deps.lookAtRepo,
     demoModel: deps.demoModel,
-    publicModel: createPublicModels({ store, resolve: directory.resolve }),
+    publicModel: createPublicModels({ store, resolve: directory.resolveModel }),
     shapeOf: deps.shapeOf,
     measuredMemory: fleet.measuredMemory.find,
   };
@@ -104,7 +106,7 @@ export function createDeploymentFeatures(
     }),
     placement: createPlacementPreview({
       ...creation,
-      resolve: directory.resolve,
+      resolve: directory.resolveModel,
       hourRates: containerStore.hourRates,
       reserve,
     }),
@@ -121,11 +123,16 @@ export function createDeploymentFeatures(
     }),
     adapters: createAdapters({
       store: adapterStore,
-      resolve: directory.resolve,
+      resolve: directory.resolveModel,
       refresh: directory.refresh,
       lookAtRepo: deps.lookAtRepo,
       whyUrlRefused: createUrlCheck(deps.adapterUrlRules),
       sealToken: tokens.seal,
+    }),
+    aliases: createAliases({
+      store: createAliasStore(db),
+      isModel: directory.isCallable,
+      refresh: directory.refresh,
     }),
     modelRecords: createModelRecords({
       store: createModelMetaStore(db),

@@ -2613,6 +2613,86 @@ export interface Responses {
     model_name: string;
     public: boolean;
   };
+  "GET /v1/model-aliases": {
+    aliases: {
+      name: string;
+      scope: "account" | "installation";
+      targets: {
+        model: string;
+        weight: number;
+      }[];
+      fallbacks: string[];
+      sticky: boolean;
+      /**
+       * ISO 8601
+       */
+      updated_at: string;
+    }[];
+  };
+  "PUT /v1/model-aliases/{model_name}": {
+    name: string;
+    scope: "account" | "installation";
+    targets: {
+      model: string;
+      weight: number;
+    }[];
+    fallbacks: string[];
+    sticky: boolean;
+    /**
+     * ISO 8601
+     */
+    updated_at: string;
+  };
+  "GET /v1/model-aliases/{model_name}": {
+    name: string;
+    scope: "account" | "installation";
+    targets: {
+      model: string;
+      weight: number;
+    }[];
+    fallbacks: string[];
+    sticky: boolean;
+    /**
+     * ISO 8601
+     */
+    updated_at: string;
+  };
+  "DELETE /v1/model-aliases/{model_name}": {
+    name: string;
+    deleted: true;
+  };
+  "PUT /v1/admin/model-aliases/{model_name}": {
+    name: string;
+    scope: "account" | "installation";
+    targets: {
+      model: string;
+      weight: number;
+    }[];
+    fallbacks: string[];
+    sticky: boolean;
+    /**
+     * ISO 8601
+     */
+    updated_at: string;
+  };
+  "GET /v1/admin/model-aliases/{model_name}": {
+    name: string;
+    scope: "account" | "installation";
+    targets: {
+      model: string;
+      weight: number;
+    }[];
+    fallbacks: string[];
+    sticky: boolean;
+    /**
+     * ISO 8601
+     */
+    updated_at: string;
+  };
+  "DELETE /v1/admin/model-aliases/{model_name}": {
+    name: string;
+    deleted: true;
+  };
   "POST /lora-model": {
     type: "legacy" | "llm" | "lora" | "tts";
     deploy_id: string;

@@ -23,6 +23,7 @@ async function edgeThat(wait: (sink: AnswerSink) => Promise<"ready" | "gone">, a
             waited.push(bodyBytes);
             return wait(sink);
           },
+          wake() {},
           close() {},
         },
         ...(again ? { standing: { now: () => 7, again } } : {}),

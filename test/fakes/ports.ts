@@ -12,6 +12,7 @@ import type { BegunSession, Session, Sessions } from "../../control-plane/accoun
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
 import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
 import type { RequestMarks } from "../../control-plane/billing/store.ts";
+import type { ModelAlias } from "../../control-plane/catalog/model-alias.ts";
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
 import { DeploymentNotFound } from "../../control-plane/deployments/errors.ts";
 import type { Route, Routes } from "../../control-plane/fleet/routes.ts";
@@ -24,6 +25,7 @@ import type { AccountId, DeploymentId, HostId, InstanceId, KeyId, LeaseId } from
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { fakeAdapters } from "./adapter-ports.ts";
 import { fakeAgentInstances } from "./agent-instance-ports.ts";
+import { fakeAliases } from "./aliases.ts";
 import { fakeBatches } from "./batch-ports.ts";
 import { fakeContainers } from "./container-ports.ts";
 import { deployment, fakeDeployments } from "./deployment-ports.ts";
@@ -188,8 +190,19 @@ export function servedModel(change: Partial<ServedModel> = {}): ServedModel {
 
 export class FakeModels implements ModelDirectory {
   models: ServedModel[] = [servedModel()];
+  named: ModelAlias[] = [];
   resolve(name: string, caller: AccountId): ServedModel | undefined {
+    const alias = this.aliasOf(name);
+    return this.resolveModel(alias?.targets[0]?.model ?? name, caller);
+  }
+  resolveModel(name: string, caller: AccountId): ServedModel | undefined {
     return this.list(caller).find((model) => model.name === name || `deploy_id:${model.deployId}` === name);
+  }
+  aliasOf(name: string): ModelAlias | undefined {
+    return this.named.find((alias) => alias.name === name);
+  }
+  aliases(): readonly ModelAlias[] {
+    return this.named;
   }
   find(name: string, caller: AccountId): ServedModel | undefined {
     return this.resolve(name, caller) ?? this.models.find((model) => model.name === name && model.about?.isShown);
@@ -262,6 +275,7 @@ export function fakePorts() {
     },
     bodies: new ByteBudget(256 * 1024 * 1024),
     deployments: fakeDeployments(ada.account, one),
+    aliases: fakeAliases(models),
     modelRecords: fakeModelRecords(),
     adapters: fakeAdapters(ada.account),
     placement: {

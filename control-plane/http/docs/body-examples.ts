@@ -70,6 +70,14 @@ const deploying: Examples = {
     private: true,
   },
   "PATCH /v1/lora/{lora_name}": { private: false, description: "Ink drawings" },
+  "PUT /v1/model-aliases/{model_name}": {
+    targets: [
+      { model: chatModel, weight: 95 },
+      { model: "meta-llama/Llama-3.3-70B-Instruct", weight: 5 },
+    ],
+    fallbacks: ["Qwen/Qwen3-8B"],
+    sticky: true,
+  },
   "POST /models/{model_name}/meta": { description: "Writes in my tone", tags: ["text"] },
   "POST /models/{model_name}/publicity": { public: true },
   "POST /v1/containers": {
@@ -129,6 +137,7 @@ const operator: Examples = {
   "POST /v1/admin/rate-limit-requests/{request_id}/approve": note,
   "POST /v1/admin/rate-limit-requests/{request_id}/reject": note,
   "PUT /v1/admin/accounts/{uid}/limits": { rate_limit: 400, tpm_rate_limit: 2_000_000, ...note },
+  "PUT /v1/admin/model-aliases/{model_name}": { targets: [{ model: chatModel }] },
   "PUT /v1/admin/models/{model_name}": { deploy_id: "DpM4BkrjEspUwmTa", pricing: { input: 0.02, output: 0.04 } },
   "POST /v1/admin/external": { name: "org/model", url: "http://203.0.113.7:8000", max_batch_size: 64 },
   "POST /v1/admin/nodes/tokens": { pool: "rack-4", ttl_seconds: 3600 },

@@ -1,7 +1,9 @@
+import type { Aliases } from "../../catalog/aliases.ts";
 import type { ModelRecords } from "../../catalog/model-records.ts";
 import type { ModelDirectory } from "../../catalog/served-model.ts";
 
 export interface ModelFeatures {
+  readonly aliases: Aliases;
   readonly modelRecords: ModelRecords;
   readonly spine: { readonly models: ModelDirectory };
   readonly publicUrl: string | undefined;

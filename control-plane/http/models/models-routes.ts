@@ -1,7 +1,8 @@
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
+import type { Caller } from "../../accounts/caller.ts";
 import { ModelNotFound } from "../../inference/errors.ts";
-import { isListed } from "../../inference/may-use.ts";
+import { isListed, mayUse } from "../../inference/may-use.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { ModelFeatures } from "./features.ts";
@@ -14,13 +15,24 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
   const open = endpoints.with({ tag: "models", access: "public" });
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
+  /** An alias as a model of its name, if the caller may use it: the record of its first model that exists. */
+  const aliased = (name: string, caller: Caller) => {
+    if (!models.aliasOf(name, caller.account) || !mayUse(caller.models, undefined, name)) return undefined;
+    const model = models.resolve(name, caller.account);
+    return model && { ...model, name };
+  };
+
   callers.get("/v1/models", {
     summary: "Models this key may use",
     isFromMemory: true,
     dialect: "compat",
     answer: ModelList,
-    handler: ({ caller }) =>
-      renderModelList(models.list(caller.account).filter((model) => isListed(caller.models, model))),
+    handler: ({ caller }) => {
+      const listed = models.list(caller.account).filter((model) => isListed(caller.models, model));
+      const aliases = models.aliases(caller.account).flatMap((alias) => aliased(alias.name, caller) ?? []);
+      const named = new Set(aliases.map(({ name }) => name));
+      return renderModelList([...aliases, ...listed.filter(({ name }) => !named.has(name))]);
+    },
   });
 
   callers.get("/v1/models/:model_name", {
@@ -31,8 +43,11 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
     answer: ModelItem,
     refusals: [404],
     handler({ caller, params }) {
-      const model = models.find(params.model_name, caller.account);
-      if (!model || !isListed(caller.models, model)) throw new ModelNotFound(params.model_name);
+      const name = params.model_name;
+      const alias = aliased(name, caller);
+      if (alias) return renderModel(alias);
+      const model = models.find(name, caller.account);
+      if (!model || !isListed(caller.models, model)) throw new ModelNotFound(name);
       return renderModel(model);
     },
   });

@@ -6,6 +6,7 @@ import * as baseline from "../migrations/0041-baseline.ts";
 import * as schemaRequirement from "../migrations/0042-schema-requirement.ts";
 import * as refusedFloor from "../migrations/0043-refused-floor.ts";
 import * as settle from "../migrations/0044-settle.ts";
+import * as modelAlias from "../migrations/0045-model-alias.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { MigrationRefused, type SchemaState, schemaSteps } from "./migration-history.ts";
@@ -17,6 +18,7 @@ const migrations: Record<string, Migration> = {
   "0042-schema-requirement": schemaRequirement,
   "0043-refused-floor": refusedFloor,
   "0044-settle": settle,
+  "0045-model-alias": modelAlias,
 };
 
 export { MigrationRefused };

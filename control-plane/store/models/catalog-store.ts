@@ -10,6 +10,7 @@ import { inTransaction } from "../core/database.ts";
 import type { Database } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { batchSize } from "../deployments/deployment-rows.ts";
+import { selectAliases } from "./alias-store.ts";
 
 /** Engines that load LoRA adapters at run time, by task. */
 const adapterEngines: Readonly<Record<string, ReadonlySet<string>>> = {
@@ -84,6 +85,8 @@ export function createCatalogStore(db: Kysely<Database>): CatalogStore {
         base: isBasePublic ? { kind: "offered", name: baseModel } : { kind: "own", deployId: baseDeployId },
       }));
     },
+
+    aliases: () => selectAliases(db).execute(),
 
     offered: async () => (await offers(db, undefined)).map(asOffered),
 

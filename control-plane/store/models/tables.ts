@@ -2,9 +2,20 @@
 
 import type { Generated } from "kysely";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
-import type { DefaultTime, Time } from "../core/columns.ts";
+import type { AliasTarget } from "../../catalog/store.ts";
+import type { DefaultTime, Json, Time } from "../core/columns.ts";
 
 export interface ModelsTables {
+  /** Names that stand for one or several models. */
+  modelAlias: {
+    /** Null: an operator's, for every account. */
+    accountId: AccountId | null;
+    name: string;
+    targets: Json<readonly AliasTarget[]>;
+    fallbacks: Json<readonly string[]>;
+    isSticky: boolean;
+    updatedAt: DefaultTime;
+  };
   /** Models offered to every account, served by a deployment of the operator. */
   publicModel: {
     modelName: string;

@@ -49,6 +49,7 @@ export async function endAccount(
     "programApplication",
     "voice",
     "modelMeta",
+    "modelAlias",
     "webhookJob",
     "webhookSecret",
   ] as const;

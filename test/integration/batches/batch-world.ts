@@ -24,7 +24,14 @@ export const { signal: never } = new AbortController();
 const deployId = "deployment" as DeploymentId;
 const model = { deployId } as ServedModel;
 const resolve = (name: string) => (name === "acme/model" ? model : undefined);
-export const models: RunDeps["models"] = { resolve, find: resolve, list: () => [model] };
+export const models: RunDeps["models"] = {
+  resolve,
+  resolveModel: resolve,
+  find: resolve,
+  list: () => [model],
+  aliasOf: () => undefined,
+  aliases: () => [],
+};
 const route = { deployId, maxBatchSize: 64, inFlight: 0 };
 export const routes = { ready: () => [route] } as unknown as ConstructorParameters<typeof Pace>[0]["routes"];
 

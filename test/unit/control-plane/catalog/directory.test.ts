@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createDirectory } from "../../../../control-plane/catalog/directory.ts";
+import type { ModelAlias } from "../../../../control-plane/catalog/model-alias.ts";
 import { noAbout } from "../../../../control-plane/catalog/model-meta.ts";
 import type {
   DeployedAdapter,
@@ -45,12 +46,14 @@ async function directory(
   offers: OfferedModel[] = [],
   notes: NotedModel[] = [],
   adapters: DeployedAdapter[] = [],
+  aliases: ModelAlias[] = [],
 ) {
   const found = createDirectory({
     deployed: async () => models,
     noted: async () => notes,
     offered: async () => offers,
     adapters: async () => adapters,
+    aliases: async () => aliases,
     untilNextPriceMs: async () => undefined,
     offer: async () => undefined,
   });
@@ -160,5 +163,55 @@ describe("descriptions of models by their owners", () => {
       [adapter],
     );
     expect(models.resolve("ada/tuned", ada)?.about).toEqual({ ...noAbout, ...gone });
+  });
+});
+
+describe("aliases", () => {
+  const alias = (name: string, account: AccountId | null, ...models: string[]): ModelAlias => ({
+    name,
+    account,
+    targets: models.map((model) => ({ model, weight: 1 })),
+    fallbacks: [],
+    isSticky: false,
+    updatedAtMs: 1,
+  });
+  const models = [deployed("1", operator, "org/base"), deployed("2", ada, "ada/own")];
+  const withAliases = (...aliases: ModelAlias[]) => directory(models, [offer("org/base", "1")], [], [], aliases);
+
+  it("resolve to their first model that exists for the caller", async () => {
+    const found = await withAliases(alias("prod", null, "ada/own", "org/base"));
+    expect(found.resolve("prod", ada)?.name).toBe("ada/own");
+    expect(found.resolve("prod", bob)?.name).toBe("org/base");
+    expect(found.find("prod", ada)).toBeUndefined();
+  });
+
+  it("of an account hide those of an operator, and are unknown to others", async () => {
+    const found = await withAliases(
+      alias("prod", null, "org/base"),
+      alias("prod", ada, "ada/own"),
+      alias("x", ada, "ada/own"),
+    );
+    expect(found.resolve("prod", ada)?.name).toBe("ada/own");
+    expect(found.resolve("prod", bob)?.name).toBe("org/base");
+    expect(found.resolve("x", bob)).toBeUndefined();
+    expect(found.aliases(ada).map(({ name, account }) => [name, account])).toEqual([
+      ["prod", ada],
+      ["x", ada],
+    ]);
+  });
+
+  it("of an operator hide an offered model, but never an account's own model", async () => {
+    const found = await withAliases(alias("ada/own", null, "org/base"), alias("org/base", null, "org/none"));
+    expect(found.resolve("ada/own", ada)?.deployId).toBe("2");
+    expect(found.resolve("ada/own", bob)?.name).toBe("org/base");
+    expect(found.resolve("org/base", bob)).toBeUndefined();
+    expect(found.resolveModel("org/base", bob)?.name).toBe("org/base");
+  });
+
+  it("of an operator are checked against offered models only", async () => {
+    const found = await withAliases();
+    expect(found.isCallable("org/base", null)).toBe(true);
+    expect(found.isCallable("ada/own", null)).toBe(false);
+    expect(found.isCallable("ada/own", ada)).toBe(true);
   });
 });

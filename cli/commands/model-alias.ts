@@ -1,0 +1,72 @@
+// `stoker model alias`: names that stand for one or several models.
+import { type Command, InvalidArgumentError } from "commander";
+import type { Responses } from "../../proto/gen/responses.ts";
+import { collect } from "../option-values.ts";
+import { openTerminal } from "../terminal.ts";
+
+type Alias = Responses["GET /v1/model-aliases"]["aliases"][number];
+
+interface SetFlags {
+  readonly target: readonly Target[];
+  readonly fallback?: readonly string[];
+  readonly sticky?: boolean;
+  readonly installation?: boolean;
+}
+
+interface Target {
+  readonly model: string;
+  readonly weight: number;
+}
+
+const pathOf = (name: string, isForAll: boolean | undefined) =>
+  `/v1/${isForAll ? "admin/" : ""}model-aliases/${encodeURIComponent(name).replaceAll("%2F", "/")}`;
+
+export function addAlias(model: Command): void {
+  const alias = model.command("alias").description("names that stand for one or several models");
+  alias
+    .command("list")
+    .description("list your aliases and those of the installation")
+    .action(async (_flags: object, command: Command) => {
+      const terminal = openTerminal(command);
+      const { aliases } = await terminal.api.call<{ aliases: Alias[] }>("GET", "/v1/model-aliases");
+      terminal.rows(aliases, ["ALIAS", "SCOPE", "TARGETS", "FALLBACKS", "STICKY"], (one) => [
+        one.name,
+        one.scope,
+        one.targets.map(({ model: name, weight }) => `${name}=${weight}`).join(" "),
+        one.fallbacks.join(" "),
+        one.sticky ? "yes" : "no",
+      ]);
+    });
+  alias
+    .command("set <name>")
+    .description("create or replace an alias")
+    .requiredOption("--target <model=weight>", "model and its share of the requests (default: 1); repeatable", target)
+    .option("--fallback <model>", "model to try if no target can serve (repeatable, in order)", collect)
+    .option("--sticky", "keep a conversation at one target")
+    .option("--installation", "for every account (operators)")
+    .addHelpText(
+      "after",
+      "\nExample: send 5 % of the requests to a new version\n  stoker model alias set prod --target org/v1=95 --target org/v2=5",
+    )
+    .action(async (name: string, flags: SetFlags, command: Command) => {
+      const terminal = openTerminal(command);
+      const body = { targets: flags.target, fallbacks: flags.fallback ?? [], sticky: flags.sticky === true };
+      terminal.show(await terminal.api.call<Alias>("PUT", pathOf(name, flags.installation), body), (one) => one.name);
+    });
+  alias
+    .command("delete <name>")
+    .description("delete an alias; requests that name it receive 404")
+    .option("--installation", "an alias for every account (operators)")
+    .action(async (name: string, { installation }: { installation?: boolean }, command: Command) => {
+      const terminal = openTerminal(command);
+      terminal.show(await terminal.api.call<object>("DELETE", pathOf(name, installation)), () => `${name} deleted`);
+    });
+}
+
+/** `org/model=95`, or a model only. */
+function target(text: string, before: readonly Target[] = []): readonly Target[] {
+  const [, model = "", weight] = /^(.+?)(?:=(\d+))?$/.exec(text) ?? [];
+  if (model === "" || model.includes("="))
+    throw new InvalidArgumentError("Must be a model and a weight, such as org/model=95.");
+  return [...before, { model, weight: Number(weight ?? 1) }];
+}
