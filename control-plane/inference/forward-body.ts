@@ -59,6 +59,7 @@ export function forwardBody(completion: Completion, admission: Admission): Buffe
   const { fields, bytes } = completion;
   const { model } = admission;
   const isExternal = model.engine === "external";
+  const isContinued = isExternal && fields["continue_final_message"] === true;
   const maxTokens = maxTokensFor(completion, admission);
   const mustRebuild =
     completion.isRebuilt ||
@@ -66,6 +67,7 @@ export function forwardBody(completion: Completion, admission: Admission): Buffe
     model.servedName !== completion.model ||
     fields["prompt_cache_key"] != null ||
     !isUsageAsked(completion) ||
+    isContinued ||
     (isExternal && hasStokerKey(fields));
   if (mustRebuild) return rebuild(completion, admission, maxTokens);
   const wantsUsage = completion.stream && fields["stream_options"] === undefined;
@@ -89,6 +91,8 @@ function rebuild(completion: Completion, { model, account }: Admission, maxToken
   if (maxTokens === undefined) delete body["max_tokens"];
   else body["max_tokens"] = maxTokens;
   delete body["stream_options"];
+  // vLLM refuses to continue a message while it would also start another one, which is its default.
+  if (model.engine === "external" && body["continue_final_message"] === true) body["add_generation_prompt"] = false;
   if (completion.stream) {
     const isContinuous = completion.usage === "continuous" || completion.usage === "continuous_merge";
     body["stream_options"] = { include_usage: true, ...(isContinuous ? { continuous_usage_stats: true } : {}) };

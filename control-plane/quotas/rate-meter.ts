@@ -1,5 +1,5 @@
 // Current use of one model by one account. INVARIANTS: every permit is ended once; nothing waits, and a request allocates
-// only its permit and header texts.
+// only its permit and figures.
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { RateLimited } from "./errors.ts";
 import type { RateLimits } from "./rate-limits.ts";
@@ -13,8 +13,16 @@ export interface RatePermit {
 
 /** Remaining limits, as reported in every response. */
 export interface RateStanding {
-  /** Appends header names and values alternately. */
-  writeHeaders(to: string[]): void;
+  standing(): RateFigures;
+}
+
+export interface RateFigures {
+  readonly requestLimit: number;
+  readonly requestsLeft: number;
+  readonly tokenLimit: number;
+  readonly tokensLeft: number;
+  /** Until all tokens are back; at most 60. */
+  readonly tokenResetSeconds: number;
 }
 
 export class RateMeter implements RateStanding {
@@ -63,24 +71,16 @@ export class RateMeter implements RateStanding {
     this.#window.add(tokens, this.#second());
   }
 
-  writeHeaders(to: string[]): void {
+  standing(): RateFigures {
     const { concurrent, tokensPerMinute } = this.limits;
     const used = this.tokens + this.othersTokens;
-    to.push(
-      "x-ratelimit-limit-requests",
-      String(concurrent),
-      "x-ratelimit-limit-tokens",
-      String(tokensPerMinute),
-      "x-ratelimit-remaining-requests",
-      String(Math.max(0, concurrent - this.inFlight - this.othersInFlight)),
-      "x-ratelimit-remaining-tokens",
-      String(Math.max(0, tokensPerMinute - used)),
-      // A permit is free when a request ends, which cannot be predicted: suggest a retry after a second.
-      "x-ratelimit-reset-requests",
-      "1s",
-      "x-ratelimit-reset-tokens",
-      durationText(used === 0 ? 0 : this.#window.secondsUntilEmpty() || 60),
-    );
+    return {
+      requestLimit: concurrent,
+      requestsLeft: Math.max(0, concurrent - this.inFlight - this.othersInFlight),
+      tokenLimit: tokensPerMinute,
+      tokensLeft: Math.max(0, tokensPerMinute - used),
+      tokenResetSeconds: used === 0 ? 0 : this.#window.secondsUntilEmpty() || 60,
+    };
   }
 }
 
@@ -95,9 +95,4 @@ class Permit implements RatePermit {
     this.#meter?.give(tokens);
     this.#meter = undefined;
   }
-}
-
-/** Formats as "1s" or "1m0s". */
-function durationText(seconds: number): string {
-  return seconds < 60 ? `${seconds}s` : "1m0s";
 }

@@ -5821,6 +5821,10 @@ export interface Responses {
       };
       logprobs?: {} | null;
       finish_reason?: "stop" | "length" | "tool_calls" | null;
+      /**
+       * Stop sequence or token that the engine found
+       */
+      stop_reason?: string | number | null;
     }[];
     usage: {
       prompt_tokens: number;
@@ -5933,6 +5937,67 @@ export interface Responses {
    */
   "POST /v1/text-to-speech/{voice_id}": {
     [k: string]: unknown;
+  };
+  "POST /v1/messages": {
+    id: string;
+    type: "message";
+    role: "assistant";
+    model: string;
+    content: (
+      | {
+          type: "thinking";
+          thinking: string;
+          /**
+           * The text, sealed for the account. Return the block unchanged
+           */
+          signature: string;
+        }
+      | {
+          type: "text";
+          text: string;
+          citations: null;
+        }
+      | {
+          type: "tool_use";
+          id: string;
+          name: string;
+          input: unknown;
+          caller: {
+            type: "direct";
+          };
+        }
+    )[];
+    stop_reason: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal" | null;
+    /**
+     * Null where the engine does not report which one it found
+     */
+    stop_sequence: string | null;
+    stop_details: null;
+    container: null;
+    diagnostics: null;
+    usage: {
+      /**
+       * Without those read from the cache
+       */
+      input_tokens: number;
+      /**
+       * 0: cached tokens have no price of their own to write
+       */
+      cache_creation_input_tokens: number;
+      cache_read_input_tokens: number;
+      output_tokens: number;
+      output_tokens_details: {
+        /**
+         * Included in output_tokens
+         */
+        thinking_tokens: number;
+      };
+      service_tier: "standard";
+      cache_creation: null;
+      inference_geo: null;
+      server_tool_use: null;
+      speed: null;
+    };
   };
   /**
    * In addition to the fields of the model's task

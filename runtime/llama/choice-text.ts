@@ -19,7 +19,7 @@ export class ChoiceText {
     this.#scanner = new StopScanner(stops);
   }
 
-  push(token: number, score: ScoredToken | undefined): { readonly piece: Piece; readonly isStopped: boolean } {
+  push(token: number, score: ScoredToken | undefined): { readonly piece: Piece; readonly stop: string | undefined } {
     if (score) this.#scores.push({ ...score, offset: this.#decoded });
     return this.#scan(this.#decoder.push(token));
   }
@@ -27,20 +27,20 @@ export class ChoiceText {
   /** The rest, when the choice ended without a stop sequence. */
   end(): Piece {
     const last = this.#scan(this.#decoder.flush());
-    const text = last.piece.text + (last.isStopped ? "" : this.#scanner.flush());
+    const text = last.piece.text + (last.stop === undefined ? this.#scanner.flush() : "");
     const logprobs = [...last.piece.logprobs, ...this.#scores];
     this.#scores = [];
     return { text, logprobs };
   }
 
-  #scan(decoded: string): { readonly piece: Piece; readonly isStopped: boolean } {
+  #scan(decoded: string): { readonly piece: Piece; readonly stop: string | undefined } {
     this.#decoded += decoded.length;
-    const { text, isStopped } = this.#scanner.push(decoded);
+    const { text, stop } = this.#scanner.push(decoded);
     this.#left += text.length;
     const count = this.#scores.findIndex((score) => score.offset >= this.#left);
     const logprobs = this.#scores.splice(0, count < 0 ? this.#scores.length : count);
     // Tokens of the stop sequence itself are not part of the answer.
-    if (isStopped) this.#scores = [];
-    return { piece: { text, logprobs }, isStopped };
+    if (stop !== undefined) this.#scores = [];
+    return { piece: { text, logprobs }, stop };
   }
 }

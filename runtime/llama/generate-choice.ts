@@ -117,11 +117,9 @@ export async function generateChoice(
       if (isStopToken.has(token) || (isEnd && (!job.ignoreEos || job.constraint))) return finish("stop");
       if (written && !isEnd) guarded(() => context.guard?.push(written.push(token)));
       const score = top === undefined ? undefined : scoreOf(token, value.probabilities, top);
-      const { piece, isStopped } = isEnd
-        ? { piece: { text: "", logprobs: [] }, isStopped: false }
-        : text.push(token, score);
+      const { piece, stop } = isEnd ? { piece: { text: "", logprobs: [] }, stop: undefined } : text.push(token, score);
       const wait = piece.text !== "" || piece.logprobs.length > 0 ? send(piece) : undefined;
-      if (isStopped) return sink.finish(choice, "stop");
+      if (stop !== undefined) return sink.finish(choice, "stop", stop);
       if (generated.length >= context.maxTokens) return finish("length");
       if (wait) await wait;
       if (signal.aborted) return;

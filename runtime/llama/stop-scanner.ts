@@ -3,8 +3,8 @@
 export interface Scanned {
   /** May leave now. */
   readonly text: string;
-  /** A stop sequence was found: `text` ends before it and nothing may follow. */
-  readonly isStopped: boolean;
+  /** Stop sequence that was found: `text` ends before it and nothing may follow. */
+  readonly stop: string | undefined;
 }
 
 export class StopScanner {
@@ -16,16 +16,20 @@ export class StopScanner {
   }
 
   push(piece: string): Scanned {
-    if (this.#stops.length === 0) return { text: piece, isStopped: false };
+    if (this.#stops.length === 0) return { text: piece, stop: undefined };
     const text = this.#held + piece;
-    const found = this.#stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0);
-    if (found.length > 0) {
+    const found = this.#stops
+      .map((stop) => ({ stop, at: text.indexOf(stop) }))
+      .filter(({ at }) => at >= 0)
+      .sort((a, b) => a.at - b.at);
+    const [first] = found;
+    if (first) {
       this.#held = "";
-      return { text: text.slice(0, Math.min(...found)), isStopped: true };
+      return { text: text.slice(0, first.at), stop: first.stop };
     }
     const keep = Math.max(...this.#stops.map((stop) => overlap(text, stop)));
     this.#held = text.slice(text.length - keep);
-    return { text: text.slice(0, text.length - keep), isStopped: false };
+    return { text: text.slice(0, text.length - keep), stop: undefined };
   }
 
   /** Returns the held text when no stop sequence followed. */

@@ -14,7 +14,7 @@ export interface AnswerFormat {
   prompt?(choice: number, scores: readonly TokenLogprob[]): void;
   /** Entries of `choices`, one frame each. */
   piece(choice: number, piece: Piece): readonly unknown[];
-  finish(choice: number, reason: FinishReason): readonly unknown[];
+  finish(choice: number, reason: FinishReason, stop?: string): readonly unknown[];
   /** `choices` of the complete answer. */
   whole(): readonly unknown[];
 }

@@ -19,6 +19,7 @@ interface ChoiceState {
   readonly parser: ToolCallParser | undefined;
   hasRole: boolean;
   reason: FinishReason | "tool_calls" | null;
+  stop: string | undefined;
 }
 
 export class ChatAnswer implements AnswerFormat {
@@ -40,6 +41,7 @@ export class ChatAnswer implements AnswerFormat {
       parser: newParser(),
       hasRole: false,
       reason: null,
+      stop: undefined,
     }));
   }
 
@@ -56,12 +58,13 @@ export class ChatAnswer implements AnswerFormat {
     return this.#frames(index, choice, events, piece.logprobs);
   }
 
-  finish(index: number, reason: FinishReason): readonly unknown[] {
+  finish(index: number, reason: FinishReason, stop?: string): readonly unknown[] {
     const choice = this.#choices[index] as ChoiceState;
     const frames = this.#frames(index, choice, choice.parser?.end() ?? [], []);
     choice.reason = reason === "stop" && choice.calls.length > 0 ? "tool_calls" : reason;
+    choice.stop = stop;
     const delta = this.#withRole(choice, choice.hasRole ? {} : { content: "" });
-    return [...frames, { index, delta, finish_reason: choice.reason }];
+    return [...frames, { index, delta, finish_reason: choice.reason, ...stopOf(choice) }];
   }
 
   whole(): readonly unknown[] {
@@ -74,6 +77,7 @@ export class ChatAnswer implements AnswerFormat {
         ...(choice.calls.length > 0 ? { tool_calls: choice.calls } : {}),
       },
       finish_reason: choice.reason,
+      ...stopOf(choice),
       logprobs: this.#logprobs(choice.logprobs),
     }));
   }
@@ -132,3 +136,6 @@ export class ChatAnswer implements AnswerFormat {
 }
 
 const newCallId = () => `call_${randomBytes(18).toString("base64url").replace(/[-_]/g, "x")}`;
+
+/** Stop sequence that ended a choice, under the name that vLLM gives it. */
+const stopOf = ({ stop }: ChoiceState): object => (stop === undefined ? {} : { stop_reason: stop });

@@ -41,8 +41,8 @@ export async function deliver(
       usage.reasoningTokens = format.reasoningTokens ?? 0;
       return stream && send(entries);
     },
-    finish: (choice, reason) => {
-      const entries = format.finish(choice, reason);
+    finish: (choice, reason, stop) => {
+      const entries = format.finish(choice, reason, stop);
       if (stream) void send(entries);
     },
   };

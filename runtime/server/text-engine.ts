@@ -101,7 +101,8 @@ export interface ChoiceSink {
   prompt?(choice: number, scores: readonly TokenLogprob[]): void;
   /** A returned promise holds this choice's next token back until the client has read. */
   piece(choice: number, piece: Piece): Promise<void> | undefined;
-  finish(choice: number, reason: FinishReason): void;
+  /** `stop`: stop sequence that ended the choice. */
+  finish(choice: number, reason: FinishReason, stop?: string): void;
 }
 
 export type ContentPart = { readonly type: "text"; readonly text: string } | { readonly type: "image" };

@@ -99,6 +99,13 @@ describe("an external engine", () => {
     expect(JSON.parse(await forwarded(paths.chat, body, external))).toEqual(chat({ max_tokens: 5 }));
   });
 
+  it("starts no message beside the one that it continues", async () => {
+    const body = JSON.stringify(chat({ max_tokens: 5, continue_final_message: true }));
+    const sent = JSON.parse(await forwarded(paths.chat, body, external));
+    expect(sent).toEqual({ ...JSON.parse(body), add_generation_prompt: false });
+    expect(await forwarded(paths.chat, body)).toBe(body);
+  });
+
   it("is told max_tokens when the client did not say, so that it stays within the hold", async () => {
     const sent = JSON.parse(await forwarded(paths.text, JSON.stringify(text({ stream: true })), external));
     expect(sent).toMatchObject({ ...text({ stream: true }), stream_options: { include_usage: true } });

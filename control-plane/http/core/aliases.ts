@@ -11,6 +11,9 @@ export function aliasesOf(path: string): readonly string[] {
 
 const others: Readonly<Record<string, readonly string[]>> = {
   "/v1/completions": ["/v1/compat/completions", "/v1/openai/completions"],
+  // Clients of the Messages API set a base URL, to which they add /v1.
+  "/v1/messages": ["/anthropic/v1/messages"],
+  "/v1/messages/count_tokens": ["/anthropic/v1/messages/count_tokens"],
   "/v1/models": ["/v1/compat/models", "/v1/openai/models"],
   "/v1/models/:model_name": ["/v1/compat/models/:model_name", "/v1/openai/models/:model_name"],
 };

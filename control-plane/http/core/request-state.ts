@@ -13,9 +13,10 @@ import type { ModelAbout } from "../../catalog/model-meta.ts";
 import { type ByteBudget, smallBytes } from "../../inference/byte-budget.ts";
 import type { Completion, Trace } from "../../inference/completion.ts";
 import type { LiveMetrics } from "../../inference/live-metrics.ts";
-import type { RateStanding } from "../../quotas/rate-meter.ts";
+import type { RateFigures, RateStanding } from "../../quotas/rate-meter.ts";
 import type { Dialect, Refusal } from "../errors/error-body.ts";
 import type { EdgeMetrics, RouteMeter } from "./edge-metrics.ts";
+import { writeMessagesRateHeaders, writeRateHeaders } from "./rate-headers.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -129,13 +130,19 @@ export class RequestState implements Trace {
       "openai-processing-ms",
       String(Math.round(performance.now() - this.startedMs)),
     ];
-    this.rate?.writeHeaders(headers);
+    if (this.dialect === "messages") headers.push("request-id", this.requestId);
+    if (this.rate) this.#writeRate(headers, this.rate.standing());
     // RFC 9745: a structured date in Unix seconds. RFC 8594: an HTTP date, from which the model may be gone.
     const { deprecatedAtMs = null, sunsetAtMs = null } = this.about ?? {};
     if (deprecatedAtMs !== null) headers.push("deprecation", `@${unixSeconds(deprecatedAtMs)}`);
     if (sunsetAtMs !== null) headers.push("sunset", new Date(sunsetAtMs).toUTCString());
     if (this.extraHeaders.length > 0) headers.push(...this.extraHeaders);
     return headers;
+  }
+
+  #writeRate(headers: string[], figures: RateFigures): void {
+    if (this.dialect === "messages") writeMessagesRateHeaders(headers, figures, this.#deps.unixMs());
+    else writeRateHeaders(headers, figures);
   }
 
   #closed(): void {

@@ -22,6 +22,11 @@ const inference: Examples = {
     messages: [{ role: "user", content: "Hello!" }],
     max_tokens: 64,
   },
+  "POST /v1/messages": {
+    model: chatModel,
+    max_tokens: 64,
+    messages: [{ role: "user", content: "Hello!" }],
+  },
   "POST /v1/compat/embeddings": { model: "BAAI/bge-m3", input: ["The first text", "The second text"] },
   "POST /v1/compat/audio/speech": {
     model: "hexgrad/Kokoro-82M",

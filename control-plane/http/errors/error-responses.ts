@@ -9,6 +9,15 @@ const compatError = Type.Object({
   param: Type.Union([Type.String(), Type.Null()]),
   code: Type.Union([Type.String(), Type.Null()]),
 });
+const messagesRefusal = {
+  type: Type.Literal("error"),
+  error: Type.Object({
+    type: Type.String(),
+    message: Type.String(),
+    details: Type.Object({ error_code: Type.String() }),
+  }),
+  request_id: Type.String(),
+};
 const code = Type.Union([Type.String(), Type.Null()]);
 
 /** Schemas of errors, by their name in the description. */
@@ -25,12 +34,15 @@ export const errorSchemas: readonly TSchema[] = [
     { $id: "VoicesRefusal", description: "Format of ElevenLabs" },
   ),
   Type.Object({ detail }, { $id: "VoicesValidation" }),
+  Type.Object(messagesRefusal, { $id: "MessagesRefusal", description: "Format of Anthropic" }),
+  Type.Object({ detail, ...messagesRefusal }, { $id: "MessagesValidation" }),
 ];
 
 const names: Readonly<Record<Dialect, { readonly refusal: string; readonly validation: string }>> = {
   service: { refusal: "ServiceRefusal", validation: "ServiceValidation" },
   compat: { refusal: "CompatRefusal", validation: "CompatValidation" },
   voices: { refusal: "VoicesRefusal", validation: "VoicesValidation" },
+  messages: { refusal: "MessagesRefusal", validation: "MessagesValidation" },
 };
 
 const meanings: ReadonlyMap<number, string> = new Map(

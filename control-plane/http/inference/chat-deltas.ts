@@ -24,7 +24,8 @@ export type ChatDelta =
   | { readonly kind: "call"; readonly index: number; readonly id: string | undefined; readonly name: string }
   /** JSON text of the arguments, or a part of it. */
   | { readonly kind: "arguments"; readonly index: number; readonly text: string }
-  | { readonly kind: "finish"; readonly reason: string }
+  /** `stop`: stop sequence that ended the text; undefined where none did or the engine reports none. */
+  | { readonly kind: "finish"; readonly reason: string; readonly stop: string | undefined }
   | { readonly kind: "usage"; readonly usage: ChatUsage }
   /** The engine or the agent reports that the response broke. */
   | { readonly kind: "error"; readonly code: string | undefined; readonly message: string | undefined }
@@ -102,7 +103,9 @@ export class ChatDeltas {
       if (Array.isArray(calls)) for (const [position, call] of calls.entries()) this.#call(call, position);
     }
     const reason = textOf(choice["finish_reason"]);
-    if (reason) this.#on({ kind: "finish", reason });
+    // Names of our runtime and vLLM, and of SGLang. For a stop token the value is its number.
+    if (reason)
+      this.#on({ kind: "finish", reason, stop: textOf(choice["stop_reason"]) ?? textOf(choice["matched_stop"]) });
   }
 
   #call(part: unknown, position: number): void {

@@ -67,5 +67,6 @@ export const ChatAnswer = answer("chat.completion", {
     },
     logprobs: { type: ["object", "null"] },
     finish_reason: { type: ["string", "null"], enum: ["stop", "length", "tool_calls", null] },
+    stop_reason: { type: ["string", "integer", "null"], description: "Stop sequence or token that the engine found" },
   },
 });

@@ -5,6 +5,7 @@ import { addCompletionRoutes } from "./completions-routes.ts";
 import { addEmbeddingRoutes } from "./embeddings-routes.ts";
 import type { InferenceFeatures } from "./features.ts";
 import { addImageRoutes } from "./images-routes.ts";
+import { addMessageRoutes } from "./messages/messages-routes.ts";
 import { addNativeRoutes } from "./native-routes.ts";
 import { createRelays } from "./relay-route.ts";
 import { ownVoice } from "./tasks/own-voice.ts";
@@ -18,5 +19,6 @@ export function addInference(endpoints: Endpoints, spine: Spine, features: Infer
   addAudioRoutes(endpoints, relays, voices);
   addImageRoutes(endpoints, relays);
   addTextToSpeechRoutes(endpoints, spine, relays, voices, features.speechModel);
+  addMessageRoutes(endpoints, spine, relays, features.reasoning);
   addNativeRoutes(endpoints, spine, relays, voices, features);
 }

@@ -269,11 +269,11 @@ export class VisionEngine implements TextEngine {
         const isEnd = ends.has(token);
         if (isStop.has(token) || (isEnd && !job.ignoreEos)) return finish("stop");
         const score = job.topLogprobs === undefined ? undefined : logprobsOf(scores, token, job.topLogprobs);
-        const { piece, isStopped } = isEnd
-          ? { piece: { text: "", logprobs: [] }, isStopped: false }
+        const { piece, stop } = isEnd
+          ? { piece: { text: "", logprobs: [] }, stop: undefined }
           : text.push(token, score);
         if (piece.text !== "" || piece.logprobs.length > 0) await send(piece);
-        if (isStopped) return sink.finish(choice, "stop");
+        if (stop !== undefined) return sink.finish(choice, "stop", stop);
         if (count >= maxTokens) return finish("length");
         // Answers that need no waiting must not keep others from theirs.
         await turn();

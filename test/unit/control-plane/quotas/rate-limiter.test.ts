@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { writeRateHeaders } from "../../../../control-plane/http/core/rate-headers.ts";
 import type { RateLimited } from "../../../../control-plane/quotas/errors.ts";
 import { RateMeters } from "../../../../control-plane/quotas/rate-limiter.ts";
 import type { AccountId, DeploymentId } from "../../../../proto/ids.ts";
@@ -25,7 +26,7 @@ const refusal = (account = ada, of = model): RateLimited => {
 };
 const headers = (account = ada): Record<string, string> => {
   const list: string[] = [];
-  rates.meter(account, model).writeHeaders(list);
+  writeRateHeaders(list, rates.meter(account, model).standing());
   return Object.fromEntries(list.flatMap((name, i) => (i % 2 === 0 ? [[name, list[i + 1] as string]] : [])));
 };
 

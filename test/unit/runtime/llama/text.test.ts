@@ -28,9 +28,9 @@ describe("the scanner for stop sequences", () => {
     const scanner = new StopScanner(stops);
     let out = "";
     for (let at = 0; at < text.length; at += size) {
-      const { text: piece, isStopped } = scanner.push(text.slice(at, at + size));
+      const { text: piece, stop } = scanner.push(text.slice(at, at + size));
       out += piece;
-      if (isStopped) return out;
+      if (stop !== undefined) return out;
     }
     return out + scanner.flush();
   };
@@ -56,8 +56,8 @@ describe("the scanner for stop sequences", () => {
 
   it("never lets the beginning of a stop sequence out before it is sure", () => {
     const scanner = new StopScanner(["</end>"]);
-    expect(scanner.push("text</en")).toEqual({ text: "text", isStopped: false });
-    expect(scanner.push("d>more")).toEqual({ text: "", isStopped: true });
+    expect(scanner.push("text</en")).toEqual({ text: "text", stop: undefined });
+    expect(scanner.push("d>more")).toEqual({ text: "", stop: "</end>" });
   });
 });
 
@@ -72,8 +72,8 @@ describe("the text of a choice", () => {
     const freed = push("b").piece;
     expect([freed.text, tokens(freed)]).toEqual(["Xb", "Xb"]);
     push("X");
-    const { piece, isStopped } = push("Y");
-    expect([piece.text, tokens(piece), isStopped]).toEqual(["", "", true]);
+    const { piece, stop } = push("Y");
+    expect([piece.text, tokens(piece), stop]).toEqual(["", "", "XY"]);
     expect(text.end()).toEqual({ text: "", logprobs: [] });
   });
 });

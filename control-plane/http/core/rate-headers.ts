@@ -1,0 +1,49 @@
+// Remaining rate limits as headers of a response.
+import type { RateFigures } from "../../quotas/rate-meter.ts";
+
+/** A permit is free when a request ends, which cannot be predicted: suggest a retry after a second. */
+const requestResetSeconds = 1;
+
+/** Appends header names and values alternately, in OpenAI's format. */
+export function writeRateHeaders(to: string[], figures: RateFigures): void {
+  const { requestLimit, requestsLeft, tokenLimit, tokensLeft, tokenResetSeconds } = figures;
+  to.push(
+    "x-ratelimit-limit-requests",
+    String(requestLimit),
+    "x-ratelimit-limit-tokens",
+    String(tokenLimit),
+    "x-ratelimit-remaining-requests",
+    String(requestsLeft),
+    "x-ratelimit-remaining-tokens",
+    String(tokensLeft),
+    "x-ratelimit-reset-requests",
+    durationText(requestResetSeconds),
+    "x-ratelimit-reset-tokens",
+    durationText(tokenResetSeconds),
+  );
+}
+
+/** The same in Anthropic's format, with times in RFC 3339. */
+export function writeMessagesRateHeaders(to: string[], figures: RateFigures, nowMs: number): void {
+  const { requestLimit, requestsLeft, tokenLimit, tokensLeft, tokenResetSeconds } = figures;
+  const timeIn = (seconds: number) => `${new Date(nowMs + seconds * 1000).toISOString().slice(0, 19)}Z`;
+  to.push(
+    "anthropic-ratelimit-requests-limit",
+    String(requestLimit),
+    "anthropic-ratelimit-requests-remaining",
+    String(requestsLeft),
+    "anthropic-ratelimit-requests-reset",
+    timeIn(requestResetSeconds),
+    "anthropic-ratelimit-tokens-limit",
+    String(tokenLimit),
+    "anthropic-ratelimit-tokens-remaining",
+    String(tokensLeft),
+    "anthropic-ratelimit-tokens-reset",
+    timeIn(tokenResetSeconds),
+  );
+}
+
+/** Formats as "1s" or "1m0s". */
+function durationText(seconds: number): string {
+  return seconds < 60 ? `${seconds}s` : "1m0s";
+}

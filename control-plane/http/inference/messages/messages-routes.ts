@@ -1,0 +1,125 @@
+// Anthropic's Messages API, translated to a chat request and back.
+
+import type { Caller } from "../../../accounts/caller.ts";
+import type { ReasoningSeal, ReasoningSeals } from "../../../accounts/reasoning-seals.ts";
+import type { Spine } from "../../../inference/complete.ts";
+import type { Completion } from "../../../inference/completion.ts";
+import { bodyLimitBytes, mediaLimitBytes, type ReadBody } from "../../body/json-body.ts";
+import type { Endpoints } from "../../core/endpoint.ts";
+import type { RequestState } from "../../core/request-state.ts";
+import { errorBody } from "../../errors/error-body.ts";
+import { inferenceRefusals } from "../../errors/error-responses.ts";
+import { bodyTooLarge } from "../../errors/errors.ts";
+import { ChatDeltas, deltasOf } from "../chat-deltas.ts";
+import { checkFormat } from "../check-format.ts";
+import { type Relayed, type Relays, renderedWhole } from "../relay-route.ts";
+import { namedFrame, type StreamTranslation, TranslatedStream } from "../translated-stream.ts";
+import { MessageAnswer } from "./message-answer-schemas.ts";
+import { MessageEvents, type MessageFacts, messageOf } from "./message-events.ts";
+import { type MessageBody, MessageRequest } from "./message-request-schemas.ts";
+import { chatFields, hasImage, hasThinking } from "./to-chat.ts";
+
+export function addMessageRoutes(endpoints: Endpoints, spine: Spine, relays: Relays, seals: ReasoningSeals): void {
+  endpoints.addInference(
+    {
+      method: "POST",
+      path: "/v1/messages",
+      summary: "Create a message, in Anthropic's format; server-sent events with `stream`",
+      tag: "inference",
+      access: "inference",
+      dialect: "messages",
+      idempotent: true,
+      bodyLimitBytes: mediaLimitBytes,
+      refusals: [...inferenceRefusals, 405],
+      body: MessageRequest,
+      answer: MessageAnswer,
+    },
+    relays.translated(({ body, readBody }, state) => {
+      const request = body as unknown as MessageBody;
+      const relayed = (seal: ReasoningSeal | undefined) => relayedMessage(spine, request, readBody, state, seal);
+      const seal = sealFor(seals, (state.caller as Caller).account, hasThinking(request));
+      return seal instanceof Promise ? seal.then(relayed) : relayed(seal);
+    }),
+  );
+}
+
+/** Undefined while the data key cannot be read: a reply does not need it. Rejects if `isNeeded`. */
+function sealFor(
+  seals: ReasoningSeals,
+  account: Caller["account"],
+  isNeeded: boolean,
+): ReasoningSeal | Promise<ReasoningSeal | undefined> {
+  const seal = seals.of(account);
+  return seal instanceof Promise && !isNeeded ? seal.catch(() => undefined) : seal;
+}
+
+function relayedMessage(
+  spine: Spine,
+  body: MessageBody,
+  read: ReadBody,
+  state: RequestState,
+  seal: ReasoningSeal | undefined,
+): Relayed {
+  const completion = completionOf(body, read, seal);
+  const facts: MessageFacts = {
+    requestId: state.requestId,
+    model: () => state.model ?? body.model,
+    stopSequences: body.stop_sequences ?? [],
+    seal,
+    omitsThinking: body.thinking?.display === "omitted",
+  };
+  if (!completion.stream)
+    return {
+      completion,
+      through: renderedWhole(spine, state, (answer) => messageOf(deltasOf(answer.body.toString()), facts)),
+    };
+  return {
+    completion,
+    through: (client) => new TranslatedStream(client, messageStream(facts)),
+    streamError: (refusal) => namedFrame("error", errorBody(refusal, "messages", state.requestId)),
+  };
+}
+
+function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: ReasoningSeal | undefined): Completion {
+  if (bytes.length > bodyLimitBytes && !hasImage(body)) throw bodyTooLarge(bodyLimitBytes);
+  const fields = chatFields((exact as MessageBody | undefined) ?? body, seal);
+  checkFormat(fields);
+  return {
+    kind: "chat",
+    model: body.model,
+    stream: body.stream === true,
+    n: 1,
+    maxTokens: body.max_tokens,
+    promptBytes: bytes.length,
+    messages: (fields["messages"] as readonly object[]).length,
+    usage: "merge",
+    bytes,
+    fields,
+    isRebuilt: true,
+    task: undefined,
+    endUser: fields["user"] as string | undefined,
+  };
+}
+
+function messageStream(facts: MessageFacts): StreamTranslation {
+  let frames = "";
+  const events = new MessageEvents(facts, (event) => {
+    frames += namedFrame(event.type, event);
+  });
+  const deltas = new ChatDeltas((delta) => events.delta(delta));
+  const take = () => {
+    const taken = frames;
+    frames = "";
+    return taken;
+  };
+  return {
+    event(data) {
+      deltas.read(data);
+      return take();
+    },
+    end() {
+      deltas.end();
+      return take();
+    },
+  };
+}

@@ -1,0 +1,266 @@
+// Translates a request of the Messages API to the fields of a chat request. Pure. Throws the errors of the edge.
+import type { ReasoningSeal } from "../../../accounts/reasoning-seals.ts";
+import { badRequest } from "../../../service-error.ts";
+import { valueUnsupported } from "../../errors/errors.ts";
+import type { Block, Message, MessageBody, PromptBody, Source, Thinking } from "./message-request-schemas.ts";
+import { openThinking } from "./thinking-signature.ts";
+
+type Fields = Record<string, unknown>;
+type Part =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image_url"; readonly image_url: object };
+
+/** A message before its parts become content. */
+interface Turn {
+  readonly role: "system" | "user" | "assistant" | "tool";
+  readonly parts: Part[];
+  readonly reasoning: string[];
+  readonly calls: object[];
+  readonly callId: string | undefined;
+}
+
+/** Fields of a chat request without those that a null leaves at their defaults. `seal`: of the caller's account. */
+export function chatFields(body: MessageBody, seal: ReasoningSeal | undefined): Fields {
+  return defined({
+    ...promptFields(body, seal),
+    max_tokens: body.max_tokens,
+    stop: body.stop_sequences?.length ? body.stop_sequences : undefined,
+    temperature: body.temperature,
+    top_p: body.top_p,
+    top_k: body.top_k,
+    stream: body.stream,
+    user: body.metadata?.["user_id"],
+  });
+}
+
+/** The fields that decide the prompt. */
+export function promptFields(body: PromptBody, seal: ReasoningSeal | undefined): Fields {
+  refuseUnsupported(body);
+  const turns = merged(turnsOf(body, seal));
+  const last = turns.at(-1);
+  return defined({
+    model: body.model,
+    messages: turns.map(messageOf),
+    // The last message of the assistant is the beginning of its reply.
+    continue_final_message: last?.role === "assistant" && last.calls.length === 0 ? true : undefined,
+    tools: body.tools?.length ? body.tools.map(toolOf) : undefined,
+    ...choiceFields(body),
+    ...reasoningFields(body),
+    ...formatFields(body),
+  });
+}
+
+/** True for a request that the account's seal is needed for. */
+export const hasThinking = ({ messages }: PromptBody): boolean =>
+  messages.some(({ content }) => typeof content !== "string" && content.some(isThinking));
+
+/** True for an image in a message or in the result of a tool. */
+export const hasImage = ({ messages }: PromptBody): boolean =>
+  messages.some(({ content }) => typeof content !== "string" && content.some(holdsImage));
+
+const isThinking = ({ type }: Block): boolean => type === "thinking" || type === "redacted_thinking";
+
+function holdsImage(block: Block): boolean {
+  if (block.type === "image") return true;
+  if (block.type === "tool_result") return Array.isArray(block.content) && block.content.some(holdsImage);
+  const { source } = block as { readonly source?: Source };
+  return source?.type === "content" && typeof source.content !== "string" && source.content.some(holdsImage);
+}
+
+const servedElsewhere: Readonly<Record<string, string>> = {
+  container: "Code is not executed here. Leave the field out.",
+  mcp_servers: "MCP servers are not called here. Call them from your client and pass their tools in tools.",
+};
+
+function refuseUnsupported(body: PromptBody): void {
+  for (const [field, advice] of Object.entries(servedElsewhere)) {
+    const value = (body as Fields)[field];
+    if (value == null || (Array.isArray(value) && value.length === 0)) continue;
+    throw badRequest("unsupported_value", `${field} is not supported. ${advice}`, { param: field });
+  }
+}
+
+function turnsOf({ system, messages }: PromptBody, seal: ReasoningSeal | undefined): Turn[] {
+  const first = system == null || system.length === 0 ? [] : [turn("system", partsOf(system, "system"))];
+  return [...first, ...messages.flatMap((message, i) => turnsOfMessage(message, `messages.${i}.content`, seal))];
+}
+
+function turnsOfMessage({ role, content }: Message, at: string, seal: ReasoningSeal | undefined): Turn[] {
+  if (role === "assistant") return [assistantTurn(content, at, seal)];
+  if (typeof content === "string") return [turn(role, partsOf(content, at))];
+  const results: Turn[] = [];
+  // Images of results follow them in a message of the user: the content of a tool message is only text.
+  const parts: Part[] = [];
+  for (const [i, block] of content.entries()) {
+    if (block.type !== "tool_result") {
+      parts.push(...partsOfBlock(block, `${at}.${i}`));
+      continue;
+    }
+    const { tool_use_id: id, is_error: isError } = block;
+    const given = partsOf(block.content ?? "", `${at}.${i}.content`);
+    const texts = given.filter(({ type }) => type === "text");
+    const failed: readonly Part[] = isError ? [textPart("Error:")] : [];
+    results.push(turn("tool", [...failed, ...texts], id));
+    parts.push(...given.filter(({ type }) => type !== "text"));
+  }
+  return parts.length > 0 || results.length === 0 ? [...results, turn(role, parts)] : results;
+}
+
+function assistantTurn(content: Message["content"], at: string, seal: ReasoningSeal | undefined): Turn {
+  if (typeof content === "string") return turn("assistant", partsOf(content, at));
+  const parts: Part[] = [];
+  const reasoning: string[] = [];
+  const calls: object[] = [];
+  for (const [i, block] of content.entries()) {
+    if (block.type === "thinking" || block.type === "redacted_thinking") {
+      const thought = openThinking(block, seal, `${at}.${i}`);
+      if (thought !== undefined) reasoning.push(thought);
+    } else if (block.type === "tool_use") {
+      const { id, name, input } = block;
+      calls.push({ id, type: "function", function: { name, arguments: JSON.stringify(input ?? {}) } });
+    } else parts.push(...partsOfBlock(block, `${at}.${i}`));
+  }
+  return { ...turn("assistant", parts), reasoning, calls };
+}
+
+const turn = (role: Turn["role"], parts: Part[], callId?: string): Turn => ({
+  role,
+  parts,
+  reasoning: [],
+  calls: [],
+  callId,
+});
+
+/** Joins consecutive messages of one role: templates of many models require that roles alternate. */
+function merged(turns: readonly Turn[]): readonly Turn[] {
+  const joined: Turn[] = [];
+  for (const next of turns) {
+    const last = joined.at(-1);
+    if (last?.role !== next.role || next.role === "tool") joined.push(next);
+    else {
+      last.parts.push(...next.parts);
+      last.reasoning.push(...next.reasoning);
+      last.calls.push(...next.calls);
+    }
+  }
+  return joined;
+}
+
+function messageOf({ role, parts, reasoning, calls, callId }: Turn): object {
+  return {
+    role,
+    content: parts.length === 0 && calls.length > 0 ? null : contentOf(parts),
+    ...defined({
+      tool_call_id: callId,
+      reasoning_content: reasoning.length > 0 ? reasoning.join("\n") : undefined,
+      tool_calls: calls.length > 0 ? calls : undefined,
+    }),
+  };
+}
+
+/** Text blocks are lines, as engines join them; only an image needs a list of parts. */
+function contentOf(parts: readonly Part[]): string | readonly Part[] {
+  const texts = parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
+  return texts.length === parts.length ? texts.join("\n") : parts;
+}
+
+const textPart = (text: string): Part => ({ type: "text", text });
+
+const partsOf = (content: string | readonly Block[], at: string): Part[] =>
+  typeof content === "string" ? [textPart(content)] : content.flatMap((block, i) => partsOfBlock(block, `${at}.${i}`));
+
+function partsOfBlock(block: Block, at: string): readonly Part[] {
+  switch (block.type) {
+    case "text":
+      return [textPart(block.text)];
+    case "image":
+      return [imagePart(block.source, `${at}.source`)];
+    case "search_result":
+      return [textPart([block.title, block.source].join("\n")), ...partsOf(block.content, `${at}.content`)];
+    case "document": {
+      const about = [block.title, block.context].filter((one) => typeof one === "string" && one !== "");
+      const head = about.length > 0 ? [textPart(about.join("\n"))] : [];
+      return [...head, ...documentParts(block.source, `${at}.source`)];
+    }
+    default:
+      throw valueUnsupported(`${at} is a block of type ${block.type}, which a message of this role cannot contain.`, {
+        param: `${at}.type`,
+      });
+  }
+}
+
+function imagePart(source: Source, at: string): Part {
+  if (source.type === "base64")
+    return { type: "image_url", image_url: { url: `data:${source.media_type};base64,${source.data}` } };
+  const message = `${at}.type ${source.type} is not supported: images are not fetched. Send the image as base64.`;
+  throw valueUnsupported(message, { param: `${at}.type` });
+}
+
+function documentParts(source: Source, at: string): readonly Part[] {
+  if (source.type === "text") return [textPart(source.data)];
+  if (source.type === "content") return partsOf(source.content, `${at}.content`);
+  const message = `${at}.type ${source.type} is not supported. Send the document as text: type text with its text in data.`;
+  throw valueUnsupported(message, { param: `${at}.type` });
+}
+
+type Tool = NonNullable<PromptBody["tools"]>[number] & {
+  readonly type?: string | null;
+  readonly name: string;
+  readonly description?: string | null;
+  readonly input_schema?: object;
+};
+
+function toolOf(given: unknown, i: number): object {
+  const { type, name, description, input_schema: parameters } = given as Tool;
+  if (type != null && type !== "custom")
+    throw badRequest(
+      "unsupported_value",
+      `tools.${i}.type ${type.slice(0, 64)} is not supported: only tools that your client runs are. Define the tool by name, description and input_schema.`,
+      { param: `tools.${i}.type` },
+    );
+  if (parameters === undefined)
+    throw valueUnsupported(`tools.${i}.input_schema is required.`, { param: `tools.${i}.input_schema` });
+  return { type: "function", function: defined({ name, description: description ?? undefined, parameters }) };
+}
+
+const choices = { auto: "auto", any: "required", none: "none" } as const;
+
+function choiceFields({ tool_choice: choice }: PromptBody): Fields {
+  if (choice == null) return {};
+  return defined({
+    tool_choice: choice.type === "tool" ? { type: "function", function: { name: choice.name } } : choices[choice.type],
+    parallel_tool_calls: choice.disable_parallel_tool_use === true ? false : undefined,
+  });
+}
+
+/** Models differ in what turns their reasoning on: a template's argument of either name, or an effort. */
+function reasoningFields({ thinking, output_config: output }: PromptBody): Fields {
+  const effort = effortOf(output?.["effort"], thinking);
+  const isWanted = thinking == null ? undefined : thinking.type !== "disabled";
+  return defined({
+    reasoning:
+      isWanted === undefined ? undefined : defined({ enabled: isWanted, effort: isWanted ? effort : undefined }),
+    reasoning_effort: isWanted === false ? undefined : effort,
+    chat_template_kwargs: isWanted === undefined ? undefined : { enable_thinking: isWanted, thinking: isWanted },
+  });
+}
+
+type Effort = "low" | "medium" | "high";
+
+/** Engines have three levels and no budget. */
+function effortOf(effort: unknown, thinking: Thinking | null | undefined): Effort | undefined {
+  if (typeof effort === "string") return effort === "low" || effort === "medium" ? effort : "high";
+  if (thinking?.type !== "enabled") return undefined;
+  const { budget_tokens: budget } = thinking;
+  return budget < 4_096 ? "low" : budget < 16_384 ? "medium" : "high";
+}
+
+function formatFields({ output_config: output, output_format: former }: PromptBody): Fields {
+  const format = (output?.["format"] ?? former) as { readonly schema: object } | null | undefined;
+  if (!format) return {};
+  return { response_format: { type: "json_schema", json_schema: { name: "response", schema: format.schema } } };
+}
+
+/** Without members that are undefined or null. */
+const defined = (fields: Fields): Fields =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null));
