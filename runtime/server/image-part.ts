@@ -14,13 +14,16 @@ export function readImagePart(part: Readonly<Record<string, unknown>>, at: strin
   return { ...readDataAddress(url, `${at}.image_url.url`), isCoarse: detail === "low" };
 }
 
+/** A longer head is none. Searched in the whole text, a data URI of 50 MB without a payload would block the server. */
+const maxHeadLength = 1024;
+
 /** Throws RequestError. */
 export function readDataAddress(url: unknown, at: string): EngineImage {
   if (typeof url !== "string") throw invalid(at, `${at} must be a string: a picture as a data: address`);
   if (/^https?:/i.test(url))
     throw unusable(at, `${at}: addresses are not opened here; send the picture itself, as a data: address`);
-  const [, base64] = /^data:[^,]*;base64,(.*)$/is.exec(url) ?? [];
-  const bytes = Buffer.from(base64 ?? "", "base64");
+  const head = /^data:[^,]*;base64,/i.exec(url.slice(0, maxHeadLength))?.[0];
+  const bytes = Buffer.from(head === undefined ? "" : url.slice(head.length), "base64");
   if (bytes.length === 0)
     throw unusable(at, `${at} is no data: address with base64 in it, such as data:image/png;base64,..`);
   return { bytes, isCoarse: false, param: at };

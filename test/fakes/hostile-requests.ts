@@ -87,6 +87,12 @@ export function hostileRequests(model: string): HostileRequest[] {
     chat,
     chatOf(`"x":${listOf("7", 750_000)},"user":"\\ud800"`),
   );
+  const definition = `"d":{"anyOf":${listOf("{}", 60_000)}}`;
+  const references = Array.from({ length: 9_000 }, (_, i) => `{"$ref":"#${i}/$defs/d"}`).join();
+  const schema = `{"anyOf":[${references}],"$defs":{${definition}}}`;
+  const format = `"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":${schema}}}`;
+  add("chat: 9,000 spellings of a reference to 60,000 schemas", chat, chatOf(format));
+  add("chat: a pattern of 4 MB", chat, chatOf(`"response_format":{"type":"regex","regex":"a${"{1}".repeat(1.3e6)}"}`));
   add("chat: 10 MB of white space", chat, Buffer.alloc(10e6, " "));
   add("chat: a number of 9 MB", chat, chatOf(`"seed":${"9".repeat(9e6)}`));
   add("chat: 9 MB of text", chat, chatOf(`"user":"${"é€".repeat(1.8e6)}"`), { statuses: [200, 422] });

@@ -18,6 +18,16 @@ const object = (other: string) => ({
   required: ["a", other],
 });
 
+/** A bomb below a property whose name is a keyword: as a keyword it would hold a value or definitions, not a schema. */
+const below = (name: string) => ({
+  type: "object",
+  properties: { [name]: S },
+  $defs: {
+    ...(schemaBomb(60, (next) => ({ anyOf: [next, next] })) as { $defs: object }).$defs,
+    S: { $ref: "#/$defs/d0" },
+  },
+});
+
 export const bombs: Readonly<Record<string, object>> = {
   ...Object.fromEntries(
     [18, 40, 60, 200].map((levels) => [
@@ -30,6 +40,12 @@ export const bombs: Readonly<Record<string, object>> = {
   properties: schemaBomb(40, (next) => ({ type: "object", properties: { a: next, b: next } })),
   patternProperties: schemaBomb(40, (next) => ({ type: "object", patternProperties: { "^a": next, "^b": next } })),
   "prefixItems after an optional part": schemaBomb(40, (next) => ({ anyOf: [next, { type: "array", items: next }] })),
+  ...Object.fromEntries(
+    ["const", "enum", "default", "examples", "$defs", "definitions", "minItems"].map((name) => [
+      `a property named ${name}`,
+      below(name),
+    ]),
+  ),
   "recursion without an end": recursive({ anyOf: [S, { type: "string" }] }),
   "recursion that doubles what is open": recursive({ anyOf: [pair(1), pair(2)] }),
   "recursion through objects": recursive({ anyOf: [object("b"), object("c"), { type: "string" }] }),
@@ -39,6 +55,8 @@ export const bombs: Readonly<Record<string, object>> = {
 export const regexBombs: Readonly<Record<string, string>> = {
   "nested repetitions": "(((a{90}){90}){90}){90}",
   "alternatives of loops": `(${Array.from({ length: 60 }, (_, i) => `[a-z]*[a-z]*[a-z]*${i}`).join("|")})`,
+  "repeated counts beyond every number": `a${"{9999999999}".repeat(40)}{1}`,
+  "counts with leading zeros": `((a{${"0".repeat(60)}900}){${"0".repeat(60)}900})`,
   "adjacent loops": "a*".repeat(40),
   "deep groups": `${"(".repeat(3000)}a${")".repeat(3000)}`,
 };

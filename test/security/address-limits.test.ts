@@ -38,6 +38,7 @@ describe("an address without a valid credential", () => {
     ["a public endpoint", "192.0.2.1", "/readyz", {}, 200],
     ["a page", "192.0.2.2", "/docs", {}, 200],
     ["a path that is not there", "192.0.2.3", "/nowhere", {}, 404],
+    ["a path that cannot be read", "192.0.2.7", "/v1/models/%ff", {}, 400],
     ["an unknown key", "192.0.2.4", "/v1/me", { authorization: "Bearer stk_nobody" }, 401],
     ["an unknown session", "192.0.2.5", "/v1/me", { cookie: "session=nobody" }, 401],
     ["no key", "192.0.2.6", "/v1/me", {}, 401],

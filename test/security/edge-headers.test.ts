@@ -36,6 +36,7 @@ describe("every response", () => {
     "/v1/api-tokens",
     "/healthz",
     "/nowhere",
+    "/v1/models/%ff",
     "/login",
     "/console",
   ];
@@ -51,6 +52,15 @@ describe("every response", () => {
       expect(headers.get("strict-transport-security")).toBeNull();
     },
   );
+
+  it("has them also where a name is longer than the router reads", async () => {
+    const { status, headers } = await fetch(`${edge.url}/v1/models/${"m".repeat(4_000)}`, { headers: withKey });
+    expect([status, headers.get("x-content-type-options"), headers.get("cache-control")]).toEqual([
+      414,
+      "nosniff",
+      "no-store",
+    ]);
+  });
 
   it("has the same headers for inference: whole, streamed and refused, by both ways", async () => {
     for (const body of [chat(), chat(), chat({ stream: true }), chat({ max_tokens: 0 }), chat({ model: "no/such" })]) {

@@ -86,6 +86,21 @@ describe("a gateway that is sent format bombs", () => {
   });
 });
 
+describe("a format of a type that nobody measures", () => {
+  it("is refused in native requests as in chats", async () => {
+    const structures = [{ begin: "<a>", schema: bombs["anyOf of 60 levels"], end: "</a>" }];
+    const format = { type: "structural_tag", structures, triggers: ["<a"] };
+    const edge = await startEdge();
+    const bodies = [
+      ["/v1/chat/completions", chat({ response_format: format })],
+      ["/v1/inference/org/model", { input: "x", response_format: format }],
+    ] as const;
+    for (const [path, body] of bodies) expect((await edge.post(path, body)).status).toBe(422);
+    expect(edge.agent.asked).toEqual([]);
+    await edge.close();
+  });
+});
+
 describe("the expanded size of a format", () => {
   const sizeOf = (schema: object) => constraintProblem({ response_format: schemaFormat(schema) });
   const expanding = Object.keys(bombs).filter((name) => !name.startsWith("recursion"));
@@ -96,19 +111,62 @@ describe("the expanded size of a format", () => {
     expect(constraintProblem({ tools })).toMatchObject({ param: "tools" });
   });
 
-  it("does work proportional to the request, not to its expansion", () => {
-    const reads = { count: 0 };
-    const counted = new Proxy(
-      schemaBomb(200, (next) => ({ anyOf: [next, next] })),
+  const many = <T>(count: number, item: (i: number) => T) => Array.from({ length: count }, (_, i) => item(i));
+  const levels = (count: number, inner: unknown) =>
+    many(count, () => 0).reduce<unknown>((below) => [below], inner) as object;
+  it.each<[name: string, schema: object]>([
+    ["a chain that doubles", schemaBomb(200, (next) => ({ anyOf: [next, next] }))],
+    [
+      "many spellings of one reference",
+      { anyOf: many(8_000, (i) => ({ $ref: `#${i}/$defs/d` })), $defs: { d: { anyOf: many(20_000, () => ({})) } } },
+    ],
+    [
+      "references to every level above one large list",
       {
-        get: (target, key, receiver) => {
-          reads.count += 1;
-          return Reflect.get(target, key, receiver) as unknown;
-        },
+        allOf: many(200, (i) => ({ $ref: `#/x${"/0".repeat(i)}` })),
+        x: levels(
+          200,
+          many(40_000, () => ({})),
+        ),
       },
+    ],
+    [
+      "many spellings of one long pattern",
+      { anyOf: many(8_000, (i) => ({ $ref: `#${i}/$defs/d` })), $defs: { d: { pattern: `[${"a".repeat(40_000)}]` } } },
+    ],
+    ["a pattern of counts that add nothing", { pattern: `a${"{1}".repeat(500_000)}` }],
+    [
+      "many references of many steps",
+      { anyOf: many(9_000, () => ({ $ref: `#/x${"/0".repeat(200)}` })), x: levels(201, {}) },
+    ],
+    ["a reference of millions of steps", { anyOf: many(40, (i) => ({ $ref: `#${i}${"/".repeat(200_000)}` })) }],
+  ])("is measured without delay: %s", (_name, schema) => {
+    const started = performance.now();
+    sizeOf(schema);
+    expect(performance.now() - started).toBeLessThan(500);
+  });
+
+  it("counts the schema that some engines read beside json_object", () => {
+    const format = { type: "json_object", schema: bombs["oneOf"] };
+    expect(constraintProblem({ response_format: format })).toMatchObject({ param: "response_format" });
+  });
+
+  it.each(["repeated counts beyond every number", "counts with leading zeros"])("refuses a pattern of %s", (name) => {
+    expect(constraintProblem({ response_format: { type: "regex", regex: regexBombs[name] } })).toBeDefined();
+  });
+
+  it("refuses nesting beyond 1,000 levels in whatever order its definitions are measured", () => {
+    const inner = (i: number) => (i === 0 ? { type: "string" } : { $ref: `#/$defs/e${i - 1}` });
+    const $defs = Object.fromEntries(
+      many(12, (i) => [`e${i}`, many(100, () => 0).reduce<object>((below) => ({ not: below }), inner(i))] as const),
     );
-    expect(sizeOf(counted)).toBeDefined();
-    expect(reads.count).toBeLessThan(2_000);
+    const shallowFirst = { allOf: many(12, (i) => ({ $ref: `#/$defs/e${i}` })), $defs };
+    expect(sizeOf(shallowFirst)?.message).toMatch(/at most 1000 levels/);
+  });
+
+  it("takes a schema of almost 50,000 parts", () => {
+    expect(sizeOf({ anyOf: many(24_900, () => ({ type: "string" })) })).toBeUndefined();
+    expect(sizeOf({ anyOf: many(25_100, () => ({ type: "string" })) })).toBeDefined();
   });
 
   it("takes a schema that shares and repeats its definitions as generators do", () => {

@@ -5,6 +5,8 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { fileOf } from "../../control-plane/http/inference/native/media.ts";
+import { readDataAddress } from "../../runtime/server/image-part.ts";
 import { hostileRequests } from "../fakes/hostile-requests.ts";
 import { apiKey } from "../fakes/ports.ts";
 
@@ -74,6 +76,22 @@ describe("a connection", () => {
     let text = "";
     for await (const part of socket.setEncoding("latin1")) text += part;
     expect(text.split("HTTP/1.1 200").length - 1).toBe(8);
+  });
+});
+
+describe("a data URI without a payload", () => {
+  // From bytes: a text that is joined from repetitions would be copied first, within the time that is measured.
+  const long = (text: string, end = "") =>
+    Buffer.from(`data:${text.repeat(4e7 / text.length)}${end}`).toString("latin1");
+  it.each([
+    ["parameters without end", long(";a")],
+    ["a type without end", long("image/")],
+    ["a comma too late", long("a", ",;base64,AA==")],
+  ])("is refused by its head alone, at the gateway and at the model server: %s", async (_name, uri) => {
+    const started = performance.now();
+    expect(() => fileOf(uri, "image")).toThrow(/must be a file or a data URI/);
+    expect(() => readDataAddress(uri, "image")).toThrow(/is no data: address/);
+    expect(performance.now() - started).toBeLessThan(100);
   });
 });
 

@@ -35,7 +35,7 @@ import {
 } from "../connections/connection-limits.ts";
 import { type AllowedOrigins, createCors } from "../connections/cors.ts";
 import type { PublicTls } from "../connections/public-tls.ts";
-import { addSecureHeaders } from "../connections/secure-headers.ts";
+import { addSecureHeaders, apiHeaders } from "../connections/secure-headers.ts";
 import { addConsoleRoutes } from "../console/console-routes.ts";
 import type { Installation } from "../console/shell.ts";
 import { createDashboardEdge, type DashboardBounds } from "../dashboards/dashboard-edge.ts";
@@ -168,9 +168,12 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
         request.headers.upgrade?.toLowerCase() === "websocket" && dashboards?.owns(request) === true,
     },
     clientErrorHandler: connections.unreadable,
+    // For URLs that the router cannot read. No hook runs, and the request does not consider trusted proxies.
     frameworkErrors: (error, request, reply) => {
+      const { address, isSecure } = client(request.raw);
+      reply.headers(pairs(apiHeaders(isSecure)));
       const state = stateOfUnknown(edge, unknown, request, reply);
-      state.refusal = refusalOf(error);
+      state.refusal = limitOf(address) ?? refusalOf(error);
       answerRefusal(state.refusal, request, reply, state);
     },
   });
@@ -243,19 +246,24 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     else answerRefusal(refusal, request, reply);
   });
   const unknown = edge.metrics.meter("_any", "_unknown");
+  /** Counts a request that matches no route; the refusal of a client that sent too many. */
+  const limitOf = (address: string): Refusal | undefined => {
+    try {
+      addresses.take(address);
+      return undefined;
+    } catch (error) {
+      return refusalOf(error);
+    }
+  };
   app.setNotFoundHandler((request, reply) => {
     const other = known.otherMethods(request.method, request.originalUrl);
     const state = stateOfUnknown(edge, unknown, request, reply, other?.dialect);
-    try {
-      addresses.take(request.ip);
-    } catch (error) {
-      state.refusal = refusalOf(error);
-      answerRefusal(state.refusal, request, reply, state);
-      return reply;
+    state.refusal = limitOf(request.ip);
+    if (!state.refusal) {
+      if (!other) return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
+      state.refusal = refusalOf(methodNotAllowed(request.method, other.allowed));
+      reply.header("allow", other.allowed);
     }
-    if (!other) return reply.code(404).headers(pairs(state.headers())).send({ detail: "Not Found" });
-    state.refusal = refusalOf(methodNotAllowed(request.method, other.allowed));
-    reply.header("allow", other.allowed);
     answerRefusal(state.refusal, request, reply, state);
     return reply;
   });

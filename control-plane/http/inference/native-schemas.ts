@@ -1,6 +1,7 @@
 // Native inference: fields of every task in one schema. The model's task decides which of them are required.
 import { type Static, Type } from "typebox";
 import type { FormFile } from "../body/form-body.ts";
+import { ResponseFormat } from "./chat-request-schemas.ts";
 import { nullable, sampling } from "./sampling-schemas.ts";
 import { maxCharacters, maxInputs } from "./tasks-schemas.ts";
 
@@ -25,7 +26,7 @@ export const NativeRequest = Type.Object(
     frequency_penalty: sampling.frequency_penalty,
     stop: sampling.stop,
     num_responses: whole(1, 4),
-    response_format: Type.Optional(nullable.object()),
+    response_format: Type.Optional(ResponseFormat),
     seed: sampling.seed,
     webhook: text({ maxLength: 2048 }),
     service_tier: text(),
