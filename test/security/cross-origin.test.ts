@@ -50,6 +50,13 @@ describe("a preflight", () => {
     expect(headers.get("access-control-allow-credentials")).toBeNull();
   });
 
+  it("has the headers of every response", async () => {
+    const { headers } = await preflight(edge.url + chatPath, app);
+    expect(headers.get("x-content-type-options")).toBe("nosniff");
+    expect(headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
+    expect(headers.get("cache-control")).toBe("no-store");
+  });
+
   it.each(["https://other.example.com", "https://app.example.com.evil.example", "null"])(
     "allows nothing to another origin: %s",
     async (origin) => {

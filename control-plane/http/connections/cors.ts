@@ -1,6 +1,8 @@
 // Cross-origin requests of browsers. Applies to every route before routing, because inference requests bypass Fastify's router.
 // Never allows credentials, so a session cookie cannot be used from another origin: pages send a key or a scoped token.
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ClientOf } from "./client-address.ts";
+import { apiHeaders } from "./secure-headers.ts";
 
 const methods = "GET, POST, PUT, PATCH, DELETE";
 /** A browser may reuse the reply to a preflight for this time; browsers have lower maxima of their own. */
@@ -13,7 +15,10 @@ export type AllowedOrigins = readonly string[];
  * Adds the headers for an allowed origin to the response. Returns true if it was a preflight, which has been sent. Requests of other
  * origins are served without these headers, so a browser withholds the response from the page.
  */
-export function createCors(origins: AllowedOrigins): (req: IncomingMessage, res: ServerResponse) => boolean {
+export function createCors(
+  origins: AllowedOrigins,
+  clientOf: ClientOf,
+): (req: IncomingMessage, res: ServerResponse) => boolean {
   const allowed = new Set(origins);
   const isAny = allowed.has("*");
   return (req, res) => {
@@ -33,8 +38,7 @@ export function createCors(origins: AllowedOrigins): (req: IncomingMessage, res:
       ...(asked === undefined ? [] : ["access-control-allow-headers", asked]),
       "access-control-max-age",
       String(preflightMaxAgeS),
-      "x-content-type-options",
-      "nosniff",
+      ...apiHeaders(clientOf(req).isSecure),
     ]);
     res.end();
     req.resume();

@@ -183,7 +183,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     { maxConnections: deps.maxConnections ?? 20_000, addresses },
     connections.dropped,
   );
-  const isPreflight = createCors(deps.corsOrigins);
+  const isPreflight = createCors(deps.corsOrigins, client);
   const known = new KnownPaths();
   app.addHook("onRoute", ({ method, url, config }) => known.add(method, url, config?.dialect ?? "service"));
   app.decorateRequest("state", null);
