@@ -1,14 +1,14 @@
 // The model server process: listen at once, load the model, serve, drain on SIGTERM.
 // Exit codes: 0 drained, 1 the model could not be loaded or the port not be opened, 2 bad configuration.
-
 import { rename, writeFile } from "node:fs/promises";
 import type { Server } from "node:http";
 import { availableParallelism } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import { readBearerSecret } from "../proto/bearer-secret.ts";
+import type { BatchEvent } from "./batch/micro-batcher.ts";
 import { ConfigError, type RuntimeConfig, readConfig } from "./config.ts";
-import { openEngine } from "./open-engine.ts";
+import type { Engine } from "./server/engine.ts";
 import { createRuntimeServer } from "./server/http-server.ts";
 import { RuntimeMetrics } from "./server/metrics.ts";
 import { watchForOrphan } from "./server/orphan-watch.ts";
@@ -58,6 +58,40 @@ async function main(config: RuntimeConfig): Promise<void> {
   const ms = Math.round(performance.now() - startedAt);
   for (const warning of warnings) log.warn(warning);
   log.info({ ms, provider, contextLength, tools, paths: [...(engine.tasks?.keys() ?? [])] }, "model ready");
+}
+
+/** GGUF goes to llama.cpp, everything else to onnxruntime; read here, so that the server answers /health before. */
+async function openEngine(
+  config: RuntimeConfig,
+  state: RuntimeState,
+  metrics: RuntimeMetrics,
+  log: Logger,
+): Promise<Engine> {
+  if (!config.modelPath.endsWith(".gguf")) {
+    const { openTasks } = await import("./tasks/open-tasks.ts");
+    return openTasks({ ...config, hasGpu: config.gpuLayers !== 0, observe: (event) => observe(metrics, event) });
+  }
+  const { openEngine: openLlama } = await import("./llama/open-engine.ts");
+  return openLlama({
+    ...config,
+    sequences: config.maxBatchSize,
+    onProgress: (progress) => state.loaded(progress),
+    onQueued: (seconds) => metrics.queued(seconds),
+    onRound: (size, seconds) => metrics.round(size, seconds),
+    onLog: (level, line) =>
+      level === "error" || level === "fatal"
+        ? log.warn({ llama: line.trim() }, "llama.cpp")
+        : log[isOption(line) ? "info" : "debug"]({ llama: line.trim() }, "llama.cpp"),
+  });
+}
+
+/** Lines in which llama.cpp says what it made of the options. */
+const isOption = (line: string) => /flash[ _]attn|flash attention|K \(\w+\):/i.test(line);
+
+function observe(metrics: RuntimeMetrics, event: BatchEvent): void {
+  if (event.kind === "started") metrics.queued(event.queuedMs / 1000);
+  else if (event.kind === "ran") metrics.round(event.items, event.ms / 1000);
+  else metrics.split(event.isMemory ? "memory" : "failure");
 }
 
 async function listen(server: Server, { host, port }: RuntimeConfig): Promise<number> {

@@ -2,6 +2,7 @@
 import { Template } from "@huggingface/jinja";
 import { type ChatMessage, type ChatPrompt, EngineRefusal } from "../server/text-engine.ts";
 import { ControlTexts } from "./control-texts.ts";
+import { LoadFailure } from "./load-failure.ts";
 import type { PromptPart } from "./prompt-bound.ts";
 import { reasoningOf, toolFormatOf, toolFormats } from "./tools/answer-syntax.ts";
 import { opensReasoning, type ReasoningName } from "./tools/reasoning.ts";
@@ -113,6 +114,15 @@ export class ChatTemplate {
     } catch {
       return false;
     }
+  }
+}
+
+/** Throws LoadFailure. */
+export function openTemplate(source: string, texts: SpecialTexts, forms?: ModelForms): ChatTemplate {
+  try {
+    return new ChatTemplate(source, texts, forms);
+  } catch (error) {
+    throw new LoadFailure("chat template not readable", (error as Error).message, { cause: error });
   }
 }
 

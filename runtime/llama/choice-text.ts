@@ -1,8 +1,45 @@
 // Text of one choice that can be sent: complete characters that start no stop sequence, each with the
 // log-probabilities of the tokens it came from.
 import type { Piece, TokenLogprob } from "../server/text-engine.ts";
-import type { PieceDecoder } from "./piece-decoder.ts";
 import { StopScanner } from "./stop-scanner.ts";
+
+type Detokenize = (tokens: readonly number[], previous: readonly number[]) => string;
+
+const replacement = "\uFFFD";
+/** A character has at most four bytes; more tokens than that without one are truly broken bytes. */
+const maxHeld = 4;
+const contextTokens = 3;
+
+/** Tokens -> text. A character may span several tokens: bytes that do not end a character yet are held back. */
+export class PieceDecoder {
+  readonly #detokenize: Detokenize;
+  #previous: number[];
+  #held: number[] = [];
+
+  constructor(detokenize: Detokenize, promptTail: readonly number[]) {
+    this.#detokenize = detokenize;
+    this.#previous = promptTail.slice(-contextTokens);
+  }
+
+  /** Text that became certain, possibly "". */
+  push(token: number): string {
+    this.#held.push(token);
+    const text = this.#detokenize(this.#held, this.#previous);
+    if (text.endsWith(replacement) && this.#held.length < maxHeld) return "";
+    return this.#take(text);
+  }
+
+  /** Returns the rest when no token follows: incomplete bytes as replacement characters. */
+  flush(): string {
+    return this.#held.length === 0 ? "" : this.#take(this.#detokenize(this.#held, this.#previous));
+  }
+
+  #take(text: string): string {
+    this.#previous = [...this.#previous, ...this.#held].slice(-contextTokens);
+    this.#held = [];
+    return text;
+  }
+}
 
 export type ScoredToken = Omit<TokenLogprob, "offset">;
 

@@ -9,9 +9,9 @@ import {
   type SequenceEvaluateOptions,
   type Token,
 } from "node-llama-cpp";
+import type { Predictor } from "./llama-sequence.ts";
 import { LoadFailure } from "./load-failure.ts";
 import type { ModelOptions } from "./model-options.ts";
-import type { Predictor } from "./predictor.ts";
 
 /** Guesses use only the end of the text; a longer context costs more than it gains. */
 const longestContext = 4096;

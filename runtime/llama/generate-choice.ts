@@ -8,11 +8,10 @@ import {
   type Piece,
   type RunningUsage,
 } from "../server/text-engine.ts";
-import { ChoiceText } from "./choice-text.ts";
+import { ChoiceText, PieceDecoder } from "./choice-text.ts";
 import type { GrammarGuard } from "./grammar/grammar-guard.ts";
 import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
 import type { LlamaSequence } from "./llama-sequence.ts";
-import { PieceDecoder } from "./piece-decoder.ts";
 import type { PromptPace } from "./prompt-pace.ts";
 import { foundNoToken, maxTopLogprobs } from "./raw-logprobs.ts";
 import type { Rounds } from "./rounds.ts";

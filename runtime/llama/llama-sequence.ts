@@ -1,8 +1,15 @@
 // One sequence of the context with what its KV cache holds.
-import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
+import type { LlamaContext, LlamaContextSequence, Token, TokenPredictor } from "node-llama-cpp";
 import type { Sampling } from "../server/text-engine.ts";
-import type { Predictor } from "./predictor.ts";
 import type { PoolSequence } from "./sequence-pool.ts";
+
+/** Guesses tokens ahead; a right guess saves a step, a wrong one costs nothing but its check. */
+export interface Predictor extends TokenPredictor {
+  /** Off where a token's chances depend on the tokens before it: guesses are checked against one state of them. */
+  isActive: boolean;
+  /** Drops what it remembers of earlier text before its next use. */
+  forget(): void;
+}
 
 export class LlamaSequence implements PoolSequence {
   lastUsed = 0;

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import type { LlamaModel } from "node-llama-cpp";
 import type { Engine } from "../server/engine.ts";
 import type { TextEngine } from "../server/text-engine.ts";
-import { ChatTemplate, type ModelForms, type SpecialTexts } from "./chat-template.ts";
+import { type ModelForms, openTemplate } from "./chat-template.ts";
 import type { LlamaEngineOptions } from "./llama-engine.ts";
 import { LoadFailure } from "./load-failure.ts";
 import type { ModelOptions } from "./model-options.ts";
@@ -46,7 +46,7 @@ async function openText(options: EngineOptions): Promise<TextEngine> {
     control,
     contextLength: open.contextLength,
   };
-  return new LlamaEngine(open, source === undefined ? undefined : template(source, texts, options), options);
+  return new LlamaEngine(open, source === undefined ? undefined : openTemplate(source, texts, options), options);
 }
 
 function controlTexts(model: LlamaModel): readonly string[] {
@@ -54,14 +54,6 @@ function controlTexts(model: LlamaModel): readonly string[] {
   for (const token of model.iterateAllTokens())
     if (model.getTokenAttributes(token).control) texts.push(model.detokenize([token], true));
   return texts;
-}
-
-function template(source: string, texts: SpecialTexts, forms: ModelForms): ChatTemplate {
-  try {
-    return new ChatTemplate(source, texts, forms);
-  } catch (error) {
-    throw new LoadFailure("chat template not readable", (error as Error).message, { cause: error });
-  }
 }
 
 async function readTemplate(path: string): Promise<string> {

@@ -1,7 +1,7 @@
 // Speculative decoding without a second model: what followed the last few tokens when they stood in the text before is
 // guessed to follow again, and checked in the same step that makes the next token. Worth it where answers repeat their input.
 import { type LlamaContextSequence, type Token, TokenPredictor } from "node-llama-cpp";
-import type { Predictor } from "./predictor.ts";
+import type { Predictor } from "./llama-sequence.ts";
 
 /** Longer matches first: they are right more often. */
 const patternLengths = [4, 3, 2];

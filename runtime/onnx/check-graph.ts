@@ -6,15 +6,17 @@ import { dirname, isAbsolute, join, sep } from "node:path";
 import { LoadFailure } from "../llama/load-failure.ts";
 import { ProtobufFile, type Span } from "./protobuf.ts";
 
-const model = { graph: 7, opsetImport: 8, functions: 25 } as const;
-const opset = { domain: 1 } as const;
-const graph = { node: 1, initializer: 5, sparseInitializer: 15 } as const;
-const func = { node: 7, opsetImport: 9, domain: 10 } as const;
-const node = { attribute: 5, domain: 7 } as const;
-const attribute = { tensor: 5, graph: 6, tensors: 10, graphs: 11, sparse: 22, sparses: 23 } as const;
-const sparse = { values: 1, indices: 2 } as const;
-const tensor = { externalData: 13 } as const;
-const entry = { key: 1, value: 2 } as const;
+/** Fields that are read, by message and number: the message in them, or what their text means. */
+const messages: Readonly<Record<string, Readonly<Record<number, string>>>> = {
+  model: { 7: "graph", 8: "opset", 25: "function" },
+  opset: { 1: "domain" },
+  function: { 7: "node", 9: "opset", 10: "own domain" },
+  graph: { 1: "node", 5: "tensor", 15: "sparse tensor" },
+  node: { 5: "attribute", 7: "domain" },
+  attribute: { 5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse tensor", 23: "sparse tensor" },
+  "sparse tensor": { 1: "tensor", 2: "tensor" },
+  tensor: { 13: "external data" },
+};
 
 /** Built into the library. */
 const domains: ReadonlySet<string> = new Set([
@@ -44,7 +46,7 @@ export async function checkGraph(path: string, root: string): Promise<{ readonly
   try {
     const { size } = await file.stat();
     const found = new Findings(new ProtobufFile(file));
-    await found.readModel({ start: 0, end: size });
+    await found.read("model", { start: 0, end: size }, 0);
     if (!found.hasGraph) throw new RangeError("it holds no graph");
     for (const domain of found.domains)
       if (!domains.has(domain) && !found.ownDomains.has(domain))
@@ -99,91 +101,32 @@ class Findings {
     this.#file = file;
   }
 
-  async readModel(span: Span): Promise<void> {
-    for await (const field of this.#file.fields(span)) {
-      if (!field.span) continue;
-      if (field.number === model.graph) {
-        this.hasGraph = true;
-        await this.#readGraph(field.span, 0);
-      } else if (field.number === model.opsetImport) await this.#readOpset(field.span);
-      else if (field.number === model.functions) await this.#readFunction(field.span);
-    }
-  }
-
-  async #readOpset(span: Span): Promise<void> {
-    for await (const field of this.#file.fields(span))
-      if (field.number === opset.domain && field.span) this.#addDomain(await this.#file.text(field.span));
-  }
-
-  async #readFunction(span: Span): Promise<void> {
-    for await (const field of this.#file.fields(span)) {
-      if (!field.span) continue;
-      if (field.number === func.node) await this.#readNode(field.span, 1);
-      else if (field.number === func.opsetImport) await this.#readOpset(field.span);
-      else if (field.number === func.domain) this.ownDomains.add(await this.#file.text(field.span));
-    }
-  }
-
-  #addDomain(domain: string): void {
-    this.domains.add(domain);
-    if (this.domains.size > maxDomains) throw new RangeError(`it names more than ${maxDomains} operator domains`);
-  }
-
-  async #readGraph(span: Span, depth: number): Promise<void> {
+  /** `depth`: number of graphs around the message. */
+  async read(message: string, span: Span, depth: number): Promise<void> {
     if (depth > deepest) throw new RangeError("its graphs are nested too deep");
     for await (const field of this.#file.fields(span)) {
-      if (!field.span) continue;
-      if (field.number === graph.node) await this.#readNode(field.span, depth);
-      else if (field.number === graph.initializer) await this.#readTensor(field.span);
-      else if (field.number === graph.sparseInitializer) await this.#readSparse(field.span);
+      const kind = messages[message]?.[field.number];
+      if (kind !== undefined && field.span) await this.#readField(message, kind, field.span, depth);
     }
   }
 
-  async #readNode(span: Span, depth: number): Promise<void> {
-    for await (const field of this.#file.fields(span)) {
-      if (!field.span) continue;
-      if (field.number === node.attribute) await this.#readAttribute(field.span, depth);
-      else if (field.number === node.domain) this.#addDomain(await this.#file.text(field.span));
-    }
-  }
-
-  async #readAttribute(span: Span, depth: number): Promise<void> {
-    for await (const field of this.#file.fields(span)) {
-      if (!field.span) continue;
-      switch (field.number) {
-        case attribute.tensor:
-        case attribute.tensors:
-          await this.#readTensor(field.span);
-          break;
-        case attribute.graph:
-        case attribute.graphs:
-          await this.#readGraph(field.span, depth + 1);
-          break;
-        case attribute.sparse:
-        case attribute.sparses:
-          await this.#readSparse(field.span);
-          break;
-        default:
+  async #readField(message: string, kind: string, span: Span, depth: number): Promise<void> {
+    switch (kind) {
+      case "domain":
+        this.domains.add(await this.#file.text(span));
+        if (this.domains.size > maxDomains) throw new RangeError(`it names more than ${maxDomains} operator domains`);
+        return;
+      case "own domain":
+        this.ownDomains.add(await this.#file.text(span));
+        return;
+      case "external data": {
+        const [key, value] = await this.#file.entry(span);
+        if (key === "location") this.locations.add(value);
+        return;
       }
-    }
-  }
-
-  async #readSparse(span: Span): Promise<void> {
-    for await (const field of this.#file.fields(span))
-      if (field.span && (field.number === sparse.values || field.number === sparse.indices))
-        await this.#readTensor(field.span);
-  }
-
-  async #readTensor(span: Span): Promise<void> {
-    for await (const field of this.#file.fields(span)) {
-      if (field.number !== tensor.externalData || !field.span) continue;
-      let key = "";
-      let value = "";
-      for await (const part of this.#file.fields(field.span)) {
-        if (part.number === entry.key && part.span) key = await this.#file.text(part.span);
-        if (part.number === entry.value && part.span) value = await this.#file.text(part.span);
-      }
-      if (key === "location") this.locations.add(value);
+      default:
+        this.hasGraph ||= kind === "graph";
+        await this.read(kind, span, depth + Number(kind === "function" || message === "attribute"));
     }
   }
 }

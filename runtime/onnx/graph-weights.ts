@@ -8,7 +8,6 @@ const graph = { node: 1, initializer: 5 } as const;
 const node = { input: 1, name: 3, op: 4, attribute: 5 } as const;
 const attribute = { name: 1, int: 3 } as const;
 const tensor = { dims: 1, type: 2, floats: 4, name: 8, raw: 9, external: 13 } as const;
-const entry = { key: 1, value: 2 } as const;
 const types: Readonly<Record<number, LayerWeight["type"]>> = { 1: "float32", 10: "float16" };
 const layerOps: ReadonlySet<string> = new Set(["MatMul", "Gemm", "Conv"]);
 
@@ -121,7 +120,7 @@ async function readTensor(reader: ProtobufFile, span: Span): Promise<Tensor & { 
     else if (field.number === tensor.name) name = await reader.text(field.span);
     else if (field.number === tensor.raw || field.number === tensor.floats) inside = field.span;
     else if (field.number === tensor.external) {
-      const [key, value] = await readEntry(reader, field.span);
+      const [key, value] = await reader.entry(field.span);
       outside[key] = value;
     }
   }
@@ -134,14 +133,4 @@ async function readTensor(reader: ProtobufFile, span: Span): Promise<Tensor & { 
     offset: location === undefined ? (inside?.start ?? 0) : Number(outside["offset"] ?? 0),
     bytes: location === undefined ? (inside ? inside.end - inside.start : 0) : Number(outside["length"] ?? 0),
   };
-}
-
-async function readEntry(reader: ProtobufFile, span: Span): Promise<readonly [key: string, value: string]> {
-  let key = "";
-  let value = "";
-  for await (const field of reader.fields(span)) {
-    if (field.number === entry.key && field.span) key = await reader.text(field.span);
-    if (field.number === entry.value && field.span) value = await reader.text(field.span);
-  }
-  return [key, value];
 }

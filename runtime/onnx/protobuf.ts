@@ -68,6 +68,17 @@ export class ProtobufFile {
     return buffer.toString("utf8", 0, bytesRead);
   }
 
+  /** Key and value of an entry of a map of texts. */
+  async entry(span: Span): Promise<readonly [key: string, value: string]> {
+    let key = "";
+    let value = "";
+    for await (const field of this.fields(span)) {
+      if (field.number === 1 && field.span) key = await this.text(field.span);
+      if (field.number === 2 && field.span) value = await this.text(field.span);
+    }
+    return [key, value];
+  }
+
   #known(at: number): number | undefined {
     const offset = at - this.#windowStart;
     return offset >= 0 ? this.#window[offset] : undefined;

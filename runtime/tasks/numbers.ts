@@ -1,10 +1,21 @@
-// Converts a graph's raw scores. Pure.
+// Arithmetic on what graphs take and give. Pure.
 export function softmax(values: ArrayLike<number>): number[] {
   const all = Array.from(values);
   const most = all.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
   const powers = all.map((value) => Math.exp(value - most));
   const sum = powers.reduce((a, b) => a + b, 0);
   return powers.map((power) => power / sum);
+}
+
+/** One array of all parts. */
+export function joined(parts: readonly Float32Array[]): Float32Array<ArrayBuffer> {
+  const out = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
 }
 
 export const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));

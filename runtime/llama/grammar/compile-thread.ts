@@ -2,6 +2,7 @@ import { unreachable } from "../../../proto/unreachable.ts";
 import type { Constraint } from "../../server/text-engine.ts";
 import { serveCalls } from "../../threads/thread-calls.ts";
 import { toolFormats } from "../tools/answer-syntax.ts";
+import { callGrammar } from "../tools/call-grammar.ts";
 import { type ParsedGrammar, parseGbnf } from "./gbnf-rules.ts";
 import { GrammarRules, UnsupportedConstraint } from "./grammar-rules.ts";
 import { checkGrammarWork } from "./grammar-work.ts";
@@ -50,7 +51,7 @@ function constraintGrammar(constraint: Constraint): string {
     case "tools": {
       const format = toolFormats[constraint.format];
       if (!format) throw new UnsupportedConstraint(`this server has no tool format "${constraint.format}"`);
-      return format.grammar(constraint.tools, { maxCalls: constraint.maxCalls });
+      return callGrammar(constraint.tools, constraint.maxCalls, format.form);
     }
     default:
       return unreachable(constraint);

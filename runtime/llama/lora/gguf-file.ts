@@ -45,23 +45,10 @@ export function writeGguf(
 
 const aligned = (bytes: number) => Math.ceil(bytes / alignment) * alignment;
 
-function u32(value: number): Uint8Array {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32LE(value);
-  return bytes;
-}
-
-function u64(value: number): Uint8Array {
-  const bytes = Buffer.alloc(8);
-  bytes.writeBigUInt64LE(BigInt(value));
-  return bytes;
-}
-
-function f32(value: number): Uint8Array {
-  const bytes = Buffer.alloc(4);
-  bytes.writeFloatLE(value);
-  return bytes;
-}
+// Little endian, as every machine that llama.cpp is built for here.
+const u32 = (value: number) => Buffer.from(Uint32Array.of(value).buffer);
+const u64 = (value: number) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
+const f32 = (value: number) => Buffer.from(Float32Array.of(value).buffer);
 
 function text(value: string): Uint8Array {
   const bytes = Buffer.from(value, "utf8");

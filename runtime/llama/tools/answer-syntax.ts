@@ -1,5 +1,4 @@
 // Chooses the syntax of a model's answers, by its chat template or the deployment's setting, and reads one answer in it.
-
 import { deepseek } from "./deepseek.ts";
 import { harmonyTools } from "./harmony.ts";
 import { hermes } from "./hermes.ts";
@@ -53,28 +52,14 @@ export function answerReader(
   const calls = tools?.parser();
   if (!reasoning) return calls;
   const thoughts = reasoningParser(reasoning.name, reasoning.isOpen);
-  return calls ? new BothReader(thoughts, calls) : thoughts;
+  return calls ? bothOf(thoughts, calls) : thoughts;
 }
 
 /** Calls stand in the answer, never in the reasoning. */
-class BothReader implements ToolCallParser {
-  readonly #thoughts: ToolCallParser;
-  readonly #calls: ToolCallParser;
-
-  constructor(thoughts: ToolCallParser, calls: ToolCallParser) {
-    this.#thoughts = thoughts;
-    this.#calls = calls;
-  }
-
-  push(text: string): readonly ToolEvent[] {
-    return this.#thoughts.push(text).flatMap((event) => this.#read(event));
-  }
-
-  end(): readonly ToolEvent[] {
-    return [...this.#thoughts.end().flatMap((event) => this.#read(event)), ...this.#calls.end()];
-  }
-
-  #read(event: ToolEvent): readonly ToolEvent[] {
-    return event.kind === "text" ? this.#calls.push(event.text) : [event];
-  }
+function bothOf(thoughts: ToolCallParser, calls: ToolCallParser): ToolCallParser {
+  const read = (event: ToolEvent) => (event.kind === "text" ? calls.push(event.text) : [event]);
+  return {
+    push: (text) => thoughts.push(text).flatMap(read),
+    end: () => [...thoughts.end().flatMap(read), ...calls.end()],
+  };
 }

@@ -2,27 +2,20 @@
 import { GrammarRules, literal } from "../grammar/grammar-rules.ts";
 import * as json from "../grammar/json-primitives.ts";
 import { schemaExpression } from "../grammar/json-schema.ts";
-import type { ToolDefinition } from "./tool-format.ts";
+import type { CallForm, ToolDefinition } from "./tool-format.ts";
 
-export interface CallForm {
-  readonly lead?: string;
-  /** One call, given the expression of its arguments. */
-  call(name: string, parameters: string): string;
-  readonly separator: string;
-  readonly end?: string;
-}
-
-/** Throws UnsupportedConstraint. */
+/** GBNF in which only calls of these tools fit. Throws UnsupportedConstraint. */
 export function callGrammar(tools: readonly ToolDefinition[], maxCalls: number, form: CallForm): string {
   const rules = new GrammarRules();
   const calls = tools.map((tool) => rules.add(`call-${tool.name}`, form.call(tool.name, parametersOf(rules, tool))));
   const call = rules.add("tool-call", `(${calls.join(" | ")})`);
-  const more = maxCalls > 1 ? ` (${literal(form.separator)} ${call}){0,${maxCalls - 1}}` : "";
+  const { separator } = form;
+  const more = maxCalls > 1 && separator !== undefined ? ` (${literal(separator)} ${call}){0,${maxCalls - 1}}` : "";
   const [lead, end] = [form.lead ? `${literal(form.lead)} ` : "", form.end ? ` ${literal(form.end)}` : ""];
   return rules.grammar(`${lead}${call}${more}${end}`);
 }
 
-export function parametersOf(rules: GrammarRules, tool: ToolDefinition): string {
+function parametersOf(rules: GrammarRules, tool: ToolDefinition): string {
   const schema = tool.parameters ?? {};
   const isEmpty = typeof schema === "object" && Object.keys(schema).length === 0;
   return isEmpty ? json.object(rules) : schemaExpression(rules, { type: "object", ...schema });

@@ -2,9 +2,8 @@
 // `function<｜tool▁sep｜>name` and a fenced block of JSON, V3.1 as `name<｜tool▁sep｜>{..}`.
 // https://huggingface.co/deepseek-ai: tokenizer_config.json of each model
 import { literal } from "../grammar/grammar-rules.ts";
-import { callGrammar } from "./call-grammar.ts";
-import { MarkerStream } from "./marker-stream.ts";
-import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
+import { MarkerParser } from "./marker-parser.ts";
+import type { ToolEvent, ToolFormat } from "./tool-format.ts";
 
 const [allBegin, allEnd] = ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"];
 const [begin, sep, end] = ["<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"];
@@ -12,19 +11,17 @@ const fence = "```";
 
 export const deepseek: ToolFormat = {
   name: "deepseek",
-  grammar: (tools, { maxCalls }) =>
-    callGrammar(tools, maxCalls, {
-      lead: allBegin,
-      call: (name, parameters) =>
-        `${literal(`${begin}function${sep}${name}\n${fence}json\n`)} ${parameters} ${literal(`\n${fence}${end}`)}`,
-      separator: "\n",
-      end: allEnd,
-    }),
+  form: {
+    lead: allBegin,
+    call: (name, parameters) =>
+      `${literal(`${begin}function${sep}${name}\n${fence}json\n`)} ${parameters} ${literal(`\n${fence}${end}`)}`,
+    separator: "\n",
+    end: allEnd,
+  },
   parser: () => new DeepSeekParser(),
 };
 
-class DeepSeekParser implements ToolCallParser {
-  readonly #stream = new MarkerStream([allBegin, allEnd, begin, sep, end]);
+class DeepSeekParser extends MarkerParser {
   #state: "text" | "between" | "head" | "body" | "arguments" = "text";
   #calls = 0;
   #head = "";
@@ -32,20 +29,11 @@ class DeepSeekParser implements ToolCallParser {
   #held = "";
   #isFenced = false;
 
-  push(text: string): readonly ToolEvent[] {
-    return this.#stream
-      .push(text)
-      .flatMap((segment) => (segment.kind === "marker" ? this.#marker(segment.text) : this.#text(segment.text)));
+  constructor() {
+    super([allBegin, allEnd, begin, sep, end]);
   }
 
-  end(): readonly ToolEvent[] {
-    const events = this.#stream.flush().flatMap(({ text }) => this.#text(text));
-    const rest = this.#state === "text" || this.#state === "arguments" ? this.#rest() : [];
-    return [...events, ...rest];
-  }
-
-  #marker(marker: string): readonly ToolEvent[] {
-    const before = this.#state;
+  protected override marker(marker: string): readonly ToolEvent[] {
     switch (marker) {
       case begin:
         this.#state = "head";
@@ -53,10 +41,10 @@ class DeepSeekParser implements ToolCallParser {
         this.#held = "";
         return [];
       case sep:
-        if (before === "head") this.#state = "body";
+        if (this.#state === "head") this.#state = "body";
         return [];
       case end: {
-        const rest = before === "arguments" ? this.#rest() : [];
+        const rest = this.#state === "arguments" ? this.rest() : [];
         this.#state = "between";
         this.#held = "";
         return rest;
@@ -68,7 +56,7 @@ class DeepSeekParser implements ToolCallParser {
     }
   }
 
-  #text(text: string): readonly ToolEvent[] {
+  protected override text(text: string): readonly ToolEvent[] {
     switch (this.#state) {
       case "text": {
         const certain = (this.#held + text).trimEnd();
@@ -109,7 +97,8 @@ class DeepSeekParser implements ToolCallParser {
     return this.#send(this.#held.slice(0, this.#held.length - keep));
   }
 
-  #rest(): readonly ToolEvent[] {
+  protected override rest(): readonly ToolEvent[] {
+    if (this.#state !== "text" && this.#state !== "arguments") return [];
     if (this.#state === "text") return this.#held === "" ? [] : [{ kind: "text", text: this.#held }];
     const text = this.#isFenced ? this.#held.replace(/\s*`*\s*$/, "") : this.#held.trimEnd();
     this.#held = text;

@@ -1,8 +1,7 @@
 // The harmony form of gpt-oss: messages with a channel each. `analysis` is reasoning, `final` the answer, `commentary` with a
 // recipient a call and without one text before it. https://cookbook.openai.com/articles/openai-harmony
 import { literal } from "../grammar/grammar-rules.ts";
-import { callGrammar } from "./call-grammar.ts";
-import { MarkerStream } from "./marker-stream.ts";
+import { MarkerParser } from "./marker-parser.ts";
 import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
 
 const [start, channel, message, constrain] = ["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"];
@@ -11,42 +10,29 @@ const ends = ["<|end|>", "<|call|>", "<|return|>"];
 /** Calls are read together with the channels. */
 export const harmonyTools: ToolFormat = {
   name: "gpt-oss",
-  grammar: (tools) =>
-    callGrammar(tools, 1, {
-      call: (name, parameters) =>
-        `${literal(`${channel}commentary to=functions.${name} ${constrain}json${message}`)} ${parameters}`,
-      separator: "",
-      end: "<|call|>",
-    }),
-  parser: () => new PlainText(),
+  form: {
+    call: (name, parameters) =>
+      `${literal(`${channel}commentary to=functions.${name} ${constrain}json${message}`)} ${parameters}`,
+    end: "<|call|>",
+  },
+  parser: () => plainText,
 };
 
-class PlainText implements ToolCallParser {
-  push(text: string): readonly ToolEvent[] {
-    return text === "" ? [] : [{ kind: "text", text }];
-  }
-  end(): readonly ToolEvent[] {
-    return [];
-  }
-}
+const plainText: ToolCallParser = {
+  push: (text) => (text === "" ? [] : [{ kind: "text", text }]),
+  end: () => [],
+};
 
-export class HarmonyParser implements ToolCallParser {
-  readonly #stream = new MarkerStream([start, channel, message, constrain, ...ends]);
+export class HarmonyParser extends MarkerParser {
   #state: "plain" | "head" | "analysis" | "text" | "call" = "plain";
   #head = "";
   #calls = 0;
 
-  push(text: string): readonly ToolEvent[] {
-    return this.#stream
-      .push(text)
-      .flatMap((segment) => (segment.kind === "marker" ? this.#marker(segment.text) : this.#text(segment.text)));
+  constructor() {
+    super([start, channel, message, constrain, ...ends]);
   }
 
-  end(): readonly ToolEvent[] {
-    return this.#stream.flush().flatMap(({ text }) => this.#text(text));
-  }
-
-  #marker(marker: string): readonly ToolEvent[] {
+  protected override marker(marker: string): readonly ToolEvent[] {
     if (marker === message) return this.#begin();
     if (ends.includes(marker)) {
       this.#state = "head";
@@ -72,7 +58,7 @@ export class HarmonyParser implements ToolCallParser {
     return [];
   }
 
-  #text(text: string): readonly ToolEvent[] {
+  protected override text(text: string): readonly ToolEvent[] {
     switch (this.#state) {
       case "head":
         this.#head += text;

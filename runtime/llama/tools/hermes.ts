@@ -1,7 +1,6 @@
 // The form of Hermes and Qwen: <tool_call>{"name": .., "arguments": {..}}</tool_call>, any number of them after text.
 import { literal } from "../grammar/grammar-rules.ts";
 import { overlap } from "../stop-scanner.ts";
-import { callGrammar } from "./call-grammar.ts";
 import { CallReader } from "./call-reader.ts";
 import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
 
@@ -9,12 +8,11 @@ const [open, close] = ["<tool_call>", "</tool_call>"];
 
 export const hermes: ToolFormat = {
   name: "hermes",
-  grammar: (tools, { maxCalls }) =>
-    callGrammar(tools, maxCalls, {
-      call: (name, parameters) =>
-        `${literal(`${open}\n{"name": ${JSON.stringify(name)}, "arguments": `)} ${parameters} ${literal(`}\n${close}`)}`,
-      separator: "\n",
-    }),
+  form: {
+    call: (name, parameters) =>
+      `${literal(`${open}\n{"name": ${JSON.stringify(name)}, "arguments": `)} ${parameters} ${literal(`}\n${close}`)}`,
+    separator: "\n",
+  },
   parser: () => new HermesParser(),
 };
 

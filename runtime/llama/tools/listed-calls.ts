@@ -1,9 +1,8 @@
 // Formats that announce calls by one marker: the calls follow as a JSON list, or each as a name, a mark and its arguments.
 import { literal } from "../grammar/grammar-rules.ts";
-import { callGrammar } from "./call-grammar.ts";
-import { JsonCalls } from "./json-calls.ts";
-import { MarkerStream } from "./marker-stream.ts";
-import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
+import { JsonCalls } from "./call-reader.ts";
+import { MarkerParser } from "./marker-parser.ts";
+import type { ToolEvent, ToolFormat } from "./tool-format.ts";
 
 interface ListedForm {
   /** Any of them begins the calls. */
@@ -12,9 +11,8 @@ interface ListedForm {
   readonly named?: { readonly id: string; readonly args: string };
 }
 
-class ListedCallsParser implements ToolCallParser {
+class ListedCallsParser extends MarkerParser {
   readonly #form: ListedForm;
-  readonly #stream: MarkerStream;
   readonly #list = new JsonCalls();
   #calls = 0;
   #state: "text" | "begun" | "list" | "name" | "id" | "arguments" = "text";
@@ -23,26 +21,19 @@ class ListedCallsParser implements ToolCallParser {
   #name = "";
 
   constructor(form: ListedForm) {
+    super([...form.begin, ...(form.named ? [form.named.id, form.named.args] : [])]);
     this.#form = form;
-    this.#stream = new MarkerStream([...form.begin, ...(form.named ? [form.named.id, form.named.args] : [])]);
   }
 
-  push(text: string): readonly ToolEvent[] {
-    return this.#stream
-      .push(text)
-      .flatMap((segment) => (segment.kind === "marker" ? this.#marker(segment.text) : this.#text(segment.text)));
-  }
-
-  end(): readonly ToolEvent[] {
-    const events = this.#stream.flush().flatMap(({ text }) => this.#text(text));
+  protected override rest(): readonly ToolEvent[] {
     const isLoose = this.#state === "name" || this.#state === "id";
-    if (isLoose && this.#name.trim() !== "") return [...events, { kind: "text", text: this.#name }];
+    if (isLoose && this.#name.trim() !== "") return [{ kind: "text", text: this.#name }];
     const gap: readonly ToolEvent[] =
       this.#state === "text" && this.#gap !== "" ? [{ kind: "text", text: this.#gap }] : [];
-    return [...events, ...this.#list.end(), ...gap];
+    return [...this.#list.end(), ...gap];
   }
 
-  #marker(marker: string): readonly ToolEvent[] {
+  protected override marker(marker: string): readonly ToolEvent[] {
     if (this.#form.begin.includes(marker)) {
       this.#state = "begun";
       this.#gap = "";
@@ -57,10 +48,10 @@ class ListedCallsParser implements ToolCallParser {
       this.#state = "arguments";
       return [{ kind: "call", index: this.#calls++, name: this.#name.trim() }];
     }
-    return this.#text(marker);
+    return this.text(marker);
   }
 
-  #text(text: string): readonly ToolEvent[] {
+  protected override text(text: string): readonly ToolEvent[] {
     switch (this.#state) {
       case "text": {
         const certain = (this.#gap + text).trimEnd();
@@ -71,7 +62,7 @@ class ListedCallsParser implements ToolCallParser {
         const body = text.trimStart();
         if (body === "") return [];
         this.#state = this.#form.named && !/^[[{]/.test(body) ? "name" : "list";
-        return this.#text(body);
+        return this.text(body);
       }
       case "list":
         return this.#list.push(text);
@@ -88,13 +79,12 @@ class ListedCallsParser implements ToolCallParser {
 
 const listed = (name: string, lead: string, form: ListedForm): ToolFormat => ({
   name,
-  grammar: (tools, { maxCalls }) =>
-    callGrammar(tools, maxCalls, {
-      lead: `${lead}[`,
-      call: (called, parameters) => `${literal(`{"name": ${JSON.stringify(called)}, "arguments": `)} ${parameters} "}"`,
-      separator: ", ",
-      end: "]",
-    }),
+  form: {
+    lead: `${lead}[`,
+    call: (called, parameters) => `${literal(`{"name": ${JSON.stringify(called)}, "arguments": `)} ${parameters} "}"`,
+    separator: ", ",
+    end: "]",
+  },
   parser: () => new ListedCallsParser(form),
 });
 

@@ -2,53 +2,46 @@
 // behind <|python_tag|>; behind it stand also calls of built-in tools, as `brave_search.call(query="..")`.
 // https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_1/
 import { literal } from "../grammar/grammar-rules.ts";
-import { callGrammar } from "./call-grammar.ts";
-import { JsonCalls } from "./json-calls.ts";
-import { MarkerStream } from "./marker-stream.ts";
-import type { ToolCallParser, ToolEvent, ToolFormat } from "./tool-format.ts";
+import { JsonCalls } from "./call-reader.ts";
+import { MarkerParser } from "./marker-parser.ts";
+import type { ToolEvent, ToolFormat } from "./tool-format.ts";
 
 const tag = "<|python_tag|>";
 
 export const llama3: ToolFormat = {
   name: "llama3",
-  grammar: (tools, { maxCalls }) =>
-    callGrammar(tools, maxCalls, {
-      call: (name, parameters) => `${literal(`{"name": ${JSON.stringify(name)}, "parameters": `)} ${parameters} "}"`,
-      separator: "; ",
-    }),
+  form: {
+    call: (name, parameters) => `${literal(`{"name": ${JSON.stringify(name)}, "parameters": `)} ${parameters} "}"`,
+    separator: "; ",
+  },
   parser: () => new Llama3Parser(),
 };
 
 type State = "start" | "text" | "calls" | "tagged" | "code";
 
-class Llama3Parser implements ToolCallParser {
-  readonly #stream = new MarkerStream([tag]);
+class Llama3Parser extends MarkerParser {
   readonly #calls = new JsonCalls();
   #state: State = "start";
   /** White space before the answer, or the words of a built-in call. */
   #held = "";
 
-  push(text: string): readonly ToolEvent[] {
-    return this.#stream
-      .push(text)
-      .flatMap((segment) => (segment.kind === "marker" ? this.#tagged() : this.#text(segment.text)));
+  constructor() {
+    super([tag]);
   }
 
-  end(): readonly ToolEvent[] {
-    const events = this.#stream.flush().flatMap(({ text }) => this.#text(text));
-    if (this.#state === "code") return [...events, ...builtIn(this.#held, this.#calls.count)];
-    const rest: readonly ToolEvent[] =
-      this.#held === "" || this.#state === "tagged" ? [] : [{ kind: "text", text: this.#held }];
-    return [...events, ...rest, ...this.#calls.end()];
+  protected override rest(): readonly ToolEvent[] {
+    if (this.#state === "code") return builtIn(this.#held, this.#calls.count);
+    const isSpace = this.#held === "" || this.#state === "tagged";
+    return [...(isSpace ? [] : [{ kind: "text", text: this.#held } as const]), ...this.#calls.end()];
   }
 
-  #tagged(): readonly ToolEvent[] {
+  protected override marker(): readonly ToolEvent[] {
     this.#state = "tagged";
     this.#held = "";
     return [];
   }
 
-  #text(text: string): readonly ToolEvent[] {
+  protected override text(text: string): readonly ToolEvent[] {
     switch (this.#state) {
       case "text":
         return [{ kind: "text", text }];

@@ -1,6 +1,6 @@
 // Marks of a model family's reasoning, and readers that separate it from the answer in a stream.
 import { HarmonyParser } from "./harmony.ts";
-import { MarkerStream } from "./marker-stream.ts";
+import { MarkerParser } from "./marker-parser.ts";
 import type { ToolCallParser, ToolEvent } from "./tool-format.ts";
 
 export const reasoningNames = ["think", "mistral", "granite", "gpt-oss"] as const;
@@ -37,9 +37,8 @@ export function opensReasoning(name: ReasoningName, prompt: string): boolean {
   return marks[name].begin.some((mark) => tail.endsWith(mark));
 }
 
-class ThinkParser implements ToolCallParser {
+class ThinkParser extends MarkerParser {
   readonly #marks: Marks;
-  readonly #stream: MarkerStream;
   #isReasoning: boolean;
   /** Space at the edge of a part belongs to the form. */
   #isAtEdge = true;
@@ -47,32 +46,23 @@ class ThinkParser implements ToolCallParser {
   #hasReasoned = false;
 
   constructor(form: Marks, isOpen: boolean) {
+    super([...form.begin, ...form.end, ...form.dropped]);
     this.#marks = form;
     this.#isReasoning = isOpen;
-    this.#stream = new MarkerStream([...form.begin, ...form.end, ...form.dropped]);
   }
 
-  push(text: string): readonly ToolEvent[] {
-    return this.#stream
-      .push(text)
-      .flatMap((segment) => (segment.kind === "marker" ? this.#marker(segment.text) : this.#text(segment.text)));
+  protected override rest(): readonly ToolEvent[] {
+    return this.#gap === "" || this.#isReasoning || this.#hasReasoned ? [] : [{ kind: "text", text: this.#gap }];
   }
 
-  end(): readonly ToolEvent[] {
-    const events = this.#stream.flush().flatMap(({ text }) => this.#text(text));
-    const gap = this.#gap;
-    this.#gap = "";
-    return gap === "" || this.#isReasoning || this.#hasReasoned ? events : [...events, { kind: "text", text: gap }];
-  }
-
-  #marker(marker: string): readonly ToolEvent[] {
+  protected override marker(marker: string): readonly ToolEvent[] {
     const { begin, end, dropped } = this.#marks;
     const isForm =
       (begin.includes(marker) && !this.#hasReasoned) ||
       (end.includes(marker) && this.#isReasoning) ||
       (dropped.includes(marker) && this.#hasReasoned && !this.#isReasoning);
     // Anywhere else it is what the model says.
-    if (!isForm) return this.#text(marker);
+    if (!isForm) return this.text(marker);
     if (begin.includes(marker)) this.#isReasoning = true;
     if (end.includes(marker)) this.#isReasoning = false;
     this.#hasReasoned = true;
@@ -81,7 +71,7 @@ class ThinkParser implements ToolCallParser {
     return [];
   }
 
-  #text(text: string): readonly ToolEvent[] {
+  protected override text(text: string): readonly ToolEvent[] {
     const kind = this.#isReasoning ? "reasoning" : "text";
     const isInForm = this.#isReasoning || this.#hasReasoned;
     if (!isInForm && !this.#isAtEdge) return [{ kind, text }];

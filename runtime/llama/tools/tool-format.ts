@@ -22,9 +22,18 @@ export interface ToolCallParser {
   end(): readonly ToolEvent[];
 }
 
+/** How a model writes calls, in GBNF. */
+export interface CallForm {
+  readonly lead?: string;
+  /** One call, given the expression of its arguments. */
+  call(name: string, parameters: string): string;
+  /** Undefined: one answer has one call. */
+  readonly separator?: string;
+  readonly end?: string;
+}
+
 export interface ToolFormat {
   readonly name: string;
-  /** GBNF in which only calls of these tools fit. Throws UnsupportedConstraint. */
-  grammar(tools: readonly ToolDefinition[], options: { readonly maxCalls: number }): string;
+  readonly form: CallForm;
   parser(): ToolCallParser;
 }

@@ -5,6 +5,7 @@ import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
 import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
 import type { Graphs } from "../../onnx/open-graph.ts";
 import type { Session, TensorValue } from "../../onnx/session.ts";
+import { joined } from "../numbers.ts";
 import { withAdapters } from "./adapter/adapted-folders.ts";
 import type { ImageAdapter } from "./adapter/adapter-file.ts";
 import type { AdaptedPart } from "./adapter/read-adapter.ts";
@@ -248,18 +249,6 @@ function rows(tensor: TensorValue): TextVectors[] {
   const values = floatsOf(tensor);
   const size = values.length / count;
   return Array.from({ length: count }, (_, row) => ({ values: values.slice(row * size, (row + 1) * size), dims }));
-}
-
-function joined(parts: readonly Float32Array[]): Float32Array {
-  const [first] = parts;
-  if (first && parts.length === 1) return first;
-  const out = new Float32Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length;
-  }
-  return out;
 }
 
 const numberIn = (config: Json, name: string, fallback: number) =>

@@ -6,6 +6,7 @@ import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkIo } from "../../onnx/check-io.ts";
 import { graphOf, type ModelFolder } from "../../onnx/model-folder.ts";
 import type { Graphs } from "../../onnx/open-graph.ts";
+import { joined } from "../numbers.ts";
 import { cutPhonemes, type PhonemeIds, phonemeTokens } from "./phoneme-tokens.ts";
 import type { Phonemizer } from "./phonemes.ts";
 import type { Synthesiser } from "./synthesiser.ts";
@@ -90,7 +91,7 @@ export async function openKokoro(folder: ModelFolder, graphs: Graphs, phonemizer
 async function inTurn<Part>(parts: readonly Part[], run: (part: Part) => Promise<Float32Array>): Promise<Float32Array> {
   const sounds: Float32Array[] = [];
   for (const part of parts) sounds.push(await run(part));
-  return joined(sounds, 0);
+  return joined(sounds);
 }
 
 /** The preset that a blend has most of. */
@@ -135,16 +136,4 @@ async function readIds(folder: ModelFolder): Promise<PhonemeIds> {
       `${join(folder.root, "config.json")} has no vocab, and there is no tokenizer.json`,
     );
   return new Map(Object.entries(table as Record<string, number>).map(([sign, id]) => [sign, [id]]));
-}
-
-/** Concatenates sounds with silence between them. */
-function joined(parts: readonly Float32Array[], silence: number): Float32Array {
-  const gaps = Math.max(0, parts.length - 1) * silence;
-  const out = new Float32Array(parts.reduce((sum, { length }) => sum + length, gaps));
-  let at = 0;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length + silence;
-  }
-  return out;
 }

@@ -1,6 +1,6 @@
 // A model that reads pictures, from its folder to an engine: graphs, tokenizer, chat template, a first run.
 import { Tokenizer } from "@huggingface/tokenizers";
-import { ChatTemplate } from "../../llama/chat-template.ts";
+import { openTemplate } from "../../llama/chat-template.ts";
 import { LoadFailure } from "../../llama/load-failure.ts";
 import { widestToken } from "../../llama/prompt-bound.ts";
 import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
@@ -31,7 +31,7 @@ export async function openVision(deps: TaskDeps, folder: ModelFolder): Promise<T
   const contextLength = await longestText(folder, settings);
   const [bos, eos] = [tokenText(settings["bos_token"]), tokenText(settings["eos_token"])];
   const texts = { bos, eos, control: special, contextLength };
-  const template = templateText === undefined ? undefined : readTemplate(templateText, texts);
+  const template = templateText === undefined ? undefined : openTemplate(templateText, texts);
   const graphs = await openVisionGraphs(deps, folder);
   const tiler = await openPictureTiler(folder);
   const ends = await endTokens(folder, inner.token_to_id(texts.eos));
@@ -59,14 +59,6 @@ function readTokenizer(source: Json, settings: Json): Tokenizer {
     return new Tokenizer(source, settings);
   } catch (error) {
     throw new LoadFailure("tokenizer not readable", (error as Error).message, { cause: error });
-  }
-}
-
-function readTemplate(text: string, texts: ConstructorParameters<typeof ChatTemplate>[1]): ChatTemplate {
-  try {
-    return new ChatTemplate(text, texts);
-  } catch (error) {
-    throw new LoadFailure("chat template not readable", (error as Error).message, { cause: error });
   }
 }
 

@@ -2,8 +2,7 @@
 // is generated token by token. Requests take their steps in turns.
 import { setImmediate as turn } from "node:timers/promises";
 import type { ChatTemplate } from "../../llama/chat-template.ts";
-import { ChoiceText } from "../../llama/choice-text.ts";
-import { PieceDecoder } from "../../llama/piece-decoder.ts";
+import { ChoiceText, PieceDecoder } from "../../llama/choice-text.ts";
 import { promptTokens, type TextBound } from "../../llama/prompt-bound.ts";
 import { seedOf } from "../../llama/sampler-options.ts";
 import { answerReader } from "../../llama/tools/answer-syntax.ts";
@@ -21,6 +20,7 @@ import {
   type RunningUsage,
   type TextEngine,
 } from "../../server/text-engine.ts";
+import { joined } from "../numbers.ts";
 import type { TaskDeps } from "../task-engine.ts";
 import { type ImageTokens, imageText, placeImages } from "./image-prompt.ts";
 import { logprobsOf, sampleToken, seededRandom } from "./sample.ts";
@@ -220,13 +220,7 @@ export class VisionEngine implements TextEngine {
     }
     // Without a place of their own pictures stand before the text.
     const given = places === 0 ? [...images.map(() => imageToken), ...prompt] : prompt;
-    const whole = new Float32Array(features.reduce((sum, { length }) => sum + length, 0));
-    let at = 0;
-    for (const part of features) {
-      whole.set(part, at);
-      at += part.length;
-    }
-    return { prompt: placeImages(given, imageToken, expansions), features: whole };
+    return { prompt: placeImages(given, imageToken, expansions), features: joined(features) };
   }
 
   async #runChoice(

@@ -5,6 +5,7 @@ import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
 import type { Session, TensorRef, TensorValue } from "../../onnx/session.ts";
 import type { Tiles } from "../../onnx/tile-thread.ts";
+import { joined } from "../numbers.ts";
 import type { TaskDeps } from "../task-engine.ts";
 
 /** Memory of the text read so far. */
@@ -113,13 +114,7 @@ class OnnxVisionGraphs implements VisionGraphs {
       const { image_features: found } = await this.#encoder.run(wanted, ["image_features"]);
       parts.push(found?.data as Float32Array);
     }
-    const whole = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0));
-    let at = 0;
-    for (const part of parts) {
-      whole.set(part, at);
-      at += part.length;
-    }
-    return whole;
+    return joined(parts);
   }
 
   async embed(tokens: readonly number[]): Promise<Float32Array> {

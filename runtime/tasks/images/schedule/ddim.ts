@@ -1,6 +1,6 @@
 // DDIM without added noise. Source: https://arxiv.org/abs/2010.02502, equation 12, as diffusers' DDIMScheduler runs it.
 import { type NoiseLevels, spacedSteps } from "./noise-levels.ts";
-import { type Latents, mixed, type Schedule } from "./schedule.ts";
+import { type Latents, mixed, pictureOf, type Schedule } from "./schedule.ts";
 
 /** `clip`: bound of the guessed picture; undefined: none. */
 export function ddim(levels: NoiseLevels, steps: number, clip: number | undefined): Schedule {
@@ -16,11 +16,11 @@ export function ddim(levels: NoiseLevels, steps: number, clip: number | undefine
     stepper: () => ({
       step(said, i, sample) {
         const now = timesteps[i] as number;
-        const here = keptAt(now);
+        const here = { picture: Math.sqrt(keptAt(now)), noise: Math.sqrt(1 - keptAt(now)) };
         const next = keptAt(now - Math.floor(count / steps));
-        const { picture, noise } = parted(prediction, said, sample, here);
+        const picture = pictureOf(prediction, said, sample, here);
         const bounded = clip === undefined ? picture : picture.map((v) => Math.max(-clip, Math.min(clip, v)));
-        return mixed(Math.sqrt(next), bounded, Math.sqrt(1 - next), noise);
+        return mixed(Math.sqrt(next), bounded, Math.sqrt(1 - next), noiseOf(prediction, said, sample, here));
       },
     }),
   };
@@ -37,18 +37,16 @@ export function noisedAt(
   return mixed(Math.sqrt(share), clean, Math.sqrt(1 - share), noise);
 }
 
-/** The picture and the noise that the sample is a mixture of, by what the model says of it. */
-function parted(prediction: NoiseLevels["prediction"], said: Latents, sample: Latents, share: number) {
-  const a = Math.sqrt(share);
-  const b = Math.sqrt(1 - share);
-  switch (prediction) {
-    case "epsilon":
-      return { picture: mixed(1 / a, sample, -b / a, said), noise: said };
-    case "v_prediction":
-      return { picture: mixed(a, sample, -b, said), noise: mixed(a, said, b, sample) };
-    case "sample":
-      return { picture: said, noise: mixed(1 / b, sample, -a / b, said) };
-    default:
-      return prediction satisfies never;
-  }
+/** The noise beside the picture in the sample, by what the model said of it. */
+function noiseOf(prediction: NoiseLevels["prediction"], said: Latents, sample: Latents, parts: Parts): Latents {
+  const { picture, noise } = parts;
+  if (prediction === "epsilon") return said;
+  return prediction === "v_prediction"
+    ? mixed(picture, said, noise, sample)
+    : mixed(1 / noise, sample, -picture / noise, said);
+}
+
+interface Parts {
+  readonly picture: number;
+  readonly noise: number;
 }

@@ -1,7 +1,7 @@
 // DPM-Solver++ of the second order, multi-step, midpoint. Source: https://arxiv.org/abs/2211.01095, algorithm 2, as diffusers'
 // DPMSolverMultistepScheduler runs it.
 import { type NoiseLevels, sigmaAt } from "./noise-levels.ts";
-import { type Latents, mixed, type Schedule, type Stepper } from "./schedule.ts";
+import { type Latents, mixed, pictureOf, type Schedule, type Stepper } from "./schedule.ts";
 
 export interface SolverSettings {
   readonly order: 1 | 2;
@@ -51,24 +51,6 @@ function stepper(prediction: NoiseLevels["prediction"], steps: number, settings:
       return mixed(1, first, 0.5 * gain * share, mixed(1, picture, -1, before));
     },
   };
-}
-
-function pictureOf(
-  prediction: NoiseLevels["prediction"],
-  said: Latents,
-  sample: Latents,
-  { picture, noise }: { readonly picture: number; readonly noise: number },
-): Latents {
-  switch (prediction) {
-    case "epsilon":
-      return mixed(1 / picture, sample, -noise / picture, said);
-    case "v_prediction":
-      return mixed(picture, sample, -noise, said);
-    case "sample":
-      return said;
-    default:
-      return prediction satisfies never;
-  }
 }
 
 /** One step more than is run is spread out, and the cleanest is left off. */

@@ -31,6 +31,25 @@ export function mixed(a: number, x: Latents, b: number, y: Latents): Latents {
   return out;
 }
 
+/** The picture in a sample of `picture` parts picture and `noise` parts noise, by what the model said of it. */
+export function pictureOf(
+  prediction: "epsilon" | "v_prediction" | "sample",
+  said: Latents,
+  sample: Latents,
+  { picture, noise }: { readonly picture: number; readonly noise: number },
+): Latents {
+  switch (prediction) {
+    case "epsilon":
+      return mixed(1 / picture, sample, -noise / picture, said);
+    case "v_prediction":
+      return mixed(picture, sample, -noise, said);
+    case "sample":
+      return said;
+    default:
+      return prediction satisfies never;
+  }
+}
+
 export function times(factor: number, x: Latents): Latents {
   return factor === 1 ? x : x.map((value) => value * factor);
 }

@@ -3,6 +3,7 @@ import { UnsupportedConstraint } from "../../../../runtime/llama/grammar/grammar
 import { integerRange } from "../../../../runtime/llama/grammar/integer-range.ts";
 import { jsonSchemaGrammar } from "../../../../runtime/llama/grammar/json-schema.ts";
 import { insideJson, regexToGbnf } from "../../../../runtime/llama/grammar/regex.ts";
+import { callGrammar } from "../../../../runtime/llama/tools/call-grammar.ts";
 import { hermes } from "../../../../runtime/llama/tools/hermes.ts";
 
 /** GBNF without rule names reads as a regular expression once quotes and spaces are gone. */
@@ -180,7 +181,7 @@ describe("a regular expression as a grammar", () => {
 describe("the grammar of tool calls", () => {
   it("holds one call to one tool, more only where allowed", () => {
     const tools = [{ name: "f", parameters: undefined }];
-    expect(hermes.grammar(tools, { maxCalls: 1 })).toMatch(/^root ::= tool-call\n/);
-    expect(hermes.grammar(tools, { maxCalls: 4 })).toContain("{0,3}");
+    expect(callGrammar(tools, 1, hermes.form)).toMatch(/^root ::= tool-call\n/);
+    expect(callGrammar(tools, 4, hermes.form)).toContain("{0,3}");
   });
 });

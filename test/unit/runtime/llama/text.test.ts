@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ChoiceText } from "../../../../runtime/llama/choice-text.ts";
-import { PieceDecoder } from "../../../../runtime/llama/piece-decoder.ts";
+import { ChoiceText, PieceDecoder } from "../../../../runtime/llama/choice-text.ts";
 import { StopScanner } from "../../../../runtime/llama/stop-scanner.ts";
 
 /** One token per byte, as the worst tokenizer has it. */

@@ -1,11 +1,8 @@
-// Splits text that comes in pieces at the markers of a format. What may be the beginning of a marker is held back.
+// Reads an answer whose parts are separated by markers. Text that may be the beginning of a marker is held back.
 import { overlap } from "../stop-scanner.ts";
+import type { ToolCallParser, ToolEvent } from "./tool-format.ts";
 
-export type Segment =
-  | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "marker"; readonly text: string };
-
-export class MarkerStream {
+export abstract class MarkerParser implements ToolCallParser {
   readonly #markers: readonly string[];
   #held = "";
 
@@ -13,26 +10,32 @@ export class MarkerStream {
     this.#markers = markers;
   }
 
-  push(text: string): readonly Segment[] {
+  protected abstract marker(marker: string): readonly ToolEvent[];
+  protected abstract text(text: string): readonly ToolEvent[];
+
+  /** Events after the last text. */
+  protected rest(): readonly ToolEvent[] {
+    return [];
+  }
+
+  push(text: string): readonly ToolEvent[] {
     this.#held += text;
-    const segments: Segment[] = [];
+    const events: ToolEvent[] = [];
     for (let found = this.#first(); found; found = this.#first()) {
-      if (found.at > 0) segments.push({ kind: "text", text: this.#held.slice(0, found.at) });
-      segments.push({ kind: "marker", text: found.marker });
+      if (found.at > 0) events.push(...this.text(this.#held.slice(0, found.at)));
+      events.push(...this.marker(found.marker));
       this.#held = this.#held.slice(found.at + found.marker.length);
     }
     const keep = Math.max(0, ...this.#markers.map((marker) => overlap(this.#held, marker)));
     const certain = this.#held.slice(0, this.#held.length - keep);
-    if (certain !== "") segments.push({ kind: "text", text: certain });
     this.#held = this.#held.slice(certain.length);
-    return segments;
+    return certain === "" ? events : [...events, ...this.text(certain)];
   }
 
-  /** Returns the held text when no marker followed. */
-  flush(): readonly Segment[] {
+  end(): readonly ToolEvent[] {
     const text = this.#held;
     this.#held = "";
-    return text === "" ? [] : [{ kind: "text", text }];
+    return [...(text === "" ? [] : this.text(text)), ...this.rest()];
   }
 
   /** The earliest marker; of two at one place the longer. */
