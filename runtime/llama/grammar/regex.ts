@@ -45,94 +45,124 @@ export interface Converted {
 
 const pointOf = (char: string) => char.codePointAt(0) as number;
 
+const refuse = (what: string): never => {
+  throw new UnsupportedConstraint(`the regular expression uses ${what}, which a grammar cannot hold`);
+};
+
 /** Throws UnsupportedConstraint. */
 export function regexToGbnf(regex: string, dialect: Dialect = plainText): Converted {
+  if (regex.length > longest) refuse(`more than ${longest} characters`);
   const startsAnchored = regex.startsWith("^");
   const endsAnchored = regex.endsWith("$") && !/(^|[^\\])(\\\\)*\\\$$/.test(regex);
   const inner = [...regex.slice(startsAnchored ? 1 : 0, endsAnchored ? -1 : undefined)];
-  let at = 0;
-  let varying = 0;
-  /** Repetitions of varying length since the last character that must be there, and how many such characters there were. */
-  let adjacent = 0;
-  let marks = 0;
-  let counted = 0;
-  let bars = 0;
-  const refuse = (what: string): never => {
-    throw new UnsupportedConstraint(`the regular expression uses ${what}, which a grammar cannot hold`);
-  };
-  if (regex.length > longest) refuse(`more than ${longest} characters`);
+  return { expression: new RegexConverter(inner, dialect).expression(), startsAnchored, endsAnchored };
+}
 
-  const alternatives = (): string => {
-    const before = { varying, adjacent, marks };
+interface Counts {
+  /** Parts of varying length. */
+  varying: number;
+  /** Those since the last character that must be there, and how many such characters there were. */
+  adjacent: number;
+  marks: number;
+}
+
+class RegexConverter {
+  readonly #inner: readonly string[];
+  readonly #dialect: Dialect;
+  readonly #counts: Counts = { varying: 0, adjacent: 0, marks: 0 };
+  #at = 0;
+  #counted = 0;
+  #bars = 0;
+
+  /** `inner`: characters between the anchors. */
+  constructor(inner: readonly string[], dialect: Dialect) {
+    this.#inner = inner;
+    this.#dialect = dialect;
+  }
+
+  expression(): string {
+    const expression = this.#alternatives();
+    if (this.#at < this.#inner.length) refuse("a closing parenthesis without its opening one");
+    return `(${expression})`;
+  }
+
+  #alternatives(): string {
+    const counts = this.#counts;
+    const before = { ...counts };
     const branches: string[][] = [];
     let fewestMarks = Number.POSITIVE_INFINITY;
     let maxOpen = 0;
     do {
       if (branches.length > 0) {
-        at++;
-        bars++;
+        this.#at++;
+        this.#bars++;
       }
-      [adjacent, marks] = [before.adjacent, before.marks];
-      branches.push(sequence());
-      if (bars >= maxBranches) refuse(`more than ${maxBranches} alternatives`);
-      fewestMarks = Math.min(fewestMarks, marks);
-      maxOpen = Math.max(maxOpen, adjacent);
-    } while (inner[at] === "|");
-    marks = fewestMarks;
-    adjacent = marks > before.marks ? maxOpen : before.adjacent + varying - before.varying;
+      [counts.adjacent, counts.marks] = [before.adjacent, before.marks];
+      branches.push(this.#sequence());
+      if (this.#bars >= maxBranches) refuse(`more than ${maxBranches} alternatives`);
+      fewestMarks = Math.min(fewestMarks, counts.marks);
+      maxOpen = Math.max(maxOpen, counts.adjacent);
+    } while (this.#inner[this.#at] === "|");
+    counts.marks = fewestMarks;
+    counts.adjacent = counts.marks > before.marks ? maxOpen : before.adjacent + counts.varying - before.varying;
     return choiceOf(branches);
-  };
-  const sequence = (): string[] => {
+  }
+
+  #sequence(): string[] {
+    const counts = this.#counts;
     const parts: string[] = [];
-    while (at < inner.length && inner[at] !== "|" && inner[at] !== ")") {
-      const before = { varying, adjacent, marks };
-      const one = atom();
-      const times = quantifier(before);
+    while (this.#at < this.#inner.length && this.#inner[this.#at] !== "|" && this.#inner[this.#at] !== ")") {
+      const before = { ...counts };
+      const one = this.#atom();
+      const times = this.#quantifier(before);
       parts.push(one + times);
-      if (adjacent > maxAdjacent)
+      if (counts.adjacent > maxAdjacent)
         refuse(`more than ${maxAdjacent} repetitions of varying length with no certain character between them`);
-      if (times === "" && one.startsWith('"')) [adjacent, marks] = [0, marks + 1];
+      if (times === "" && one.startsWith('"')) [counts.adjacent, counts.marks] = [0, counts.marks + 1];
     }
-    if (parts.length === 0) varying += 1;
+    if (parts.length === 0) counts.varying += 1;
     return parts;
-  };
-  const atom = (): string => {
-    const char = inner[at++] as string;
+  }
+
+  #atom(): string {
+    const char = this.#inner[this.#at++] as string;
     if (char === "(") {
-      if (inner[at] === "?") {
-        if (inner[at + 1] !== ":") refuse("look-around or a named group");
-        at += 2;
+      if (this.#inner[this.#at] === "?") {
+        if (this.#inner[this.#at + 1] !== ":") refuse("look-around or a named group");
+        this.#at += 2;
       }
-      const body = alternatives();
-      if (inner[at++] !== ")") refuse("an open group");
+      const body = this.#alternatives();
+      if (this.#inner[this.#at++] !== ")") refuse("an open group");
       return `(${body})`;
     }
-    if (char === "[") return classOf();
-    if (char === ".") return `[^\\n${dialect.forbidden}]`;
+    if (char === "[") return this.#classOf();
+    if (char === ".") return `[^\\n${this.#dialect.forbidden}]`;
     if (char === "^" || char === "$") refuse("an anchor inside");
     if ("*+?{".includes(char)) refuse(`a repetition "${char}" of nothing`);
-    if (char !== "\\") return dialect.char(char);
-    const escaped = inner[at++] ?? refuse("a backslash at its end");
+    if (char !== "\\") return this.#dialect.char(char);
+    const escaped = this.#inner[this.#at++] ?? refuse("a backslash at its end");
     const members = classes[escaped.toLowerCase()];
     if (members !== undefined)
-      return escaped === escaped.toLowerCase() ? `[${members}]` : `[^${members}${dialect.forbidden}]`;
-    return dialect.char(escapedChar(escaped));
-  };
-  const escapedChar = (escaped: string): string => {
+      return escaped === escaped.toLowerCase() ? `[${members}]` : `[^${members}${this.#dialect.forbidden}]`;
+    return this.#dialect.char(this.#escapedChar(escaped));
+  }
+
+  #escapedChar(escaped: string): string {
     const control = controls[escaped];
     if (control !== undefined) return control;
     if (escaped === "u" || escaped === "x") {
-      const digits = inner.slice(at, at + (escaped === "u" ? 4 : 2)).join("");
+      const digits = this.#inner.slice(this.#at, this.#at + (escaped === "u" ? 4 : 2)).join("");
       if (!/^([0-9a-fA-F]{2}|[0-9a-fA-F]{4})$/.test(digits)) refuse(`\\${escaped} without its digits`);
-      at += digits.length;
+      this.#at += digits.length;
       return String.fromCodePoint(Number.parseInt(digits, 16));
     }
     if (/[a-zA-Z0-9]/.test(escaped)) refuse(`\\${escaped}`);
     return escaped;
-  };
-  const classOf = (): string => {
-    const isNegated = inner[at] === "^";
-    if (isNegated) at++;
+  }
+
+  #classOf(): string {
+    const isNegated = this.#inner[this.#at] === "^";
+    if (isNegated) this.#at++;
     let members = "";
     /** The character before a "-" that makes a range of it; undefined where none can begin. */
     let from: string | undefined;
@@ -142,70 +172,69 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
         refuse(`the range ${from}-${char}, which ends below its beginning`);
       from = isRange ? undefined : char;
       isRange = false;
-      members += classMember(char);
+      members += this.#classMember(char);
     };
-    for (let first = true; first || inner[at] !== "]"; first = false) {
-      const char = inner[at++] ?? refuse("an open class");
-      if (char === "-" && from !== undefined && inner[at] !== "]") {
+    for (let first = true; first || this.#inner[this.#at] !== "]"; first = false) {
+      const char = this.#inner[this.#at++] ?? refuse("an open class");
+      if (char === "-" && from !== undefined && this.#inner[this.#at] !== "]") {
         isRange = true;
         members += "-";
       } else if (char !== "\\") add(char);
       else {
-        const escaped = inner[at++] ?? refuse("a backslash at its end");
+        const escaped = this.#inner[this.#at++] ?? refuse("a backslash at its end");
         const many = classes[escaped];
         if (many !== undefined && isRange) refuse(`a range up to \\${escaped}`);
-        if (many === undefined) add(escapedChar(escaped));
+        if (many === undefined) add(this.#escapedChar(escaped));
         else {
           members += many;
           from = undefined;
         }
       }
     }
-    at++;
-    return isNegated ? `[^${members}${dialect.forbidden}]` : `[${members}]`;
-  };
-  const classMember = (char: string): string => {
-    if (dialect.forbidden !== "" && dialect.char(char) !== literal(char))
+    this.#at++;
+    return isNegated ? `[^${members}${this.#dialect.forbidden}]` : `[${members}]`;
+  }
+
+  #classMember(char: string): string {
+    if (this.#dialect.forbidden !== "" && this.#dialect.char(char) !== literal(char))
       refuse(`"${char}" in a class of a JSON string`);
     return /[\]\\^\-[]/.test(char) || char < " "
       ? `\\x${pointOf(char).toString(16).padStart(2, "0").toUpperCase()}`
       : char;
-  };
+  }
+
   /** `before`: the counts before what is repeated. */
-  const quantifier = (before: { varying: number; adjacent: number; marks: number }): string => {
-    const char = inner[at];
+  #quantifier(before: Counts): string {
+    const counts = this.#counts;
+    const char = this.#inner[this.#at];
     let text = "";
-    if (char === "*" || char === "+" || char === "?") text = inner[at++] as string;
+    if (char === "*" || char === "+" || char === "?") text = this.#inner[this.#at++] as string;
     else if (char === "{") {
-      const end = inner.indexOf("}", at);
-      text = end < 0 ? "" : inner.slice(at, end + 1).join("");
-      at = end + 1;
+      const end = this.#inner.indexOf("}", this.#at);
+      text = end < 0 ? "" : this.#inner.slice(this.#at, end + 1).join("");
+      this.#at = end + 1;
     }
     if (text === "" && char !== "{") return "";
     const [, low = "", comma, high = ""] = /^\{(\d+)(?:(,)(\d*))?\}$/.exec(text) ?? [];
     if (char === "{" && low === "") refuse(`the repetition "${text || "{"}"`);
     if (high !== "" && Number(high) < Number(low)) refuse(`the repetition "${text}", which ends below its beginning`);
     const times = Math.max(1, Number(low), Number(high));
-    const within = varying - before.varying;
+    const within = counts.varying - before.varying;
     const isEndless = char === "*" || char === "+" || (comma !== undefined && high === "");
-    const isMarked = marks > before.marks;
+    const isMarked = counts.marks > before.marks;
     const factor = isEndless ? (isMarked ? markedLoopFactor : loopFactor) : 1;
     const mayVary = char !== "{" || (comma !== undefined && high !== low);
     const own = mayVary && !(isEndless && within > 0) ? 1 : 0;
-    varying = before.varying + within * times * factor + own;
-    adjacent = before.adjacent + within * (isMarked ? 1 : times) * factor + own;
-    if (char !== "+" && !(Number(low) > 0)) marks = before.marks;
-    if (varying > maxVarying) refuse(`more than ${maxVarying} repetitions of varying length`);
+    counts.varying = before.varying + within * times * factor + own;
+    counts.adjacent = before.adjacent + within * (isMarked ? 1 : times) * factor + own;
+    if (char !== "+" && !(Number(low) > 0)) counts.marks = before.marks;
+    if (counts.varying > maxVarying) refuse(`more than ${maxVarying} repetitions of varying length`);
     if (times > maxTimes) refuse(`the repetition "${text}" (${maxTimes} at most)`);
-    if (char === "{") counted += times;
-    if (counted > maxCounted) refuse(`repetitions of more than ${maxCounted} times in all`);
+    if (char === "{") this.#counted += times;
+    if (this.#counted > maxCounted) refuse(`repetitions of more than ${maxCounted} times in all`);
     // A lazy repetition matches the same texts.
-    if (inner[at] === "?") at++;
-    if (inner[at] === "+") refuse("a possessive repetition");
+    if (this.#inner[this.#at] === "?") this.#at++;
+    if (this.#inner[this.#at] === "+") refuse("a possessive repetition");
     return text;
-  };
-
-  const expression = alternatives();
-  if (at < inner.length) refuse("a closing parenthesis without its opening one");
-  return { expression: `(${expression})`, startsAnchored, endsAnchored };
+  }
 }
