@@ -1,10 +1,10 @@
 // Announced changes as rows with a sequence. NOTIFY only wakes readers: every replica also reads new rows each second and after
 // each reconnect, so a lost message delays a change by one second.
 import { setTimeout as wait } from "node:timers/promises";
-import { sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type pg from "pg";
 import type { Logger } from "pino";
-import type { Database } from "./schema.ts";
+import type { Trx } from "./schema.ts";
 
 const channel = "stoker_change";
 /** Any constant that no other advisory lock of ours uses. */
@@ -17,7 +17,7 @@ const pageSize = 1_000;
  * announcements are serialised until the commit, so that sequence order is commit order and a reader past N never misses an
  * N-1 that commits later.
  */
-export async function announce(trx: Transaction<Database>, topic: string, subject: string): Promise<void> {
+export async function announce(trx: Trx, topic: string, subject: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(${sql.lit(commitOrderLock)})`.execute(trx);
   await trx.insertInto("change").values({ topic, subject }).execute();
   await sql`select pg_notify(${sql.lit(channel)}, '')`.execute(trx);

@@ -1,5 +1,5 @@
-import { type Kysely, sql } from "kysely";
-import type { Database } from "./schema.ts";
+import { sql } from "kysely";
+import type { Db } from "./schema.ts";
 
 /** Violated invariants of the books; empty lists and sum 0 if there are none. */
 export interface BookCheck {
@@ -18,7 +18,7 @@ export interface BookCheck {
 }
 
 /** Checks the invariants I1 to I3 and the monthly sums in one snapshot, reading every row. For tests and support. */
-export function checkBooks(db: Kysely<Database>): Promise<BookCheck> {
+export function checkBooks(db: Db): Promise<BookCheck> {
   return db
     .transaction()
     .setIsolationLevel("repeatable read")

@@ -1,7 +1,7 @@
 // Database side of a backup: a snapshot to dump, facts to compare a restore with, and the marker of a restore.
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import { openReconcile } from "../fleet/reconcile-store.ts";
-import type { Database } from "./schema.ts";
+import type { Db } from "./schema.ts";
 
 /** Facts of one snapshot. */
 export interface DatabaseFacts {
@@ -13,7 +13,7 @@ export interface DatabaseFacts {
   readonly ledgerEntries: number;
 }
 
-export async function readFacts(db: Kysely<Database>): Promise<DatabaseFacts> {
+export async function readFacts(db: Db): Promise<DatabaseFacts> {
   const { rows: tables } = await sql<{ name: string }>`
     select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1`.execute(
     db,
@@ -38,10 +38,7 @@ export async function readFacts(db: Kysely<Database>): Promise<DatabaseFacts> {
 }
 
 /** Runs `work` with a snapshot that pg_dump can use by its name; `facts` are from the same snapshot. */
-export function withSnapshot<T>(
-  db: Kysely<Database>,
-  work: (snapshot: string, facts: DatabaseFacts) => Promise<T>,
-): Promise<T> {
+export function withSnapshot<T>(db: Db, work: (snapshot: string, facts: DatabaseFacts) => Promise<T>): Promise<T> {
   return db
     .transaction()
     .setIsolationLevel("repeatable read")
@@ -53,7 +50,7 @@ export function withSnapshot<T>(
     });
 }
 
-export async function isEmptyDatabase(db: Kysely<Database>): Promise<boolean> {
+export async function isEmptyDatabase(db: Db): Promise<boolean> {
   const { rows } = await sql<{ n: bigint }>`
     select count(*) as n from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')`.execute(
     db,
@@ -62,7 +59,7 @@ export async function isEmptyDatabase(db: Kysely<Database>): Promise<boolean> {
 }
 
 /** True if a control plane wrote a heartbeat in the last 30 s. */
-export async function isInUse(db: Kysely<Database>): Promise<boolean> {
+export async function isInUse(db: Db): Promise<boolean> {
   const { rows: found } = await sql<{ isThere: boolean }>`
     select to_regclass('public.replica') is not null as "isThere"`.execute(db);
   if (!found[0]?.isThere) return false;
@@ -75,7 +72,7 @@ export async function isInUse(db: Kysely<Database>): Promise<boolean> {
 const epochMargin = 1_000_000_000;
 
 /** Raises the epoch above every host's, and opens a reconcile, in which agents send their stored usage again. */
-export async function markRestored(db: Kysely<Database>, backupAtMs: number, lastsMs: number): Promise<void> {
+export async function markRestored(db: Db, backupAtMs: number, lastsMs: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await sql`select setval('node_epoch', (select last_value from node_epoch) + ${epochMargin}::bigint)`.execute(trx);
     // Each host's row too, or its agent would be ahead of this database.

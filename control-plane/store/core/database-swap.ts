@@ -1,12 +1,12 @@
 // Temporary databases on the installation's server: a backup is loaded and checked in one, which then replaces the old database
 // by a rename. A restore that is killed before the rename leaves the old database unchanged.
 import { createHash } from "node:crypto";
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { Logger } from "pino";
 import { randomId } from "../../../proto/ids.ts";
 import { openDatabase } from "./database.ts";
 import { codeOf } from "./outage.ts";
-import type { Database } from "./schema.ts";
+import type { Db } from "./schema.ts";
 
 /** The message is for the operator. */
 export class SwapRefused extends Error {
@@ -60,7 +60,7 @@ export async function withDatabaseServer<T>(
   // Identifies this installation on a server that may have several.
   const mark = createHash("sha256").update(name).digest("hex").slice(0, 8);
   const [loading, replaced] = [`stoker_restoring_${mark}_`, `stoker_replaced_${mark}_`];
-  const drop = (session: Kysely<Database>, database: string) =>
+  const drop = (session: Db, database: string) =>
     sql`drop database if exists ${sql.id(database)} with (force)`.execute(session);
 
   try {
@@ -157,13 +157,13 @@ function urlOf(databaseUrl: string, name: string): string {
 }
 
 /** Returns false if another session holds the lock. */
-async function tryLock(session: Kysely<Database>, name: string): Promise<boolean> {
+async function tryLock(session: Db, name: string): Promise<boolean> {
   const { rows } = await sql<{ isLocked: boolean }>`
     select pg_try_advisory_lock(hashtextextended(${`stoker ${name}`}, 0)) as "isLocked"`.execute(session);
   return rows[0]?.isLocked ?? false;
 }
 
-async function databasesOf(session: Kysely<Database>, prefix: string): Promise<readonly string[]> {
+async function databasesOf(session: Db, prefix: string): Promise<readonly string[]> {
   const { rows } = await sql<{ name: string }>`
     select datname as name from pg_database where starts_with(datname, ${prefix}) order by 1`.execute(session);
   return rows.map(({ name }) => name);
@@ -171,16 +171,16 @@ async function databasesOf(session: Kysely<Database>, prefix: string): Promise<r
 
 /** Drops databases of processes that ended without doing so: a database in use is locked. */
 async function dropAbandoned(
-  session: Kysely<Database>,
+  session: Db,
   prefix: string,
-  drop: (session: Kysely<Database>, database: string) => Promise<unknown>,
+  drop: (session: Db, database: string) => Promise<unknown>,
 ): Promise<void> {
   for (const database of await databasesOf(session, prefix))
     if (await tryLock(session, database)) await drop(session, database);
 }
 
 /** Returns the statement that creates a database with the target's encoding, locale, tablespace, owner and connection limit. */
-async function creationOf(session: Kysely<Database>, target: Target, fresh: string): Promise<string> {
+async function creationOf(session: Db, target: Target, fresh: string): Promise<string> {
   const { rows } = await sql<{ text: string }>`
     select format('create database %I template template0 encoding %L lc_collate %L lc_ctype %L connection limit %s',
         ${fresh}::text, pg_encoding_to_char(d.encoding), d.datcollate, d.datctype, d.datconnlimit)
@@ -204,7 +204,7 @@ async function creationOf(session: Kysely<Database>, target: Target, fresh: stri
 type Setting = readonly [before: string, after: string];
 
 /** Returns statements that reproduce the settings and grants of a database. */
-async function settingsOf(session: Kysely<Database>, database: string): Promise<readonly Setting[]> {
+async function settingsOf(session: Db, database: string): Promise<readonly Setting[]> {
   const { rows } = await sql<{ before: string; after: string }>`
     select 1 as step, case s.setrole when 0 then 'alter database '
         else format('alter role %I in database ', pg_get_userbyid(s.setrole)) end as before,
@@ -227,7 +227,7 @@ async function settingsOf(session: Kysely<Database>, database: string): Promise<
 }
 
 /** Copies settings; returns the statements that the role may not execute. */
-async function copySettings(session: Kysely<Database>, from: string, to: string): Promise<readonly string[]> {
+async function copySettings(session: Db, from: string, to: string): Promise<readonly string[]> {
   const refused: string[] = [];
   for (const [before, after] of await settingsOf(session, from)) {
     try {
@@ -240,7 +240,7 @@ async function copySettings(session: Kysely<Database>, from: string, to: string)
   return refused;
 }
 
-async function swap(session: Kysely<Database>, target: string, fresh: string, replaced: string): Promise<void> {
+async function swap(session: Db, target: string, fresh: string, replaced: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await sql`

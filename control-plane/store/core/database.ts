@@ -1,10 +1,10 @@
 // Connections to PostgreSQL: pool, types, time limits, and transactions with retries.
 
-import { CamelCasePlugin, Kysely, PostgresDialect, type Transaction } from "kysely";
+import { CamelCasePlugin, Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
 import type { Logger } from "pino";
 import { codeOf } from "./outage.ts";
-import type { Database } from "./schema.ts";
+import type { Database, Db, Trx } from "./schema.ts";
 import { watchPool } from "./watched-pool.ts";
 
 export interface DatabaseOptions {
@@ -17,7 +17,7 @@ export interface DatabaseOptions {
 }
 
 export interface OpenDatabase {
-  readonly db: Kysely<Database>;
+  readonly db: Db;
   readonly pool: pg.Pool;
   close(): Promise<void>;
 }
@@ -81,11 +81,8 @@ class PreparingClient extends pg.Client {
 const retryable = new Set(["40001", "40P01"]);
 
 /** Runs `work` in one transaction; retries from the start after a deadlock or serialisation conflict. */
-export const inTransaction = <T>(
-  db: Kysely<Database>,
-  work: (trx: Transaction<Database>) => Promise<T>,
-  attempts?: number,
-): Promise<T> => retrying(() => db.transaction().execute(work), attempts);
+export const inTransaction = <T>(db: Db, work: (trx: Trx) => Promise<T>, attempts?: number): Promise<T> =>
+  retrying(() => db.transaction().execute(work), attempts);
 
 /** The same for a single statement. */
 export async function retrying<T>(work: () => Promise<T>, attempts = 5): Promise<T> {

@@ -1,10 +1,12 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { KekStore } from "../../accounts/store.ts";
 import { auditAct } from "../people/audit-rows.ts";
 import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
-import type { Database } from "./schema.ts";
+import { findsRow } from "./rows.ts";
+import type { Db, Trx } from "./schema.ts";
+import { now } from "./time.ts";
 
 /** Shared while an account is created; exclusive when a version comes into use. */
 const kekLock = 7_205_004;
@@ -41,7 +43,7 @@ const sealedColumns = {
   },
 };
 
-export function createKekStore(db: Kysely<Database>): KekStore {
+export function createKekStore(db: Db): KekStore {
   return asked<KekStore>({
     last: () =>
       db
@@ -118,7 +120,7 @@ export function createKekStore(db: Kysely<Database>): KekStore {
 
     finish: (version, resealed, act) =>
       inTransaction(db, async (trx) => {
-        await trx.updateTable("kek").set({ finishedAt: sql`now()` }).where("version", "=", version).execute();
+        await trx.updateTable("kek").set({ finishedAt: now }).where("version", "=", version).execute();
         await auditAct(trx, act, { action: "kek.rewrap", subject: `kek/${version}`, account: null, after: resealed });
       }),
 
@@ -132,14 +134,13 @@ export function createKekStore(db: Kysely<Database>): KekStore {
 }
 
 /** Returns true when a rotation has replaced `version`; blocks the next rotation until the transaction ends. */
-export async function isRetired(trx: Transaction<Database>, version: number): Promise<boolean> {
+export async function isRetired(trx: Trx, version: number): Promise<boolean> {
   await sql`select pg_advisory_xact_lock_shared(${sql.lit(kekLock)})`.execute(trx);
-  const newer = await trx
+  return trx
     .selectFrom("kek")
     .select("version")
     .where("version", ">", version)
     .where("inUseAt", "is not", null)
     .limit(1)
-    .executeTakeFirst();
-  return newer !== undefined;
+    .$call(findsRow);
 }

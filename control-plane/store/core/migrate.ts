@@ -1,5 +1,5 @@
 // Migrates a database to this version's schema. To write a migration, see docs/checklists/migration.md.
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import type { Logger } from "pino";
 import * as baseline from "../migrations/0041-baseline.ts";
@@ -10,7 +10,7 @@ import * as modelAlias from "../migrations/0045-model-alias.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import { MigrationRefused, type SchemaState, schemaSteps } from "./migration-history.ts";
-import type { Database } from "./schema.ts";
+import type { Db } from "./schema.ts";
 
 /** In order. Imported by name, so that only reviewed files run. Each number is above the highest one before it. */
 const migrations: Record<string, Migration> = {
@@ -57,7 +57,7 @@ export async function migrateDatabase(url: string, options: { readonly log: Logg
   }
 }
 
-async function migrateLocked(db: Kysely<Database>, log: Logger): Promise<void> {
+async function migrateLocked(db: Db, log: Logger): Promise<void> {
   const known = Object.keys(migrations);
   const steps = schemaSteps(known, await readState(db));
   if (steps.kind === "supported") {
@@ -73,7 +73,7 @@ async function migrateLocked(db: Kysely<Database>, log: Logger): Promise<void> {
   if (results?.length) await ensureMoneyMonths(db, new Date());
 }
 
-async function readState(db: Kysely<Database>): Promise<SchemaState> {
+async function readState(db: Db): Promise<SchemaState> {
   const exists = async (table: string) =>
     (await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)).rows[0]?.found;
   const applied = (await exists("kysely_migration"))
@@ -86,7 +86,7 @@ async function readState(db: Kysely<Database>): Promise<SchemaState> {
 }
 
 /** Rewrites the history only: the schema already equals the baseline. */
-async function adoptBaseline(db: Kysely<Database>, name: string, log: Logger): Promise<void> {
+async function adoptBaseline(db: Db, name: string, log: Logger): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await sql`delete from kysely_migration`.execute(trx);
     await sql`insert into kysely_migration (name, timestamp) values (${name}, ${new Date().toISOString()})`.execute(

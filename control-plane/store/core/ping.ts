@@ -1,8 +1,8 @@
-import { type Kysely, sql } from "kysely";
-import type { Database } from "./schema.ts";
+import { sql } from "kysely";
+import type { Db } from "./schema.ts";
 
 /** Unix milliseconds of the database's clock when it replied. */
-export async function databaseTimeMs(db: Kysely<Database>): Promise<number> {
+export async function databaseTimeMs(db: Db): Promise<number> {
   const sentMs = performance.now();
   const { rows } = await sql<{
     ms: number;
@@ -11,6 +11,6 @@ export async function databaseTimeMs(db: Kysely<Database>): Promise<number> {
 }
 
 /** Throws when PostgreSQL does not respond within the pool's limits. */
-export async function pingDatabase(db: Kysely<Database>): Promise<void> {
+export async function pingDatabase(db: Db): Promise<void> {
   await sql`select 1`.execute(db);
 }

@@ -1,7 +1,7 @@
-import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Kept, RetentionStore } from "../../retention/store.ts";
 import { asked } from "./asked.ts";
-import type { Database } from "./schema.ts";
+import type { Db } from "./schema.ts";
 
 /** Deletes expired rows of each kind, oldest first where an index gives that order. */
 const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unknown>>> = {
@@ -62,7 +62,7 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
       select key from sign_in_attempt where expires_at < ${before} order by expires_at limit ${limit})`,
 };
 
-export function createRetentionStore(db: Kysely<Database>): RetentionStore {
+export function createRetentionStore(db: Db): RetentionStore {
   return asked<RetentionStore>({
     async deleteBefore(kind, before, limit) {
       const { numAffectedRows } = await old[kind](before, limit).execute(db);

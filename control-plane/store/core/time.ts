@@ -1,5 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 
+export const now = sql<Date>`now()`;
+
 /** A number of milliseconds as an interval. */
 export const interval = (ms: number): RawBuilder<unknown> => sql`make_interval(secs => ${ms / 1000})`;
 

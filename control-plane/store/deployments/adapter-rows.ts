@@ -1,9 +1,11 @@
 // LoRA adapters within other transactions: what is sent to hosts, and what hosts report.
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { AdapterNews, DesiredAdapter } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
-import type { Database } from "../core/schema.ts";
+import { affectsRow } from "../core/rows.ts";
+import type { Database, Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { bumpHost } from "./deployment-changes.ts";
 
 export const ended = ["deleted", "failed"] as const;
@@ -11,7 +13,7 @@ const coming = ["initializing", "downloading", "deploying"] as const;
 
 /** Adapters that the instances of each of these deployments must hold. */
 export async function adaptersOf(
-  db: Kysely<Database>,
+  db: Db,
   deployIds: readonly DeploymentId[],
 ): Promise<ReadonlyMap<DeploymentId, readonly DesiredAdapter[]>> {
   if (deployIds.length === 0) return new Map();
@@ -40,7 +42,7 @@ export async function adaptersOf(
 
 /** Stores a host's report of the adapters at one of its instances. Returns true when routes change. */
 export async function observeAdapters(
-  trx: Transaction<Database>,
+  trx: Trx,
   { instanceId, deployId, adapters }: Pick<Selectable<Database["instance"]>, "instanceId" | "deployId" | "adapters">,
   news: readonly AdapterNews[],
 ): Promise<boolean> {
@@ -52,17 +54,18 @@ export async function observeAdapters(
 }
 
 /** An error of one host does not fail an adapter that was served before. */
-async function observeOne(trx: Transaction<Database>, baseDeployId: DeploymentId, one: AdapterNews): Promise<boolean> {
-  const { numUpdatedRows } = await trx
-    .updateTable("adapter")
-    .set({ ...changeBy(one), updatedAt: sql<Date>`now()` })
-    .where("adapterId", "=", one.id)
-    // A host may only report adapters of deployments that it runs.
-    .where("baseDeployId", "=", baseDeployId)
-    .where("status", "not in", [...ended])
-    .where(isNewBy(one))
-    .executeTakeFirst();
-  return numUpdatedRows > 0n;
+async function observeOne(trx: Trx, baseDeployId: DeploymentId, one: AdapterNews): Promise<boolean> {
+  return (
+    trx
+      .updateTable("adapter")
+      .set({ ...changeBy(one), updatedAt: now })
+      .where("adapterId", "=", one.id)
+      // A host may only report adapters of deployments that it runs.
+      .where("baseDeployId", "=", baseDeployId)
+      .where("status", "not in", [...ended])
+      .where(isNewBy(one))
+      .$call(affectsRow)
+  );
 }
 
 function changeBy({ phase, failCode, failMessage, isFinal, commit }: AdapterNews) {
@@ -98,10 +101,7 @@ function isNewBy({ phase, failCode, failMessage, commit }: AdapterNews) {
 }
 
 /** Locks the hosts and returns them. Every writer of hosts and adapters locks hosts first. */
-export async function lockHostsOf(
-  trx: Transaction<Database>,
-  deployIds: readonly DeploymentId[],
-): Promise<readonly HostId[]> {
+export async function lockHostsOf(trx: Trx, deployIds: readonly DeploymentId[]): Promise<readonly HostId[]> {
   const rows = await trx
     .selectFrom("host")
     .select("hostId")
@@ -119,7 +119,7 @@ export async function lockHostsOf(
 
 /** Notifies the hosts; the last step of a transaction that changed the desired adapters of a deployment. */
 export async function announceAdapters(
-  trx: Transaction<Database>,
+  trx: Trx,
   deployIds: readonly DeploymentId[],
   hosts: readonly HostId[],
 ): Promise<void> {

@@ -1,11 +1,12 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import { noAdapters } from "../../../proto/engine-args.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
 import type { Adapter, AdapterStanding, AdapterStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import { affectsRow, findsRow, rowCount } from "../core/rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { lockAccount } from "../people/limit-rows.ts";
 import { announceAdapters, ended, lockHostsOf } from "./adapter-rows.ts";
 
@@ -16,7 +17,7 @@ const settledSeconds = 20;
 /** Time in which an instance unloads one adapter and loads another. */
 const evictionSeconds = 30;
 
-export function createAdapterStore(db: Kysely<Database>): AdapterStore {
+export function createAdapterStore(db: Db): AdapterStore {
   const own = (account: AccountId) => selectAdapters(db).where("a.accountId", "=", account);
 
   const store: AdapterStore = {
@@ -69,22 +70,20 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
         .orderBy("a.createdAt", "desc")
         .execute(),
 
-    async change(id, account, change) {
-      const { numUpdatedRows } = await db
+    change: (id, account, change) =>
+      db
         .updateTable("adapter")
-        .set({ ...change, updatedAt: sql<Date>`now()` })
+        .set({ ...change, updatedAt: now })
         .where("adapterId", "=", id)
         .where("accountId", "=", account)
         .where("status", "!=", "deleted")
-        .executeTakeFirst();
-      return numUpdatedRows > 0n;
-    },
+        .$call(affectsRow),
 
     remove: (id, account) =>
       changing(db, id, account, async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("adapter")
-          .set({ status: "deleted", isWanted: false, token: null, url: null, updatedAt: sql<Date>`now()` })
+          .set({ status: "deleted", isWanted: false, token: null, url: null, updatedAt: now })
           .where("adapterId", "=", id)
           .where("status", "!=", "deleted")
           .executeTakeFirst();
@@ -94,7 +93,7 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
     async used(id, account) {
       await db
         .updateTable("adapter")
-        .set({ usedAt: sql<Date>`now()` })
+        .set({ usedAt: now })
         .where("adapterId", "=", id)
         .where("accountId", "=", account)
         .where(sql<boolean>`used_at < now() - make_interval(secs => ${usedEverySeconds})`)
@@ -114,10 +113,10 @@ export function createAdapterStore(db: Kysely<Database>): AdapterStore {
 
 /** Runs a write that hosts must learn of. Locks hosts before the adapter's row; undefined when the adapter does not exist. */
 async function changing<T>(
-  db: Kysely<Database>,
+  db: Db,
   id: AdapterId,
   account: AccountId,
-  write: (trx: Transaction<Database>, base: DeploymentId) => Promise<{ readonly isNews: boolean; readonly result: T }>,
+  write: (trx: Trx, base: DeploymentId) => Promise<{ readonly isNews: boolean; readonly result: T }>,
 ): Promise<T | undefined> {
   const row = await db
     .selectFrom("adapter")
@@ -135,7 +134,7 @@ async function changing<T>(
 }
 
 async function want(
-  db: Kysely<Database>,
+  db: Db,
   id: AdapterId,
   account: AccountId,
   maxHeld: (engine: string, task: string) => number,
@@ -166,7 +165,6 @@ async function want(
       const [idle] = held.filter((row) => row.adapterId !== id && !row.isSettled);
       if (idle) {
         await setWanted(trx, [idle.adapterId], false);
-        const now = sql<Date>`now()`;
         await trx
           .updateTable("adapter")
           .set({ roomMadeAt: now, usedAt: now, failReason: "" })
@@ -176,7 +174,7 @@ async function want(
       }
     }
     if (mine.isWanted) {
-      await trx.updateTable("adapter").set({ usedAt: sql<Date>`now()` }).where("adapterId", "=", id).execute();
+      await trx.updateTable("adapter").set({ usedAt: now }).where("adapterId", "=", id).execute();
       return quiet(standing);
     }
     const { engine, task } = await trx
@@ -192,17 +190,13 @@ async function want(
       leaving.map((row) => row.adapterId),
       false,
     );
-    await trx
-      .updateTable("adapter")
-      .set({ isWanted: true, usedAt: sql<Date>`now()` })
-      .where("adapterId", "=", id)
-      .execute();
+    await trx.updateTable("adapter").set({ isWanted: true, usedAt: now }).where("adapterId", "=", id).execute();
     return { isNews: true, result: standing };
   });
   return standing ?? "gone";
 }
 
-async function setWanted(trx: Transaction<Database>, ids: readonly AdapterId[], isWanted: boolean): Promise<void> {
+async function setWanted(trx: Trx, ids: readonly AdapterId[], isWanted: boolean): Promise<void> {
   if (ids.length === 0) return;
   await trx
     .updateTable("adapter")
@@ -219,7 +213,7 @@ interface DueRow {
 }
 
 /** Adapters that need a change because of the time or of their base. */
-function dueOnes(db: Kysely<Database>, idleMs: number) {
+function dueOnes(db: Db, idleMs: number) {
   const isIdle = sql<boolean>`a.is_wanted and a.used_at < now() - make_interval(secs => ${idleMs / 1000})`;
   const isMoved = sql<boolean>`coalesce(p.deploy_id <> a.base_deploy_id, false)`;
   const isGone = sql<boolean>`d.status = 'deleted'`;
@@ -251,13 +245,13 @@ function dueOnes(db: Kysely<Database>, idleMs: number) {
 }
 
 /** Guarded by the values read, because another replica may have done it. */
-async function maintainOne(db: Kysely<Database>, row: DueRow): Promise<void> {
+async function maintainOne(db: Db, row: DueRow): Promise<void> {
   const bases = row.why === "moved" && row.nextBase ? [row.baseDeployId, row.nextBase] : [row.baseDeployId];
   await inTransaction(db, async (trx) => {
     const hosts = await lockHostsOf(trx, bases);
     const { numUpdatedRows } = await trx
       .updateTable("adapter")
-      .set({ ...changeFor(row), updatedAt: sql<Date>`now()` })
+      .set({ ...changeFor(row), updatedAt: now })
       .where("adapterId", "=", row.adapterId)
       .where("baseDeployId", "=", row.baseDeployId)
       .where("status", "!=", "deleted")
@@ -283,7 +277,7 @@ function changeFor({ why, nextBase }: DueRow) {
 }
 
 /** Locks the deployment's row until the adapter is stored, because its owner may be changing it. Call before locking hosts. */
-async function supportsNone(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
+async function supportsNone(trx: Trx, base: DeploymentId): Promise<boolean> {
   const row = await trx
     .selectFrom("deployment")
     .select("extraArgs")
@@ -293,29 +287,28 @@ async function supportsNone(trx: Transaction<Database>, base: DeploymentId): Pro
   return row?.extraArgs.includes(noAdapters) ?? false;
 }
 
-async function isDeploymentName(trx: Transaction<Database>, account: AccountId, name: string): Promise<boolean> {
-  const found = await trx
+async function isDeploymentName(trx: Trx, account: AccountId, name: string): Promise<boolean> {
+  return trx
     .selectFrom("deployment")
     .select("deployId")
     .where("accountId", "=", account)
     .where("kind", "=", "model")
     .where("modelName", "=", name)
     .where("status", "not in", ["deleted", "failed"])
-    .executeTakeFirst();
-  return found !== undefined;
+    .$call(findsRow);
 }
 
-async function countLive(trx: Transaction<Database>, account: AccountId): Promise<number> {
+async function countLive(trx: Trx, account: AccountId): Promise<number> {
   const { count } = await trx
     .selectFrom("adapter")
-    .select((eb) => eb.fn.countAll<bigint>().as("count"))
+    .select(rowCount)
     .where("accountId", "=", account)
     .where("status", "not in", [...ended])
     .executeTakeFirstOrThrow();
-  return Number(count);
+  return count;
 }
 
-const selectAdapters = (db: Kysely<Database>) =>
+const selectAdapters = (db: Db) =>
   db
     .selectFrom("adapter as a")
     .innerJoin("deployment as d", "d.deployId", "a.baseDeployId")

@@ -1,19 +1,21 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { AgentInstanceStore } from "../../agent-instances/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { lockAccount } from "../people/limit-rows.ts";
 import { asAgentInstance, selectAgents } from "./agent-rows.ts";
 import { changeIn } from "./deployment-changes.ts";
 import { insertDeployment } from "./deployment-insert.ts";
 import { isListed } from "./deployment-rows.ts";
+import { rowCount } from "../core/rows.ts";
 
 class Moved extends Error {}
 
-export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceStore {
+export function createAgentInstanceStore(db: Db): AgentInstanceStore {
   return asked<AgentInstanceStore>({
     async insert({ deployment, type, plan }, limit) {
       try {
@@ -21,12 +23,12 @@ export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceSto
           if (!(await lockAccount(trx, deployment.account))) return "account_gone";
           const { count } = await trx
             .selectFrom("deployment")
-            .select(sql<bigint>`count(*)`.as("count"))
+            .select(rowCount)
             .where("accountId", "=", deployment.account)
             .where("kind", "=", "agent_instance")
             .where("status", "not in", ["deleted", "failed"])
             .executeTakeFirstOrThrow();
-          if (count >= BigInt(limit)) return "too_many";
+          if (count >= limit) return "too_many";
           await insertDeployment(trx, deployment);
           await trx
             .insertInto("agentInstance")
@@ -94,7 +96,7 @@ export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceSto
     setStatus: (id, account, ifRevision, status, ip = "") =>
       guarded(db, async (trx) => {
         const isStart = status === "initializing";
-        await ifIdle(trx, id, account, isStart ? { startedAt: sql<Date>`now()`, wasStopped: true } : {});
+        await ifIdle(trx, id, account, isStart ? { startedAt: now, wasStopped: true } : {});
         const change = { status, ip, ...(status === "deleted" ? {} : { failReason: "" }) };
         if (!(await changeIn(trx, id, account, ifRevision, change, undefined))) throw new Moved();
       }),
@@ -109,7 +111,7 @@ export function createAgentInstanceStore(db: Kysely<Database>): AgentInstanceSto
 }
 
 /** Changes the instance's row unless an operation runs, and locks it, so that none starts before the commit. */
-async function ifIdle(trx: Transaction<Database>, id: DeploymentId, account: AccountId, values: object): Promise<void> {
+async function ifIdle(trx: Trx, id: DeploymentId, account: AccountId, values: object): Promise<void> {
   const { numUpdatedRows } = await trx
     .updateTable("agentInstance")
     .set({ accountId: account, ...values })
@@ -121,7 +123,7 @@ async function ifIdle(trx: Transaction<Database>, id: DeploymentId, account: Acc
 }
 
 /** Commits everything or nothing; returns false when a row changed in the meantime. */
-async function guarded(db: Kysely<Database>, work: (trx: Transaction<Database>) => Promise<void>): Promise<boolean> {
+async function guarded(db: Db, work: (trx: Trx) => Promise<void>): Promise<boolean> {
   try {
     await inTransaction(db, work);
     return true;

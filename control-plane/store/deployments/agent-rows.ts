@@ -1,14 +1,14 @@
 // Rows of agent instances as the features read them.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { AgentInstance } from "../../agent-instances/store.ts";
 import type { DesiredAgentInstance } from "../../deployments/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { asDeployment, selectDeployments } from "./deployment-rows.ts";
 
 /** Selects agent instances with their deployments and the address of the host of their volume. */
-export function selectAgents(db: Kysely<Database>) {
+export function selectAgents(db: Db) {
   return (
     selectDeployments(db)
       .innerJoin("agentInstance as a", "a.deployId", "d.deployId")
@@ -59,7 +59,7 @@ export function asAgentInstance(row: AgentRow): AgentInstance {
 
 /** Parts of the agent instances among these deployments that their hosts need. */
 export async function agentRows(
-  trx: Transaction<Database>,
+  trx: Trx,
   ids: readonly DeploymentId[],
 ): Promise<ReadonlyMap<DeploymentId, DesiredAgentInstance>> {
   if (ids.length === 0) return new Map();

@@ -1,16 +1,14 @@
 // Removes excess scheduled backups, failed backups, and all data of deleted instances. Rows record what must be removed; the
 // host that has the data receives commands until it confirms.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { AgentType } from "../../agent-instances/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { putCommand } from "../fleet/command-store.ts";
 
-type Trx = Transaction<Database>;
-
-export async function retireBackups(db: Kysely<Database>, types: ReadonlyMap<string, AgentType>): Promise<number> {
+export async function retireBackups(db: Db, types: ReadonlyMap<string, AgentType>): Promise<number> {
   await markSurplus(db, types);
   return inTransaction(db, async (trx) => {
     const hosts = new Set<HostId>();
@@ -20,7 +18,7 @@ export async function retireBackups(db: Kysely<Database>, types: ReadonlyMap<str
   });
 }
 
-export async function hasLeftOvers(db: Kysely<Database>): Promise<boolean> {
+export async function hasLeftOvers(db: Db): Promise<boolean> {
   const { rows } = await sql`
     select from agent_instance a join deployment d on d.deploy_id = a.deploy_id
     where d.status = 'deleted' and d.weights ->> 'host' is not null and a.operation is null
@@ -35,7 +33,7 @@ export async function hasLeftOvers(db: Kysely<Database>): Promise<boolean> {
 const keepFailed = "7 days";
 
 /** Manual backups stay until they or their instance are deleted. */
-async function markSurplus(db: Kysely<Database>, types: ReadonlyMap<string, AgentType>): Promise<void> {
+async function markSurplus(db: Db, types: ReadonlyMap<string, AgentType>): Promise<void> {
   for (const { id, keepBackups } of types.values())
     await sql`
       update instance_backup set state = 'deleting' where backup_id in (

@@ -1,11 +1,12 @@
 // Applies hosts' reports of operations on volumes to backups and instances. Guarded by the command that each operation waits
 // for, so that a second replica finds nothing to do.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { Operation } from "../../agent-instances/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 
 interface Ended {
@@ -33,7 +34,7 @@ const publicCodes = new Set([
 /** Without a report for this long the operation counts as failed, and another one may start. */
 const reportTimeout = "2 hours";
 
-export async function settleOperations(db: Kysely<Database>): Promise<number> {
+export async function settleOperations(db: Db): Promise<number> {
   const { rows } = await sql<Ended>`
     select a.deploy_id, a.operation, a.operation_backup, a.operation_command, c.outcome, c.error_code, c.error_message, c.result
     from agent_instance a left join host_command c on c.command_id = a.operation_command
@@ -47,7 +48,7 @@ export async function settleOperations(db: Kysely<Database>): Promise<number> {
   return count;
 }
 
-async function settle(trx: Transaction<Database>, one: Ended): Promise<boolean> {
+async function settle(trx: Trx, one: Ended): Promise<boolean> {
   const isDone = one.outcome === "done";
   const fault = isDone ? "" : faultOf(one);
   const isBackup = one.operation === "backup";
@@ -59,7 +60,7 @@ async function settle(trx: Transaction<Database>, one: Ended): Promise<boolean> 
       operationCommand: null,
       operationAt: null,
       lastFault: fault,
-      ...(isBackup && isDone ? { lastBackupAt: sql<Date>`now()` } : {}),
+      ...(isBackup && isDone ? { lastBackupAt: now } : {}),
     })
     .where("deployId", "=", one.deployId)
     .where("operationCommand", "=", one.operationCommand)
@@ -72,7 +73,7 @@ async function settle(trx: Transaction<Database>, one: Ended): Promise<boolean> 
       .set({
         state: isDone ? "ready" : "failed",
         fault,
-        finishedAt: sql<Date>`now()`,
+        finishedAt: now,
         ...(isDone ? { sha256, sizeBytes: BigInt(sizeBytes) } : {}),
       })
       .where("backupId", "=", one.operationBackup)
@@ -108,7 +109,7 @@ function faultOf({ operation, outcome, errorCode: code, errorMessage: said }: En
 }
 
 /** Marks backups as ready that had timed out and were reported later as successful. */
-async function acceptLateBackups(db: Kysely<Database>): Promise<void> {
+async function acceptLateBackups(db: Db): Promise<void> {
   await sql`
     with late as (
       update instance_backup b set state = 'ready', fault = '', finished_at = c.finished_at,
@@ -120,7 +121,7 @@ async function acceptLateBackups(db: Kysely<Database>): Promise<void> {
     from late where a.deploy_id = late.deploy_id`.execute(db);
 }
 
-async function settleRemovals(db: Kysely<Database>): Promise<void> {
+async function settleRemovals(db: Db): Promise<void> {
   // A removal that failed or never started is commanded again.
   await sql`
     with ended as (

@@ -1,17 +1,16 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { BackupStore, Begun, Operation } from "../../agent-instances/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { putCommand } from "../fleet/command-store.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { hasLeftOvers, retireBackups } from "./backup-removal.ts";
 import { settleOperations } from "./backup-settling.ts";
-
-type Trx = Transaction<Database>;
+import { rowCount } from "../core/rows.ts";
 
 const kinds: Readonly<Record<Operation, string>> = {
   backup: "volume.backup",
@@ -24,7 +23,7 @@ const settled: ReadonlySet<string> = new Set(["deployed", "stopped", "failed"]);
 /** Maximum manual backups of an instance: nothing removes them before their owner or their instance's deletion. */
 const maxManual = 10n;
 
-export function createBackupStore(db: Kysely<Database>): BackupStore {
+export function createBackupStore(db: Db): BackupStore {
   return asked<BackupStore>({
     list: (id, account) =>
       db
@@ -73,7 +72,7 @@ export function createBackupStore(db: Kysely<Database>): BackupStore {
             operation,
             operationBackup: of.backup,
             operationCommand: command,
-            operationAt: sql<Date>`now()`,
+            operationAt: now,
             lastFault: "",
           })
           .where("deployId", "=", of.id)
@@ -168,7 +167,7 @@ function readyBackup(trx: Trx, of: { readonly id: DeploymentId; readonly backup:
 async function countManual(trx: Trx, id: DeploymentId): Promise<bigint> {
   const { count } = await trx
     .selectFrom("instanceBackup")
-    .select(sql<bigint>`count(*)`.as("count"))
+    .select(rowCount)
     .where("deployId", "=", id)
     .where("isScheduled", "=", false)
     .where("state", "in", ["creating", "ready"])

@@ -1,17 +1,17 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Container, ContainerStore } from "../../containers/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { isListed } from "./deployment-rows.ts";
 
 const rateNow = sql`(select hour_rate from price where kind = 'gpu' and subject = d.gpu and effective_from <= now()
   order by effective_from desc, price_version desc limit 1)`;
 
-export function createContainerStore(db: Kysely<Database>): ContainerStore {
+export function createContainerStore(db: Db): ContainerStore {
   const rows = (account: AccountId, id: string | undefined) =>
     sql<Container>`
       select d.deploy_id as id, d.model_name as name, d.status, d.fail_reason, d.container->>'image' as image, d.gpu,

@@ -1,9 +1,9 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { DashboardRow, DashboardStore } from "../../agent-instances/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 
@@ -13,7 +13,7 @@ const sweptAtOnce = 1_000;
 const mayOpen = sql<boolean>`d.kind = 'agent_instance' and d.status in ('deployed', 'updating')
   and c.account_id = d.account_id and c.deleted_at is null and c.suspend_reason is null`;
 
-export function createDashboardStore(db: Kysely<Database>): DashboardStore {
+export function createDashboardStore(db: Db): DashboardStore {
   return asked<DashboardStore>({
     launch: ({ hash, id, account, forMs }, maxVisits, { ip, key, login }) =>
       inTransaction(db, async (trx) => {

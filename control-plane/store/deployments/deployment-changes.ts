@@ -1,18 +1,19 @@
 // Guarded changes of one deployment: by its owner (revision), and the controllers' claims (lock token).
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { Change, Claimed, GpuCheck, PrefixCacheChange } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { interval } from "../core/time.ts";
+import { findsRow } from "../core/rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { interval, now } from "../core/time.ts";
 import { auditAct, writeAudit } from "../people/audit-rows.ts";
 import { lockAccount, readGpuUse } from "../people/limit-rows.ts";
 import { asDeployment, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { addSpec, columnsOf, memoryColumnsOf, servingAs } from "./deployment-specs.ts";
 
 export async function changeDeployment(
-  db: Kysely<Database>,
+  db: Db,
   id: DeploymentId,
   account: AccountId,
   ifRevision: bigint,
@@ -32,7 +33,7 @@ export async function changeDeployment(
 
 /** The same within a caller's transaction. */
 export async function changeIn(
-  trx: Transaction<Database>,
+  trx: Trx,
   id: DeploymentId,
   account: AccountId,
   ifRevision: bigint,
@@ -50,9 +51,9 @@ export async function changeIn(
     .updateTable("deployment")
     .set((eb) => ({
       revision: eb("revision", "+", 1n),
-      updatedAt: sql<Date>`now()`,
+      updatedAt: now,
       ...(change.status === undefined ? {} : { status: change.status }),
-      ...(change.status === "deleted" ? { deletedAt: sql<Date>`now()`, weightsToken: null } : {}),
+      ...(change.status === "deleted" ? { deletedAt: now, weightsToken: null } : {}),
       ...(change.failReason === undefined ? {} : { failReason: change.failReason }),
       ...(change.minInstances === undefined ? {} : { minInstances: change.minInstances }),
       ...(change.maxInstances === undefined ? {} : { maxInstances: change.maxInstances }),
@@ -89,32 +90,30 @@ export async function changeIn(
 }
 
 /** Locks the base's row, so that a concurrent adapter waits for this write and sees its result. */
-async function hasAdapters(trx: Transaction<Database>, base: DeploymentId): Promise<boolean> {
+async function hasAdapters(trx: Trx, base: DeploymentId): Promise<boolean> {
   await trx.selectFrom("deployment").select("deployId").where("deployId", "=", base).forNoKeyUpdate().execute();
-  const found = await trx
+  return trx
     .selectFrom("adapter")
     .select("adapterId")
     .where("baseDeployId", "=", base)
     .where("status", "not in", ["deleted", "failed"])
     .limit(1)
-    .executeTakeFirst();
-  return found !== undefined;
+    .$call(findsRow);
 }
 
 /** Call under the account's lock: its deployments and adapters share one namespace. */
-export async function isAdapterName(trx: Transaction<Database>, account: AccountId, name: string): Promise<boolean> {
-  const found = await trx
+export async function isAdapterName(trx: Trx, account: AccountId, name: string): Promise<boolean> {
+  return trx
     .selectFrom("adapter")
     .select("adapterId")
     .where("accountId", "=", account)
     .where("name", "=", name)
     .where("status", "not in", ["deleted", "failed"])
-    .executeTakeFirst();
-  return found !== undefined;
+    .$call(findsRow);
 }
 
 /** A failed deployment releases its name, so an adapter may have taken it. */
-async function isNameOfAdapter(trx: Transaction<Database>, id: DeploymentId, account: AccountId): Promise<boolean> {
+async function isNameOfAdapter(trx: Trx, id: DeploymentId, account: AccountId): Promise<boolean> {
   const found = await trx
     .selectFrom("deployment")
     .select(["kind", "modelName"])
@@ -124,11 +123,11 @@ async function isNameOfAdapter(trx: Transaction<Database>, id: DeploymentId, acc
 }
 
 /** Moves every live instance to the new generation. Locks hosts first, as all writers do. */
-async function regenerate(trx: Transaction<Database>, id: DeploymentId, generation: number): Promise<void> {
+async function regenerate(trx: Trx, id: DeploymentId, generation: number): Promise<void> {
   const hosts = await bumpHostsOf(trx, id);
   await trx
     .updateTable("instance")
-    .set({ generation, updatedAt: sql<Date>`now()` })
+    .set({ generation, updatedAt: now })
     .where("deployId", "=", id)
     .where("tombstonedAt", "is", null)
     .execute();
@@ -136,12 +135,12 @@ async function regenerate(trx: Transaction<Database>, id: DeploymentId, generati
 }
 
 /** Sends changed settings to the gates of running instances, without restarting engines. */
-export async function announceSettings(trx: Transaction<Database>, id: DeploymentId): Promise<void> {
+export async function announceSettings(trx: Trx, id: DeploymentId): Promise<void> {
   for (const host of await bumpHostsOf(trx, id)) await announce(trx, "host", host);
 }
 
 /** Sets whether accounts may reuse each other's evaluated prompts. */
-export function sharePrefixCache(db: Kysely<Database>, { id, isShared, act }: PrefixCacheChange): Promise<boolean> {
+export function sharePrefixCache(db: Db, { id, isShared, act }: PrefixCacheChange): Promise<boolean> {
   return inTransaction(db, async (trx) => {
     // Locks its hosts before its own row, as every writer does.
     await announceSettings(trx, id);
@@ -166,7 +165,7 @@ export function sharePrefixCache(db: Kysely<Database>, { id, isShared, act }: Pr
 }
 
 /** Increments the generations of the hosts with live instances of the deployment, and returns them. */
-async function bumpHostsOf(trx: Transaction<Database>, id: DeploymentId): Promise<readonly HostId[]> {
+async function bumpHostsOf(trx: Trx, id: DeploymentId): Promise<readonly HostId[]> {
   const live = trx.selectFrom("instance").where("deployId", "=", id).where("tombstonedAt", "is", null);
   const hosts = await live.select("hostId").distinct().orderBy("hostId").execute();
   for (const { hostId } of hosts) await bumpHost(trx, hostId);
@@ -174,7 +173,7 @@ async function bumpHostsOf(trx: Transaction<Database>, id: DeploymentId): Promis
 }
 
 /** Call it when the host's desired set changed. */
-export async function bumpHost(trx: Transaction<Database>, hostId: HostId): Promise<void> {
+export async function bumpHost(trx: Trx, hostId: HostId): Promise<void> {
   await trx
     .updateTable("host")
     .set((eb) => ({ generation: eb("generation", "+", 1n) }))
@@ -183,7 +182,7 @@ export async function bumpHost(trx: Transaction<Database>, hostId: HostId): Prom
 }
 
 export async function claimDeployment(
-  db: Kysely<Database>,
+  db: Db,
   id: DeploymentId,
   owner: string,
   ttlMs: number,
@@ -200,7 +199,7 @@ export async function claimDeployment(
         .selectFrom("deployment as free")
         .select("free.deployId")
         .where("free.deployId", "=", id)
-        .where((free) => free.or([free("lockExpiresAt", "is", null), free("lockExpiresAt", "<", sql<Date>`now()`)]))
+        .where((free) => free.or([free("lockExpiresAt", "is", null), free("lockExpiresAt", "<", now)]))
         .forUpdate()
         .skipLocked(),
     )
@@ -212,7 +211,7 @@ export async function claimDeployment(
   return { deployment: asDeployment(row), instances, lockToken: claimed.lockToken };
 }
 
-export async function releaseClaim(db: Kysely<Database>, claimed: Claimed): Promise<void> {
+export async function releaseClaim(db: Db, claimed: Claimed): Promise<void> {
   await db
     .updateTable("deployment")
     .set({ lockOwner: null, lockExpiresAt: null })

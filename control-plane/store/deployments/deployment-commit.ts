@@ -1,18 +1,19 @@
 // Writes a controller's verdict in one transaction, guarded by its lock token, the deployment's revision and the revision of
 // every host of a placement.
-import { type Kysely, sql, type Transaction, type UpdateObject } from "kysely";
+import { sql, type UpdateObject } from "kysely";
 import type { AccountId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { Claimed, NewInstance, StandardArgs, Verdict } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { bumpHost } from "./deployment-changes.ts";
 import { columnsOf, memoryColumnsOf, readSpecs, type Spec } from "./deployment-specs.ts";
 import { moveReserve, moveSharing } from "./gpu-reserve-store.ts";
 
 class LostRace extends Error {}
 
-export async function commitVerdict(db: Kysely<Database>, claimed: Claimed, verdict: Verdict): Promise<boolean> {
+export async function commitVerdict(db: Db, claimed: Claimed, verdict: Verdict): Promise<boolean> {
   try {
     await inTransaction(db, (trx) => write(trx, claimed, verdict));
     return true;
@@ -22,7 +23,7 @@ export async function commitVerdict(db: Kysely<Database>, claimed: Claimed, verd
   }
 }
 
-async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verdict): Promise<void> {
+async function write(trx: Trx, claimed: Claimed, verdict: Verdict): Promise<void> {
   const { deployment, lockToken } = claimed;
   const isNewStatus = verdict.status !== deployment.status;
   // A return to an earlier specification gets a new generation, because agents never go back to an older one.
@@ -42,13 +43,11 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
       updateError: verdict.updateError,
       ...(before ? columnsOf({ ...before, standardArgs: keptArgs(deployment, before) }) : {}),
       ...(before?.memory ? memoryColumnsOf(before.memory, verdict.spec) : {}),
-      ...(verdict.replacements === undefined
-        ? {}
-        : { replacements: verdict.replacements, replacedAt: sql<Date>`now()` }),
+      ...(verdict.replacements === undefined ? {} : { replacements: verdict.replacements, replacedAt: now }),
       pendingReasons: JSON.stringify(verdict.pendingReasons),
       lockOwner: null,
       lockExpiresAt: null,
-      ...(isNewStatus ? { updatedAt: sql<Date>`now()` } : {}),
+      ...(isNewStatus ? { updatedAt: now } : {}),
     }))
     .where("deployId", "=", deployment.id)
     .where("lockToken", "=", lockToken)
@@ -70,7 +69,6 @@ async function write(trx: Transaction<Database>, claimed: Claimed, verdict: Verd
   for (const host of hosts) await moveHost(trx, host, placedOn.get(host));
   const wanted = { generation, spec: verdict.spec };
   for (const placement of verdict.placements) await insertInstance(trx, claimed, placement, wanted);
-  const now = sql<Date>`now()`;
   await changeInstances(trx, verdict.tombstones, { tombstonedAt: now });
   await changeInstances(trx, verdict.revised, wanted);
   await announce(trx, "deployment", deployment.id);
@@ -86,11 +84,7 @@ function keptArgs(now: Claimed["deployment"], before: Spec): StandardArgs {
 }
 
 /** Moves the host's revision; throws LostRace when another claim moved it since the placement read it. */
-async function moveHost(
-  trx: Transaction<Database>,
-  hostId: HostId,
-  placements: readonly NewInstance[] | undefined,
-): Promise<void> {
+async function moveHost(trx: Trx, hostId: HostId, placements: readonly NewInstance[] | undefined): Promise<void> {
   const seen = placements?.[0]?.hostRevision;
   if (seen === undefined) return bumpHost(trx, hostId);
   const moved = await trx
@@ -104,21 +98,21 @@ async function moveHost(
 }
 
 async function changeInstances(
-  trx: Transaction<Database>,
+  trx: Trx,
   ids: readonly InstanceId[],
   values: UpdateObject<Database, "instance">,
 ): Promise<void> {
   if (ids.length === 0) return;
   await trx
     .updateTable("instance")
-    .set({ ...values, updatedAt: sql<Date>`now()` })
+    .set({ ...values, updatedAt: now })
     .where("instanceId", "in", [...ids])
     .where("tombstonedAt", "is", null)
     .execute();
 }
 
 async function insertInstance(
-  trx: Transaction<Database>,
+  trx: Trx,
   claimed: Claimed,
   placement: NewInstance,
   wanted: { readonly generation: number; readonly spec: number },
@@ -151,7 +145,7 @@ async function insertInstance(
 }
 
 /** Shares GPUs that the account uses already; a GPU of another account aborts the transaction. */
-async function claimGpus(trx: Transaction<Database>, account: AccountId, placement: NewInstance): Promise<void> {
+async function claimGpus(trx: Trx, account: AccountId, placement: NewInstance): Promise<void> {
   const shares = placement.gpus.map((gpu) => ({
     hostId: placement.hostId,
     gpuUuid: gpu.uuid,

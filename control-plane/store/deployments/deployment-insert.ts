@@ -1,8 +1,7 @@
-import type { Kysely, Transaction } from "kysely";
 import type { GpuCheck, InsertRefusal, NewDeployment } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { lockAccount, readGpuUse } from "../people/limit-rows.ts";
 import { isAdapterName } from "./deployment-changes.ts";
@@ -13,7 +12,7 @@ class DryRun extends Error {}
 
 /** Undefined: it was written, or would be without `isDryRun`. */
 export async function insertUnderLimits(
-  db: Kysely<Database>,
+  db: Db,
   next: NewDeployment,
   check: GpuCheck,
   isDryRun: boolean,
@@ -36,7 +35,7 @@ export async function insertUnderLimits(
 }
 
 /** Throws a unique violation of `deployment_name`. */
-export async function insertDeployment(trx: Transaction<Database>, next: NewDeployment): Promise<void> {
+export async function insertDeployment(trx: Trx, next: NewDeployment): Promise<void> {
   const memory = { memoryBytes: next.memoryBytes, isMemoryBound: next.isMemoryBound ?? false };
   await trx
     .insertInto("deployment")

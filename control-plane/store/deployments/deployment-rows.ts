@@ -1,9 +1,9 @@
 // Deployments and instances as the features read them.
-import { type Kysely, type Selectable, sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { InstancePhase } from "../../../proto/instance-phase.ts";
 import type { Deployment, DeploymentKind } from "../../deployments/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 
 interface FirstInstance {
@@ -51,7 +51,7 @@ export function isListed(account: AccountId, kind: DeploymentKind | undefined) {
 }
 
 /** Selects every column, counts of instances, and the progress of the first one. */
-export function selectDeployments(db: Kysely<Database>) {
+export function selectDeployments(db: Db) {
   return db
     .selectFrom("deployment as d")
     .selectAll("d")
@@ -132,7 +132,7 @@ function progressOf({ phase, done, total, code, message }: FirstInstance): NonNu
   return { phase, doneBytes: done, totalBytes: total, trouble: isComing ? trouble : "" };
 }
 
-export const selectInstances = (db: Kysely<Database>) =>
+export const selectInstances = (db: Db) =>
   db
     .selectFrom("instance")
     .select(["instanceId as id", "deployId", "hostId", "generation", "spec", "observedGeneration", "phase"])

@@ -1,9 +1,9 @@
 // Numbered specifications of deployments. Rows are immutable: instances of an older one keep what they were started with.
 import { isDeepStrictEqual } from "node:util";
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { MemoryClaim, StandardArgs } from "../../deployments/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 
 export interface Spec {
   readonly extraArgs: readonly string[];
@@ -13,12 +13,7 @@ export interface Spec {
   readonly memory?: MemoryClaim;
 }
 
-export async function insertSpec(
-  trx: Transaction<Database>,
-  id: DeploymentId,
-  spec: number,
-  next: Spec,
-): Promise<void> {
+export async function insertSpec(trx: Trx, id: DeploymentId, spec: number, next: Spec): Promise<void> {
   await trx
     .insertInto("deploymentSpec")
     .values({
@@ -45,7 +40,7 @@ export const memoryColumnsOf = <Spec>({ memoryBytes, isMemoryBound }: MemoryClai
 });
 
 /** Stores a new specification and returns its number. */
-export async function addSpec(trx: Transaction<Database>, id: DeploymentId, next: Spec): Promise<number> {
+export async function addSpec(trx: Trx, id: DeploymentId, next: Spec): Promise<number> {
   const { last } = await trx
     .selectFrom("deploymentSpec")
     .select((eb) => eb.fn.max("spec").as("last"))
@@ -57,7 +52,7 @@ export async function addSpec(trx: Transaction<Database>, id: DeploymentId, next
 
 /** Returns the serving specification's number if an update is running and `next` would revert it. */
 export async function servingAs(
-  trx: Transaction<Database>,
+  trx: Trx,
   id: DeploymentId,
   ifRevision: bigint,
   next: Spec,
@@ -81,10 +76,7 @@ interface SpecKey {
 }
 
 /** Reads the given specifications, by `deploy_id/spec`. */
-export async function readSpecs(
-  db: Kysely<Database> | Transaction<Database>,
-  keys: readonly SpecKey[],
-): Promise<ReadonlyMap<string, Spec>> {
+export async function readSpecs(db: Db, keys: readonly SpecKey[]): Promise<ReadonlyMap<string, Spec>> {
   if (keys.length === 0) return new Map();
   const ids = keys.map((one) => one.deployId);
   const specs = keys.map((one) => one.spec);

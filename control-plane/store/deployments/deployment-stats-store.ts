@@ -1,12 +1,12 @@
 // Statistics of deployments, from usage records. A dedicated deployment is used by its owner only, so the account's index limits
 // what is read; an offered one is read by the partitions of the period.
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { endedAsAsked } from "../../../proto/usage.ts";
 import type { DeploymentStatsStore, UseSeries } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import { tooLong } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 
 interface UseRow {
   readonly requests: bigint;
@@ -39,7 +39,7 @@ const isFailed = sql<boolean>`end_reason not in (${sql.join(endedAsAsked)})`;
 
 const tooLongToCount = tooLong("Counting these requests");
 
-export function createDeploymentStatsStore(db: Kysely<Database>): DeploymentStatsStore {
+export function createDeploymentStatsStore(db: Db): DeploymentStatsStore {
   /** Rows of usage, as `u`, of the account's deployment in [fromMs, toMs). */
   async function usageOf(id: DeploymentId, account: AccountId, fromMs: number, toMs: number) {
     const offered = await db

@@ -1,8 +1,8 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { DeploymentStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { changeDeployment, claimDeployment, releaseClaim, sharePrefixCache } from "./deployment-changes.ts";
 import { commitVerdict } from "./deployment-commit.ts";
 import { insertUnderLimits } from "./deployment-insert.ts";
@@ -11,7 +11,7 @@ import { desiredRows } from "./desired-rows.ts";
 import { writeObservations } from "./observations.ts";
 import { coldStart, noteUse, wakeDeployment } from "./wake-deployment.ts";
 
-export function createDeploymentStore(db: Kysely<Database>): DeploymentStore {
+export function createDeploymentStore(db: Db): DeploymentStore {
   return asked<DeploymentStore>({
     async insert(next, check) {
       const refusal = await insertUnderLimits(db, next, check, false);

@@ -1,7 +1,6 @@
-import type { Kysely } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { DesiredRows } from "../../deployments/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { nodeWeightsOf } from "../fleet/node-weights-store.ts";
 import { endedOnes } from "../fleet/unknown-instances.ts";
 import { adaptersOf } from "./adapter-rows.ts";
@@ -10,7 +9,7 @@ import { asDeployment, selectDeployments, selectInstances } from "./deployment-r
 import { readSpecs } from "./deployment-specs.ts";
 
 /** Reads the desired set of one host in one snapshot, so that its generation matches its rows. */
-export function desiredRows(db: Kysely<Database>, hostId: HostId): Promise<DesiredRows | undefined> {
+export function desiredRows(db: Db, hostId: HostId): Promise<DesiredRows | undefined> {
   return db
     .transaction()
     .setIsolationLevel("repeatable read")
@@ -71,7 +70,7 @@ const continuingStatuses = ["initializing", "downloading", "deploying", "deploye
 
 /** Deployments of these instances that continue elsewhere. */
 async function continuingOf(
-  trx: Kysely<Database>,
+  trx: Db,
   instances: readonly { readonly deployId: DeploymentId }[],
 ): Promise<DeploymentId[]> {
   if (instances.length === 0) return [];

@@ -1,9 +1,10 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { GpuMinimums, GpuReserve, GpuSharing, ReserveStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
-import type { Database } from "../core/schema.ts";
+import { affectsRow } from "../core/rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
 
-export function createReserveStore(db: Kysely<Database>): ReserveStore {
+export function createReserveStore(db: Db): ReserveStore {
   return asked<ReserveStore>({
     async reserve(gpu) {
       const minimums = await db
@@ -33,11 +34,8 @@ export function createReserveStore(db: Kysely<Database>): ReserveStore {
 }
 
 /** Returns false when GPUs of the type were claimed since `reserve` was read. Locks the row until the commit. */
-export async function moveReserve(
-  trx: Transaction<Database>,
-  { gpu, revision }: Pick<GpuReserve, "gpu" | "revision">,
-): Promise<boolean> {
-  const { numInsertedOrUpdatedRows } = await trx
+export async function moveReserve(trx: Trx, { gpu, revision }: Pick<GpuReserve, "gpu" | "revision">): Promise<boolean> {
+  return trx
     .insertInto("gpuReserve")
     .values({ gpu, revision: 1n })
     .onConflict((at) =>
@@ -46,16 +44,12 @@ export async function moveReserve(
         .doUpdateSet((eb) => ({ revision: eb("gpuReserve.revision", "+", 1n) }))
         .where("gpuReserve.revision", "=", revision),
     )
-    .executeTakeFirst();
-  return (numInsertedOrUpdatedRows ?? 0n) > 0n;
+    .$call(affectsRow);
 }
 
 /** Returns false when the account started to share another GPU since `sharing` was read. Locks the row until the commit. */
-export async function moveSharing(
-  trx: Transaction<Database>,
-  { account, gpu, revision }: GpuSharing,
-): Promise<boolean> {
-  const { numInsertedOrUpdatedRows } = await trx
+export async function moveSharing(trx: Trx, { account, gpu, revision }: GpuSharing): Promise<boolean> {
+  return trx
     .insertInto("gpuSharing")
     .values({ accountId: account, gpu, revision: 1n })
     .onConflict((at) =>
@@ -64,6 +58,5 @@ export async function moveSharing(
         .doUpdateSet((eb) => ({ revision: eb("gpuSharing.revision", "+", 1n) }))
         .where("gpuSharing.revision", "=", revision),
     )
-    .executeTakeFirst();
-  return (numInsertedOrUpdatedRows ?? 0n) > 0n;
+    .$call(affectsRow);
 }

@@ -1,9 +1,9 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { MeasuredMemoryStore } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 
-export function createMeasuredMemoryStore(db: Kysely<Database>): MeasuredMemoryStore {
+export function createMeasuredMemoryStore(db: Db): MeasuredMemoryStore {
   return asked<MeasuredMemoryStore>({
     async measure() {
       // The hosts' last figures list the processes on each GPU with their instances. Only serving instances have reached their

@@ -1,15 +1,16 @@
 // Stores a host's report. Locks the host's row first, which also fences an older session.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { HostId, InstanceId } from "../../../proto/ids.ts";
 import type { Observation, Present } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { writeUnknown } from "../fleet/unknown-instances.ts";
 import { observeAdapters } from "./adapter-rows.ts";
 
 export async function writeObservations(
-  db: Kysely<Database>,
+  db: Db,
   host: HostId,
   nodeEpoch: bigint,
   observations: readonly Observation[],
@@ -56,7 +57,7 @@ export async function writeObservations(
   return written;
 }
 
-async function write(trx: Transaction<Database>, seen: Observation): Promise<void> {
+async function write(trx: Trx, seen: Observation): Promise<void> {
   await trx
     .updateTable("instance")
     .set({
@@ -72,7 +73,7 @@ async function write(trx: Transaction<Database>, seen: Observation): Promise<voi
       identity: seen.identity,
       sshPort: seen.sshPort,
       sshAddress: seen.sshAddress,
-      updatedAt: sql<Date>`now()`,
+      updatedAt: now,
     })
     .where("instanceId", "=", seen.instanceId)
     .execute();
@@ -82,7 +83,7 @@ async function write(trx: Transaction<Database>, seen: Observation): Promise<voi
  * Records how long a start took, for the next caller that waits for one. One row at a time, which excludes deadlocks; a write
  * that fails is ignored, because the report itself was stored.
  */
-async function noteStarts(db: Kysely<Database>, ids: readonly InstanceId[]): Promise<void> {
+async function noteStarts(db: Db, ids: readonly InstanceId[]): Promise<void> {
   for (const id of ids)
     await sql`
       update deployment set start_ms = least(86400000, extract(epoch from i.ready_at - i.created_at) * 1000)::integer
@@ -92,12 +93,7 @@ async function noteStarts(db: Kysely<Database>, ids: readonly InstanceId[]): Pro
 }
 
 /** Deletes removed instances that have a tombstone, and with them their GPU claims. */
-async function forget(
-  trx: Transaction<Database>,
-  host: HostId,
-  removed: readonly InstanceId[],
-  changed: Set<string>,
-): Promise<boolean> {
+async function forget(trx: Trx, host: HostId, removed: readonly InstanceId[], changed: Set<string>): Promise<boolean> {
   if (removed.length === 0) return false;
   const gone = await trx
     .deleteFrom("instance")

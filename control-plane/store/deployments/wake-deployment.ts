@@ -1,17 +1,18 @@
 // Records callers that wait for an instance. Two guarded writes, which concurrent callers do not repeat: one requests an instance
 // if none is desired, the other records that a caller is still waiting.
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { ColdStart } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { asDeployment, selectDeployments } from "./deployment-rows.ts";
 
 /** Interval of recording a waiting caller; readers allow for more. */
 const awaitedEverySeconds = 5;
 
-export async function wakeDeployment(db: Kysely<Database>, id: DeploymentId, account: AccountId): Promise<void> {
+export async function wakeDeployment(db: Db, id: DeploymentId, account: AccountId): Promise<void> {
   const isAsleep = await db
     .selectFrom("deployment")
     .select("deployId")
@@ -23,7 +24,7 @@ export async function wakeDeployment(db: Kysely<Database>, id: DeploymentId, acc
   if (isAsleep) await wake(db, id);
   await db
     .updateTable("deployment")
-    .set({ awaitedAt: sql<Date>`now()` })
+    .set({ awaitedAt: now })
     .where("deployId", "=", id)
     .where("accountId", "=", account)
     .where(sql<boolean>`coalesce(awaited_at < now() - make_interval(secs => ${awaitedEverySeconds}), true)`)
@@ -31,10 +32,10 @@ export async function wakeDeployment(db: Kysely<Database>, id: DeploymentId, acc
 }
 
 /** Locks rows in one order, so that replicas do not deadlock, and skips locked ones. */
-export async function noteUse(db: Kysely<Database>, ids: readonly DeploymentId[]): Promise<void> {
+export async function noteUse(db: Db, ids: readonly DeploymentId[]): Promise<void> {
   await db
     .updateTable("deployment")
-    .set({ usedAt: sql<Date>`now()` })
+    .set({ usedAt: now })
     .where("deployId", "in", (rows) =>
       rows
         .selectFrom("deployment")
@@ -47,11 +48,11 @@ export async function noteUse(db: Kysely<Database>, ids: readonly DeploymentId[]
     .execute();
 }
 
-function wake(db: Kysely<Database>, id: DeploymentId): Promise<void> {
+function wake(db: Db, id: DeploymentId): Promise<void> {
   return inTransaction(db, async (trx) => {
     const { numUpdatedRows } = await trx
       .updateTable("deployment")
-      .set((eb) => ({ target: 1, awaitedAt: sql<Date>`now()`, revision: eb("revision", "+", 1n) }))
+      .set((eb) => ({ target: 1, awaitedAt: now, revision: eb("revision", "+", 1n) }))
       .where("deployId", "=", id)
       .where("target", "<", 1)
       .where("minInstances", "<", 1)
@@ -61,11 +62,7 @@ function wake(db: Kysely<Database>, id: DeploymentId): Promise<void> {
   });
 }
 
-export async function coldStart(
-  db: Kysely<Database>,
-  id: DeploymentId,
-  account: AccountId,
-): Promise<ColdStart | undefined> {
+export async function coldStart(db: Db, id: DeploymentId, account: AccountId): Promise<ColdStart | undefined> {
   const row = await selectDeployments(db)
     .where("d.deployId", "=", id)
     .where("d.accountId", "=", account)

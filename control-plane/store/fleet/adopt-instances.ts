@@ -1,9 +1,9 @@
 // Adopts instances that run on a host but are missing from this database, because they were placed after the restored backup.
 // An instance is adopted with its GPUs when its deployment exists and still desires it; otherwise the reason is returned.
-import { sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { AdoptedHost, GrantOf, Inventory, UnknownInstance } from "../../fleet/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Trx } from "../core/schema.ts";
 
 interface Host {
   readonly hostId: HostId;
@@ -12,7 +12,7 @@ interface Host {
 }
 
 /** Call it with the host's row locked, so that no placement claims GPUs there. */
-export async function adoptInstances(trx: Transaction<Database>, host: Host, grantOf: GrantOf): Promise<AdoptedHost> {
+export async function adoptInstances(trx: Trx, host: Host, grantOf: GrantOf): Promise<AdoptedHost> {
   const instances: InstanceId[] = [];
   const left: AdoptedHost["left"][number][] = [];
   const deployIds = new Set<DeploymentId>();
@@ -33,7 +33,7 @@ const over = new Set(["stopped", "failed", "deleted"]);
 
 /** Returns why the instance was not adopted; undefined: it was. */
 async function adopt(
-  trx: Transaction<Database>,
+  trx: Trx,
   { hostId: host, inventory }: Host,
   one: UnknownInstance,
   grantOf: GrantOf,

@@ -1,14 +1,13 @@
-import { type Kysely, sql, type Transaction } from "kysely";
 import { type HostId, randomId } from "../../../proto/ids.ts";
 import { steadyTime } from "../../../proto/steady-time.ts";
 import type { CommandStore } from "../../fleet/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 
-export function createCommandStore(db: Kysely<Database>): CommandStore {
+export function createCommandStore(db: Db): CommandStore {
   return asked<CommandStore>({
     pending: (host) =>
       db
@@ -25,7 +24,7 @@ export function createCommandStore(db: Kysely<Database>): CommandStore {
       inTransaction(db, async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("hostCommand")
-          .set({ ...outcome, result: JSON.stringify(result ?? null), finishedAt: sql`now()` })
+          .set({ ...outcome, result: JSON.stringify(result ?? null), finishedAt: now })
           .where("commandId", "=", id)
           .where("hostId", "=", host)
           .where("outcome", "is", null)
@@ -39,12 +38,7 @@ export function createCommandStore(db: Kysely<Database>): CommandStore {
 const deadlineMs = 3_600_000;
 
 /** Stores a command that the host runs once; returns its id. Announce the host last. */
-export async function putCommand(
-  trx: Transaction<Database>,
-  host: HostId,
-  kind: string,
-  given: object,
-): Promise<string> {
+export async function putCommand(trx: Trx, host: HostId, kind: string, given: object): Promise<string> {
   const id = randomId(20);
   await trx
     .insertInto("hostCommand")

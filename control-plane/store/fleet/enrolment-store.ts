@@ -1,15 +1,16 @@
 import { timingSafeEqual } from "node:crypto";
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { EnrolmentClaim, EnrolmentStore, EnrolmentVerdict } from "../../fleet/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { auditAct, writeAudit } from "../people/audit-rows.ts";
 
 const authorityName = "nodes";
 
-export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
+export function createEnrolmentStore(db: Db): EnrolmentStore {
   const readAuthority = () =>
     db
       .selectFrom("nodeAuthority")
@@ -84,7 +85,7 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
           .execute();
         const { numUpdatedRows } = await trx
           .updateTable("nodeIdentity")
-          .set({ revokedAt: sql`now()` })
+          .set({ revokedAt: now })
           .where("hostId", "=", host)
           .where("revokedAt", "is", null)
           .executeTakeFirst();
@@ -120,7 +121,7 @@ export function createEnrolmentStore(db: Kysely<Database>): EnrolmentStore {
   });
 }
 
-async function enroll(trx: Transaction<Database>, claim: EnrolmentClaim): Promise<EnrolmentVerdict> {
+async function enroll(trx: Trx, claim: EnrolmentClaim): Promise<EnrolmentVerdict> {
   const token = claim.token && (await readToken(trx, claim, claim.token));
   if (typeof token === "string") return token;
   const known = await trx
@@ -169,7 +170,7 @@ const userOf = (claim: EnrolmentClaim): string => `${claim.hostId} ${claim.keyHa
 
 /** Returns the locked token, or why it does not admit this host. */
 async function readToken(
-  trx: Transaction<Database>,
+  trx: Trx,
   claim: EnrolmentClaim,
   given: { readonly id: string; readonly secretHash: Buffer },
 ): Promise<Selectable<Database["nodeJoinToken"]> | EnrolmentVerdict> {

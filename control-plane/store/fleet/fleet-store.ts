@@ -1,4 +1,4 @@
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type Selectable, sql } from "kysely";
 import { isGpuType } from "../../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../../proto/ids.ts";
 import type {
@@ -14,7 +14,7 @@ import type {
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { instanceBatchSize } from "../deployments/deployment-rows.ts";
 import { cordonedGpus, cordonFaulty, liftCordons, withCordons } from "./gpu-cordons.ts";
@@ -22,7 +22,7 @@ import { hostOperations, withOperation } from "./host-operation-store.ts";
 import { adoptHost, registerHost } from "./register-host.ts";
 import { unknownCondition } from "./unknown-instances.ts";
 
-export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): FleetStore {
+export function createFleetStore(db: Db, seal: TicketKeySeal): FleetStore {
   return asked<FleetStore>({
     ...reportMethods(db),
     ...dataPathMethods(db, seal),
@@ -87,7 +87,7 @@ export function createFleetStore(db: Kysely<Database>, seal: TicketKeySeal): Fle
 }
 
 /** Reports of hosts, written for their current session. */
-const reportMethods = (db: Kysely<Database>) =>
+const reportMethods = (db: Db) =>
   ({
     async heard(beats) {
       const rows = beats.map((beat) => ({
@@ -143,7 +143,7 @@ const reportMethods = (db: Kysely<Database>) =>
   }) satisfies Partial<FleetStore>;
 
 /** Addresses and ticket keys of hosts. */
-const dataPathMethods = (db: Kysely<Database>, seal: TicketKeySeal) =>
+const dataPathMethods = (db: Db, seal: TicketKeySeal) =>
   ({
     async dataPath(host) {
       const row = await db
@@ -197,7 +197,7 @@ const dataPathMethods = (db: Kysely<Database>, seal: TicketKeySeal) =>
   }) satisfies Partial<FleetStore>;
 
 /** Hosts with their GPUs, claims and grants. */
-const hostMethods = (db: Kysely<Database>) =>
+const hostMethods = (db: Db) =>
   ({
     async hosts(only) {
       const among = <Query extends { where(column: "hostId", how: "in", ids: HostId[]): Query }>(query: Query) =>
@@ -264,7 +264,7 @@ const claimOf = (row: Selectable<Database["gpuClaim"]>): GpuClaim => ({
 });
 
 /** A write of an older session has no effect. */
-const ofSession = (db: Kysely<Database> | Transaction<Database>, session: HostSession) =>
+const ofSession = (db: Db, session: HostSession) =>
   db.updateTable("host").where("hostId", "=", session.hostId).where("nodeEpoch", "=", session.nodeEpoch);
 
 function hostRecord(

@@ -1,17 +1,17 @@
 // Cordons of GPUs: created when an agent reports a fault, applied to every inventory until an operator lifts them.
-import type { Kysely, Selectable, Transaction } from "kysely";
-import { sql } from "kysely";
+import type { Selectable } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { Gpu, GpuUncordon, Inventory } from "../../fleet/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { auditAct, writeAudit } from "../people/audit-rows.ts";
 
 type Cordon = Pick<Selectable<Database["gpuCordon"]>, "gpuUuid" | "faultId" | "reason" | "liftedAt" | "cordonedAt">;
 
 /** Cordons GPUs with a new fault; a known fault has no effect. */
-export async function cordonFaulty(trx: Transaction<Database>, host: HostId, inventory: Inventory): Promise<void> {
+export async function cordonFaulty(trx: Trx, host: HostId, inventory: Inventory): Promise<void> {
   const faulty = inventory.gpus.filter((gpu) => gpu.faultId !== "");
   if (faulty.length === 0) return;
   const added = await trx
@@ -41,11 +41,11 @@ export async function cordonFaulty(trx: Transaction<Database>, host: HostId, inv
 }
 
 /** Returns false when no GPU there is cordoned. */
-export function liftCordons(db: Kysely<Database>, { host, gpu, act }: GpuUncordon): Promise<boolean> {
+export function liftCordons(db: Db, { host, gpu, act }: GpuUncordon): Promise<boolean> {
   return inTransaction(db, async (trx) => {
     let lifting = trx
       .updateTable("gpuCordon")
-      .set({ liftedAt: sql<Date>`now()` })
+      .set({ liftedAt: now })
       .where("hostId", "=", host)
       .where("liftedAt", "is", null);
     if (gpu !== undefined) lifting = lifting.where("gpuUuid", "=", gpu);
@@ -68,7 +68,7 @@ export function liftCordons(db: Kysely<Database>, { host, gpu, act }: GpuUncordo
   });
 }
 
-export async function cordonedGpus(db: Kysely<Database>): Promise<ReadonlyMap<HostId, ReadonlySet<string>>> {
+export async function cordonedGpus(db: Db): Promise<ReadonlyMap<HostId, ReadonlySet<string>>> {
   const rows = await db.selectFrom("gpuCordon").select(["hostId", "gpuUuid"]).where("liftedAt", "is", null).execute();
   const byHost = Map.groupBy(rows, (row) => row.hostId);
   return new Map([...byHost].map(([host, own]) => [host, new Set(own.map((row) => row.gpuUuid))]));

@@ -1,18 +1,19 @@
 // Cordons and drains of hosts, and their effect on every host's record.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { FleetAct, HostOperation, HostOperationStore, HostRecord } from "../../fleet/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import { findsRow, rowCount } from "../core/rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { auditAct } from "../people/audit-rows.ts";
 
 /** Last part of a drain: instances accept no new requests, so that running ones can finish in time. */
 const lastPart = sql`least(interval '30 seconds', (deadline_at - began_at) / 2)`;
 
-export function createHostOperationStore(db: Kysely<Database>): HostOperationStore {
+export function createHostOperationStore(db: Db): HostOperationStore {
   return asked<HostOperationStore>({
     begin: ({ host, deadlineMs }, act) =>
       inTransaction(db, async (trx) => {
@@ -23,7 +24,7 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
           kind,
           note: act.note,
           instances: deadlineMs === undefined ? 0 : await instancesOn(trx, host),
-          beganAt: sql<Date>`now()`,
+          beganAt: now,
           deadlineAt:
             deadlineMs === undefined ? null : sql<Date>`now() + ${deadlineMs}::float8 * interval '1 millisecond'`,
         } as const;
@@ -101,12 +102,12 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
         const unknown = (row?.unknownInstances ?? []).map((one) => one.instanceId);
         const chosen = unknown.filter((id) => only === undefined || only.includes(id));
         if (chosen.length === 0) return [];
-        const ended = chosen.map((id) => ({ instanceId: id, hostId: host, seenAgainAt: sql<Date>`now()` }));
+        const ended = chosen.map((id) => ({ instanceId: id, hostId: host, seenAgainAt: now }));
         // Like ended instances that are observed again: a tombstone until the host confirms the removal.
         await trx
           .insertInto("endedInstance")
           .values(ended)
-          .onConflict((at) => at.column("instanceId").doUpdateSet({ seenAgainAt: sql<Date>`now()`, hostId: host }))
+          .onConflict((at) => at.column("instanceId").doUpdateSet({ seenAgainAt: now, hostId: host }))
           .execute();
         await moved(trx, host, act, "node.end_unknown", { instances: chosen });
         return chosen;
@@ -114,7 +115,7 @@ export function createHostOperationStore(db: Kysely<Database>): HostOperationSto
   });
 }
 
-export async function hostOperations(db: Kysely<Database>): Promise<ReadonlyMap<HostId, HostOperation>> {
+export async function hostOperations(db: Db): Promise<ReadonlyMap<HostId, HostOperation>> {
   const rows = await db
     .selectFrom("hostOperation")
     .select(["hostId", "kind", "note", "instances"])
@@ -136,33 +137,26 @@ export function withOperation<Host extends Pick<HostRecord, "condition" | "sched
   return { ...host, schedulable: false, condition, operation };
 }
 
-async function lockHost(trx: Transaction<Database>, host: HostId): Promise<boolean> {
-  const row = await trx.selectFrom("host").select("hostId").where("hostId", "=", host).forUpdate().executeTakeFirst();
-  return row !== undefined;
+async function lockHost(trx: Trx, host: HostId): Promise<boolean> {
+  return trx.selectFrom("host").select("hostId").where("hostId", "=", host).forUpdate().$call(findsRow);
 }
 
-async function isDraining(trx: Transaction<Database>, host: HostId): Promise<boolean> {
+async function isDraining(trx: Trx, host: HostId): Promise<boolean> {
   const query = trx.selectFrom("hostOperation").select("hostId");
   return (await query.where("hostId", "=", host).where("kind", "=", "drain").executeTakeFirst()) !== undefined;
 }
 
-async function instancesOn(trx: Transaction<Database>, host: HostId): Promise<number> {
+async function instancesOn(trx: Trx, host: HostId): Promise<number> {
   const row = await trx
     .selectFrom("instance")
-    .select((eb) => eb.fn.countAll<bigint>().as("count"))
+    .select(rowCount)
     .where("hostId", "=", host)
     .executeTakeFirstOrThrow();
-  return Number(row.count);
+  return row.count;
 }
 
 /** Invalidates placements that read the host before, notifies the host, and audits the act. */
-async function moved(
-  trx: Transaction<Database>,
-  host: HostId,
-  act: FleetAct,
-  action: string,
-  after: object,
-): Promise<void> {
+async function moved(trx: Trx, host: HostId, act: FleetAct, action: string, after: object): Promise<void> {
   await trx
     .updateTable("host")
     .set((eb) => ({ revision: eb("revision", "+", 1n), generation: eb("generation", "+", 1n) }))

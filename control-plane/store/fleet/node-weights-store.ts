@@ -1,10 +1,11 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { NodeWeights, NodeWeightsStore } from "../../fleet/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import { affectsRow } from "../core/rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { auditAct } from "../people/audit-rows.ts";
 
@@ -24,7 +25,7 @@ const weightsColumns = [
   epochMs("createdAt").as("createdAtMs"),
 ] as const;
 
-export function createNodeWeightsStore(db: Kysely<Database>): NodeWeightsStore {
+export function createNodeWeightsStore(db: Db): NodeWeightsStore {
   return asked<NodeWeightsStore>({
     ask: (host, id, { isPinned, ...weights }, act) =>
       inTransaction(db, async (trx) => {
@@ -86,7 +87,7 @@ export function createNodeWeightsStore(db: Kysely<Database>): NodeWeightsStore {
 }
 
 /** Oldest first. */
-export const nodeWeightsOf = (db: Kysely<Database>, host: HostId): Promise<readonly NodeWeights[]> =>
+export const nodeWeightsOf = (db: Db, host: HostId): Promise<readonly NodeWeights[]> =>
   db
     .selectFrom("nodeWeights")
     .select(weightsColumns)
@@ -96,11 +97,10 @@ export const nodeWeightsOf = (db: Kysely<Database>, host: HostId): Promise<reado
     .execute();
 
 /** Increments the generation of the host's desired set. Returns false when there is no such host. */
-async function bumpGeneration(trx: Transaction<Database>, host: HostId): Promise<boolean> {
-  const moved = await trx
+async function bumpGeneration(trx: Trx, host: HostId): Promise<boolean> {
+  return trx
     .updateTable("host")
     .set((eb) => ({ generation: eb("generation", "+", 1n) }))
     .where("hostId", "=", host)
-    .executeTakeFirst();
-  return moved.numUpdatedRows > 0n;
+    .$call(affectsRow);
 }

@@ -1,11 +1,11 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import { type HostId, randomId } from "../../../proto/ids.ts";
 import { steadyTime } from "../../../proto/steady-time.ts";
 import type { ReconcileReport, ReconcileStore } from "../../fleet/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
 import { codeOf } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 
 /** Maximum count that one host can report: the sum over all hosts stays within 64 bits. */
 const maxCount = 1_000_000_000n;
@@ -14,7 +14,7 @@ const plausible = (count: bigint): bigint => (count > maxCount ? maxCount : coun
 /** Marks older than this are deleted; the mark of an agent that was offline for longer is ignored. */
 const markRetention = sql`interval '7 days'`;
 
-export function createReconcileStore(db: Kysely<Database>): ReconcileStore {
+export function createReconcileStore(db: Db): ReconcileStore {
   return asked<ReconcileStore>({
     async sawIdentity() {
       const now = await identityOf(db);
@@ -149,7 +149,7 @@ interface OpenReconcile {
   lost: bigint;
 }
 
-async function reportOf(trx: Transaction<Database>, open: OpenReconcile): Promise<ReconcileReport> {
+async function reportOf(trx: Trx, open: OpenReconcile): Promise<ReconcileReport> {
   const { rows: found } = await sql<{ n: number; charge: bigint }>`
           select count(*)::int as n, coalesce(sum(charge), 0)::bigint as charge from usage
           where settled_at >= ${open.beganAt} and ended_at < ${open.beganAt}`.execute(trx);
@@ -166,7 +166,7 @@ async function reportOf(trx: Transaction<Database>, open: OpenReconcile): Promis
 
 /** Returns false if one is open. */
 export async function openReconcile(
-  trx: Transaction<Database>,
+  trx: Trx,
   {
     cause,
     lastsMs,
@@ -182,7 +182,7 @@ export async function openReconcile(
 }
 
 /** Undefined if this role may not read it, as on some hosted databases; marks and epochs detect a restore there. */
-async function identityOf(db: Kysely<Database>) {
+async function identityOf(db: Db) {
   try {
     const { rows } = await sql<{ systemIdentifier: string; timeline: number }>`
     select (select system_identifier::text from pg_control_system()) as system_identifier,

@@ -1,9 +1,9 @@
 // Registers a host: issues its epoch, detects a database older than the host's state, and two agents with one identity.
-import { type Selectable, sql, type Transaction } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { AdoptedHost, FleetAct, GrantOf, Registered, Registration, TicketKeySeal } from "../../fleet/store.ts";
 import { announce } from "../core/change-feed.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Trx } from "../core/schema.ts";
 import { auditAct, writeAudit } from "../people/audit-rows.ts";
 import { adoptInstances } from "./adopt-instances.ts";
 import { cordonFaulty } from "./gpu-cordons.ts";
@@ -19,7 +19,7 @@ const behindCondition =
   "adopt the host (`stoker node adopt`) if this control plane is the right one";
 
 export async function registerHost(
-  trx: Transaction<Database>,
+  trx: Trx,
   seal: TicketKeySeal,
   host: Registration,
   leaseMs: number,
@@ -73,7 +73,7 @@ export async function registerHost(
 
 /** Undefined when there is nothing to adopt. */
 export async function adoptHost(
-  trx: Transaction<Database>,
+  trx: Trx,
   host: HostId,
   act: FleetAct,
   grantOf: GrantOf,
@@ -111,7 +111,7 @@ export async function adoptHost(
   return adopted;
 }
 
-async function raiseAlert(trx: Transaction<Database>, host: Registration): Promise<void> {
+async function raiseAlert(trx: Trx, host: Registration): Promise<void> {
   await trx.updateTable("host").set({ identityAlert: cloneAlert }).where("hostId", "=", host.hostId).execute();
   await writeAudit(trx, {
     actor: "system",

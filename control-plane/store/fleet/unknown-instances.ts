@@ -1,13 +1,14 @@
 // Instances that run on a host without a row in this database. They are shown and hold their GPUs; ended ones get a tombstone.
-import { sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { HostId, InstanceId } from "../../../proto/ids.ts";
 import type { Present } from "../../deployments/store.ts";
 import type { UnknownInstance } from "../../fleet/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 
 /** Stores the unknown instances of a host, whose row is locked. Returns true when the host changed and must be announced. */
 export async function writeUnknown(
-  trx: Transaction<Database>,
+  trx: Trx,
   host: HostId,
   found: readonly Present[],
   removed: readonly InstanceId[],
@@ -42,14 +43,14 @@ export async function writeUnknown(
 
 /** Returns true when the host's tombstones changed. */
 async function tombstoneAgain(
-  trx: Transaction<Database>,
+  trx: Trx,
   host: HostId,
   ids: readonly InstanceId[],
   removed: readonly InstanceId[],
 ): Promise<boolean> {
   const again = await trx
     .updateTable("endedInstance")
-    .set({ seenAgainAt: sql<Date>`now()` })
+    .set({ seenAgainAt: now })
     .where("hostId", "=", host)
     .where(sql<boolean>`instance_id = any(${[...ids]}::text[])`)
     .where("seenAgainAt", "is", null)
@@ -65,7 +66,7 @@ async function tombstoneAgain(
 }
 
 /** Ended instances that were observed again: their tombstones stay until the host confirms the removal again. */
-export function endedOnes(trx: Transaction<Database>, host: HostId) {
+export function endedOnes(trx: Trx, host: HostId) {
   return trx
     .selectFrom("endedInstance")
     .select("instanceId")

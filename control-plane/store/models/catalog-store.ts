@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import { noAdapters } from "../../../proto/engine-args.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { pricedPixels, type TokenRates } from "../../../proto/money.ts";
@@ -7,7 +7,7 @@ import type { WeightsSource } from "../../deployments/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { batchSize } from "../deployments/deployment-rows.ts";
 import { selectAliases } from "./alias-store.ts";
@@ -18,7 +18,7 @@ const adapterEngines: Readonly<Record<string, ReadonlySet<string>>> = {
   "text-to-image": new Set(["stoker"]),
 };
 
-export function createCatalogStore(db: Kysely<Database>): CatalogStore {
+export function createCatalogStore(db: Db): CatalogStore {
   return asked<CatalogStore>({
     async deployed() {
       const rows = await db
@@ -127,7 +127,7 @@ function weightsFileOf({ file, pypiPath }: WeightsSource): { readonly weightsFil
 }
 
 /** Other rates are a new version: an entry of the price book never changes. */
-async function price(trx: Transaction<Database>, offer: Offer): Promise<void> {
+async function price(trx: Trx, offer: Offer): Promise<void> {
   const [now] = await offers(trx, offer.name);
   const { input, cachedInput, output, units } = offer.rates;
   const rates = {
@@ -146,7 +146,7 @@ async function price(trx: Transaction<Database>, offer: Offer): Promise<void> {
     .execute();
 }
 
-async function offers(db: Kysely<Database>, name: string | undefined) {
+async function offers(db: Db, name: string | undefined) {
   const { rows } = await sql<{
     name: string;
     deployId: DeploymentId;

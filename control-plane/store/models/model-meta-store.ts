@@ -1,13 +1,14 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { MetaChange, ModelAct, ModelMetaStore, ModelVersion, OwnModel } from "../../catalog/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { createContainerStore } from "../deployments/containers-store.ts";
 import { auditAct } from "../people/audit-rows.ts";
 
-export function createModelMetaStore(db: Kysely<Database>): ModelMetaStore {
+export function createModelMetaStore(db: Db): ModelMetaStore {
   const { hourRates } = createContainerStore(db);
   return asked<ModelMetaStore>({
     papers: ({ account, name }) =>
@@ -68,11 +69,10 @@ const isOwnOffer = ({ account, name }: OwnModel) =>
   sql<boolean>`model_name = ${name} and deploy_id in (select deploy_id from deployment where account_id = ${account})`;
 
 async function write(
-  trx: Transaction<Database>,
+  trx: Trx,
   { account, name }: OwnModel,
   values: Partial<ReturnType<typeof columnsOf>> & { isPublic?: boolean },
 ): Promise<void> {
-  const now = sql<Date>`now()`;
   await trx
     .insertInto("modelMeta")
     .values({ accountId: account, modelName: name, ...values })
@@ -99,10 +99,5 @@ function columnsOf(change: MetaChange) {
   return Object.fromEntries(given) as { [K in keyof typeof columns]?: Exclude<(typeof columns)[K], undefined> };
 }
 
-const audit = (
-  trx: Transaction<Database>,
-  action: string,
-  { account, name }: OwnModel,
-  act: ModelAct,
-  after: unknown,
-) => auditAct(trx, act, { action, subject: name, account, after });
+const audit = (trx: Trx, action: string, { account, name }: OwnModel, act: ModelAct, after: unknown) =>
+  auditAct(trx, act, { action, subject: name, account, after });

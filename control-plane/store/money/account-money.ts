@@ -1,11 +1,11 @@
 // The books of one account, read by a page as they are and by a judgement under the account's lock.
-import { type Kysely, type Selectable, sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import { type AccountId, accountBudget } from "../../../proto/ids.ts";
 import type { AccountMoney, BudgetRefusal, Invoice, Owed } from "../../billing/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db } from "../core/schema.ts";
 
 export async function accountMoney(
-  db: Kysely<Database>,
+  db: Db,
   account: AccountId,
   monthStartMs: number,
 ): Promise<AccountMoney | undefined> {
@@ -60,7 +60,7 @@ export async function accountMoney(
 }
 
 /** What the limit of the month was charged: by time of admission, so that what comes late counts where it was held. */
-function monthBudget(db: Kysely<Database>, account: string, monthStartMs: number): Promise<BudgetColumns | undefined> {
+function monthBudget(db: Db, account: string, monthStartMs: number): Promise<BudgetColumns | undefined> {
   const month = new Date(monthStartMs).toISOString().slice(0, 7).replace("-", "");
   return db
     .selectFrom("budget")
@@ -74,7 +74,7 @@ type BudgetColumns = Pick<Selectable<Database["budget"]>, "lim" | "spent" | "lea
 const refusalOf = ({ lim, spent, leased, refusedFloor: floor }: BudgetColumns): BudgetRefusal | null =>
   lim === null || floor === null ? null : { floor, available: lim - spent - leased };
 
-export async function owedOf(db: Kysely<Database>, account: AccountId): Promise<Owed> {
+export async function owedOf(db: Db, account: AccountId): Promise<Owed> {
   const { rows } = await sql<{ credits: bigint | null; paid: bigint }>`
     select b.lim - coalesce(a.credit_line, 0) as credits,
       (select coalesce(sum(total), 0)::bigint from invoice

@@ -1,15 +1,15 @@
-import { type Insertable, type Kysely, sql, type Transaction } from "kysely";
+import { type Insertable, sql } from "kysely";
 import { type AccountId, accountBudget } from "../../../proto/ids.ts";
 import type { BillingSettingsStore, BillingStore } from "../../billing/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { accountMoney } from "./account-money.ts";
 import { movingMoney } from "./budget-rows.ts";
 
-export function createBillingStore(db: Kysely<Database>): BillingStore & BillingSettingsStore {
+export function createBillingStore(db: Db): BillingStore & BillingSettingsStore {
   return asked<BillingStore & BillingSettingsStore>({
     accountMoney: (account, monthStartMs) => accountMoney(db, account, monthStartMs),
 
@@ -131,11 +131,7 @@ export function createBillingStore(db: Kysely<Database>): BillingStore & Billing
 }
 
 /** Writes into the account's row, making it at its first use; answers what stood there. */
-async function keep(
-  db: Kysely<Database> | Transaction<Database>,
-  account: AccountId,
-  set: Omit<Insertable<Database["accountBilling"]>, "accountId">,
-) {
+async function keep(db: Db, account: AccountId, set: Omit<Insertable<Database["accountBilling"]>, "accountId">) {
   const before = await db.selectFrom("accountBilling").selectAll().where("accountId", "=", account).executeTakeFirst();
   await db
     .insertInto("accountBilling")

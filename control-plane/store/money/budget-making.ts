@@ -1,7 +1,7 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { BudgetScope } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 
 /** Beyond it what is known is learned anew. */
 const maxKnown = 50_000;
@@ -10,7 +10,7 @@ const maxKnown = 50_000;
  * Makes the rows of months and tokens at their first use, outside the transactions that move money; an account's own row is
  * made with the account. Rows are never removed, so each is asked for once.
  */
-export function createBudgetMaker(db: Kysely<Database>): (scopes: readonly BudgetScope[]) => Promise<void> {
+export function createBudgetMaker(db: Db): (scopes: readonly BudgetScope[]) => Promise<void> {
   const known = new Set<string>();
   return async (scopes) => {
     const wanted = scopes.filter((scope) => scope.kind !== "account" && !known.has(scope.budgetId));

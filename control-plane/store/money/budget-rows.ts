@@ -1,13 +1,11 @@
 // Rows of budgets and leases, locked in one order everywhere (budgets by id, then leases by id), so that grants, returns
 // and settlements of the same money wait for each other instead of deadlocking.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { BudgetId, LeaseId } from "../../../proto/ids.ts";
 import type { BudgetRow, LeaseRow } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asking } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
-
-type Trx = Transaction<Database>;
+import type { Db, Trx } from "../core/schema.ts";
 
 export interface LockedBudget extends BudgetRow {
   readonly refusedFloor: bigint | null;
@@ -71,6 +69,6 @@ export async function moveLeases(trx: Trx, moves: readonly LeaseMove[]): Promise
 const texts = (amounts: readonly bigint[]): string[] => amounts.map(String);
 
 /** A transaction that moves money. Throws DatabaseUnavailable when PostgreSQL cannot be asked. */
-export function movingMoney<T>(db: Kysely<Database>, work: (trx: Trx) => Promise<T>): Promise<T> {
+export function movingMoney<T>(db: Db, work: (trx: Trx) => Promise<T>): Promise<T> {
   return asking(() => inTransaction(db, work));
 }

@@ -1,16 +1,18 @@
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type Selectable, sql } from "kysely";
 import { type AccountId, accountBudget, randomId } from "../../../proto/ids.ts";
 import type { Charge, ChargeStore, Unmade } from "../../billing/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import { affectsRow } from "../core/rows.ts";
+import type { Database, Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { accountMoney, owedOf } from "./account-money.ts";
 import { lockBudgets, movingMoney } from "./budget-rows.ts";
 import { grantIn } from "./funds-store.ts";
 
-export function createChargeStore(db: Kysely<Database>): ChargeStore {
-  const withCustomer = (from: Kysely<Database>) =>
+export function createChargeStore(db: Db): ChargeStore {
+  const withCustomer = (from: Db) =>
     from
       .selectFrom("charge as c")
       .leftJoin("accountBilling as b", "b.accountId", "c.accountId")
@@ -18,7 +20,7 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
       .select("b.customer");
 
   /** Undefined: one is in flight. */
-  async function insert(trx: Transaction<Database>, charge: NewCharge, claimMs: number): Promise<Charge | undefined> {
+  async function insert(trx: Trx, charge: NewCharge, claimMs: number): Promise<Charge | undefined> {
     const chargeId = `chg_${randomId(20)}`;
     const { account, purpose, invoiceId, provider, amount } = charge;
     const inserted = await trx
@@ -56,7 +58,7 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
         // The operator decides on what was read: another amount is another request.
         const replaced = await trx
           .updateTable("charge")
-          .set({ state: "failed", note, cause: "replaced", endedAt: sql<Date>`now()` })
+          .set({ state: "failed", note, cause: "replaced", endedAt: now })
           .where("accountId", "=", account)
           .where("purpose", "=", "topup")
           .where("provider", "=", provider)
@@ -78,7 +80,7 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
         .updateTable("charge")
         .set({ claimedUntil: until(claimMs) })
         .where("state", "=", "charging")
-        .where("claimedUntil", "<", sql<Date>`now()`)
+        .where("claimedUntil", "<", now)
         .returning("chargeId")
         .execute();
       if (claimed.length === 0) return [];
@@ -88,20 +90,19 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
 
     async move(id, from, to, reference) {
       const isEnd = to === "done" || to === "failed";
-      const { numUpdatedRows } = await db
+      return db
         .updateTable("charge")
-        .set({ state: to, reference: reference || null, ...(isEnd ? { endedAt: sql<Date>`now()` } : {}) })
+        .set({ state: to, reference: reference || null, ...(isEnd ? { endedAt: now } : {}) })
         .where("chargeId", "=", id)
         .where("state", "=", from)
-        .executeTakeFirst();
-      return numUpdatedRows > 0n;
+        .$call(affectsRow);
     },
 
     fail: (id, from, why, cause, by) =>
       inTransaction(db, async (trx) => {
         const failed = await trx
           .updateTable("charge")
-          .set({ state: "failed", note: why, cause, endedAt: sql<Date>`now()` })
+          .set({ state: "failed", note: why, cause, endedAt: now })
           .where("chargeId", "=", id)
           .where("state", "=", from)
           .returning(["accountId", "purpose"])
@@ -129,7 +130,7 @@ export function createChargeStore(db: Kysely<Database>): ChargeStore {
         await lockBudgets(trx, [accountBudget(account)]);
         const { numUpdatedRows } = await trx
           .updateTable("charge")
-          .set({ state: "done", reference: grant.reference, endedAt: sql<Date>`now()` })
+          .set({ state: "done", reference: grant.reference, endedAt: now })
           .where("chargeId", "=", id)
           .where("state", "=", "requested")
           .executeTakeFirst();
@@ -159,7 +160,7 @@ type NewCharge = Pick<Charge, "account" | "purpose" | "invoiceId" | "amount"> & 
 
 /** Since the last one of the kind that came to something, or failed by somebody's fault. */
 async function unmadeOf(
-  trx: Transaction<Database>,
+  trx: Trx,
   { account, purpose, invoiceId }: Omit<NewCharge, "amount" | "provider">,
 ): Promise<Unmade> {
   const { rows } = await sql<{ count: number; agoMs: number | null }>`
@@ -173,7 +174,7 @@ async function unmadeOf(
 }
 
 async function auditFailure(
-  trx: Transaction<Database>,
+  trx: Trx,
   id: string,
   account: string,
   note: string,

@@ -1,7 +1,7 @@
-import { sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import { accountBudget } from "../../../proto/ids.ts";
 import type { CreditGrant, CreditOutcome } from "../../billing/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Trx } from "../core/schema.ts";
 import { writeLedger } from "./ledger-rows.ts";
 
 /**
@@ -9,7 +9,7 @@ import { writeLedger } from "./ledger-rows.ts";
  * transactions that grant credit beside something else; the caller writes the audit, and announces `limit` with the
  * account's id as its last statement.
  */
-export async function creditFunds(trx: Transaction<Database>, grant: CreditGrant): Promise<CreditOutcome> {
+export async function creditFunds(trx: Trx, grant: CreditGrant): Promise<CreditOutcome> {
   const { account, amount, kind, note, reference } = grant;
   const budgetId = accountBudget(account);
   const { rows } = await sql<{ lim: bigint | null; spent: bigint; leased: bigint }>`

@@ -1,18 +1,17 @@
-import type { Kysely, Transaction } from "kysely";
 import type { CreditGrant, CreditOutcome, FundsStore } from "../../billing/store.ts";
 import { announce } from "../core/change-feed.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { movingMoney } from "./budget-rows.ts";
 import { creditFunds } from "./credit-rows.ts";
 
-export function createFundsStore(db: Kysely<Database>): FundsStore {
+export function createFundsStore(db: Db): FundsStore {
   return { grantCredit: (grant, by) => movingMoney(db, (trx) => grantIn(trx, grant, by)) };
 }
 
 /** The grant with its audit entry, announced: the last statements of its transaction. */
 export async function grantIn(
-  trx: Transaction<Database>,
+  trx: Trx,
   grant: CreditGrant,
   by?: { readonly actor: string; readonly ip: string },
 ): Promise<CreditOutcome> {

@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import { minuteMs, minuteOf } from "../../../proto/gpu-minute.ts";
 import {
   type AccountId,
@@ -19,17 +19,15 @@ import type {
   Span,
 } from "../../billing/store.ts";
 import { asking } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { createBudgetMaker } from "./budget-making.ts";
 import { lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
 import { discountOf } from "./discount-rows.ts";
 
-type Trx = Transaction<Database>;
-
 /** Holder of these leases in the lease table: no replica, so none renews them and none's death ends them. */
 const holder = "gpu-time";
 
-export function createGpuTimeStore(db: Kysely<Database>): GpuTimeStore {
+export function createGpuTimeStore(db: Db): GpuTimeStore {
   const makeBudgets = createBudgetMaker(db);
   return {
     lookUp: (minutes, host) =>
@@ -241,7 +239,7 @@ function roomOf(budgets: readonly BudgetRow[], account: BudgetId, reserved: bigi
 }
 
 async function tariffOf(
-  db: Kysely<Database>,
+  db: Db,
   gpu: string,
   of: { readonly account: AccountId; readonly model: string },
 ): Promise<GpuTariff> {
@@ -266,7 +264,7 @@ async function tariffOf(
 }
 
 /** Of these accounts and of everybody, for GPU time; ended ones too, since minutes may come late. */
-async function discountsOf(db: Kysely<Database>, accounts: readonly AccountId[]): Promise<Discount[]> {
+async function discountsOf(db: Db, accounts: readonly AccountId[]): Promise<Discount[]> {
   const rows = await db
     .selectFrom("discount")
     .selectAll()

@@ -1,14 +1,14 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import { type AccountId, randomId } from "../../../proto/ids.ts";
 import type { InvoiceStore, UsageLine } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asking } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { invoiceOf, owedOf } from "./account-money.ts";
 import { writeLedger } from "./ledger-rows.ts";
 import { invoiceLines, ledgerLines } from "./usage-lines.ts";
 
-export function createInvoiceStore(db: Kysely<Database>): InvoiceStore {
+export function createInvoiceStore(db: Db): InvoiceStore {
   return {
     nextOpenMonth: () =>
       asking(async () => {
@@ -95,12 +95,7 @@ export function createInvoiceStore(db: Kysely<Database>): InvoiceStore {
   };
 }
 
-async function insertLines(
-  trx: Transaction<Database>,
-  invoiceId: string,
-  accountId: string,
-  lines: readonly UsageLine[],
-): Promise<void> {
+async function insertLines(trx: Trx, invoiceId: string, accountId: string, lines: readonly UsageLine[]): Promise<void> {
   await trx
     .insertInto("invoiceLine")
     .values(

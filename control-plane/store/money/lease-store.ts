@@ -1,8 +1,8 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId, BudgetId, LeaseId, ReplicaId, RequestId } from "../../../proto/ids.ts";
 import type { GivenBack, GrantSizes, LeaseState, LeaseStore, Replica } from "../../billing/store.ts";
 import { asking } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { createBudgetMaker } from "./budget-making.ts";
 import {
@@ -19,7 +19,7 @@ import {
 /** At most this many leases in one sweep. */
 const sweepLimit = 500;
 
-export function createLeaseStore(db: Kysely<Database>): LeaseStore {
+export function createLeaseStore(db: Db): LeaseStore {
   const makeBudgets = createBudgetMaker(db);
   return {
     registerReplica: (id) =>
@@ -153,7 +153,7 @@ export function createLeaseStore(db: Kysely<Database>): LeaseStore {
   };
 }
 
-async function auditVoid(trx: Transaction<Database>, lease: LeaseId, host: string, amount: bigint): Promise<void> {
+async function auditVoid(trx: Trx, lease: LeaseId, host: string, amount: bigint): Promise<void> {
   const owner = await trx
     .selectFrom("lease as l")
     .innerJoin("budget as b", "b.budgetId", "l.budgetId")
@@ -182,7 +182,7 @@ const isOurs = (lease: LockedLease, replica: Replica): boolean =>
   lease.isOpen && lease.replicaId === (replica.id as ReplicaId) && lease.replicaEpoch === replica.epoch;
 
 /** Null: it may spend. A deleted account, or none, may not. */
-async function suspendReason(trx: Transaction<Database>, account: AccountId | undefined): Promise<string | null> {
+async function suspendReason(trx: Trx, account: AccountId | undefined): Promise<string | null> {
   const row = await trx
     .selectFrom("account")
     .select(["suspendReason", "deletedAt"])
@@ -194,7 +194,7 @@ async function suspendReason(trx: Transaction<Database>, account: AccountId | un
 
 /** Checklists show it: see refusalReasonOf in billing/standing.ts. Writes only what changes. */
 async function noteRefusal(
-  trx: Transaction<Database>,
+  trx: Trx,
   budgets: readonly LockedBudget[],
   refusal: GrantSizes["refusal"],
   ids: readonly BudgetId[],

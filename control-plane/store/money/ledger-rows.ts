@@ -1,8 +1,8 @@
 // The ledger's four books. A credit: customer_available +x, platform_revenue -x. A capture: customer_available -x,
 // customer_spent +x; the closing of the month's invoice moves it on to platform_revenue. A loss: platform_loss +x, platform_revenue -x.
-import { sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import { randomId } from "../../../proto/ids.ts";
-import type { Database } from "../core/schema.ts";
+import type { Trx } from "../core/schema.ts";
 
 export interface LedgerMove {
   readonly from: string;
@@ -20,7 +20,7 @@ export interface LedgerMove {
 }
 
 /** Each move is one transaction of the ledger: two entries that sum to 0. Moves of 0 leave no trace. */
-export async function writeLedger(trx: Transaction<Database>, moves: readonly LedgerMove[]): Promise<void> {
+export async function writeLedger(trx: Trx, moves: readonly LedgerMove[]): Promise<void> {
   const entries = moves.flatMap((move) => {
     if (move.amount === 0n) return [];
     const transaction_id = randomId(20);

@@ -1,14 +1,13 @@
-import type { Kysely } from "kysely";
 import type { BudgetId, KeyId } from "../../../proto/ids.ts";
 import type { LimitStore } from "../../billing/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { movingMoney } from "./budget-rows.ts";
 import { setMonthlyLimit } from "./monthly-limit-rows.ts";
 
-export function createLimitStore(db: Kysely<Database>): LimitStore {
+export function createLimitStore(db: Db): LimitStore {
   return asked<LimitStore>({
     async accountLimit(account) {
       const row = await db

@@ -1,11 +1,11 @@
-import { type Kysely, sql } from "kysely";
-import type { Database } from "../core/schema.ts";
+import { sql } from "kysely";
+import type { Db } from "../core/schema.ts";
 
 /**
  * Makes the partitions of this month and the next (UTC): usage by time of admission, the ledger by time of posting. A month
  * that already has rows in the default partition stays there.
  */
-export async function ensureMoneyMonths(db: Kysely<Database>, now: Date): Promise<void> {
+export async function ensureMoneyMonths(db: Db, now: Date): Promise<void> {
   for (const [table, time] of times) {
     for (const ahead of [0, 1]) await ensureMonth(db, table, time, now.getUTCFullYear(), now.getUTCMonth() + ahead);
   }
@@ -16,13 +16,7 @@ const times = [
   ["ledger_entry", "posted_at"],
 ] as const;
 
-async function ensureMonth(
-  db: Kysely<Database>,
-  table: string,
-  time: string,
-  year: number,
-  month: number,
-): Promise<void> {
+async function ensureMonth(db: Db, table: string, time: string, year: number, month: number): Promise<void> {
   const first = new Date(Date.UTC(year, month, 1)).toISOString();
   const next = new Date(Date.UTC(year, month + 1, 1)).toISOString();
   const name = `${table}_${first.slice(0, 7).replace("-", "_")}`;
@@ -39,7 +33,7 @@ async function ensureMonth(
 }
 
 /** Asked first, as PostgreSQL logs each refusal as an error. */
-async function hasRows(db: Kysely<Database>, table: string, time: string, from: string, to: string): Promise<boolean> {
+async function hasRows(db: Db, table: string, time: string, from: string, to: string): Promise<boolean> {
   const { rows } = await sql<{ has: boolean }>`select exists (select from ${sql.table(table)}
     where ${sql.ref(time)} >= ${from} and ${sql.ref(time)} < ${to}) as has`.execute(db);
   return rows[0]?.has ?? false;

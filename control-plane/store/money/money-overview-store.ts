@@ -1,10 +1,10 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { MoneyOverviewStore } from "../../billing/store.ts";
 import { asking } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 
-export function createMoneyOverviewStore(db: Kysely<Database>): MoneyOverviewStore {
+export function createMoneyOverviewStore(db: Db): MoneyOverviewStore {
   return {
     overview: (month, most) =>
       asking(async () => {

@@ -1,6 +1,6 @@
-import { sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
-import type { Database } from "../core/schema.ts";
+import type { Trx } from "../core/schema.ts";
 import { liveAccount } from "../people/account-rows.ts";
 
 /**
@@ -10,7 +10,7 @@ import { liveAccount } from "../people/account-rows.ts";
  * id (held slices go back) and `account` or `key` (what is known of the credential is read anew).
  */
 export async function setMonthlyLimit(
-  trx: Transaction<Database>,
+  trx: Trx,
   owner: { readonly account: AccountId; readonly key?: KeyId },
   limit: bigint | null,
   month: BudgetId,

@@ -1,13 +1,14 @@
-import { type Kysely, type Selectable, sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { Discount, DiscountStore, NewPrice, PriceSetter, PriceStore, PriceVersion } from "../../billing/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asking } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { discountOf } from "./discount-rows.ts";
 
-export function createPriceStore(db: Kysely<Database>): PriceStore & DiscountStore {
+export function createPriceStore(db: Db): PriceStore & DiscountStore {
   return {
     setPrice: (price, by) =>
       asking(() =>
@@ -18,7 +19,7 @@ export function createPriceStore(db: Kysely<Database>): PriceStore & DiscountSto
             .selectAll()
             .where("kind", "=", price.kind)
             .where("subject", "=", price.subject)
-            .where("effectiveFrom", "<=", sql<Date>`now()`)
+            .where("effectiveFrom", "<=", now)
             .orderBy("effectiveFrom", "desc")
             .orderBy("priceVersion", "desc")
             .executeTakeFirst();
@@ -92,7 +93,7 @@ export function createPriceStore(db: Kysely<Database>): PriceStore & DiscountSto
             .updateTable("discount")
             .set({ effectiveTo: sql<Date>`greatest(now(), effective_from)` })
             .where("discountId", "=", id)
-            .where((where) => where.or([where("effectiveTo", "is", null), where("effectiveTo", ">", sql<Date>`now()`)]))
+            .where((where) => where.or([where("effectiveTo", "is", null), where("effectiveTo", ">", now)]))
             .returningAll()
             .executeTakeFirst();
           if (!row) return false;

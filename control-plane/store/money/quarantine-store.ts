@@ -1,12 +1,14 @@
-import { type Kysely, type Selectable, sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { Quarantined, QuarantineProblem, QuarantineStore } from "../../billing/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
+import { rowCount } from "../core/rows.ts";
 
-export function createQuarantineStore(db: Kysely<Database>): QuarantineStore {
+export function createQuarantineStore(db: Db): QuarantineStore {
   return asked<QuarantineStore>({
     quarantine: (host, nodeEpoch, records, maxOpen, uncounted) =>
       inTransaction(db, async (trx) => {
@@ -15,11 +17,11 @@ export function createQuarantineStore(db: Kysely<Database>): QuarantineStore {
           on conflict (host_id) do update set host_id = excluded.host_id`.execute(trx);
         const { count } = await trx
           .selectFrom("usageQuarantine")
-          .select((eb) => eb.fn.countAll<bigint>().as("count"))
+          .select(rowCount)
           .where("hostId", "=", host)
           .where("resolvedAt", "is", null)
           .executeTakeFirstOrThrow();
-        const kept = records.slice(0, Math.max(0, maxOpen - Number(count)));
+        const kept = records.slice(0, Math.max(0, maxOpen - count));
         if (kept.length > 0)
           await trx
             .insertInto("usageQuarantine")
@@ -79,7 +81,7 @@ export function createQuarantineStore(db: Kysely<Database>): QuarantineStore {
       inTransaction(db, async (trx) => {
         const row = await trx
           .updateTable("usageQuarantine")
-          .set({ resolvedAt: sql<Date>`now()`, resolution: how })
+          .set({ resolvedAt: now, resolution: how })
           .where("quarantineId", "=", id)
           .where("resolvedAt", "is", null)
           .returning(["hostId", "requestId", "attempt", "problem"])
@@ -106,7 +108,7 @@ export function createQuarantineStore(db: Kysely<Database>): QuarantineStore {
           .executeTakeFirst();
         const { numUpdatedRows } = await trx
           .updateTable("usageQuarantine")
-          .set({ resolvedAt: sql<Date>`now()`, resolution: "discarded" })
+          .set({ resolvedAt: now, resolution: "discarded" })
           .where("hostId", "=", host)
           .where("resolvedAt", "is", null)
           .executeTakeFirstOrThrow();

@@ -1,11 +1,11 @@
-import { type Kysely, type Selectable, sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { AccountId, KeyId, RequestId } from "../../../proto/ids.ts";
 import { endedAsAsked } from "../../../proto/usage.ts";
 import { type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
 import type { LoggedRequest, RequestLogStore } from "../../billing/store.ts";
 import { asked } from "../core/asked.ts";
 import { tooLong } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db } from "../core/schema.ts";
 
 const columns = [
   "requestId",
@@ -25,7 +25,7 @@ const shownColumns = shownFields.map(({ name, column }) =>
   sql<number | bigint>`${sql.ref(column)}`.as(name as ShownUsage),
 );
 
-export function createRequestLogStore(db: Kysely<Database>): RequestLogStore {
+export function createRequestLogStore(db: Db): RequestLogStore {
   // A metered minute of a deployment is no request.
   const requests = db
     .selectFrom("usage")

@@ -1,4 +1,4 @@
-import { CompiledQuery, type Kysely, sql } from "kysely";
+import { CompiledQuery, sql } from "kysely";
 import type { AccountId, KeyId, LeaseId, ReplicaId, RequestId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { type UsageName, usageFieldList } from "../../../proto/usage-record.ts";
@@ -12,7 +12,7 @@ import type {
 } from "../../billing/store.ts";
 import { retrying, uniqueViolation } from "../core/database.ts";
 import { asking } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { createBudgetMaker } from "./budget-making.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
 
@@ -26,7 +26,7 @@ type MonthScopes = (
 const attemptsWithinMs = 2 * 86_400_000;
 
 /** `settle` of the database (migrations/0044-settle.ts) does the work: one round trip, which is a transaction by itself. */
-export function createSettlementStore(db: Kysely<Database>, monthScopes: MonthScopes): SettlementStore {
+export function createSettlementStore(db: Db, monthScopes: MonthScopes): SettlementStore {
   const makeBudgets = createBudgetMaker(db);
 
   async function settle({ records, counts }: NewFacts) {

@@ -1,16 +1,17 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { StandingStore } from "../../billing/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { liftIn, lockReasons, suspendIn } from "../people/suspension-rows.ts";
 import { accountMoney, owedOf } from "./account-money.ts";
 
 const act = (note: string) => ({ by: "system", ip: "", note });
 
-export function createStandingStore(db: Kysely<Database>): StandingStore {
+export function createStandingStore(db: Db): StandingStore {
   return asked<StandingStore>({
     async toJudge(monthStartMs) {
       const month = new Date(monthStartMs).toISOString().slice(0, 7).replace("-", "");
@@ -46,8 +47,8 @@ export function createStandingStore(db: Kysely<Database>): StandingStore {
         await markPaid(trx, account, decision.paidInvoices);
         await trx
           .insertInto("accountBilling")
-          .values({ accountId: account, checkedAt: sql<Date>`now()` })
-          .onConflict((conflict) => conflict.column("accountId").doUpdateSet({ checkedAt: sql<Date>`now()` }))
+          .values({ accountId: account, checkedAt: now })
+          .onConflict((conflict) => conflict.column("accountId").doUpdateSet({ checkedAt: now }))
           .execute();
         let isChanged = false;
         for (const reason of decision.suspend)
@@ -60,7 +61,7 @@ export function createStandingStore(db: Kysely<Database>): StandingStore {
   });
 }
 
-async function heldBy(trx: Transaction<Database>, account: AccountId) {
+async function heldBy(trx: Trx, account: AccountId) {
   const rows = await trx
     .selectFrom("accountSuspension")
     .select(["reason", "suspendedBy"])
@@ -69,11 +70,11 @@ async function heldBy(trx: Transaction<Database>, account: AccountId) {
   return rows.map((row) => ({ reason: row.reason, isOurs: row.suspendedBy === "system" }));
 }
 
-async function markPaid(trx: Transaction<Database>, account: AccountId, invoices: readonly string[]): Promise<void> {
+async function markPaid(trx: Trx, account: AccountId, invoices: readonly string[]): Promise<void> {
   if (invoices.length === 0) return;
   await trx
     .updateTable("invoice")
-    .set({ paidAt: sql<Date>`now()` })
+    .set({ paidAt: now })
     .where("accountId", "=", account)
     .where("invoiceId", "in", [...invoices])
     .where("paidAt", "is", null)

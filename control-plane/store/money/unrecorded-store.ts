@@ -1,14 +1,15 @@
 // Attempts without a usage record.
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId, LeaseId, RequestId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { CountStore, LostAttempt } from "../../billing/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 
-export function createUnrecordedStore(db: Kysely<Database>): CountStore {
+export function createUnrecordedStore(db: Db): CountStore {
   return asked<CountStore>({
     async keepLost(counts) {
       const known = counts.flatMap(({ requestId, attempt, lost }) =>
@@ -64,7 +65,7 @@ export function createUnrecordedStore(db: Kysely<Database>): CountStore {
       inTransaction(db, async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("deliveredCount")
-          .set({ resolvedAt: sql<Date>`now()` })
+          .set({ resolvedAt: now })
           .where("requestId", "=", count.requestId)
           .where("attempt", "=", count.attempt)
           .where("resolvedAt", "is", null)

@@ -1,9 +1,9 @@
-import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { UsageDayStore, UsageDimension } from "../../billing/store.ts";
 import { asked } from "../core/asked.ts";
 import { tooLong } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 
 interface DayRow {
   readonly day: Date;
@@ -16,7 +16,7 @@ interface DayRow {
   readonly cost: bigint | null;
 }
 
-export function createUsageDayStore(db: Kysely<Database>): UsageDayStore {
+export function createUsageDayStore(db: Db): UsageDayStore {
   return asked<UsageDayStore>({
     async dayUse(account, by, fromMs, toMs, most) {
       const range = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };

@@ -1,7 +1,7 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { PricingType, UsageLine } from "../../billing/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 
 interface LineRow {
   readonly month: number;
@@ -40,12 +40,7 @@ const names = sql`
  * The same as `ledgerLines` of whole months, first to last, from the sums that settlements keep: as many rows as the answer
  * has lines, however long the ledger is.
  */
-export async function monthLines(
-  db: Kysely<Database>,
-  account: AccountId,
-  first: number,
-  last: number,
-): Promise<MonthLine[]> {
+export async function monthLines(db: Db, account: AccountId, first: number, last: number): Promise<MonthLine[]> {
   const { rows } = await sql<LineRow>`
     with sums as (
       -- Units whose price no entry names (they were free, or old) stand on the line without one.
@@ -72,12 +67,7 @@ export async function monthLines(
  * Use of an account by month, key, model and price in [fromMs, toMs). Money is summed from the ledger, units from the
  * records; both by time of posting, so that a closed month never changes.
  */
-export async function ledgerLines(
-  db: Kysely<Database>,
-  account: AccountId,
-  fromMs: number,
-  toMs: number,
-): Promise<MonthLine[]> {
+export async function ledgerLines(db: Db, account: AccountId, fromMs: number, toMs: number): Promise<MonthLine[]> {
   const from = new Date(fromMs).toISOString();
   const to = new Date(toMs).toISOString();
   const { rows } = await sql<LineRow>`
@@ -119,10 +109,7 @@ export async function ledgerLines(
 }
 
 /** The stored lines of invoices, by invoice. */
-export async function invoiceLines(
-  db: Kysely<Database>,
-  invoices: readonly string[],
-): Promise<Map<string, UsageLine[]>> {
+export async function invoiceLines(db: Db, invoices: readonly string[]): Promise<Map<string, UsageLine[]>> {
   const lines = new Map<string, UsageLine[]>(invoices.map((invoice) => [invoice, []]));
   if (invoices.length === 0) return lines;
   const { rows } = await sql<LineRow & { invoiceId: string }>`

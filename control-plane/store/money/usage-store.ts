@@ -1,11 +1,11 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { KeyId } from "../../../proto/ids.ts";
 import type { LabelStore, UsageStore } from "../../billing/store.ts";
 import { asking } from "../core/outage.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { invoiceLines, monthLines } from "./usage-lines.ts";
 
-export function createUsageStore(db: Kysely<Database>): UsageStore & LabelStore {
+export function createUsageStore(db: Db): UsageStore & LabelStore {
   return {
     monthLines: (account, first, last) => asking(() => monthLines(db, account, first, last)),
 

@@ -1,9 +1,8 @@
 // Parts of queries on accounts, for other transactions.
-import { sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { Database } from "../core/schema.ts";
-
-type Trx = Transaction<Database>;
+import { findsRow } from "../core/rows.ts";
+import type { Trx } from "../core/schema.ts";
 
 /** The row of an account that is not deleted; the caller selects and locks as it needs. */
 export const liveAccount = (trx: Trx, account: AccountId) =>
@@ -27,13 +26,12 @@ export async function lockAdmins(trx: Trx): Promise<void> {
 
 /** Call after `lockAdmins`. */
 export async function hasOtherAdmin(trx: Trx, account: AccountId): Promise<boolean> {
-  const other = await trx
+  return trx
     .selectFrom("account")
     .select("accountId")
     .where("isAdmin", "=", true)
     .where("deletedAt", "is", null)
     .where("accountId", "<>", account)
     .limit(1)
-    .executeTakeFirst();
-  return other !== undefined;
+    .$call(findsRow);
 }

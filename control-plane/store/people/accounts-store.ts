@@ -1,11 +1,11 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import { accountBudget } from "../../../proto/ids.ts";
 import type { AccountStore, CreateOutcome, NewAccount } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { isRetired } from "../core/kek-store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { writeLedger } from "../money/ledger-rows.ts";
 import { isNameTaken } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
@@ -14,7 +14,7 @@ import { accountColumns, keyOf, liveKeyRows, liveKeys, signingKeyRows } from "./
 /** Two concurrent first starts must create one account. */
 const firstAccountLock = 7_205_002;
 
-export function createAccountStore(db: Kysely<Database>): AccountStore {
+export function createAccountStore(db: Db): AccountStore {
   const sealedKeys = () =>
     liveKeys(db)
       .select(["account.accountId as account", "tokenId as key", "wrappedDek", "ciphertext", "lookup"])
@@ -121,11 +121,11 @@ export function createAccountStore(db: Kysely<Database>): AccountStore {
   });
 }
 
-async function hasAccounts(db: Kysely<Database>): Promise<boolean> {
+async function hasAccounts(db: Db): Promise<boolean> {
   return (await db.selectFrom("account").select("accountId").limit(1).execute()).length > 0;
 }
 
-async function insertAccount(trx: Transaction<Database>, request: NewAccount): Promise<void> {
+async function insertAccount(trx: Trx, request: NewAccount): Promise<void> {
   await trx
     .insertInto("account")
     .values({

@@ -1,16 +1,16 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { NanoUsd } from "../../../proto/money.ts";
 import type { AdminAccountStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { hasOtherAdmin, liveAccount, lockAdmins } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 import { accountColumns } from "./key-rows.ts";
 
-export function createAdminStore(db: Kysely<Database>): AdminAccountStore {
+export function createAdminStore(db: Db): AdminAccountStore {
   const known = () =>
     db
       .selectFrom("account")

@@ -1,16 +1,16 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Act, ApplicationRecord, ApplicationStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { creditFunds } from "../money/credit-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 import { liftIn } from "./suspension-rows.ts";
 
-export function createApplicationStore(db: Kysely<Database>): ApplicationStore {
+export function createApplicationStore(db: Db): ApplicationStore {
   const rows = () =>
     db
       .selectFrom("programApplication")
@@ -67,7 +67,7 @@ export function createApplicationStore(db: Kysely<Database>): ApplicationStore {
         if (row.status !== "pending") return "decided";
         await trx
           .updateTable("programApplication")
-          .set({ status, decidedAt: sql<Date>`now()`, decidedBy: act.by, decisionNote: act.note })
+          .set({ status, decidedAt: now, decidedBy: act.by, decisionNote: act.note })
           .where("applicationId", "=", id)
           .execute();
         await auditAct(trx, act, {
@@ -84,7 +84,7 @@ export function createApplicationStore(db: Kysely<Database>): ApplicationStore {
 }
 
 /** Runs in the transaction of the decision, so that no application is approved without its credit. */
-async function grant(trx: Transaction<Database>, account: AccountId, id: string, amount: bigint, act: Act) {
+async function grant(trx: Trx, account: AccountId, id: string, amount: bigint, act: Act) {
   const reference = `program/${id}`;
   const outcome = await creditFunds(trx, { account, amount, kind: "credit", note: act.note, reference });
   // The account was deleted, or has another grant of this reference.

@@ -1,7 +1,6 @@
-import type { Kysely, Transaction } from "kysely";
 import type { Actor, AuditStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 
 /** One audited action. `before` and `after` hold no secrets. */
@@ -22,7 +21,7 @@ export interface AuditEntry {
 }
 
 /** Call it in the transaction of the action. */
-export async function writeAudit(trx: Transaction<Database>, entry: AuditEntry): Promise<void> {
+export async function writeAudit(trx: Trx, entry: AuditEntry): Promise<void> {
   const { account, before = null, after = null, note = "", ...rest } = entry;
   await trx
     .insertInto("audit")
@@ -32,20 +31,20 @@ export async function writeAudit(trx: Transaction<Database>, entry: AuditEntry):
 
 /** Writes an action of a person, on whatever account. */
 export const auditAct = (
-  trx: Transaction<Database>,
+  trx: Trx,
   { by, ip, note }: { readonly by: string; readonly ip: string; readonly note?: string },
   action: Omit<AuditEntry, "actor" | "ip" | "note">,
 ): Promise<void> => writeAudit(trx, { actor: by, ip, ...(note === undefined ? {} : { note }), ...action });
 
 /** Writes a change that an account made to itself. */
 export const auditOwn = (
-  trx: Transaction<Database>,
+  trx: Trx,
   { account, ip }: Actor,
   action: string,
   change: Pick<AuditEntry, "before" | "after"> = {},
 ): Promise<void> => writeAudit(trx, { actor: account, action, subject: account, account, ip, ...change });
 
-export function createAuditStore(db: Kysely<Database>): AuditStore {
+export function createAuditStore(db: Db): AuditStore {
   return asked<AuditStore>({
     async read({ account, action, fromMs, toMs }, before, limit) {
       let query = db

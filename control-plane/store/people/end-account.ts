@@ -1,13 +1,13 @@
 // Deletes an account in one transaction. Ledger, usage, audit and the revoked keys' rows stay, as records.
-import { sql, type Transaction } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Actor } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
-import type { Database } from "../core/schema.ts";
+import type { Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { hasOtherAdmin, liveAccount, lockAdmins } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 
-export async function mayEnd(trx: Transaction<Database>, account: AccountId): Promise<"yes" | "gone" | "last_admin"> {
+export async function mayEnd(trx: Trx, account: AccountId): Promise<"yes" | "gone" | "last_admin"> {
   await lockAdmins(trx);
   const row = await liveAccount(trx, account).select("isAdmin").forUpdate().executeTakeFirst();
   if (!row) return "gone";
@@ -15,10 +15,7 @@ export async function mayEnd(trx: Transaction<Database>, account: AccountId): Pr
   return (await hasOtherAdmin(trx, account)) ? "yes" : "last_admin";
 }
 
-export async function endAccount(
-  trx: Transaction<Database>,
-  actor: Actor,
-): Promise<"ended" | "gone" | "last_admin" | "has_deployments"> {
+export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gone" | "last_admin" | "has_deployments"> {
   const { account } = actor;
   const may = await mayEnd(trx, account);
   if (may !== "yes") return may;
@@ -58,15 +55,15 @@ export async function endAccount(
   await trx.deleteFrom("webhookKept").where("accountId", "=", account).where("bytes", "<=", 0n).execute();
   await trx
     .updateTable("apiKey")
-    .set({ revokedAt: sql<Date>`now()` })
+    .set({ revokedAt: now })
     .where("accountId", "=", account)
     .where("revokedAt", "is", null)
     .execute();
   // The next sweep removes the bytes; batches end at their next line.
-  await trx.updateTable("file").set({ removedAt: sql<Date>`now()` }).where("accountId", "=", account).execute();
+  await trx.updateTable("file").set({ removedAt: now }).where("accountId", "=", account).execute();
   await trx
     .updateTable("batch")
-    .set({ status: "cancelling", cancellingAt: sql<Date>`now()` })
+    .set({ status: "cancelling", cancellingAt: now })
     .where("accountId", "=", account)
     .where("status", "in", ["validating", "in_progress"])
     .execute();
@@ -89,7 +86,7 @@ export async function endAccount(
       marketingEmails: false,
       teamDisplayName: null,
       isAdmin: false,
-      deletedAt: sql<Date>`now()`,
+      deletedAt: now,
     })
     .where("accountId", "=", account)
     .execute();

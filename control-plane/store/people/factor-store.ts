@@ -1,14 +1,13 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { CodeUse, FactorStore, NewFactor, SessionFactor } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import { affectsRow, rowCount } from "../core/rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { liveAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditAct, auditOwn } from "./audit-rows.ts";
-
-type Trx = Transaction<Database>;
 
 /** Columns of a FactorRecord. */
 const recordColumns = [
@@ -19,7 +18,7 @@ const recordColumns = [
   epochMs<null>("lastUsedAt").as("lastUsedAtMs"),
 ] as const;
 
-export function createFactorStore(db: Kysely<Database>): FactorStore {
+export function createFactorStore(db: Db): FactorStore {
   return asked<FactorStore>({
     ...readMethods(db),
     ...useMethods(db),
@@ -31,7 +30,7 @@ export function createFactorStore(db: Kysely<Database>): FactorStore {
 }
 
 /** Reads of the factors of accounts. */
-function readMethods(db: Kysely<Database>) {
+function readMethods(db: Db) {
   const passkeys = () =>
     db
       .selectFrom("secondFactor")
@@ -88,28 +87,25 @@ function readMethods(db: Kysely<Database>) {
 }
 
 /** Uses of factors and recovery codes, each at most once. */
-const useMethods = (db: Kysely<Database>) =>
+const useMethods = (db: Db) =>
   ({
     useTotp: (id, step, challenge, atMs) =>
       useWithChallenge(db, challenge, atMs, async (trx) => {
-        const { numUpdatedRows } = await trx
+        return trx
           .updateTable("secondFactor")
           .set({ counter: step, lastUsedAt: new Date(atMs) })
           .where("factorId", "=", id)
           .where("counter", "<", step)
-          .executeTakeFirst();
-        return numUpdatedRows > 0n;
+          .$call(affectsRow);
       }),
 
-    async usePasskey(id, seenCount, newCount, atMs) {
-      const { numUpdatedRows } = await db
+    usePasskey: (id, seenCount, newCount, atMs) =>
+      db
         .updateTable("secondFactor")
         .set({ counter: newCount, lastUsedAt: new Date(atMs) })
         .where("factorId", "=", id)
         .where("counter", "=", seenCount)
-        .executeTakeFirst();
-      return numUpdatedRows > 0n;
-    },
+        .$call(affectsRow),
 
     useRecoveryCode: (actor, hash, challenge, atMs) =>
       useWithChallenge(db, challenge, atMs, async (trx) => {
@@ -124,7 +120,7 @@ const useMethods = (db: Kysely<Database>) =>
   }) satisfies Partial<FactorStore>;
 
 /** Changes of factors and recovery codes. */
-const changeMethods = (db: Kysely<Database>) =>
+const changeMethods = (db: Db) =>
   ({
     async addFactor(actor, factor, { session, recoveryCodes, maxFactors }) {
       try {
@@ -217,7 +213,7 @@ const changeMethods = (db: Kysely<Database>) =>
   }) satisfies Partial<FactorStore>;
 
 /** Which accounts must have a second factor. */
-const policyMethods = (db: Kysely<Database>) =>
+const policyMethods = (db: Db) =>
   ({
     async policy() {
       const row = await db.selectFrom("signInPolicy").select("secondFactor").executeTakeFirst();
@@ -245,7 +241,7 @@ const policyMethods = (db: Kysely<Database>) =>
 
 /** Deletes the challenge if `use` succeeds. The row lock makes a second code for the same challenge wait, then find it gone. */
 const useWithChallenge = (
-  db: Kysely<Database>,
+  db: Db,
   challenge: Buffer,
   atMs: number,
   use: (trx: Trx) => Promise<boolean>,
@@ -267,10 +263,10 @@ const useWithChallenge = (
 async function countOf(trx: Trx, account: AccountId, table: "secondFactor" | "recoveryCode"): Promise<number> {
   const { count } = await trx
     .selectFrom(table)
-    .select((of) => of.fn.countAll<bigint>().as("count"))
+    .select(rowCount)
     .where("accountId", "=", account)
     .executeTakeFirstOrThrow();
-  return Number(count);
+  return count;
 }
 
 async function insertCodes(trx: Trx, account: AccountId, hashes: readonly Buffer[]): Promise<void> {

@@ -1,10 +1,10 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { IdempotencyClaim, IdempotencyStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
 
-export function createIdempotencyStore(db: Kysely<Database>): IdempotencyStore {
+export function createIdempotencyStore(db: Db): IdempotencyStore {
   return asked<IdempotencyStore>({
     async claim({ account, route, key, bodyHash, claim, lockMs, keepMs, mayTakeOver }) {
       // One statement decides which attempt runs it. A finished row, or one whose holder may be alive, stays unchanged.

@@ -1,7 +1,7 @@
 // Keys with their accounts, as both the account store and the token store read them.
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountRow, KeyRow } from "../../accounts/store.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 
 /** Columns of an AccountRow. */
@@ -15,14 +15,14 @@ export const accountColumns = [
 ] as const;
 
 /** Live keys of live accounts. */
-export const liveKeys = (db: Kysely<Database>) =>
+export const liveKeys = (db: Db) =>
   db
     .selectFrom("apiKey")
     .innerJoin("account", "account.accountId", "apiKey.accountId")
     .where("revokedAt", "is", null)
     .where("deletedAt", "is", null);
 
-export const liveKeyRows = (db: Kysely<Database>) =>
+export const liveKeyRows = (db: Db) =>
   liveKeys(db)
     .select([...accountColumns, "tokenId as key", "lookup", "allowedIps"])
     .select([
@@ -30,7 +30,7 @@ export const liveKeyRows = (db: Kysely<Database>) =>
       sql<boolean>`api_key.monthly_limit is not null`.as("hasKeyLimit"),
     ]);
 
-export const signingKeyRows = (db: Kysely<Database>) => liveKeyRows(db).select(["ciphertext", "wrappedDek"]);
+export const signingKeyRows = (db: Db) => liveKeyRows(db).select(["ciphertext", "wrappedDek"]);
 
 /** Moves the account's columns of a key's row into a record of their own. */
 export function keyOf<Row extends Omit<KeyRow, "account"> & AccountRow>(row: Row) {

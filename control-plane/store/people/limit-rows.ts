@@ -1,21 +1,22 @@
 // An account's limits, read and written in the transactions of quota-store.ts and deployments-store.ts.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { GpuType } from "../../../proto/gpu.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { GpuUse, LimitRecord } from "../../quotas/store.ts";
-import type { Database } from "../core/schema.ts";
+import { findsRow } from "../core/rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { now } from "../core/time.ts";
 import { liveAccount } from "./account-rows.ts";
 
 /**
  * Serialises everything that counts against one account's limits. Does not block readers of the row or foreign keys to it.
  * Returns false when there is no such account.
  */
-export async function lockAccount(trx: Transaction<Database>, account: AccountId): Promise<boolean> {
-  const found = await liveAccount(trx, account).select("accountId").forNoKeyUpdate().executeTakeFirst();
-  return found !== undefined;
+export async function lockAccount(trx: Trx, account: AccountId): Promise<boolean> {
+  return liveAccount(trx, account).select("accountId").forNoKeyUpdate().$call(findsRow);
 }
 
-export async function readRecord(db: Kysely<Database>, account: AccountId): Promise<LimitRecord | undefined> {
+export async function readRecord(db: Db, account: AccountId): Promise<LimitRecord | undefined> {
   const row = await db
     .selectFrom("account as a")
     .leftJoin("accountLimit as l", "l.accountId", "a.accountId")
@@ -38,7 +39,7 @@ export const tokensOf = (stored: bigint | null): number | null => (stored === nu
 
 /** Call after `lockAccount`. Stopping deployments count; stopped, failed and deleted ones do not. */
 export async function readGpuUse(
-  trx: Transaction<Database>,
+  trx: Trx,
   account: AccountId,
   gpu: GpuType,
   except: DeploymentId | undefined,
@@ -55,14 +56,14 @@ export async function readGpuUse(
   return { isAdmin: record?.isAdmin ?? false, max: record?.max ?? {}, used };
 }
 
-export async function writeRecord(trx: Transaction<Database>, account: AccountId, next: LimitRecord): Promise<void> {
+export async function writeRecord(trx: Trx, account: AccountId, next: LimitRecord): Promise<void> {
   const { concurrent, tokensPerMinute } = next.rate;
   const values = {
     rateLimit: concurrent,
     tpmRateLimit: tokensPerMinute === null ? null : BigInt(tokensPerMinute),
     gpuMax: JSON.stringify(next.max),
     gpuMin: JSON.stringify(next.min),
-    updatedAt: sql<Date>`now()`,
+    updatedAt: now,
   };
   await trx
     .insertInto("accountLimit")

@@ -1,16 +1,17 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { PeopleStore, ProfileOutcome } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import { affectsRow } from "../core/rows.ts";
+import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { isNameTaken, liveAccount } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 import { endAccount, mayEnd } from "./end-account.ts";
 import { accountColumns } from "./key-rows.ts";
 
-export function createPeopleStore(db: Kysely<Database>): PeopleStore {
+export function createPeopleStore(db: Db): PeopleStore {
   return asked<PeopleStore>({
     profile: (account) =>
       db
@@ -80,8 +81,8 @@ export function createPeopleStore(db: Kysely<Database>): PeopleStore {
         .orderBy("name")
         .execute(),
 
-    async addSshKey(account, key) {
-      const { numInsertedOrUpdatedRows = 0n } = await db
+    addSshKey: (account, key) =>
+      db
         .insertInto("sshKey")
         .values({
           sshKeyId: key.id,
@@ -92,18 +93,10 @@ export function createPeopleStore(db: Kysely<Database>): PeopleStore {
           createdAt: new Date(key.createdAtMs),
         })
         .onConflict((conflict) => conflict.constraint("ssh_key_name").doNothing())
-        .executeTakeFirst();
-      return numInsertedOrUpdatedRows > 0n;
-    },
+        .$call(affectsRow),
 
-    async removeSshKey(account, id) {
-      const { numDeletedRows } = await db
-        .deleteFrom("sshKey")
-        .where("accountId", "=", account)
-        .where("sshKeyId", "=", id)
-        .executeTakeFirst();
-      return numDeletedRows > 0n;
-    },
+    removeSshKey: (account, id) =>
+      db.deleteFrom("sshKey").where("accountId", "=", account).where("sshKeyId", "=", id).$call(affectsRow),
   });
 }
 

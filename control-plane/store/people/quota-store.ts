@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type {
   Act,
@@ -13,12 +13,12 @@ import type {
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { auditAct } from "./audit-rows.ts";
 import { lockAccount, readRecord, tokensOf, writeRecord } from "./limit-rows.ts";
 
-export function createQuotaStore(db: Kysely<Database>): QuotaStore {
+export function createQuotaStore(db: Db): QuotaStore {
   return asked<QuotaStore>({
     async ownRateLimits() {
       const rows = await db
@@ -52,7 +52,7 @@ export function createQuotaStore(db: Kysely<Database>): QuotaStore {
         const written = open
           ? trx
               .updateTable("limitRequest")
-              .set((eb) => ({ ...contents, revision: eb("revision", "+", 1), updatedAt: sql<Date>`now()` }))
+              .set((eb) => ({ ...contents, revision: eb("revision", "+", 1), updatedAt: now }))
               .where("requestId", "=", open.id)
               .returning(requestColumns)
           : trx
@@ -150,7 +150,7 @@ const requestColumns = [
   "resolutionReason",
 ] as const;
 
-const requests = <Kind extends LimitKind>(db: Kysely<Database>, account: AccountId, kind: Kind) =>
+const requests = <Kind extends LimitKind>(db: Db, account: AccountId, kind: Kind) =>
   db
     .selectFrom("limitRequest")
     .select(requestColumns)
@@ -161,7 +161,7 @@ const requests = <Kind extends LimitKind>(db: Kysely<Database>, account: Account
 type Decide<Kind extends LimitKind> = (record: LimitRecord, open: LimitRequest<Kind> | undefined) => Filing<Kind>;
 
 async function close(
-  trx: Transaction<Database>,
+  trx: Trx,
   id: string,
   decision: "approved" | "rejected" | "withdrawn",
   act: Act | undefined,

@@ -1,9 +1,9 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { SessionStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import type { Db } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { liveAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 import { accountColumns } from "./key-rows.ts";
@@ -12,7 +12,7 @@ const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.acc
 /** True when the operator requires a second factor of the account and it has none. */
 const mustAddFactor = sql<boolean>`${mustHaveFactor} and not ${hasFactor}`.as("mustEnrol");
 
-export function createSessionStore(db: Kysely<Database>): SessionStore {
+export function createSessionStore(db: Db): SessionStore {
   return asked<SessionStore>({
     async credentials(email) {
       const row = await db
@@ -45,7 +45,7 @@ export function createSessionStore(db: Kysely<Database>): SessionStore {
         await trx
           .insertInto("password")
           .values({ accountId: actor.account, hash })
-          .onConflict((conflict) => conflict.column("accountId").doUpdateSet({ hash, changedAt: sql<Date>`now()` }))
+          .onConflict((conflict) => conflict.column("accountId").doUpdateSet({ hash, changedAt: now }))
           .execute();
         const ended = await trx
           .deleteFrom("loginSession")

@@ -1,15 +1,16 @@
 // Counted sign-in attempts, unfinished sign-in steps, and sign-ins of the command line.
 import { createHash } from "node:crypto";
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AttemptStore, ChallengeStore, CliLoginStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import { affectsRow } from "../core/rows.ts";
+import type { Db } from "../core/schema.ts";
 
 const digest = (key: string): Buffer => createHash("sha256").update(key).digest();
 
-export function createAttemptStore(db: Kysely<Database>): AttemptStore {
+export function createAttemptStore(db: Db): AttemptStore {
   return asked<AttemptStore>({
     async countAttempt(key, nowMs, windowMs) {
       const [now, end] = [new Date(nowMs), new Date(nowMs + windowMs)];
@@ -41,7 +42,7 @@ export function createAttemptStore(db: Kysely<Database>): AttemptStore {
   });
 }
 
-export function createChallengeStore(db: Kysely<Database>): ChallengeStore {
+export function createChallengeStore(db: Db): ChallengeStore {
   return asked<ChallengeStore>({
     async putChallenge(lookup, purpose, { account, ...row }, expiresAtMs) {
       await db
@@ -59,18 +60,16 @@ export function createChallengeStore(db: Kysely<Database>): ChallengeStore {
         .where("expiresAt", ">", new Date(nowMs))
         .executeTakeFirst(),
 
-    async takeChallenge(lookup, nowMs) {
-      const { numDeletedRows } = await db
+    takeChallenge: (lookup, nowMs) =>
+      db
         .deleteFrom("signInChallenge")
         .where("lookup", "=", lookup)
         .where("expiresAt", ">", new Date(nowMs))
-        .executeTakeFirst();
-      return numDeletedRows > 0n;
-    },
+        .$call(affectsRow),
   });
 }
 
-export function createCliLoginStore(db: Kysely<Database>): CliLoginStore {
+export function createCliLoginStore(db: Db): CliLoginStore {
   const known = (lookup: Buffer) =>
     db.selectFrom("cliLogin").select("lookup").where("lookup", "=", lookup).executeTakeFirst();
 

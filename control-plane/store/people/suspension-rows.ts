@@ -1,18 +1,16 @@
 // Suspensions within a caller's transaction: a payment lifts the suspension in the transaction that books it. When these return
 // true, the caller announces `account` as its last statement.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import { type SuspendReason, suspendReasons } from "../../../proto/suspend-reason.ts";
 import type { Act, SuspensionStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { liveAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-
-type Trx = Transaction<Database>;
 
 /** Returns true when the reason is new; false also when there is no such account. */
 export async function suspendIn(trx: Trx, account: AccountId, reason: SuspendReason, act: Act): Promise<boolean> {
@@ -72,7 +70,7 @@ async function noteChange(
   await auditAct(trx, act, { action, subject: account, account, ...change });
 }
 
-export function createSuspensionStore(db: Kysely<Database>): SuspensionStore {
+export function createSuspensionStore(db: Db): SuspensionStore {
   return asked<SuspensionStore>({
     suspend: (account, reason, act) =>
       inTransaction(db, async (trx) => {

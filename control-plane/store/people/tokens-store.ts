@@ -1,12 +1,11 @@
-import { type Kysely, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { TokenStore } from "../../accounts/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import type { Db } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { liveAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 import { keyOf, signingKeyRows } from "./key-rows.ts";
@@ -21,7 +20,7 @@ const recordColumns = [
   epochMs<null>("lastUsedAt").as("lastUsedAtMs"),
 ] as const;
 
-export function createTokenStore(db: Kysely<Database>): TokenStore {
+export function createTokenStore(db: Db): TokenStore {
   const records = (account: AccountId) =>
     db.selectFrom("apiKey").select(recordColumns).where("accountId", "=", account).where("revokedAt", "is", null);
 
@@ -88,7 +87,7 @@ export function createTokenStore(db: Kysely<Database>): TokenStore {
       inTransaction(db, async (trx) => {
         const row = await trx
           .updateTable("apiKey")
-          .set({ revokedAt: sql<Date>`now()` })
+          .set({ revokedAt: now })
           .where("accountId", "=", account)
           .where("tokenId", "=", key)
           .where("revokedAt", "is", null)

@@ -1,12 +1,13 @@
-import { type Kysely, type Selectable, sql, type Transaction } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Batch, BatchRun, BatchStore, DueBatch, LineResult, OutputFile } from "../../batches/store.ts";
 import type { FileId } from "../../files/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
+import type { Database, Db, Trx } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
+import { rowCount } from "../core/rows.ts";
 
 const open = ["validating", "in_progress", "finalizing", "cancelling"] as const;
 const now = sql<Date>`now()`;
@@ -15,14 +16,14 @@ const after = (ms: number) => sql<Date>`now() + ${interval(ms)}`;
 const wasDone = ({ numUpdatedRows }: { readonly numUpdatedRows: bigint }) => numUpdatedRows > 0n;
 
 /** Limits a write to this run, and to a batch that has not ended. */
-const held = (db: Kysely<Database>, { batch, run }: BatchRun) =>
+const held = (db: Db, { batch, run }: BatchRun) =>
   db.updateTable("batch").where("batchId", "=", batch.id).where("run", "=", run).where("status", "in", open);
 
 /** The errors without those that apply only until the output is written. */
 const lastingErrors = sql`jsonb_path_query_array(coalesce(errors, '[]'),
   '$[*] ? (!(@.code starts with "output_"))')`;
 
-export function createBatchStore(db: Kysely<Database>): BatchStore {
+export function createBatchStore(db: Db): BatchStore {
   return asked<BatchStore>({
     ...accountMethods(db),
     ...runMethods(db),
@@ -31,7 +32,7 @@ export function createBatchStore(db: Kysely<Database>): BatchStore {
 }
 
 /** Requests of accounts. */
-function accountMethods(db: Kysely<Database>) {
+function accountMethods(db: Db) {
   const own = (account: AccountId) => db.selectFrom("batch").selectAll().where("accountId", "=", account);
   return {
     create(request, maxOpen) {
@@ -40,11 +41,11 @@ function accountMethods(db: Kysely<Database>) {
         await sql`select pg_advisory_xact_lock(hashtextextended(${`batches/${request.account}`}, 0))`.execute(trx);
         const { count } = await trx
           .selectFrom("batch")
-          .select((of) => of.fn.countAll<bigint>().as("count"))
+          .select(rowCount)
           .where("accountId", "=", request.account)
           .where("status", "in", open)
           .executeTakeFirstOrThrow();
-        if (count >= BigInt(maxOpen)) return "too_many";
+        if (count >= maxOpen) return "too_many";
         const file = await trx
           .selectFrom("file")
           .select("fileId")
@@ -120,7 +121,7 @@ function accountMethods(db: Kysely<Database>) {
 }
 
 /** Runs of batches: who processes one, and how far it is. */
-const runMethods = (db: Kysely<Database>) =>
+const runMethods = (db: Db) =>
   ({
     async due(limit) {
       const { rows } = await sql<DueBatch>`
@@ -227,7 +228,7 @@ const runMethods = (db: Kysely<Database>) =>
   }) satisfies Partial<BatchStore>;
 
 /** Results of the lines of a batch, until its files are written. */
-const resultMethods = (db: Kysely<Database>) =>
+const resultMethods = (db: Db) =>
   ({
     addResults(run, results) {
       return inTransaction(db, async (trx) => {
@@ -278,7 +279,7 @@ const resultMethods = (db: Kysely<Database>) =>
     },
   }) satisfies Partial<BatchStore>;
 
-async function makeFile(trx: Transaction<Database>, batch: Batch, { id, filename, bytes }: OutputFile): Promise<void> {
+async function makeFile(trx: Trx, batch: Batch, { id, filename, bytes }: OutputFile): Promise<void> {
   await trx
     .updateTable("file")
     .set({

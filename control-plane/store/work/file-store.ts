@@ -1,10 +1,10 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Blob, FileStore } from "../../files/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs, interval } from "../core/time.ts";
+import type { Db } from "../core/schema.ts";
+import { epochMs, interval, now } from "../core/time.ts";
 
 /** An unfinished upload is removed after this. */
 const unfinishedLife = "1 day";
@@ -20,7 +20,7 @@ const fileColumns = [
   epochMs("expiresAt").as("expiresAtMs"),
 ] as const;
 
-export function createFileStore(db: Kysely<Database>): FileStore {
+export function createFileStore(db: Db): FileStore {
   const shown = (account: AccountId) =>
     db
       .selectFrom("file")
@@ -28,7 +28,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
       .where("accountId", "=", account)
       .where("isReady", "=", true)
       .where("removedAt", "is", null)
-      .where("expiresAt", ">", sql<Date>`now()`);
+      .where("expiresAt", ">", now);
 
   return asked<FileStore>({
     async begin({ account, id, blobKey }) {
@@ -53,7 +53,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
           .where("accountId", "=", account)
           .where("isReady", "=", true)
           .where("removedAt", "is", null)
-          .where("expiresAt", ">", sql<Date>`now()`)
+          .where("expiresAt", ">", now)
           .executeTakeFirstOrThrow();
         if (Number(used) + bytes > quotaBytes) return Number(used);
         return trx
@@ -63,7 +63,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
             filename,
             bytes: BigInt(bytes),
             isReady: true,
-            createdAt: sql<Date>`now()`,
+            createdAt: now,
             expiresAt: sql<Date>`now() + ${interval(expiresAfterMs)}`,
           })
           .where("accountId", "=", account)
@@ -132,7 +132,7 @@ export function createFileStore(db: Kysely<Database>): FileStore {
     async abandon(account, id) {
       await db
         .updateTable("file")
-        .set({ removedAt: sql<Date>`now()` })
+        .set({ removedAt: now })
         .where("accountId", "=", account)
         .where("fileId", "=", id)
         .where("isReady", "=", false)

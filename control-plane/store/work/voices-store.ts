@@ -1,15 +1,15 @@
-import { type Kysely, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Voice, VoiceBlend, VoiceId, VoiceStore } from "../../assets/store.ts";
 import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import type { Db } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";
+import { rowCount } from "../core/rows.ts";
 
-export function createVoiceStore(db: Kysely<Database>): VoiceStore {
-  async function voicesOf(on: Kysely<Database>, account: AccountId, id?: VoiceId): Promise<readonly Voice[]> {
+export function createVoiceStore(db: Db): VoiceStore {
+  async function voicesOf(on: Db, account: AccountId, id?: VoiceId): Promise<readonly Voice[]> {
     const rows = await on
       .selectFrom("voice")
       .select(["voiceId as id", "name", "description"])
@@ -66,10 +66,10 @@ export function createVoiceStore(db: Kysely<Database>): VoiceStore {
         if (!live) return "gone" as const;
         const { count } = await trx
           .selectFrom("voice")
-          .select(({ fn }) => fn.countAll<bigint>().as("count"))
+          .select(rowCount)
           .where("accountId", "=", account)
           .executeTakeFirstOrThrow();
-        if (count >= BigInt(maxVoices)) return "full" as const;
+        if (count >= maxVoices) return "full" as const;
         const { id, name, description, blend, samples } = voice;
         await trx.insertInto("voice").values({ voiceId: id, accountId: account, name, description }).execute();
         await trx
@@ -109,7 +109,7 @@ export function createVoiceStore(db: Kysely<Database>): VoiceStore {
       inTransaction(db, async (trx) => {
         const { numUpdatedRows } = await trx
           .updateTable("voice")
-          .set({ name, ...(description === undefined ? {} : { description }), updatedAt: sql<Date>`now()` })
+          .set({ name, ...(description === undefined ? {} : { description }), updatedAt: now })
           .where("accountId", "=", account)
           .where("voiceId", "=", id)
           .executeTakeFirst();

@@ -1,10 +1,10 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { ClaimedDelivery, DeliveryRecord, WebhookDeliveryStore } from "../../webhooks/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs, interval } from "../core/time.ts";
+import type { Db } from "../core/schema.ts";
+import { epochMs, interval, now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
 import { allKeptBytes } from "./webhook-kept.ts";
@@ -12,7 +12,7 @@ import { allKeptBytes } from "./webhook-kept.ts";
 /** Maximum rows that one claim considers, after those of hosts and accounts at their limit are excluded. */
 const maxExamined = 2_000;
 
-export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliveryStore {
+export function createWebhookDeliveryStore(db: Db): WebhookDeliveryStore {
   const records = (account: AccountId) =>
     db
       .selectFrom("webhookDelivery as d")
@@ -68,7 +68,7 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
         const { rows } = await sql<{ attempts: number }>`
           update webhook_delivery set
             state = ${isOver ? (outcome === "ok" ? "delivered" : "exhausted") : "pending"},
-            finished_at = ${isOver ? sql`now()` : sql`null`}, due_at = now() + ${interval(nextMs ?? 0)},
+            finished_at = ${isOver ? now : sql`null`}, due_at = now() + ${interval(nextMs ?? 0)},
             attempts = attempts + 1, tries = tries + 1, claim_id = null, locked_until = null,
             last_status = ${status ?? null}, last_outcome = ${outcome}
           where webhook_id = ${webhookId} and claim_id = ${claim} returning attempts`.execute(trx);
@@ -113,7 +113,7 @@ export function createWebhookDeliveryStore(db: Kysely<Database>): WebhookDeliver
         if (row.isEmpty) return "empty";
         await trx
           .updateTable("webhookDelivery")
-          .set({ state: "pending", finishedAt: null, tries: 0, dueAt: sql<Date>`now()` })
+          .set({ state: "pending", finishedAt: null, tries: 0, dueAt: now })
           .where("webhookId", "=", webhookId)
           .execute();
         await writeAudit(trx, { actor: account, action: "webhook.replay", subject: webhookId, account, ip });

@@ -1,9 +1,9 @@
-import { type Kysely, type Selectable, sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { ClaimedJob, WebhookJobStore } from "../../webhooks/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { interval } from "../core/time.ts";
+import type { Database, Db } from "../core/schema.ts";
+import { interval, now } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";
 import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
 import { discardOldResults, isFullOfPending } from "./webhook-kept.ts";
@@ -12,7 +12,7 @@ import { discardOldResults, isFullOfPending } from "./webhook-kept.ts";
 const maxExamined = 2_000;
 
 /** `maxKeptBytes`: maximum bytes of results stored for the calls of one account. */
-export function createWebhookJobStore(db: Kysely<Database>, maxKeptBytes = Number.MAX_SAFE_INTEGER): WebhookJobStore {
+export function createWebhookJobStore(db: Db, maxKeptBytes = Number.MAX_SAFE_INTEGER): WebhookJobStore {
   return asked<WebhookJobStore>({
     addJob: (job, lifeMs, limit) =>
       inTransaction(db, async (trx) => {
@@ -84,7 +84,7 @@ export function createWebhookJobStore(db: Kysely<Database>, maxKeptBytes = Numbe
             state: error ? "failed" : "succeeded",
             errorCode: error?.code ?? null,
             errorMessage: error?.message ?? null,
-            finishedAt: sql<Date>`now()`,
+            finishedAt: now,
             claimId: null,
             lockedUntil: null,
             body: null,

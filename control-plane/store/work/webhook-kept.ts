@@ -1,18 +1,14 @@
 // Limits the bytes of results that an account's webhook calls store: discards the oldest ended ones first, delivered ones before
 // exhausted ones. Their records stay.
-import { type Kysely, sql, type Transaction } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { Database } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 
 /** Share of the limit to reduce to, so that not every call has to search for the oldest. */
 const keptShare = 0.9;
 
 /** Call it in the transaction that stored another result. */
-export async function discardOldResults(
-  trx: Transaction<Database>,
-  account: AccountId,
-  maxBytes: number,
-): Promise<void> {
+export async function discardOldResults(trx: Trx, account: AccountId, maxBytes: number): Promise<void> {
   const kept = await keptBytes(trx, account);
   if (kept <= maxBytes) return;
   // Locked rows are being replayed or deleted, and their transaction may wait for this one.
@@ -31,7 +27,7 @@ export async function discardOldResults(
 }
 
 /** True when pending calls alone use all of it: nothing can be discarded. */
-export async function isFullOfPending(trx: Kysely<Database>, account: AccountId, maxBytes: number): Promise<boolean> {
+export async function isFullOfPending(trx: Db, account: AccountId, maxBytes: number): Promise<boolean> {
   if ((await keptBytes(trx, account)) < maxBytes) return false;
   const { rows } = await sql<{ bytes: bigint | null }>`
     select sum(octet_length(body) + coalesce(octet_length(results), 0))::bigint as bytes from webhook_delivery
@@ -40,13 +36,13 @@ export async function isFullOfPending(trx: Kysely<Database>, account: AccountId,
 }
 
 /** Bytes of all accounts. */
-export async function allKeptBytes(db: Kysely<Database>): Promise<number> {
+export async function allKeptBytes(db: Db): Promise<number> {
   const { rows } = await sql<{ bytes: number }>`
     select coalesce(sum(bytes), 0)::float8 as bytes from webhook_kept`.execute(db);
   return rows[0]?.bytes ?? 0;
 }
 
-async function keptBytes(trx: Kysely<Database>, account: AccountId): Promise<number> {
+async function keptBytes(trx: Db, account: AccountId): Promise<number> {
   const row = await trx.selectFrom("webhookKept").select("bytes").where("accountId", "=", account).executeTakeFirst();
   return Number(row?.bytes ?? 0);
 }

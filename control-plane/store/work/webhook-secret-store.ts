@@ -1,10 +1,10 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { WebhookSecretStore } from "../../webhooks/store.ts";
 import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs, interval } from "../core/time.ts";
+import type { Db } from "../core/schema.ts";
+import { epochMs, interval, now } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";
 import { auditOwn } from "../people/audit-rows.ts";
 
@@ -16,7 +16,7 @@ const columns = [
   epochMs<null>("previousUntil").as("previousUntilMs"),
 ] as const;
 
-export function createWebhookSecretStore(db: Kysely<Database>): WebhookSecretStore {
+export function createWebhookSecretStore(db: Db): WebhookSecretStore {
   const read = (account: AccountId) =>
     db.selectFrom("webhookSecret").select(columns).where("accountId", "=", account).executeTakeFirst();
 
@@ -47,7 +47,7 @@ export function createWebhookSecretStore(db: Kysely<Database>): WebhookSecretSto
           .onConflict((at) =>
             at.column("accountId").doUpdateSet((eb) => ({
               sealed: eb.ref("excluded.sealed"),
-              madeAt: sql<Date>`now()`,
+              madeAt: now,
               previousSealed: eb.ref("webhookSecret.sealed"),
               previousUntil: sql<Date>`now() + ${interval(overlapMs)}`,
             })),
