@@ -3,7 +3,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { DeploymentStatus } from "../deployments/deployment.ts";
-import type { DataPath } from "../fleet/prove-data-path.ts";
+import type { DataPath } from "../fleet/prover.ts";
 import { type DashboardAddress, labelOf } from "./dashboard-address.ts";
 import type { DashboardRow, DashboardStore, Launcher } from "./store.ts";
 

@@ -99,7 +99,7 @@ export const agentBusy = () =>
 export const tooManyAgents = (limit: number) =>
   rateLimited("agent_limit_reached", `Your account can have at most ${limit} agent instances. Delete one first.`);
 
-export const tooManyBackups = (limit: bigint) =>
+export const tooManyBackups = (limit: number) =>
   conflict("backup_limit_reached", `An agent instance can have at most ${limit} manual backups. Delete one first.`);
 
 /** `needed`: nano-USD reserved for its first minutes. */

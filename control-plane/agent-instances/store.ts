@@ -87,7 +87,7 @@ export type Begun =
   /** Never placed, so there is no volume. */
   | { readonly kind: "no_volume" }
   /** Limit of manual backups. */
-  | { readonly kind: "too_many"; readonly limit: bigint }
+  | { readonly kind: "too_many"; readonly limit: number }
   | { readonly kind: "no_instance" }
   | { readonly kind: "no_backup" };
 

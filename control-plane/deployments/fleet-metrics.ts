@@ -1,8 +1,8 @@
 // Hosts, GPUs, deployments and sessions as metrics. A scrape reads the last sample from memory and never waits.
 import { setTimeout as wait } from "node:timers/promises";
 import { Gauge, Histogram, type Registry } from "prom-client";
+import { plainWarning } from "../fleet/dial.ts";
 import type { HostView } from "../fleet/host.ts";
-import { plainWarning } from "../fleet/plain-warning.ts";
 import type { Transition } from "./controller.ts";
 import { deploymentStatuses } from "./deployment.ts";
 

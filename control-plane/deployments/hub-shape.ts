@@ -1,13 +1,11 @@
 // Reads the shape of a hub repository's model before any download: file sizes, and config.json or the first bytes of the
 // GGUF file that an agent would choose. https://huggingface.co/docs/hub/api
-
 import type { Response } from "undici";
 import { bytesOf, chooseGguf } from "../../proto/gguf-choice.ts";
 import { chooseOnnx } from "../../proto/onnx-choice.ts";
 import { hubFetch } from "../catalog/hub-fetch.ts";
-import { readConfigShape } from "./config-shape.ts";
+import { loraWidthOf } from "./adapter-memory.ts";
 import type { ShapeOfRepo } from "./expected-memory.ts";
-import { readGgufShape } from "./gguf-shape.ts";
 import { graphShape, type ModelShape } from "./memory-estimate.ts";
 
 const maxJsonBytes = 8 * 1024 ** 2;
@@ -86,4 +84,120 @@ async function firstBytes(answer: Response, maxBytes: number): Promise<Buffer> {
     if (bytes >= maxBytes) break;
   }
   return Buffer.concat(parts).subarray(0, maxBytes);
+}
+
+/** Sizes of the scalar types by number; strings (8) and arrays (9) carry their lengths. */
+const scalarBytes: readonly number[] = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
+const magic = "GGUF";
+const maxKeys = 4_096;
+
+/** See https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Undefined when required fields are beyond the end of the bytes, or there is no GGUF header. */
+export function readGgufShape(head: Buffer, weightsBytes: number): ModelShape | undefined {
+  const facts = readFacts(head);
+  const architecture = facts.get("general.architecture");
+  const number = (key: string) => {
+    const value = facts.get(`${String(architecture)}.${key}`);
+    return typeof value === "number" && value > 0 ? value : undefined;
+  };
+  const layers = number("block_count");
+  const heads = number("attention.head_count");
+  const width = number("embedding_length");
+  const contextLength = number("context_length");
+  if (!layers || !heads || !width || !contextLength) return undefined;
+  const headLength = Math.floor(width / heads);
+  const kvHeads = number("attention.head_count_kv") ?? heads;
+  const keyLength = number("attention.key_length") ?? headLength;
+  const valueLength = number("attention.value_length") ?? headLength;
+  return {
+    ...{ weightsBytes, layers, contextLength, kvHeads, keyLength, valueLength },
+    loraWidth: loraWidthOf({
+      ...{ width, queryWidth: heads * keyLength, keyWidth: kvHeads * keyLength, valueWidth: kvHeads * valueLength },
+      feedForward: number("feed_forward_length"),
+    }),
+  };
+}
+
+/** Reads numbers and short strings up to the end of `head`. */
+function readFacts(head: Buffer): ReadonlyMap<string, number | string> {
+  const facts = new Map<string, number | string>();
+  if (head.length < 24 || head.toString("latin1", 0, 4) !== magic) return facts;
+  const keys = Math.min(Number(head.readBigUInt64LE(16)), maxKeys);
+  let at = 24;
+  const text = (): string => {
+    const length = Number(head.readBigUInt64LE(at));
+    const from = at + 8;
+    if (from + length > head.length) throw new RangeError("the header is longer");
+    at = from + length;
+    return head.toString("utf8", from, at);
+  };
+  // Counts come from an untrusted file: loops need their own bounds.
+  const pass = (type: number, count: number): void => {
+    const bytes = (scalarBytes[type] || Number.NaN) * count;
+    if (!(at + bytes <= head.length)) throw new RangeError("the header is longer, or has an unknown type");
+    at += bytes;
+  };
+  const value = (type: number): number | string | undefined => {
+    if (type === 8) return text();
+    if (type === 9) {
+      const of = head.readUInt32LE(at);
+      const count = Number(head.readBigUInt64LE(at + 4));
+      at += 12;
+      // Some models have one value per layer: use the largest.
+      if (of === 4 || of === 5) {
+        let largest = 0;
+        for (let n = 0; n < count; n++, at += 4) largest = Math.max(largest, head.readUInt32LE(at));
+        return largest;
+      }
+      if (of === 8) for (let n = 0; n < count; n++) text();
+      else pass(of, count);
+      return undefined;
+    }
+    const from = at;
+    pass(type, 1);
+    if (type === 4) return head.readUInt32LE(from);
+    if (type === 10) return Number(head.readBigUInt64LE(from));
+    return undefined;
+  };
+  try {
+    for (let n = 0; n < keys; n++) {
+      const key = text();
+      const type = head.readUInt32LE(at);
+      at += 4;
+      const found = value(type);
+      if (found !== undefined) facts.set(key, found);
+    }
+  } catch (error) {
+    // The fields read so far may be enough.
+    if (!(error instanceof RangeError)) throw error;
+  }
+  return facts;
+}
+
+/** Undefined when a required field is missing. */
+export function readConfigShape(value: unknown, weightsBytes: number): ModelShape | undefined {
+  const whole = asObject(value);
+  // Multimodal models keep the language model's part in a nested object.
+  const config = { ...whole, ...asObject(whole["text_config"]) };
+  const number = (key: string) => {
+    const found = config[key];
+    return typeof found === "number" && found > 0 ? found : undefined;
+  };
+  const layers = number("num_hidden_layers") ?? number("n_layer");
+  const heads = number("num_attention_heads") ?? number("n_head");
+  const width = number("hidden_size") ?? number("n_embd");
+  const contextLength = number("max_position_embeddings") ?? number("n_positions");
+  if (!layers || !heads || !width || !contextLength) return undefined;
+  const headLength = number("head_dim") ?? Math.floor(width / heads);
+  const kvHeads = number("num_key_value_heads") ?? heads;
+  return {
+    ...{ weightsBytes, layers, contextLength, kvHeads, keyLength: headLength, valueLength: headLength },
+    loraWidth: loraWidthOf({
+      ...{ width, queryWidth: heads * headLength, keyWidth: kvHeads * headLength, valueWidth: kvHeads * headLength },
+      feedForward: number("intermediate_size") ?? number("n_inner"),
+    }),
+  };
+}
+
+function asObject(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }

@@ -1,10 +1,12 @@
 // Requests an instance for a waiting caller if none is desired and funds suffice, and reports its progress.
-import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
+import type { ServedAdapter } from "../catalog/served-model.ts";
+import { maxHeld } from "./adapter.ts";
 import { affords, type FundsDeps } from "./dedicated-money.ts";
 import { isWanted, targetOf } from "./lifecycle.ts";
-import type { ColdStart, DeploymentStore } from "./store.ts";
+import type { AdapterStore, ColdStart, DeploymentStore } from "./store.ts";
 
-export type StartState =
+type StartState =
   /** An instance is starting. `phase`: initializing, downloading or deploying. */
   | { readonly kind: "coming"; readonly phase: string; readonly etaSeconds: number }
   /** No instance is starting, which may be temporary: no capacity, or its host is silent. */
@@ -14,7 +16,7 @@ export type StartState =
   /** No instance will start without an action. `phase`: its status. */
   | { readonly kind: "ended"; readonly phase: string };
 
-export type RequestInstance = (id: DeploymentId, account: AccountId) => Promise<StartState>;
+type RequestInstance = (id: DeploymentId, account: AccountId) => Promise<StartState>;
 
 /** Throws when the database is unavailable. Called repeatedly while a request waits. */
 export function createWaker(
@@ -55,4 +57,50 @@ export function stateOf({ deployment, phases, elapsedMs, startMs }: ColdStart): 
   return pendingReasons.length > 0
     ? { kind: "stuck", phase: "no_capacity", etaSeconds: noCapacitySeconds }
     : { kind: "coming", phase: "initializing", etaSeconds };
+}
+
+/** Throws when the database is unavailable. Called repeatedly while a request waits. */
+export function createAdapterWaker(deps: {
+  readonly store: Pick<AdapterStore, "want">;
+  readonly requestInstance: RequestInstance;
+  /** True when an instance of the base is serving. */
+  readonly isBaseReady: (id: DeploymentId) => boolean;
+}) {
+  return async (
+    id: DeploymentId,
+    owner: AccountId,
+    adapter: { readonly id: AdapterId; readonly account: AccountId } | undefined,
+  ): Promise<StartState> => {
+    // Also for a running base: a waiting caller counts as use.
+    const ofBase = await deps.requestInstance(id, owner);
+    if (!adapter) return ofBase;
+    switch (await deps.store.want(adapter.id, adapter.account, maxHeld)) {
+      case "gone":
+        return { kind: "ended", phase: "deleted" };
+      case "failed":
+        return { kind: "ended", phase: "failed" };
+      case "full":
+        return { kind: "stuck", phase: "no_capacity", etaSeconds: 20 };
+      case "trouble":
+        return deps.isBaseReady(id) ? { kind: "stuck", phase: "downloading", etaSeconds: 30 } : ofBase;
+      case "wanted":
+        return deps.isBaseReady(id) ? { kind: "coming", phase: "deploying", etaSeconds: 5 } : ofBase;
+    }
+  };
+}
+
+/** Uses of one adapter within this interval are recorded once. */
+const noteEveryMs = 30_000;
+const maxNoted = 10_000;
+
+/** Records uses in the background. A use that could not be recorded is recorded with the next one. */
+export function createNoteUse({ used }: Pick<AdapterStore, "used">) {
+  const noted = new Map<AdapterId, number>();
+  return ({ id, account }: ServedAdapter): void => {
+    const nowMs = performance.now();
+    if (nowMs - (noted.get(id) ?? Number.NEGATIVE_INFINITY) < noteEveryMs) return;
+    if (noted.size >= maxNoted) noted.clear();
+    noted.set(id, nowMs);
+    used(id, account).catch(() => noted.delete(id));
+  };
 }

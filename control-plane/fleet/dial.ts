@@ -47,3 +47,10 @@ export function createDial(deps: {
     );
   };
 }
+
+/** Returns a warning for a host with an unencrypted data path to another machine. */
+export function plainWarning(origin: string): string | undefined {
+  const url = URL.parse(origin);
+  if (url?.protocol !== "http:" || isLoopbackHost(url.hostname)) return undefined;
+  return `data_path_plain: prompts, answers and weights to and from ${origin} are not encrypted`;
+}

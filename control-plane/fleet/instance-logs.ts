@@ -1,8 +1,7 @@
 import type { HostId, InstanceId } from "../../proto/ids.ts";
 import { signTicket } from "../../proto/ticket.ts";
-import { askDataPath } from "./ask-data-path.ts";
 import type { Dial } from "./dial.ts";
-import { operatorTicket } from "./prove-data-path.ts";
+import { askDataPath, operatorTicket } from "./prover.ts";
 import type { FleetStore } from "./store.ts";
 
 const limitMs = 10_000;

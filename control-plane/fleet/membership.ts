@@ -8,7 +8,6 @@ import { RunSuperseded } from "./errors.ts";
 import type { Inventory } from "./host.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { HostLive, LiveFigures } from "./live.ts";
-import { reconnectSpreadMs } from "./reconnect-spread.ts";
 import type { RoutingTable } from "./routing-table.ts";
 import type { FleetStore, HostSession, Registration } from "./store.ts";
 
@@ -23,7 +22,7 @@ export interface Welcome extends HostSession {
   readonly isBehind: boolean;
 }
 
-export interface InventoryReport {
+interface InventoryReport {
   /** Undefined when unchanged. */
   readonly inventory: Inventory | undefined;
   readonly openLeaseIds: readonly string[];
@@ -161,4 +160,13 @@ export function createMembership(deps: {
       await beat();
     },
   };
+}
+
+/** About thirteen hosts per second, at most a seventh of them in any second. Always shorter than a lease; small fleets need none. */
+const perHostMs = 75;
+const minMs = 1_000;
+const maxMs = 15_000;
+
+export function reconnectSpreadMs(hosts: number): number {
+  return Math.min(maxMs, Math.max(minMs, hosts * perHostMs));
 }

@@ -6,7 +6,7 @@ import { steadyTime } from "../../proto/steady-time.ts";
 import { signTicket, weightsPurpose } from "../../proto/ticket.ts";
 import type { DataPathAddress, Dial } from "./dial.ts";
 import type { HostClocks } from "./host-clocks.ts";
-import { operatorTicket } from "./prove-data-path.ts";
+import { operatorTicket } from "./prover.ts";
 import type { FleetStore } from "./store.ts";
 
 export type FindNeighbours = (host: HostId, repo: string) => Promise<readonly Neighbour[]>;

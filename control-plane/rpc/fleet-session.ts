@@ -1,6 +1,5 @@
 // One agent's session: receives Hello, renewals, reports and usage; sends the desired set, lease times and acknowledgements.
 // Acknowledges only durable data; ends a session with an older epoch.
-
 import type { Logger } from "pino";
 import { bigintJson } from "../../proto/exact-json.ts";
 import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
@@ -19,12 +18,18 @@ import type { Prover } from "../fleet/prover.ts";
 import type { Reconcile, ReconcileMessage } from "../fleet/reconcile.ts";
 import type { CommandStore, FleetStore, NodeWeightsStore } from "../fleet/store.ts";
 import { createCommandSender } from "./command-sender.ts";
-import type { HostPauses } from "./host-pauses.ts";
 import { type FleetStream, type Incoming, incoming } from "./incoming.ts";
-import { readLive } from "./read-live.ts";
 import { asRpcError } from "./rpc-error.ts";
 import { createUsageBatches } from "./usage-batches.ts";
-import { readHello, readInventory, readKeptWeights, readNodeWeights, readObservation, writeDesired } from "./wire.ts";
+import {
+  readHello,
+  readInventory,
+  readKeptWeights,
+  readLive,
+  readNodeWeights,
+  readObservation,
+  writeDesired,
+} from "./wire.ts";
 
 export interface SessionTimes {
   readonly leaseTtlMs: number;
@@ -376,4 +381,28 @@ function serve(
   });
   const { runId } = hello;
   return { host: hostId, nodeEpoch, runId, replaced, wake: () => void sendDesired(), end, ended };
+}
+
+/** Shorter than a host's lease: a defect in an agent does not end its instances. */
+export const hostPauseMs = 10_000;
+
+/** Hosts whose session ended because of invalid messages, so that they cannot repeat expensive messages at will. */
+interface HostPauses {
+  begin(host: HostId, why: string): void;
+  isPaused(host: HostId): boolean;
+}
+
+export function createHostPauses(deps: { readonly monotonicMs: () => number; readonly log: Logger }): HostPauses {
+  const endsMs = new Map<HostId, number>();
+  const isPaused = (host: HostId) => deps.monotonicMs() < (endsMs.get(host) ?? Number.NEGATIVE_INFINITY);
+  return {
+    begin(host, why) {
+      // A host logs once per pause, however many streams it has open.
+      if (!isPaused(host))
+        deps.log.error({ host, why, pauseMs: hostPauseMs }, "session ended: the host sent invalid messages");
+      for (const [one, endMs] of endsMs) if (endMs <= deps.monotonicMs()) endsMs.delete(one);
+      endsMs.set(host, deps.monotonicMs() + hostPauseMs);
+    },
+    isPaused,
+  };
 }

@@ -1,6 +1,7 @@
 // gRPC server of Fleet: transport, limits, admission. fleet-session.ts implements the session.
 import { join } from "node:path";
 import * as grpc from "@grpc/grpc-js";
+import { ServerCredentials } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import type { Logger } from "pino";
 import type { Certificate } from "../../proto/gen/stoker/fleet/v1/Certificate.ts";
@@ -10,7 +11,6 @@ import type { OwnCertificate } from "../fleet/authority.ts";
 import type { EnrolmentRequest, GivenCertificate } from "../fleet/enrolment.ts";
 import type { FleetStream } from "./incoming.ts";
 import { asRpcError } from "./rpc-error.ts";
-import { tlsCredentials } from "./tls.ts";
 
 export interface GrpcServer {
   /** Returns the port it listens on. */
@@ -126,3 +126,43 @@ const addressOf = (peer: string): string =>
     .replace(/^ipv[46]:/, "")
     .replace(/:\d+$/, "")
     .replace(/^\[(.*)\]$/, "$1");
+
+interface TlsCredentials {
+  readonly credentials: ServerCredentials;
+  stop(): void;
+}
+
+const checkEveryMs = 3_600_000;
+const renewBeforeMs = 10 * 86_400_000;
+
+class TlsServerCredentials extends ServerCredentials {
+  constructor(own: OwnCertificate) {
+    super({ requestCert: true, rejectUnauthorized: false }, contextOf(own));
+  }
+  replace(own: OwnCertificate): void {
+    this.updateSecureContextOptions(contextOf(own));
+  }
+  _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
+}
+
+/** A client certificate is optional, because an enrolling host has none. Keeps the own certificate fresh until stopped. */
+function tlsCredentials(issueOwn: () => OwnCertificate): TlsCredentials {
+  let own = issueOwn();
+  const credentials = new TlsServerCredentials(own);
+  const renew = () => {
+    if (own.notAfterMs - Date.now() > renewBeforeMs) return;
+    own = issueOwn();
+    credentials.replace(own);
+  };
+  const timer = setInterval(renew, checkEveryMs).unref();
+  return { credentials, stop: () => clearInterval(timer) };
+}
+
+const contextOf = (own: OwnCertificate) => ({
+  cert: own.certChainPem,
+  key: own.keyPem,
+  ca: own.caPem,
+  minVersion: "TLSv1.3" as const,
+});

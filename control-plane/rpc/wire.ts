@@ -2,7 +2,9 @@
 import type { AdapterReport__Output } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
 import type { ContainerRules__Output as WireContainerRules } from "../../proto/gen/stoker/fleet/v1/ContainerRules.ts";
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
+import type { GpuLoad__Output } from "../../proto/gen/stoker/fleet/v1/GpuLoad.ts";
 import type { Hello__Output } from "../../proto/gen/stoker/fleet/v1/Hello.ts";
+import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
 import type { InstanceReport__Output } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { Inventory__Output } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
@@ -15,9 +17,9 @@ import { imageTask } from "../deployments/adapter.ts";
 import type { DesiredInstance, DesiredSet } from "../deployments/desired.ts";
 import type { AdapterNews, Observation } from "../deployments/store.ts";
 import { type ContainerRules, type Inventory, weightsKey } from "../fleet/host.ts";
+import type { GpuLive, HostLive, InstanceLive } from "../fleet/live.ts";
 import type { Hello } from "../fleet/membership.ts";
 import type { NodeWeightsNews } from "../fleet/store.ts";
-import { whyVersionRefused } from "./agent-version.ts";
 
 const maxKept = 1_000;
 /** Maximum GPUs and slices of one host. */
@@ -236,3 +238,90 @@ function adapterWeights(one: DesiredInstance["adapters"][number], task: string):
   if (url !== undefined) return { url, sha256: commit, token, format };
   return { repo, revision: commit || revision, file, token, format };
 }
+
+/** Raised when support for the last agent without a required feature ends. Messages only gain fields: test/fixtures/agent-sessions. */
+const minVersion = "0.1.0";
+
+/** Returns why an agent of this version is refused; undefined: it is accepted. A pre-release counts as its release. */
+export function whyVersionRefused(version: string, min = minVersion): string | undefined {
+  const [given, wanted] = [numbersOf(version), numbersOf(min)];
+  const shown = version.slice(0, 64);
+  if (!given || !wanted)
+    return `the agent reports the version "${shown}", which is not a version such as ${min}. Install a released agent on this host`;
+  const at = wanted.findIndex((number, i) => number !== given[i]);
+  if (at < 0 || (given[at] as number) > (wanted[at] as number)) return undefined;
+  return `agent version ${shown} is too old: the control plane requires at least ${min}. Install a newer agent on this host and restart it`;
+}
+
+function numbersOf(version: string): readonly number[] | undefined {
+  const match = /^v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:[-+].*)?$/.exec(version);
+  return match?.slice(1).map(Number);
+}
+
+const maxLiveGpus = 64;
+const maxLiveInstances = 512;
+const maxProcesses = 16;
+
+/** Bounded, because the figures are stored as received. */
+export function readLive(wire: HostReport__Output): HostLive {
+  const { load } = wire;
+  return {
+    load: load
+      ? {
+          cpuRatio: load.cpuRatio,
+          memoryUsedBytes: Number(load.memoryUsedBytes),
+          memoryTotalBytes: Number(load.memoryTotalBytes),
+          diskFreeBytes: Number(load.diskFreeBytes),
+          diskTotalBytes: Number(load.diskTotalBytes),
+        }
+      : undefined,
+    gpus: wire.gpus.slice(0, maxLiveGpus).map(readGpu),
+    gpuSampleAgeMs: wire.gpuSampleAgeMs,
+    spool: {
+      records: Number(wire.spoolRecords),
+      bytes: Number(wire.spoolBytes),
+      oldestAgeSeconds: wire.spoolOldestAgeSeconds,
+    },
+    clockSkewSeconds: wire.clockSkewSeconds,
+    instances: wire.instances.slice(0, maxLiveInstances).map(readInstance),
+  };
+}
+
+function readGpu(wire: GpuLoad__Output): GpuLive {
+  return {
+    uuid: wire.uuid.slice(0, 128),
+    utilizationRatio: wire.utilizationRatio,
+    memoryUsedBytes: optional(wire.memoryUsedBytes),
+    memoryTotalBytes: optional(wire.memoryTotalBytes),
+    temperatureCelsius: wire.temperatureCelsius,
+    powerWatts: wire.powerWatts,
+    powerLimitWatts: wire.powerLimitWatts,
+    smClockHertz: wire.smClockHertz,
+    processes: wire.processes.slice(0, maxProcesses).map((one) => ({
+      pid: one.pid,
+      name: one.name.slice(0, 128),
+      memoryBytes: Number(one.memoryBytes),
+      instanceId: one.instanceId.slice(0, 64),
+    })),
+  };
+}
+
+function readInstance(wire: InstanceReport__Output): InstanceLive {
+  return {
+    instanceId: wire.instanceId as InstanceId,
+    deployId: wire.deployId as DeploymentId,
+    phase: wire.phase.slice(0, 32),
+    inFlight: wire.inFlight,
+    waiting: wire.waiting,
+    finished: Number(wire.finished),
+    turnedAway: Number(wire.turnedAway),
+    tokensPerSecond: wire.tokensPerSecond,
+    restarts: wire.restarts,
+    memoryBytes: Number(wire.memoryBytes),
+    gpuUuids: wire.gpuUuids.slice(0, maxLiveGpus),
+    cpuRatio: wire.cpuRatio,
+    kvCacheRatio: wire.kvCacheRatio,
+  };
+}
+
+const optional = (text: string | undefined) => (text === undefined ? undefined : Number(text));

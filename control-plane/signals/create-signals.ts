@@ -3,11 +3,10 @@ import { createHash } from "node:crypto";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
 import { randomId } from "../../proto/ids.ts";
-import { createSignalHub } from "./in-process.ts";
 import type { Signals, Topic } from "./port.ts";
 import { createRedisSignals } from "./redis.ts";
 
-export interface SignalDeps {
+interface SignalDeps {
   readonly redisUrl: string | undefined;
   /** Known only to the replicas of this installation; only its hash is sent. */
   readonly secret: string;
@@ -36,5 +35,40 @@ export function topicOf(signals: Signals, topic: Topic) {
   return {
     publish: (message: string) => signals.publish(topic, message),
     on: (handler: (message: string, from: string) => void) => signals.on(topic, handler),
+  };
+}
+
+type Handler = (message: string, from: string) => void;
+
+/** Replicas of one process join the same hub. A control plane without Redis is its hub's only member. */
+export function createSignalHub(): { join(id: string): Signals } {
+  const members = new Map<string, Map<Topic, Handler[]>>();
+  return {
+    join(id) {
+      const handlers = new Map<Topic, Handler[]>();
+      members.set(id, handlers);
+      const isMember = () => members.get(id) === handlers;
+      return {
+        publish(topic, message) {
+          if (!isMember()) return;
+          for (const [other, theirs] of members) {
+            if (other === id) continue;
+            // As over a network: delivered only after the publisher has returned.
+            queueMicrotask(() => {
+              if (members.get(other) === theirs) for (const handler of theirs.get(topic) ?? []) handler(message, id);
+            });
+          }
+        },
+        on(topic, handler) {
+          handlers.set(topic, [...(handlers.get(topic) ?? []), handler]);
+        },
+        get isConnected() {
+          return isMember();
+        },
+        async close() {
+          if (isMember()) members.delete(id);
+        },
+      };
+    },
   };
 }

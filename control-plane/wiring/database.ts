@@ -2,9 +2,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { OperatorError } from "../service-error.ts";
-import type { OpenDatabase } from "../store/core/database.ts";
+import { databaseTimeMs, type OpenDatabase } from "../store/core/database.ts";
 import { isDatabaseUnavailable } from "../store/core/outage.ts";
-import { databaseTimeMs } from "../store/core/ping.ts";
 
 /** The message is for the operator: what happened, why, what to do. */
 export class DatabaseNotReached extends OperatorError {

@@ -2,7 +2,7 @@
 import { connect, createServer, type Socket } from "node:net";
 import pino from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { createSignalHub } from "../../control-plane/signals/in-process.ts";
+import { createSignalHub } from "../../control-plane/signals/create-signals.ts";
 import type { Signals } from "../../control-plane/signals/port.ts";
 import { createRedisSignals } from "../../control-plane/signals/redis.ts";
 import { freePort } from "../fakes/free-port.ts";

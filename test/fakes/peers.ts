@@ -1,7 +1,6 @@
 // Certificates as an installation gives them, by a real authority that is made for one test.
 import { certificateRequest, makeKey } from "../../agent/session/enroll.ts";
-import { type Authority, makeAuthority, openAuthority } from "../../control-plane/fleet/authority.ts";
-import { pem } from "../../control-plane/fleet/certificate-der.ts";
+import { type Authority, makeAuthority, openAuthority, pem } from "../../control-plane/fleet/authority.ts";
 import type { Dial } from "../../control-plane/fleet/dial.ts";
 import type { HostId } from "../../proto/ids.ts";
 import type { OwnCertificate } from "../../proto/peer-tls.ts";

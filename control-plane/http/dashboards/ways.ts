@@ -10,7 +10,7 @@ import { signTicket } from "../../../proto/ticket.ts";
 import type { DashboardWay } from "../../agent-instances/dashboards.ts";
 import { DashboardBusy, DashboardHostUnavailable } from "../../agent-instances/errors.ts";
 import type { Dial } from "../../fleet/dial.ts";
-import { operatorTicket } from "../../fleet/prove-data-path.ts";
+import { operatorTicket } from "../../fleet/prover.ts";
 
 interface Ways {
   /** Returns the pool without opening a connection. */

@@ -1,6 +1,6 @@
+import { plainWarning } from "../../fleet/dial.ts";
 import type { NodeView } from "../../fleet/host-operations.ts";
 import type { GpuLive, InstanceLive } from "../../fleet/live.ts";
-import { plainWarning } from "../../fleet/plain-warning.ts";
 import { wireRecord } from "../core/wire-record.ts";
 import { isoTime } from "../deployments/render-deployment.ts";
 import { Node, NodeDetail } from "./node-schemas.ts";

@@ -1,13 +1,12 @@
 // Connections to PostgreSQL: pool, types, time limits, and transactions with retries.
-
-import { CamelCasePlugin, Kysely, PostgresDialect } from "kysely";
+import { CamelCasePlugin, Kysely, PostgresDialect, sql } from "kysely";
 import pg from "pg";
 import type { Logger } from "pino";
 import { codeOf } from "./outage.ts";
 import type { Database, Db, Trx } from "./schema.ts";
 import { watchPool } from "./watched-pool.ts";
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly maxConnections: number;
   readonly log: Logger;
   /** Limit for a connection from the pool, which also bounds a refusal while PostgreSQL is unavailable. */
@@ -100,4 +99,18 @@ export async function retrying<T>(work: () => Promise<T>, attempts = 5): Promise
 export function uniqueViolation(error: unknown): string | undefined {
   if (codeOf(error) !== "23505") return undefined;
   return (error as { constraint?: string }).constraint ?? "";
+}
+
+/** Unix milliseconds of the database's clock when it replied. */
+export async function databaseTimeMs(db: Db): Promise<number> {
+  const sentMs = performance.now();
+  const { rows } = await sql<{
+    ms: number;
+  }>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms`.execute(db);
+  return (rows[0]?.ms ?? Number.NaN) + (performance.now() - sentMs) / 2;
+}
+
+/** Throws when PostgreSQL does not respond within the pool's limits. */
+export async function pingDatabase(db: Db): Promise<void> {
+  await sql`select 1`.execute(db);
 }

@@ -1,9 +1,9 @@
 import { sql } from "kysely";
 import type { KekStore } from "../../accounts/store.ts";
 import { auditAct } from "../people/audit-rows.ts";
-import { asked } from "./asked.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
+import { asked } from "./outage.ts";
 import { findsRow } from "./rows.ts";
 import type { Db, Trx } from "./schema.ts";
 import { now } from "./time.ts";

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Kept, RetentionStore } from "../../retention/store.ts";
-import { asked } from "./asked.ts";
+import { asked } from "./outage.ts";
 import type { Db } from "./schema.ts";
 
 /** Deletes expired rows of each kind, oldest first where an index gives that order. */

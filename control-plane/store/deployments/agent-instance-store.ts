@@ -1,9 +1,9 @@
-import { sql } from "kysely";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { AgentInstanceStore } from "../../agent-instances/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
+import { rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { lockAccount } from "../people/limit-rows.ts";
@@ -11,7 +11,6 @@ import { asAgentInstance, selectAgents } from "./agent-rows.ts";
 import { changeIn } from "./deployment-changes.ts";
 import { insertDeployment } from "./deployment-insert.ts";
 import { isListed } from "./deployment-rows.ts";
-import { rowCount } from "../core/rows.ts";
 
 class Moved extends Error {}
 

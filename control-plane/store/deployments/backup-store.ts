@@ -1,16 +1,16 @@
 import { sql } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { BackupStore, Begun, Operation } from "../../agent-instances/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
+import { rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { putCommand } from "../fleet/command-store.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { hasLeftOvers, retireBackups } from "./backup-removal.ts";
 import { settleOperations } from "./backup-settling.ts";
-import { rowCount } from "../core/rows.ts";
 
 const kinds: Readonly<Record<Operation, string>> = {
   backup: "volume.backup",
@@ -21,7 +21,7 @@ const kinds: Readonly<Record<Operation, string>> = {
 const settled: ReadonlySet<string> = new Set(["deployed", "stopped", "failed"]);
 
 /** Maximum manual backups of an instance: nothing removes them before their owner or their instance's deletion. */
-const maxManual = 10n;
+const maxManual = 10;
 
 export function createBackupStore(db: Db): BackupStore {
   return asked<BackupStore>({
@@ -164,7 +164,7 @@ function readyBackup(trx: Trx, of: { readonly id: DeploymentId; readonly backup:
 }
 
 /** Call it while the instance's row is locked. */
-async function countManual(trx: Trx, id: DeploymentId): Promise<bigint> {
+async function countManual(trx: Trx, id: DeploymentId): Promise<number> {
   const { count } = await trx
     .selectFrom("instanceBackup")
     .select(rowCount)

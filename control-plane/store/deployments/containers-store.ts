@@ -1,9 +1,9 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Container, ContainerStore } from "../../containers/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { isListed } from "./deployment-rows.ts";

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { DashboardRow, DashboardStore } from "../../agent-instances/store.ts";
-import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";

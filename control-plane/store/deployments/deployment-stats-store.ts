@@ -4,8 +4,7 @@ import { sql } from "kysely";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { endedAsAsked } from "../../../proto/usage.ts";
 import type { DeploymentStatsStore, UseSeries } from "../../deployments/store.ts";
-import { asked } from "../core/asked.ts";
-import { tooLong } from "../core/outage.ts";
+import { asked, tooLong } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 
 interface UseRow {

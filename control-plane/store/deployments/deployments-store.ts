@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { DeploymentStore } from "../../deployments/store.ts";
-import { asked } from "../core/asked.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { changeDeployment, claimDeployment, releaseClaim, sharePrefixCache } from "./deployment-changes.ts";
 import { commitVerdict } from "./deployment-commit.ts";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { GpuMinimums, GpuReserve, GpuSharing, ReserveStore } from "../../deployments/store.ts";
-import { asked } from "../core/asked.ts";
+import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 

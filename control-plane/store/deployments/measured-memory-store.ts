@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { MeasuredMemoryStore } from "../../deployments/store.ts";
-import { asked } from "../core/asked.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 
 export function createMeasuredMemoryStore(db: Db): MeasuredMemoryStore {

@@ -1,9 +1,9 @@
 import { type HostId, randomId } from "../../../proto/ids.ts";
 import { steadyTime } from "../../../proto/steady-time.ts";
 import type { CommandStore } from "../../fleet/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 

@@ -1,9 +1,9 @@
 import { timingSafeEqual } from "node:crypto";
 import { type Selectable, sql } from "kysely";
 import type { EnrolmentClaim, EnrolmentStore, EnrolmentVerdict } from "../../fleet/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Database, Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { auditAct, writeAudit } from "../people/audit-rows.ts";

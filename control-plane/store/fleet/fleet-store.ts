@@ -11,9 +11,9 @@ import type {
   Inventory,
   TicketKeySeal,
 } from "../../fleet/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { instanceBatchSize } from "../deployments/deployment-rows.ts";

@@ -2,9 +2,9 @@
 import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { FleetAct, HostOperation, HostOperationStore, HostRecord } from "../../fleet/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import { findsRow, rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
@@ -147,11 +147,7 @@ async function isDraining(trx: Trx, host: HostId): Promise<boolean> {
 }
 
 async function instancesOn(trx: Trx, host: HostId): Promise<number> {
-  const row = await trx
-    .selectFrom("instance")
-    .select(rowCount)
-    .where("hostId", "=", host)
-    .executeTakeFirstOrThrow();
+  const row = await trx.selectFrom("instance").select(rowCount).where("hostId", "=", host).executeTakeFirstOrThrow();
   return row.count;
 }
 

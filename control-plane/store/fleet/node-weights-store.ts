@@ -1,9 +1,9 @@
 import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { NodeWeights, NodeWeightsStore } from "../../fleet/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";

@@ -2,9 +2,8 @@ import { sql } from "kysely";
 import { type HostId, randomId } from "../../../proto/ids.ts";
 import { steadyTime } from "../../../proto/steady-time.ts";
 import type { ReconcileReport, ReconcileStore } from "../../fleet/store.ts";
-import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
-import { codeOf } from "../core/outage.ts";
+import { asked, codeOf } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 
 /** Maximum count that one host can report: the sum over all hosts stays within 64 bits. */

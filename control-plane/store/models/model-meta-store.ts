@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { MetaChange, ModelAct, ModelMetaStore, ModelVersion, OwnModel } from "../../catalog/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { createContainerStore } from "../deployments/containers-store.ts";

@@ -1,8 +1,8 @@
 import { type Selectable, sql } from "kysely";
 import { type AccountId, accountBudget, randomId } from "../../../proto/ids.ts";
 import type { Charge, ChargeStore, Unmade } from "../../billing/store.ts";
-import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Database, Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";

@@ -20,8 +20,7 @@ import type {
 } from "../../billing/store.ts";
 import { asking } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
-import { createBudgetMaker } from "./budget-making.ts";
-import { lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
+import { createBudgetMaker, lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
 import { discountOf } from "./discount-rows.ts";
 
 /** Holder of these leases in the lease table: no replica, so none renews them and none's death ends them. */

@@ -4,8 +4,8 @@ import type { GivenBack, GrantSizes, LeaseState, LeaseStore, Replica } from "../
 import { asking } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
-import { createBudgetMaker } from "./budget-making.ts";
 import {
+  createBudgetMaker,
   type LeaseMove,
   type LockedBudget,
   type LockedLease,

@@ -1,11 +1,12 @@
-import type { BudgetId, KeyId } from "../../../proto/ids.ts";
+import { sql } from "kysely";
+import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
 import type { LimitStore } from "../../billing/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
-import type { Db } from "../core/schema.ts";
+import { asked } from "../core/outage.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { liveAccount } from "../people/account-rows.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { movingMoney } from "./budget-rows.ts";
-import { setMonthlyLimit } from "./monthly-limit-rows.ts";
 
 export function createLimitStore(db: Db): LimitStore {
   return asked<LimitStore>({
@@ -61,4 +62,44 @@ export function createLimitStore(db: Db): LimitStore {
         return true;
       }),
   });
+}
+
+/**
+ * Sets what the account, or one of its keys, may spend per UTC month; null: no limit, 0 blocks. `month`: the present month's
+ * budget (billing/scopes.ts).
+ * False when there is no such account or live key. The caller's last statements announce `limit` with the answered account's
+ * id (held slices go back) and `account` or `key` (what is known of the credential is read anew).
+ */
+export async function setMonthlyLimit(
+  trx: Trx,
+  owner: { readonly account: AccountId; readonly key?: KeyId },
+  limit: bigint | null,
+  month: BudgetId,
+): Promise<boolean> {
+  const { account, key } = owner;
+  const found = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
+  if (!found) return false;
+  if (key === undefined) {
+    await trx.updateTable("account").set({ monthlyLimit: limit }).where("accountId", "=", account).execute();
+  } else {
+    const { numUpdatedRows } = await trx
+      .updateTable("apiKey")
+      .set({ monthlyLimit: limit })
+      .where("tokenId", "=", key)
+      .where("accountId", "=", account)
+      .where("revokedAt", "is", null)
+      .executeTakeFirst();
+    if (numUpdatedRows === 0n) return false;
+  }
+  await trx
+    .insertInto("budget")
+    .values({ budgetId: month, scope: key === undefined ? "account_month" : "key_month", accountId: account })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  // The next month's row may be there already. A month is the last six digits.
+  await sql`update budget set lim = ${limit?.toString() ?? null}::bigint
+    where account_id = ${account} and starts_with(budget_id, ${month.slice(0, -6)}) and budget_id >= ${month}`.execute(
+    trx,
+  );
+  return true;
 }

@@ -1,12 +1,12 @@
 import { type Selectable, sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { Quarantined, QuarantineProblem, QuarantineStore } from "../../billing/store.ts";
-import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
+import { rowCount } from "../core/rows.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
-import { rowCount } from "../core/rows.ts";
 
 export function createQuarantineStore(db: Db): QuarantineStore {
   return asked<QuarantineStore>({

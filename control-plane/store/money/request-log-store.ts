@@ -3,8 +3,7 @@ import type { AccountId, KeyId, RequestId } from "../../../proto/ids.ts";
 import { endedAsAsked } from "../../../proto/usage.ts";
 import { type ShownUsage, shownFields } from "../../../proto/usage-record.ts";
 import type { LoggedRequest, RequestLogStore } from "../../billing/store.ts";
-import { asked } from "../core/asked.ts";
-import { tooLong } from "../core/outage.ts";
+import { asked, tooLong } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 
 const columns = [

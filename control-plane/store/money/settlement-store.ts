@@ -13,7 +13,7 @@ import type {
 import { retrying, uniqueViolation } from "../core/database.ts";
 import { asking } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
-import { createBudgetMaker } from "./budget-making.ts";
+import { createBudgetMaker } from "./budget-rows.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
 
 /** Returns the months that a record counts in. */

@@ -1,8 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { UsageDayStore, UsageDimension } from "../../billing/store.ts";
-import { asked } from "../core/asked.ts";
-import { tooLong } from "../core/outage.ts";
+import { asked, tooLong } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 
 interface DayRow {

@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import { accountBudget } from "../../../proto/ids.ts";
 import type { AccountStore, CreateOutcome, NewAccount } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { isRetired } from "../core/kek-store.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { writeLedger } from "../money/ledger-rows.ts";
 import { isNameTaken } from "./account-rows.ts";

@@ -1,9 +1,9 @@
 import { sql } from "kysely";
 import type { NanoUsd } from "../../../proto/money.ts";
 import type { AdminAccountStore } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { hasOtherAdmin, liveAccount, lockAdmins } from "./account-rows.ts";

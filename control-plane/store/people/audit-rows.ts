@@ -1,5 +1,5 @@
 import type { Actor, AuditStore } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 

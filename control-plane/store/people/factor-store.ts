@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { CodeUse, FactorStore, NewFactor, SessionFactor } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import { affectsRow, rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";

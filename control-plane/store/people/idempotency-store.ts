@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { IdempotencyClaim, IdempotencyStore } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
 

@@ -1,14 +1,14 @@
 import { sql } from "kysely";
-import type { PeopleStore, ProfileOutcome } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import type { Actor, PeopleStore, ProfileOutcome } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
-import type { Db } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
-import { isNameTaken, liveAccount } from "./account-rows.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
+import { hasOtherAdmin, isNameTaken, liveAccount, lockAdmins } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
-import { endAccount, mayEnd } from "./end-account.ts";
 import { accountColumns } from "./key-rows.ts";
 
 export function createPeopleStore(db: Db): PeopleStore {
@@ -115,3 +115,92 @@ const audited = ({ email, displayName }: { email: string; displayName: string })
   email,
   display_name: displayName,
 });
+
+async function mayEnd(trx: Trx, account: AccountId): Promise<"yes" | "gone" | "last_admin"> {
+  await lockAdmins(trx);
+  const row = await liveAccount(trx, account).select("isAdmin").forUpdate().executeTakeFirst();
+  if (!row) return "gone";
+  if (!row.isAdmin) return "yes";
+  return (await hasOtherAdmin(trx, account)) ? "yes" : "last_admin";
+}
+
+/** Deletes an account. Ledger, usage, audit and the revoked keys stay, as records. */
+export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gone" | "last_admin" | "has_deployments"> {
+  const { account } = actor;
+  const may = await mayEnd(trx, account);
+  if (may !== "yes") return may;
+  const left = await trx
+    .selectFrom("deployment")
+    .select("deployId")
+    .where("accountId", "=", account)
+    .where("status", "<>", "deleted")
+    .limit(1)
+    .executeTakeFirst();
+  const adapter = await trx
+    .selectFrom("adapter")
+    .select("adapterId")
+    .where("accountId", "=", account)
+    .where("status", "<>", "deleted")
+    .limit(1)
+    .executeTakeFirst();
+  if (left || adapter) return "has_deployments";
+  // Includes requests with a webhook and their calls: they have no receiver any more.
+  const ownRows = [
+    "loginSession",
+    "cliLogin",
+    "password",
+    "secondFactor",
+    "recoveryCode",
+    "signInChallenge",
+    "sshKey",
+    "programApplication",
+    "voice",
+    "modelMeta",
+    "modelAlias",
+    "webhookJob",
+    "webhookSecret",
+  ] as const;
+  for (const table of ownRows) await trx.deleteFrom(table).where("accountId", "=", account).execute();
+  // The trigger of the calls has reduced this count to 0.
+  await trx.deleteFrom("webhookKept").where("accountId", "=", account).where("bytes", "<=", 0n).execute();
+  await trx
+    .updateTable("apiKey")
+    .set({ revokedAt: now })
+    .where("accountId", "=", account)
+    .where("revokedAt", "is", null)
+    .execute();
+  // The next sweep removes the bytes; batches end at their next line.
+  await trx.updateTable("file").set({ removedAt: now }).where("accountId", "=", account).execute();
+  await trx
+    .updateTable("batch")
+    .set({ status: "cancelling", cancellingAt: now })
+    .where("accountId", "=", account)
+    .where("status", "in", ["validating", "in_progress"])
+    .execute();
+  await trx
+    .updateTable("account")
+    .set({
+      email: account,
+      displayName: account,
+      emailVerified: false,
+      name: "",
+      firstName: "",
+      lastName: "",
+      country: "",
+      countryCode: "",
+      company: "",
+      website: "",
+      title: "",
+      useCase: "",
+      attribution: "",
+      marketingEmails: false,
+      teamDisplayName: null,
+      isAdmin: false,
+      deletedAt: now,
+    })
+    .where("accountId", "=", account)
+    .execute();
+  await auditOwn(trx, actor, "account.delete");
+  await announce(trx, "account", account);
+  return "ended";
+}

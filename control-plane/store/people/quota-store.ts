@@ -10,9 +10,9 @@ import type {
   ListedRequest,
   QuotaStore,
 } from "../../quotas/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { auditAct } from "./audit-rows.ts";

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { SessionStore } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { liveAccount, mustHaveFactor } from "./account-rows.ts";

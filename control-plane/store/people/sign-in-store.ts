@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { AttemptStore, ChallengeStore, CliLoginStore } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Db } from "../core/schema.ts";
 

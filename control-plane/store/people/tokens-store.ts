@@ -1,9 +1,9 @@
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { TokenStore } from "../../accounts/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { liveAccount } from "./account-rows.ts";

@@ -2,12 +2,12 @@ import { type Selectable, sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Batch, BatchRun, BatchStore, DueBatch, LineResult, OutputFile } from "../../batches/store.ts";
 import type { FileId } from "../../files/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
+import { rowCount } from "../core/rows.ts";
 import type { Database, Db, Trx } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
-import { rowCount } from "../core/rows.ts";
 
 const open = ["validating", "in_progress", "finalizing", "cancelling"] as const;
 const now = sql<Date>`now()`;

@@ -1,7 +1,7 @@
 import { type Selectable, sql } from "kysely";
 import type { ClaimedJob, WebhookJobStore } from "../../webhooks/store.ts";
-import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";

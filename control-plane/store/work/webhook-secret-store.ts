@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { WebhookSecretStore } from "../../webhooks/store.ts";
-import { asked } from "../core/asked.ts";
 import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";

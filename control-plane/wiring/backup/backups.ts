@@ -28,8 +28,7 @@ import {
   type Written,
   withOwnKey,
 } from "./archive.ts";
-import { dumpOf, load } from "./dump.ts";
-import { findPrograms, type ProgramPlaces } from "./programs.ts";
+import { dumpOf, findPrograms, load, type ProgramPlaces } from "./programs.ts";
 import { BackupRefused } from "./refused.ts";
 import { hasSecrets, readSecretsFolder, type SecretFile, stageSecrets } from "./secrets-folder.ts";
 

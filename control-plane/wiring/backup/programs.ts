@@ -1,6 +1,7 @@
 // pg_dump and pg_restore of a version that fits the server: those of the machine, else those of a pinned Python package.
-import { execFile } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { createWriteStream, existsSync } from "node:fs";
 import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -11,7 +12,7 @@ import { BackupRefused } from "./refused.ts";
 
 const run = promisify(execFile);
 
-export interface Programs {
+interface Programs {
   readonly dump: string;
   readonly restore: string;
 }
@@ -136,9 +137,68 @@ async function unpack(archive: string, folder: string): Promise<void> {
 }
 
 /** Environment of the programs: the address without a password on their command line. */
-export function connectionOf(databaseUrl: string): { readonly env: NodeJS.ProcessEnv; readonly url: string } {
+function connectionOf(databaseUrl: string): { readonly env: NodeJS.ProcessEnv; readonly url: string } {
   const url = new URL(databaseUrl);
   const password = decodeURIComponent(url.password);
   url.password = "";
   return { env: { ...process.env, ...(password === "" ? {} : { PGPASSWORD: password }) }, url: url.href };
+}
+
+const common = ["--no-owner", "--no-privileges"];
+
+/** Yields the output of pg_dump for a snapshot that the caller holds until the end. Throws BackupRefused. */
+export async function* dumpOf(program: string, databaseUrl: string, snapshot: string): AsyncGenerator<Buffer> {
+  const { env, url } = connectionOf(databaseUrl);
+  const child = spawn(program, ["--format=custom", ...common, `--snapshot=${snapshot}`, `--dbname=${url}`], {
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const done = outcomeOf(child, "pg_dump");
+  try {
+    yield* child.stdout;
+    await done;
+  } finally {
+    child.kill("SIGKILL");
+  }
+}
+
+/** Loads all of `dump` or nothing. Reads it to its end even if pg_restore does not. Throws BackupRefused. */
+export async function load(program: string, databaseUrl: string, dump: AsyncIterable<Buffer>): Promise<void> {
+  const { env, url } = connectionOf(databaseUrl);
+  const child = spawn(program, ["--exit-on-error", "--single-transaction", ...common, `--dbname=${url}`], {
+    env,
+    stdio: ["pipe", "ignore", "pipe"],
+  });
+  const done = outcomeOf(child, "pg_restore");
+  let isDone = false;
+  const end = done.finally(() => (isDone = true));
+  end.catch(() => {});
+  // A failing pg_restore closes the pipe; its exit shows the reason.
+  child.stdin.on("error", () => {});
+  try {
+    for await (const chunk of dump) {
+      if (isDone) await end;
+      else if (!child.stdin.write(chunk)) await Promise.race([once(child.stdin, "drain").catch(() => end), end]);
+    }
+    child.stdin.end();
+    await end;
+  } finally {
+    child.kill("SIGKILL");
+  }
+}
+
+function outcomeOf(child: ChildProcess, name: string): Promise<void> {
+  let errors = "";
+  child.stderr?.on("data", (chunk) => {
+    errors = (errors + String(chunk)).slice(0, 500);
+  });
+  const outcome = new Promise<void>((resolve, reject) => {
+    child.once("error", (cause) => reject(new BackupRefused(`${name} cannot be run: ${cause.message}`, { cause })));
+    child.once("close", (code, signal) =>
+      code === 0 ? resolve() : reject(new BackupRefused(`${name} failed: ${errors.trim() || (signal ?? code)}`)),
+    );
+  });
+  // Awaited once the stream has ended.
+  outcome.catch(() => {});
+  return outcome;
 }

@@ -125,7 +125,7 @@ describe("the personal data of a deleted account", () => {
        where c.relkind in ('r', 'p') and not c.relispartition and a.attname = 'account_id'
          and c.relnamespace = 'public'::regnamespace order by 1`,
     );
-    // A new table: either control-plane/store/people/end-account.ts empties it, or the row outlives the account for a reason.
+    // A new table: either control-plane/store/people/people-store.ts empties it, or the row outlives the account for a reason.
     expect(rows.map(({ name }) => name)).toEqual([...emptied, ...swept, ...retained].toSorted());
   });
 });

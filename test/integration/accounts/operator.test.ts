@@ -6,7 +6,7 @@ import { createFunds } from "../../../control-plane/billing/funds.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { createFundsStore } from "../../../control-plane/store/money/funds-store.ts";
-import { endAccount } from "../../../control-plane/store/people/end-account.ts";
+import { endAccount } from "../../../control-plane/store/people/people-store.ts";
 import { createOperatorFeatures } from "../../../control-plane/wiring/accounts.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";

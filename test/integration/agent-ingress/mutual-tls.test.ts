@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createDial, type Dial } from "../../../control-plane/fleet/dial.ts";
-import { proveDataPath } from "../../../control-plane/fleet/prove-data-path.ts";
+import { proveDataPath } from "../../../control-plane/fleet/prover.ts";
 import { createUpstreams, type Upstreams } from "../../../control-plane/inference/upstreams.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { type OwnCertificate, PeerRefused, peerContext } from "../../../proto/peer-tls.ts";

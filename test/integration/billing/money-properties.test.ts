@@ -8,7 +8,7 @@ import type { RunningBudgets } from "../../../control-plane/billing/leases.ts";
 import { accountMonthBudget, keyMonthBudget } from "../../../control-plane/billing/scopes.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { inTransaction } from "../../../control-plane/store/core/database.ts";
-import { setMonthlyLimit } from "../../../control-plane/store/money/monthly-limit-rows.ts";
+import { setMonthlyLimit } from "../../../control-plane/store/money/limit-store.ts";
 import type { AccountId, BudgetId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";

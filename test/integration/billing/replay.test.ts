@@ -6,7 +6,7 @@ import { accountMonthBudget, scopesOf } from "../../../control-plane/billing/sco
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { inTransaction } from "../../../control-plane/store/core/database.ts";
 import { createFundsStore } from "../../../control-plane/store/money/funds-store.ts";
-import { setMonthlyLimit } from "../../../control-plane/store/money/monthly-limit-rows.ts";
+import { setMonthlyLimit } from "../../../control-plane/store/money/limit-store.ts";
 import { type BudgetId, type LeaseId, type ReplicaId, type RequestId, randomId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";

@@ -11,8 +11,8 @@ import { accountMonthBudget, keyMonthBudget, monthScopes } from "../../../contro
 import { announce, createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { inTransaction } from "../../../control-plane/store/core/database.ts";
-import { createBudgetMaker } from "../../../control-plane/store/money/budget-making.ts";
-import { setMonthlyLimit } from "../../../control-plane/store/money/monthly-limit-rows.ts";
+import { createBudgetMaker } from "../../../control-plane/store/money/budget-rows.ts";
+import { setMonthlyLimit } from "../../../control-plane/store/money/limit-store.ts";
 import { suspendIn } from "../../../control-plane/store/people/suspension-rows.ts";
 import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, it } from "vitest";
-import { proveDataPath } from "../../../control-plane/fleet/prove-data-path.ts";
+import { proveDataPath } from "../../../control-plane/fleet/prover.ts";
 import type { HostId } from "../../../proto/ids.ts";
 
 it("an unexpected response, such as an upgrade, fails a proof instead of blocking it", async () => {

@@ -7,7 +7,7 @@ import type { TLSSocket } from "node:tls";
 import { AsnConvert } from "@peculiar/asn1-schema";
 import { Certificate, Extensions, id_ce_subjectAltName } from "@peculiar/asn1-x509";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { pem, signCertificate } from "../../../control-plane/fleet/certificate-der.ts";
+import { pem, signCertificate } from "../../../control-plane/fleet/authority.ts";
 import { send } from "../../../control-plane/webhooks/send.ts";
 import { createTargets } from "../../../control-plane/webhooks/target.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createBarredHosts } from "../../../agent/session/barred-hosts.ts";
 import { createDataPathTls } from "../../../agent/wiring/control.ts";
-import { operatorTicket } from "../../../control-plane/fleet/prove-data-path.ts";
+import { operatorTicket } from "../../../control-plane/fleet/prover.ts";
 import type { OwnCertificate } from "../../../proto/peer-tls.ts";
 import { signTicket, weightsPurpose } from "../../../proto/ticket.ts";
 import { type DataPath, startDataPath, ticketKey } from "../../fakes/data-path.ts";

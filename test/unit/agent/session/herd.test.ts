@@ -2,7 +2,7 @@
 // control plane had told it of the size of the fleet. No clock runs: the times are computed as the session computes them.
 import { expect, it } from "vitest";
 import { reconnectDelayMs } from "../../../../agent/session/turns.ts";
-import { reconnectSpreadMs } from "../../../../control-plane/fleet/reconnect-spread.ts";
+import { reconnectSpreadMs } from "../../../../control-plane/fleet/membership.ts";
 
 /** Park and Miller's. */
 function randomOf(seed: number): () => number {

@@ -2,8 +2,7 @@ import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readConfigShape } from "../../../../control-plane/deployments/config-shape.ts";
-import { readGgufShape } from "../../../../control-plane/deployments/gguf-shape.ts";
+import { readConfigShape, readGgufShape } from "../../../../control-plane/deployments/hub-shape.ts";
 import {
   estimateMemory,
   kvCacheBytes,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Timer } from "../../../../control-plane/deployments/timers.ts";
-import { timerJob } from "../../../../control-plane/jobs/timer-job.ts";
+import { timerJob } from "../../../../control-plane/jobs/deployment-timers.ts";
 import type { DeploymentId } from "../../../../proto/ids.ts";
 
 const nowMs = 1_786_000_000_000;

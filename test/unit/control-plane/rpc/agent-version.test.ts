@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { whyVersionRefused } from "../../../../control-plane/rpc/agent-version.ts";
+import { whyVersionRefused } from "../../../../control-plane/rpc/wire.ts";
 
 describe("an agent's version", () => {
   it.each(["1.4.2", "1.4.3", "1.5.0", "2.0.0", "1.10.0", "v1.4.2", "1.4.2-rc.1", "1.4.2+build.7"])(

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { schemaSteps } from "../../../../../control-plane/store/core/migration-history.ts";
+import { schemaSteps } from "../../../../../control-plane/store/core/migrate.ts";
 
 const known = ["0041-baseline", "0042-b", "0043-c"];
 /** As the last version before the baseline wrote it. */
