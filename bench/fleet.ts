@@ -8,7 +8,7 @@ import { createController } from "../control-plane/deployments/controller.ts";
 import { createObserver } from "../control-plane/deployments/observe.ts";
 import { createPlacementIndex, withPlaced } from "../control-plane/deployments/place-index.ts";
 import type { NewDeployment } from "../control-plane/deployments/store.ts";
-import type { Want } from "../control-plane/deployments/want.ts";
+import type { Want } from "../control-plane/deployments/place-fit.ts";
 import type { HostView, Inventory } from "../control-plane/fleet/host.ts";
 import { createHostClocks, hostClockLimits } from "../control-plane/fleet/host-clocks.ts";
 import { createLiveFigures, type HostLive } from "../control-plane/fleet/live.ts";

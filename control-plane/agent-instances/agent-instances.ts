@@ -4,10 +4,9 @@ import { type AccountId, type DeploymentId, randomId } from "../../proto/ids.ts"
 import type { FundsDeps } from "../deployments/dedicated-money.ts";
 import type { DeploymentStatus } from "../deployments/deployment.ts";
 import { accountEnded, refuseSuspended } from "../deployments/errors.ts";
-import { place } from "../deployments/place.ts";
-import { refuse } from "../deployments/place-filter.ts";
+import { refuse, type Want } from "../deployments/place-fit.ts";
+import { place } from "../deployments/placement-preview.ts";
 import type { NewDeployment } from "../deployments/store.ts";
-import type { Want } from "../deployments/want.ts";
 import type { HostView } from "../fleet/host.ts";
 import { type AgentCatalog, priceSubject } from "./catalog.ts";
 import type { Dashboards } from "./dashboards.ts";

@@ -4,8 +4,9 @@
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { conflict, notFound } from "../service-error.ts";
-import { invoiceAmount, mustWait, wantsTopup } from "./charge-amounts.ts";
 import type { Funds } from "./funds.ts";
+import { dueOf } from "./invoices.ts";
+import type { AccountMoney, Unmade } from "./payment-store.ts";
 import { type ChargeOutcome, nanoPerCent, type PaymentNews, type PaymentProvider } from "./payments.ts";
 import type { Books, Charge, ChargeStore, Doer, FailureCause } from "./store.ts";
 
@@ -187,3 +188,23 @@ export function createCharges(deps: {
     },
   };
 }
+
+/** After a failed one nothing is charged until the customer or the operator did something about it. */
+export function wantsTopup({ topup, limit, spent, creditLine }: AccountMoney): boolean {
+  if (!topup.isOn || topup.hasFailed || topup.amount <= 0n || limit === null) return false;
+  return limit - creditLine - spent < topup.threshold;
+}
+
+/** Without a card that works, an invoice waits for its day. */
+export const canCharge = ({ hasPaymentMethod, cardFailed }: AccountMoney): boolean => hasPaymentMethod && !cardFailed;
+
+/** Whole cents, as providers take; what is less than one is carried over to the next invoice. 0: nothing to charge. */
+function invoiceAmount({ money, owed }: Pick<Books, "money" | "owed">, invoiceId: string, leastDue: bigint): bigint {
+  if (!canCharge(money)) return 0n;
+  const due = dueOf(owed, leastDue)[owed.open.findIndex((invoice) => invoice.id === invoiceId)] ?? 0n;
+  return due - (due % nanoPerCent);
+}
+
+/** After an order that came to nothing the next one waits an hour, after each further one twice as long, at most a day. */
+const mustWait = ({ count, agoMs }: Unmade): boolean =>
+  count > 0 && agoMs < Math.min(24, 2 ** Math.min(count - 1, 5)) * hourMs;

@@ -3,8 +3,7 @@ import { Type } from "typebox";
 import { Value } from "typebox/value";
 import type { Ticket } from "../../proto/ticket.ts";
 import { type UsageRecord, usageFieldList } from "../../proto/usage-record.ts";
-import { ticketOf, whyRefused } from "./record.ts";
-import { RefusedRecord } from "./refused-record.ts";
+import { RefusedRecord, ticketOf, whyRefused } from "./record.ts";
 
 const Amount = Type.Union([Type.String(), Type.Number()]);
 const Count = Type.Integer({ minimum: 0 });

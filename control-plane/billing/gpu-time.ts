@@ -12,8 +12,8 @@ import { gpuCost, rateAt } from "./gpu-price.ts";
 import type { GpuTimeStore, KnownMinute } from "./gpu-store.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import type { Quarantine } from "./quarantine.ts";
+import type { QuarantineProblem } from "./record.ts";
 import { recordKey, type SettledRecord } from "./record.ts";
-import type { QuarantineProblem } from "./refused-record.ts";
 import type { SettlementStore } from "./store.ts";
 
 /** Between the clocks of replicas, the database and the control-plane time of an agent. */

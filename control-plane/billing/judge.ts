@@ -1,8 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
-import { canCharge, wantsTopup } from "./charge-amounts.ts";
-import type { Charges } from "./charges.ts";
+import { type Charges, canCharge, wantsTopup } from "./charges.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { dueOf, stateOf } from "./invoices.ts";
 import { monthOf, monthStartMs } from "./period.ts";

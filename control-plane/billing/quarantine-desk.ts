@@ -3,7 +3,7 @@ import type { HostId } from "../../proto/ids.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { conflict, DatabaseUnavailable, notFound } from "../service-error.ts";
 import type { QuarantineAct, Quarantined, QuarantineHost, QuarantineStore } from "./quarantine-store.ts";
-import { RefusedRecord } from "./refused-record.ts";
+import { RefusedRecord } from "./record.ts";
 import type { Settlement } from "./settle.ts";
 
 export interface QuarantinePage {

@@ -1,5 +1,5 @@
 import type { HostId } from "../../proto/ids.ts";
-import type { QuarantineProblem } from "./refused-record.ts";
+import type { QuarantineProblem } from "./record.ts";
 
 /** A usage record that cannot be billed without an operator, as its host sent it. */
 export interface NewQuarantined {

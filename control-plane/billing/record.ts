@@ -11,7 +11,7 @@ import type {
   RequestId,
 } from "../../proto/ids.ts";
 import { costOf, type NanoUsd, nano, type TokenRates, type UnitCounts, type UnitRates } from "../../proto/money.ts";
-import { openSealed, type Ticket } from "../../proto/ticket.ts";
+import { openSealed, type SealKey, type Ticket } from "../../proto/ticket.ts";
 import { unreachable } from "../../proto/unreachable.ts";
 import { isEndReason, isUsageSource, type UsageSource } from "../../proto/usage.ts";
 import { isAllowedUsage } from "../../proto/usage-bounds.ts";
@@ -25,8 +25,6 @@ import {
   type UsageValues,
   usageFieldList,
 } from "../../proto/usage-record.ts";
-import { type QuarantineProblem, RefusedRecord } from "./refused-record.ts";
-import type { TicketSeals } from "./ticket-seals.ts";
 
 type Grouped = UsageNames<{ readonly in: "units" | "rates" }>;
 type Posted = UsageNames<{ readonly from: "posting" }>;
@@ -245,4 +243,40 @@ function amount(value: number | string | undefined, field: string): NanoUsd {
   if (value === undefined || value === "0" || value === 0) return nano(0n);
   if (!/^\d{1,18}$/.test(String(value))) throw invalid(field, value);
   return nano(BigInt(value));
+}
+
+/** Why a usage record is in quarantine. */
+export type QuarantineProblem =
+  /** It carries no sealed ticket. */
+  | "unsealed"
+  | "bad_seal"
+  /** The key of the seal is no longer among the secrets. */
+  | "unknown_key"
+  /** The request was sent to another host. */
+  | "other_host"
+  /** A field holds what no honest agent writes. */
+  | "malformed"
+  /** PostgreSQL refuses a value of it. */
+  | "refused_value"
+  /** GPU time of an instance that never ran on the host that sent it. */
+  | "unknown_instance"
+  /** GPU time that lies in the future, or before or after the life of its instance. */
+  | "outside_life";
+
+/** A usage record that cannot be billed without an operator. */
+export class RefusedRecord extends Error {
+  override readonly name = "RefusedRecord";
+  readonly problem: QuarantineProblem;
+  constructor(problem: QuarantineProblem, message: string) {
+    super(message);
+    this.problem = problem;
+  }
+}
+
+/** Keys that seal tickets. All control planes of an installation have the same; no host has any. */
+export interface TicketSeals {
+  /** Seals new tickets. */
+  newest(): SealKey;
+  /** `newer`: made by a rotation that has not reached this control plane yet. `removed`: no longer among the secrets. */
+  find(version: number): Buffer | "newer" | "removed";
 }

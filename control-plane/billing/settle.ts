@@ -10,10 +10,17 @@ import { claimedTicket } from "./claimed-ticket.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import type { Quarantine } from "./quarantine.ts";
-import { asDelivered, provenTicket, readRecord, recordKey, type SettledRecord } from "./record.ts";
-import { type QuarantineProblem, RefusedRecord } from "./refused-record.ts";
+import {
+  asDelivered,
+  provenTicket,
+  type QuarantineProblem,
+  RefusedRecord,
+  readRecord,
+  recordKey,
+  type SettledRecord,
+  type TicketSeals,
+} from "./record.ts";
 import type { Settled, SettlementStore } from "./store.ts";
-import type { TicketSeals } from "./ticket-seals.ts";
 
 export interface Settlement {
   /**

@@ -20,8 +20,7 @@ export type {
   PriceVersion,
 } from "./price-book.ts";
 export type * from "./quarantine-store.ts";
-export type { SettledRecord } from "./record.ts";
-export type { QuarantineProblem } from "./refused-record.ts";
+export type { QuarantineProblem, SettledRecord } from "./record.ts";
 export type { LabelStore, RequestLabel, RequestMarks } from "./request-labels.ts";
 export type { LoggedRequest, RequestLogStore } from "./request-log.ts";
 export type { BudgetScope } from "./scopes.ts";

@@ -1,6 +1,6 @@
 // GPUs that a container could get now. Uses the placement itself, so what is offered can be placed.
 import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
-import { place } from "../deployments/place.ts";
+import { place } from "../deployments/placement-preview.ts";
 import type { HostView } from "../fleet/host.ts";
 import { type GpuConfig, writeGpuConfig } from "./gpu-config.ts";
 

@@ -1,16 +1,13 @@
 // Chooses hosts for a deployment's next instances, from an in-memory index of the fleet. The commit's guard detects
 // concurrent claims, so a stale index costs a retry and never a GPU.
 import { type DeploymentId, type HostId, randomId } from "../../proto/ids.ts";
-import type { HostState, HostView } from "../fleet/host.ts";
-import { weightsKey } from "../fleet/host.ts";
+import { type HostState, type HostView, weightsKey } from "../fleet/host.ts";
 import type { Deployment, Instance, PendingReason } from "./deployment.ts";
-import { mayUseHost } from "./place-filter.ts";
-import { mayShare } from "./place-fit.ts";
+import { mayShare, mayUseHost, type Want } from "./place-fit.ts";
 import { createPlacementIndex, withPlaced } from "./place-index.ts";
 import { rejections, summarize } from "./place-reasons.ts";
 import { concernsOthers, maxNewGpus } from "./place-reserve.ts";
 import type { GpuReserve, GpuSharing, NewInstance, ReserveStore } from "./store.ts";
-import type { Want } from "./want.ts";
 
 export interface Choice {
   readonly placements: readonly NewInstance[];

@@ -1,11 +1,21 @@
 // POST /v1/deploy: the model's provider decides how it is deployed.
 import type { GpuType } from "../../proto/gpu.ts";
-import { createDeployment, type Owner, versionOf } from "./create.ts";
-import { createHf, type HfDeps } from "./create-hf.ts";
-import { createFromImage } from "./create-image.ts";
-import { defaultGpu } from "./default-gpu.ts";
+import { randomId } from "../../proto/ids.ts";
+import type { HostView } from "../fleet/host.ts";
+import { requireGpus } from "../quotas/gpu-limits.ts";
+import { type CreateDeps, checkRepo, createDeployment, fullName, type Owner, versionOf } from "./create.ts";
+import { requireFunds } from "./dedicated-money.ts";
 import type { Deployment } from "./deployment.ts";
-import { modelUnknown } from "./errors.ts";
+import {
+  accountEnded,
+  deploymentNameTaken,
+  deploymentRefused,
+  hostNotFound,
+  modelUnknown,
+  refuseSuspended,
+} from "./errors.ts";
+import type { DeploymentStore, NewDeployment } from "./store.ts";
+import { engineOfTask, taskOf } from "./tasks.ts";
 
 /** `cnt`: a container image; `stoker`: a model of this installation. */
 export type DeployProvider = "huggingface" | "stoker" | "cnt";
@@ -55,4 +65,222 @@ export async function createBy(
     maxInstances: 1,
     extraArgs: [],
   });
+}
+
+interface ImageRequest {
+  /** The image's repository, without tag or digest. */
+  readonly image: string;
+  /** A tag, or `sha256:...`; undefined: no suffix. */
+  readonly version: string | undefined;
+  readonly gpu: GpuType;
+  readonly numGpus: number;
+  readonly maxBatchSize: number;
+}
+
+const imageForm = /^[a-z0-9][\w./:-]{0,254}$/;
+const versionForm = /^(sha256:[0-9a-f]{64}|[\w][\w.-]{0,127})$/;
+
+/** The hosts decide which images they allow, and report a refusal. Returns the record, `initializing`. Throws the errors of errors.ts, and GpuLimitReached. */
+async function createFromImage(deps: CreateDeps, owner: Owner, request: ImageRequest): Promise<Deployment> {
+  refuseSuspended(owner);
+  const { image, version, gpu, numGpus, maxBatchSize } = request;
+  if (!imageForm.test(image) || image.includes(".."))
+    throw deploymentRefused("model_name: an image must have the form registry.example/owner/name, in lower case.", {
+      param: "model_name",
+    });
+  if (version !== undefined && !versionForm.test(version))
+    throw deploymentRefused("version must be a tag, or sha256: with the 64 digits of a digest.", { param: "version" });
+  const scale = { gpu, numGpus, minInstances: 1, maxInstances: 1 };
+  const modelName = fullName(image.split("/").slice(-2).join("/").replaceAll(":", "-"), owner.displayName);
+  await requireFunds(deps, owner.account, { ...scale, modelName });
+  const reference = version === undefined ? image : `${image}${version.startsWith("sha256:") ? "@" : ":"}${version}`;
+  const created = await deps.store.insert(
+    {
+      ...scale,
+      id: randomId<"deployment">(16),
+      account: owner.account,
+      kind: "model",
+      modelName,
+      version: versionOf({ repo: image, revision: version ?? "latest" }),
+      task: "custom",
+      type: "legacy",
+      engine: "custom",
+      maxBatchSize,
+      weights: { repo: "", revision: "" },
+      weightsToken: null,
+      extraArgs: [],
+      image: reference,
+      externalUrl: null,
+      contextLength: 0,
+      memoryBytes: 0,
+    },
+    (use) => requireGpus(use, gpu, numGpus, deps.gpuDefaults),
+  );
+  if (created === "account_gone") throw accountEnded();
+  if (created === "name_taken") throw deploymentNameTaken(modelName);
+  return created;
+}
+
+export interface HfRequest {
+  /** The repository, which is also the deployment's name. */
+  readonly modelName: string;
+  readonly task: string | undefined;
+  readonly revision: string | undefined;
+  readonly token: string | undefined;
+  /** Undefined: the smallest free type. */
+  readonly gpu: GpuType | undefined;
+  readonly numGpus: number;
+  readonly maxBatchSize: number;
+  readonly minInstances: number;
+  readonly maxInstances: number;
+}
+
+export interface HfDeps extends CreateDeps {
+  readonly hosts: () => Promise<readonly HostView[]>;
+}
+
+/** Checks the hub's record first, so that impossible deployments fail now. Throws modelUnknown, and the errors of createDeployment. */
+export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): Promise<Deployment> {
+  const revision = request.revision ?? "main";
+  checkRepo(request.modelName, revision, { repo: "model_name", revision: "version" });
+  // Known files apply to their own revision only.
+  const named = deps.demoModel(request.modelName);
+  const known = named?.weights.revision === revision ? named : undefined;
+  const look = known ? undefined : await deps.lookAtRepo(request.modelName, revision, request.token);
+  if (look?.kind === "missing")
+    throw modelUnknown(
+      `The hub has no repository ${request.modelName} at revision ${revision}, or the token may not read it. Check model_name and version.`,
+      { param: "model_name" },
+    );
+  const found = look?.kind === "found" ? look : undefined;
+  const task = taskOf(request.task ?? known?.task, found?.task);
+  const taskEngine = engineOfTask(task);
+  if (taskEngine === "onnx" && found && !found.formats.has("onnx"))
+    throw deploymentRefused(
+      `model_name: ${task} requires ONNX weights, which the repository does not have; use one with an onnx/ folder, such as those of onnx-community.`,
+      { param: "model_name" },
+    );
+  return createDeployment(deps, owner, {
+    modelName: request.modelName,
+    task,
+    gpu: request.gpu ?? defaultGpu(await deps.hosts()),
+    numGpus: request.numGpus,
+    maxBatchSize: request.maxBatchSize,
+    hf: {
+      repo: known?.weights.repo ?? request.modelName,
+      revision,
+      ...(request.token === undefined ? {} : { token: request.token }),
+    },
+    baseModel: undefined,
+    minInstances: request.minInstances,
+    maxInstances: request.maxInstances,
+    extraArgs: [],
+    ...(taskEngine === "onnx" ? { choice: { engine: "stoker", format: "onnx" } } : {}),
+  });
+}
+
+export interface ExternalRequest {
+  readonly name: string;
+  /** Origin of a running OpenAI-compatible server, as seen from the host. */
+  readonly url: string;
+  readonly maxBatchSize: number;
+  /** Model name at the server; default: the deployment's name. */
+  readonly servedName: string | undefined;
+  /** Id or name of the host whose agent reaches the server; default: any live host. */
+  readonly host: string | undefined;
+  readonly contextLength: number | undefined;
+  /** Task of its models; default: text generation. */
+  readonly task?: string | undefined;
+}
+
+/**
+ * Adds a running server as an instance with the usual keys, gate, metering and billing. For the operator. Idempotent by
+ * address.
+ */
+export async function createExternal(
+  deps: {
+    readonly store: Pick<DeploymentStore, "insert" | "list">;
+    readonly hasHost: (idOrName: string) => Promise<boolean>;
+  },
+  owner: Owner,
+  request: ExternalRequest,
+): Promise<Deployment> {
+  const url = parse(request.url);
+  if (request.host !== undefined && !(await deps.hasHost(request.host))) throw hostNotFound(request.host);
+  const weights = {
+    repo: "",
+    revision: "",
+    ...(request.servedName === undefined ? {} : { servedName: request.servedName }),
+    ...(request.host === undefined ? {} : { host: request.host }),
+  };
+  const next: NewDeployment = {
+    id: randomId<"deployment">(16),
+    account: owner.account,
+    kind: "model",
+    modelName: request.name,
+    version: versionOf({ repo: url, revision: request.name }),
+    task: request.task ?? "text-generation",
+    type: "llm",
+    engine: "external",
+    gpu: "other",
+    numGpus: 0,
+    maxBatchSize: request.maxBatchSize,
+    minInstances: 1,
+    maxInstances: 1,
+    weights,
+    weightsToken: null,
+    extraArgs: [],
+    externalUrl: url,
+    contextLength: request.contextLength ?? 0,
+    memoryBytes: 0,
+  };
+  // No GPU check: it uses none of our GPUs.
+  const created = await deps.store.insert(next, () => {});
+  if (created === "account_gone") throw accountEnded();
+  if (created !== "name_taken") return created;
+  const own = await deps.store.list(owner.account, "model", undefined);
+  const same = own.find(
+    (one) => one.modelName === request.name && one.externalUrl === url && !["deleted", "failed"].includes(one.status),
+  );
+  if (!same) throw deploymentNameTaken(request.name);
+  return same;
+}
+
+function parse(text: string): string {
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
+    throw deploymentRefused("url must have the form http://host:port, without user, query or fragment.", {
+      param: "url",
+    });
+  }
+  // A path such as /v1 is part of the requests that the agent sends.
+  return `${url.origin}${url.pathname.replace(/\/(v1\/?)?$/, "")}`;
+}
+
+/** Smallest first. */
+const byPrice: readonly GpuType[] = [
+  "other",
+  "L4-24GB",
+  "L40S-48GB",
+  "RTXPRO6000-96GB",
+  "A100-80GB",
+  "H100-80GB",
+  "H200-141GB",
+  "B200-180GB",
+  "B300-270GB",
+];
+
+/** Default GPU type: the smallest with a free GPU, else the smallest that exists, else `other`. */
+function defaultGpu(hosts: readonly HostView[]): GpuType {
+  const existing = new Set<GpuType>();
+  const free = new Set<GpuType>();
+  for (const host of hosts) {
+    if (host.state !== "live" || !host.schedulable) continue;
+    const claimed = new Set(host.claims.map(({ gpuUuid }) => gpuUuid));
+    for (const gpu of host.inventory.gpus) {
+      existing.add(gpu.type);
+      if (gpu.isHealthy && !claimed.has(gpu.uuid)) free.add(gpu.type);
+    }
+  }
+  return byPrice.find((type) => free.has(type)) ?? byPrice.find((type) => existing.has(type)) ?? "other";
 }

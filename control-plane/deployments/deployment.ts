@@ -19,6 +19,10 @@ export type DeploymentKind = "model" | "container" | "agent_instance";
 /** Engine for which the agent makes a plan. */
 export type Engine = "stoker" | "vllm" | "sglang" | "custom" | "external" | "container" | "agent_instance";
 
+/** Engines for models of the hub. */
+export const modelEngines = ["stoker", "vllm", "sglang"] as const;
+export type ModelEngine = (typeof modelEngines)[number];
+
 export type DeploymentStatus = (typeof deploymentStatuses)[number];
 
 /** Undefined: the engine's default. */

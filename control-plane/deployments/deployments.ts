@@ -9,9 +9,16 @@ import {
   updateDeployment,
 } from "./change.ts";
 import { createDeployment, type DeployRequest, type Owner } from "./create.ts";
-import { createBy, type DeployProvider, type ProvidedModel } from "./create-by.ts";
-import { createExternal, type ExternalRequest } from "./create-external.ts";
-import { createHf, type HfDeps, type HfRequest } from "./create-hf.ts";
+import {
+  createBy,
+  createExternal,
+  createHf,
+  type DeployProvider,
+  type ExternalRequest,
+  type HfDeps,
+  type HfRequest,
+  type ProvidedModel,
+} from "./create-by.ts";
 import type { Deployment, DeploymentStatus } from "./deployment.ts";
 import { DeploymentNotFound, deploymentGone, refuseSuspended } from "./errors.ts";
 import { changedMemory, type Run } from "./expected-memory.ts";

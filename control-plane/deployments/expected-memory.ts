@@ -1,9 +1,8 @@
 // Expected GPU memory of one instance: measured, bounded by arguments, or estimated from its files; and its change when the
 // owner changes what runs.
-import { loraMemory } from "./adapter-memory.ts";
-import { modelEngines } from "./choose-engine.ts";
-import type { Deployment, WeightsSource } from "./deployment.ts";
-import { type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
+
+import { type Deployment, modelEngines, type WeightsSource } from "./deployment.ts";
+import { loraMemory, type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import { batchSizeOf } from "./standard-args.ts";
 

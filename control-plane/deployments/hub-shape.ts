@@ -4,9 +4,8 @@ import type { Response } from "undici";
 import { bytesOf, chooseGguf } from "../../proto/gguf-choice.ts";
 import { chooseOnnx } from "../../proto/onnx-choice.ts";
 import { hubFetch } from "../catalog/hub-fetch.ts";
-import { loraWidthOf } from "./adapter-memory.ts";
 import type { ShapeOfRepo } from "./expected-memory.ts";
-import { graphShape, type ModelShape } from "./memory-estimate.ts";
+import { graphShape, loraWidthOf, type ModelShape } from "./memory-estimate.ts";
 
 const maxJsonBytes = 8 * 1024 ** 2;
 /** Covers the required fields, which precede the vocabulary. */

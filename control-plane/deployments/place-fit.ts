@@ -1,9 +1,12 @@
 // Chooses the part of a host that an instance gets: the smallest GPUs that hold it, or capacity beside others of its
 // account.
-import type { Gpu, HostView } from "../fleet/host.ts";
-import { byIndex, type FreeGpu, freeGpus, isUsable, sharedGpus } from "./place-gpus.ts";
+
+import { whyImageNotAllowed } from "../../proto/allowed-image.ts";
+import type { GpuType } from "../../proto/gpu.ts";
+import type { AccountId, HostId } from "../../proto/ids.ts";
+import type { Gpu, GpuClaim, HostView } from "../fleet/host.ts";
+import type { Engine } from "./deployment.ts";
 import { isVirtual, resourcesOf } from "./resources.ts";
-import type { Placed, Want } from "./want.ts";
 
 export interface Fit extends Placed {
   /** It shares a GPU that its account already uses. */
@@ -42,7 +45,7 @@ function withoutGpus(want: Want, host: HostView): Fit | undefined {
 }
 
 /** Returns exclusive GPUs for an instance; undefined when the free ones cannot hold it. */
-export function choose(want: Want, host: HostView, free: readonly FreeGpu[]): readonly FreeGpu[] | undefined {
+function choose(want: Want, host: HostView, free: readonly FreeGpu[]): readonly FreeGpu[] | undefined {
   const count = want.gpusPerInstance;
   const usable = free.filter(({ gpu }) => isUsable(want, gpu)).sort(bySize);
   if (usable.length < count) return undefined;
@@ -77,7 +80,7 @@ function granted(want: Want, host: HostView, taken: readonly FreeGpu[], left: nu
 }
 
 /** An operator who offers more shares than there is memory has accepted overcommitment. */
-export function lacksMemory(host: HostView, grantBytes: number): boolean {
+function lacksMemory(host: HostView, grantBytes: number): boolean {
   const { gpus, memoryBytes } = host.inventory;
   const offered = gpus.reduce((sum, gpu) => sum + (isVirtual(gpu, host.inventory) ? gpu.memoryBytes : 0), 0);
   return offered <= memoryBytes && host.grantedMemoryBytes + grantBytes > memoryBytes;
@@ -87,3 +90,146 @@ const smallest = (gpus: readonly FreeGpu[], bytes: number) =>
   gpus.filter(({ freeBytes }) => freeBytes >= bytes).sort(bySize)[0];
 const bySize = (a: FreeGpu, b: FreeGpu) => a.freeBytes - b.freeBytes || byIndex(a.gpu, b.gpu);
 const memoryOf = (gpus: readonly FreeGpu[]) => gpus.reduce((sum, one) => sum + one.freeBytes, 0);
+
+export interface FreeGpu {
+  readonly gpu: Gpu;
+  readonly freeBytes: number;
+  /** The account's claim on the shared GPU. */
+  readonly claim: GpuClaim | undefined;
+}
+
+type Held = Pick<HostView, "inventory" | "claims" | "gpuMemoryUsed">;
+
+/** Share used by drivers and displays; above it an unknown process uses the GPU. */
+const idleShare = 0.25;
+
+/** Unclaimed, healthy, and unused by unknown processes. */
+export function freeGpus(host: Held, type: GpuType): readonly FreeGpu[] {
+  const claimed = new Set(host.claims.map((claim) => claim.gpuUuid));
+  return host.inventory.gpus.flatMap((gpu) => {
+    if (gpu.type !== type || !gpu.isHealthy || claimed.has(gpu.uuid)) return [];
+    // An instance with the whole GPU from before the split would share it with users of its slices.
+    if (gpu.parentUuid !== undefined && claimed.has(gpu.parentUuid)) return [];
+    const used = host.gpuMemoryUsed.get(gpu.uuid) ?? 0;
+    if (used > gpu.memoryBytes * idleShare) return [];
+    return [{ gpu, freeBytes: gpu.memoryBytes - used, claim: undefined }];
+  });
+}
+
+/** GPUs with free capacity beside other instances of the account. */
+function sharedGpus(host: Held, { gpu: type, sharesWith }: Want): readonly FreeGpu[] {
+  if (sharesWith === undefined) return [];
+  return host.claims.flatMap((claim) => {
+    if (claim.account !== sharesWith || claim.memoryBytes === undefined) return [];
+    const gpu = host.inventory.gpus.find((one) => one.uuid === claim.gpuUuid);
+    if (gpu?.type !== type || !gpu.isHealthy || isVirtual(gpu, host.inventory)) return [];
+    if (host.claims.some(({ gpuUuid }) => gpuUuid === gpu.parentUuid)) return [];
+    const used = Math.max(claim.memoryBytes, host.gpuMemoryUsed.get(gpu.uuid) ?? 0);
+    return used < gpu.memoryBytes ? [{ gpu, freeBytes: gpu.memoryBytes - used, claim }] : [];
+  });
+}
+
+/** True when the GPU is usable for this request: a slice cannot be rented out or combined with others. */
+export const isUsable = (want: Pick<Want, "engine" | "gpusPerInstance">, gpu: Gpu) =>
+  !isSlice(gpu) || (want.engine !== "container" && want.gpusPerInstance === 1);
+
+/** A MIG slice: like a small GPU of its own, with isolated memory and faults. */
+export const isSlice = (gpu: Pick<Gpu, "migProfile" | "uuid">) => gpu.migProfile !== "" || gpu.uuid.startsWith("MIG-");
+const byIndex = (a: Gpu, b: Gpu) => a.index - b.index || (a.uuid < b.uuid ? -1 : 1);
+
+/** Returns why the host is excluded, or undefined. */
+export function refuse(want: Want, host: HostView): string | undefined {
+  if (!mayUseHost(want, host)) return `not the required host (${want.host})`;
+  if (host.state !== "live") return `${host.state}: silent for ${Math.round(host.silentMs / 1000)} s`;
+  if (!host.schedulable) return host.condition || "its data path is not verified yet";
+  if (want.gpusPerInstance > 0 && !canUseGpus(want.engine, host.inventory))
+    return "its container engine has no nvidia runtime; install the NVIDIA container toolkit";
+  const { drivers, rentalImages, rentalsUnavailable } = host.inventory;
+  switch (want.engine) {
+    case "container":
+      if (rentalImages?.includes(want.rentalImage ?? "")) return undefined;
+      return rentalsUnavailable || `it does not offer the image ${want.rentalImage ?? ""}`;
+    case "custom":
+      return whyNoContainer(want, host);
+    case "agent_instance":
+      return whyNoContainer(want, host) ?? (host.inventory.containers?.volumesUnavailable || undefined);
+    case "external":
+      return undefined;
+    case "vllm":
+    case "sglang":
+      // A host lists them as drivers once its operator has allowed an image for them.
+      if (drivers.includes(want.engine)) return undefined;
+      return `its operator set no image for ${want.engine} (STOKER_${want.engine.toUpperCase()}_IMAGE)`;
+    default:
+      if (drivers.includes("docker") || drivers.includes("process")) return undefined;
+      return "it has no driver that starts model servers";
+  }
+}
+
+/** True when no host is required, or it is this one. */
+export const mayUseHost = ({ host: required }: Want, host: HostView): boolean =>
+  required === undefined || required === host.id || required === host.hostname;
+
+/**
+ * Reports whether instances of the engine can use the host's GPUs: containers need the nvidia runtime. For rentals the agent
+ * decides, and offers no images without it.
+ */
+export function canUseGpus(engine: Want["engine"], inventory: HostView["inventory"]): boolean {
+  const { drivers, nvidiaDriverVersion, hasNvidiaRuntime } = inventory;
+  const isContainer =
+    engine === "stoker" ? !drivers.includes("process") : engine !== "external" && engine !== "container";
+  return !isContainer || nvidiaDriverVersion === "" || hasNvidiaRuntime;
+}
+
+/** The agent would refuse it, and the instance would stay assigned there. */
+function whyNoContainer({ image }: Want, { inventory }: HostView): string | undefined {
+  if (!inventory.drivers.includes("docker")) return "it has no container engine";
+  const rules = inventory.containers;
+  if (rules === undefined) return undefined;
+  if (rules.unavailable !== "") return rules.unavailable;
+  switch (image && whyImageNotAllowed(image, rules.images)) {
+    case "unlisted":
+      return `its operator does not allow the image ${image} (STOKER_ALLOWED_IMAGES)`;
+    case "no_digest":
+      return `its operator allows the image ${image} only by digest (name@sha256:...)`;
+    default:
+      return undefined;
+  }
+}
+
+export interface Want {
+  readonly gpu: GpuType;
+  /** 0: needs none (an external engine). */
+  readonly gpusPerInstance: number;
+  /** Over all GPUs of the instance; 0 unknown. */
+  readonly memoryBytes: number;
+  readonly engine: Engine;
+  /** Its account: refusals mention the account's own claims. */
+  readonly account?: AccountId | undefined;
+  /** Id or name of the required host; undefined: any. */
+  readonly host: string | undefined;
+  /** Image of a rented container, by the name under which hosts offer it. */
+  readonly rentalImage?: string | undefined;
+  /** Image of a model server or agent instance with its own. */
+  readonly image?: string | undefined;
+  /** Its account, if it may share a GPU with other instances of that account; then `memoryBytes` is its upper bound. */
+  readonly sharesWith?: AccountId | undefined;
+  /** Maximum GPUs it may newly claim: others are reserved for minimums. Undefined: any free ones. */
+  readonly maxNewGpus?: number | undefined;
+  /** Weights to load: hosts that have them come first. */
+  readonly weights?: string | undefined;
+  /** Hosts with sibling instances, and their count: other hosts are preferred. */
+  readonly spread?: ReadonlyMap<HostId, number> | undefined;
+}
+
+export interface Placed {
+  readonly host: HostId;
+  readonly revision: bigint;
+  readonly gpus: readonly Gpu[];
+  /** Memory on its shared GPU; 0: exclusive GPUs. */
+  readonly gpuMemoryBytes: number;
+  /** Share of each of its GPUs. */
+  readonly gpuShare: number;
+  /** Granted host memory. */
+  readonly grantBytes: number;
+}

@@ -3,13 +3,9 @@
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import type { GpuClaim, HostView } from "../fleet/host.ts";
-import { refuse } from "./place-filter.ts";
-import { type Fit, fitOn, isReserved, mayShare } from "./place-fit.ts";
-import { freeGpus } from "./place-gpus.ts";
-import { compare, type Scored, score } from "./place-score.ts";
-import type { Placed, Want } from "./want.ts";
+import { type Fit, fitOn, freeGpus, isReserved, mayShare, type Placed, refuse, type Want } from "./place-fit.ts";
 
-export interface PlacementIndex {
+interface PlacementIndex {
   place(want: Want): Placed | undefined;
   /** Adds or replaces the host. */
   put(host: HostView): void;
@@ -198,4 +194,34 @@ class SortedIds<Id extends string> {
     }
     return low;
   }
+}
+
+interface Scored {
+  readonly fit: Fit;
+  /** Sibling instances there: the loss of one host must not take all of them. */
+  readonly beside: number;
+  /** Its weights are present. */
+  readonly isLocal: boolean;
+}
+
+export function score(want: Want, host: HostView, fit: Fit): Scored {
+  return {
+    fit,
+    beside: want.spread?.get(host.id) ?? 0,
+    isLocal: want.weights !== undefined && host.keptWeights.has(want.weights),
+  };
+}
+
+/**
+ * Orders by fewest siblings; then GPUs already shared by the account; then weights present; then the tightest fit, because
+ * an empty host is worth more to an 8-GPU model; then id.
+ */
+export function compare(a: Scored, b: Scored): number {
+  return (
+    a.beside - b.beside ||
+    Number(b.fit.isJoining) - Number(a.fit.isJoining) ||
+    Number(b.isLocal) - Number(a.isLocal) ||
+    a.fit.left - b.fit.left ||
+    (a.fit.host < b.fit.host ? -1 : 1)
+  );
 }

@@ -1,10 +1,17 @@
 // Explains in a sentence why each host was refused. Computed on request only: placement itself does not check most hosts.
 import type { HostView } from "../fleet/host.ts";
-import { refuse } from "./place-filter.ts";
-import { fitOn, isReserved, mayShare } from "./place-fit.ts";
-import { type FreeGpu, freeGpus, isSlice, isUsable } from "./place-gpus.ts";
+import {
+  type FreeGpu,
+  fitOn,
+  freeGpus,
+  isReserved,
+  isSlice,
+  isUsable,
+  mayShare,
+  refuse,
+  type Want,
+} from "./place-fit.ts";
 import { isVirtual } from "./resources.ts";
-import type { Want } from "./want.ts";
 
 export interface Rejection {
   readonly host: string;

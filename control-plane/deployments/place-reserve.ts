@@ -4,7 +4,7 @@ import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
 import type { GpuCounts } from "../quotas/gpu-limits.ts";
-import { freeGpus } from "./place-gpus.ts";
+import { freeGpus } from "./place-fit.ts";
 
 /** Minimums of accounts that may deploy. */
 export type GpuMinimums = ReadonlyMap<AccountId, GpuCounts>;

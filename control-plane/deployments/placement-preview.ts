@@ -1,20 +1,22 @@
 // Answers whether a deployment would fit, where, and at what price. Nothing is deployed.
-import type { GpuType } from "../../proto/gpu.ts";
+import { type GpuType, gpuTypes } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId } from "../../proto/ids.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
-import type { HostView } from "../fleet/host.ts";
-import { type DryRun, dryRun, type GpuOffer, gpuOffers, type NewDryRun } from "./availability.ts";
+import type { Gpu, HostView } from "../fleet/host.ts";
 import { wantOf } from "./choose-hosts.ts";
 import { type CreateDeps, type DeployRequest, isRepo, type Owner, wouldCreate } from "./create.ts";
+import type { Engine } from "./deployment.ts";
 import { baseModelUnknown, DeploymentNotFound } from "./errors.ts";
 import type { ShapeOfRepo } from "./expected-memory.ts";
-import { estimateMemory } from "./memory-estimate.ts";
+import { estimateMemory, type ModelShape } from "./memory-estimate.ts";
+import { canUseGpus, isUsable, type Placed, type Want } from "./place-fit.ts";
+import { createPlacementIndex } from "./place-index.ts";
+import { type Rejection, rejections } from "./place-reasons.ts";
 import { type GpuMinimums, maxNewByType, maxNewGpus } from "./place-reserve.ts";
-import { rememberShapes } from "./remembered-shapes.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import type { DeploymentStore } from "./store.ts";
 
-export interface PlacementPreviewDeps extends Omit<CreateDeps, "store" | "shapeOf"> {
+interface PlacementPreviewDeps extends Omit<CreateDeps, "store" | "shapeOf"> {
   readonly store: Pick<DeploymentStore, "get" | "instances" | "refusalOf">;
   readonly hosts: () => Promise<readonly HostView[]>;
   readonly shapeOf: ShapeOfRepo;
@@ -84,4 +86,156 @@ export function createPlacementPreview(deps: PlacementPreviewDeps): PlacementPre
       return dryRun({ ...wantOf(deployment, spread), maxNewGpus: maxNew }, views);
     },
   };
+}
+
+interface GpuOffer {
+  readonly gpu: GpuType;
+  readonly count: number;
+  /** Nano-USD for all its GPUs; 0n without a price. */
+  readonly hourRate: bigint;
+  readonly isAvailable: boolean;
+  /** The cheapest free GPU that holds the requested weights. */
+  readonly isRecommended: boolean;
+}
+
+/** Result for a deployment that was not created. */
+interface NewDryRun extends DryRun {
+  readonly engine: Engine;
+  /** Expected memory of one instance over all its GPUs; 0: unknown. */
+  readonly memoryBytes: number;
+  /** Nano-USD of the instances that always run; 0n without a price. */
+  readonly hourRate: bigint;
+}
+
+interface DryRun {
+  /** Host of the next instance; undefined: none. */
+  readonly host: HostId | undefined;
+  /** For every host that cannot take it. */
+  readonly refused: readonly Rejection[];
+}
+
+const counts = [1, 2, 4, 8];
+
+/** Returns every size that at least one host has, in display order. `memoryBytes`: need of the model; 0: unknown. */
+export function gpuOffers(
+  allHosts: readonly HostView[],
+  memoryBytes: number,
+  hourRates: ReadonlyMap<string, bigint>,
+  /** Maximum GPUs that the account may newly claim. */
+  maxNew: (gpu: GpuType) => number | undefined = () => undefined,
+): readonly GpuOffer[] {
+  const hosts = allHosts.filter(({ inventory }) => canUseGpus("stoker", inventory));
+  const index = createPlacementIndex(hosts);
+  const couldHave = (gpu: GpuType, count: number, bytes: number) =>
+    index.place({
+      ...{ gpu, gpusPerInstance: count, memoryBytes: bytes, maxNewGpus: maxNew(gpu) },
+      ...{ engine: "stoker", host: undefined },
+    }) !== undefined;
+  const sizes = gpuTypes.flatMap((gpu) => {
+    const maxOnHost = (count: number) =>
+      Math.max(0, ...hosts.map(({ inventory }) => inventory.gpus.filter((one) => couldBe(gpu, count, one)).length));
+    return counts.filter((count) => count <= maxOnHost(count)).map((count) => ({ gpu, count }));
+  });
+  const offers = sizes.map(({ gpu, count }) => ({
+    gpu,
+    count,
+    hourRate: (hourRates.get(gpu) ?? 0n) * BigInt(count),
+    isAvailable: couldHave(gpu, count, 0),
+    holds: couldHave(gpu, count, memoryBytes),
+  }));
+  const cheapest = offers
+    .filter(({ holds }) => holds)
+    .sort((a, b) => (a.hourRate === b.hourRate ? a.count - b.count : a.hourRate < b.hourRate ? -1 : 1))[0];
+  return offers.map((offer) => {
+    const { holds: _, ...rest } = offer;
+    return { ...rest, isRecommended: offer === cheapest };
+  });
+}
+
+/** GPU slices cannot be combined. */
+const couldBe = (type: GpuType, count: number, gpu: Gpu) =>
+  gpu.type === type && isUsable({ engine: "stoker", gpusPerInstance: count }, gpu);
+
+export function dryRun(want: Want, hosts: readonly HostView[]): DryRun {
+  return { host: createPlacementIndex(hosts).place(want)?.host, refused: rejections(want, hosts) };
+}
+
+const foundMs = 600_000;
+/** Also after a failed lookup: the hub may be back soon. */
+const unknownMs = 60_000;
+const maxRemembered = 200;
+const maxConcurrent = 4;
+/** Lookups per minute, two requests each: below the hub's limit for an address without a token. */
+const maxPerMinute = 30;
+const minuteMs = 60_000;
+
+interface Remembered {
+  readonly shape: ModelShape | undefined;
+  readonly untilMs: number;
+}
+
+/**
+ * Bounds lookups at the hub, so that previews cause no rate limits (429) for deployments and downloads. Beyond the bounds the shape is
+ * unknown. Results of a token are not cached.
+ */
+export function rememberShapes(fetchShape: ShapeOfRepo, nowMs: () => number = () => performance.now()): ShapeOfRepo {
+  const remembered = new Map<string, Remembered>();
+  const running = new Map<string, Promise<ModelShape | undefined>>();
+  let concurrent = 0;
+  let started = 0;
+  let minuteFrom = Number.NEGATIVE_INFINITY;
+
+  function mayStart(): boolean {
+    if (nowMs() - minuteFrom >= minuteMs) {
+      minuteFrom = nowMs();
+      started = 0;
+    }
+    return concurrent < maxConcurrent && started < maxPerMinute;
+  }
+
+  async function fetchNow(...request: Parameters<ShapeOfRepo>): Promise<ModelShape | undefined> {
+    concurrent += 1;
+    started += 1;
+    try {
+      return await fetchShape(...request);
+    } finally {
+      concurrent -= 1;
+    }
+  }
+
+  async function fetchAndCache(
+    key: string,
+    ...[repo, revision, , format]: Parameters<ShapeOfRepo>
+  ): Promise<ModelShape | undefined> {
+    try {
+      const shape = await fetchNow(repo, revision, undefined, format);
+      remembered.delete(key);
+      remembered.set(key, { shape, untilMs: nowMs() + (shape ? foundMs : unknownMs) });
+      const [oldest] = remembered.keys();
+      if (remembered.size > maxRemembered && oldest !== undefined) remembered.delete(oldest);
+      return shape;
+    } finally {
+      running.delete(key);
+    }
+  }
+
+  return async (repo, revision, token, format) => {
+    if (token !== undefined) return mayStart() ? fetchNow(repo, revision, token, format) : undefined;
+    const key = `${repo}@${revision} ${format ?? ""}`;
+    const known = remembered.get(key);
+    if (known && nowMs() < known.untilMs) return known.shape;
+    const current = running.get(key);
+    if (current) return current;
+    if (!mayStart()) return undefined;
+    const next = fetchAndCache(key, repo, revision, undefined, format);
+    running.set(key, next);
+    return next;
+  };
+}
+
+type Placement = ({ readonly ok: true } & Placed) | { readonly ok: false; readonly rejections: readonly Rejection[] };
+
+export function place(want: Want, hosts: readonly HostView[]): Placement {
+  const placed = createPlacementIndex(hosts).place(want);
+  return placed ? { ok: true, ...placed } : { ok: false, rejections: rejections(want, hosts) };
 }

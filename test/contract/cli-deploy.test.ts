@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type { SettingsUpdate } from "../../control-plane/deployments/change.ts";
 import type { DeployRequest } from "../../control-plane/deployments/create.ts";
-import type { HfRequest } from "../../control-plane/deployments/create-hf.ts";
+import type { HfRequest } from "../../control-plane/deployments/create-by.ts";
 import type { Deployment } from "../../control-plane/deployments/deployment.ts";
 import { type Edge, startEdge } from "../fakes/edge.ts";
 import { apiKey, deployment } from "../fakes/ports.ts";

@@ -1,5 +1,5 @@
 // Keys that seal tickets in tests, and usage records of requests that were sealed with them.
-import type { TicketSeals } from "../../control-plane/billing/ticket-seals.ts";
+import type { TicketSeals } from "../../control-plane/billing/record.ts";
 import type { HostId } from "../../proto/ids.ts";
 import { type SealKey, signTicket, type Ticket, ticketText } from "../../proto/ticket.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";

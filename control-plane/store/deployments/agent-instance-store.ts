@@ -6,11 +6,11 @@ import { asked } from "../core/outage.ts";
 import { rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { lockAccount } from "../people/limit-rows.ts";
+import { lockAccount } from "../people/quota-store.ts";
 import { asAgentInstance, selectAgents } from "./agent-rows.ts";
 import { changeIn } from "./deployment-changes.ts";
-import { insertDeployment } from "./deployment-insert.ts";
 import { isListed } from "./deployment-rows.ts";
+import { insertDeployment } from "./deployments-store.ts";
 
 class Moved extends Error {}
 

@@ -8,7 +8,7 @@ import { findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
 import { auditAct, writeAudit } from "../people/audit-rows.ts";
-import { lockAccount, readGpuUse } from "../people/limit-rows.ts";
+import { lockAccount, readGpuUse } from "../people/quota-store.ts";
 import { asDeployment, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { addSpec, columnsOf, memoryColumnsOf, servingAs } from "./deployment-specs.ts";
 

@@ -21,7 +21,7 @@ import type {
 import { asking } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { createBudgetMaker, lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
-import { discountOf } from "./discount-rows.ts";
+import { discountOf } from "./price-store.ts";
 
 /** Holder of these leases in the lease table: no replica, so none renews them and none's death ends them. */
 const holder = "gpu-time";

@@ -1,4 +1,5 @@
 import { type Selectable, sql } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
 import type { Discount, DiscountStore, NewPrice, PriceSetter, PriceStore, PriceVersion } from "../../billing/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
@@ -6,7 +7,6 @@ import { asking } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
-import { discountOf } from "./discount-rows.ts";
 
 export function createPriceStore(db: Db): PriceStore & DiscountStore {
   return {
@@ -158,3 +158,15 @@ function auditDiscount(
 ): Promise<void> {
   return writeAudit(trx, { ...by, action, subject: id, account, after: rest });
 }
+
+export const discountOf = (row: Selectable<Database["discount"]>): Discount => ({
+  id: row.discountId,
+  name: row.name,
+  text: row.text,
+  basisPoints: row.basisPoints,
+  account: row.accountId as AccountId | null,
+  model: row.model,
+  surface: row.surface,
+  effectiveFromMs: row.effectiveFrom.getTime(),
+  effectiveToMs: row.effectiveTo?.getTime() ?? null,
+});

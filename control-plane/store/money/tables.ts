@@ -184,7 +184,7 @@ export interface MoneyTables {
     /** Empty: quarantined before hosts were kept. */
     hostId: string;
     nodeEpoch: string;
-    /** QuarantineProblem of billing/refused-record.ts. */
+    /** QuarantineProblem of billing/record.ts. */
     problem: string;
     why: string;
     /** JSON. */

@@ -7,9 +7,8 @@ import { isRetired } from "../core/kek-store.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { writeLedger } from "../money/ledger-rows.ts";
-import { isNameTaken } from "./account-rows.ts";
+import { accountColumns, isNameTaken, keyOf, liveKeyRows, liveKeys, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-import { accountColumns, keyOf, liveKeyRows, liveKeys, signingKeyRows } from "./key-rows.ts";
 
 /** Two concurrent first starts must create one account. */
 const firstAccountLock = 7_205_002;

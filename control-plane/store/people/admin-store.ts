@@ -6,9 +6,8 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
-import { hasOtherAdmin, liveAccount, lockAdmins } from "./account-rows.ts";
+import { accountColumns, hasOtherAdmin, liveAccount, lockAdmins } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-import { accountColumns } from "./key-rows.ts";
 
 export function createAdminStore(db: Db): AdminAccountStore {
   const known = () =>

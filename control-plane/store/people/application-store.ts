@@ -6,7 +6,7 @@ import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { creditFunds } from "../money/credit-rows.ts";
+import { creditFunds } from "../money/funds-store.ts";
 import { auditAct } from "./audit-rows.ts";
 import { liftIn } from "./suspension-rows.ts";
 

@@ -7,9 +7,8 @@ import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { hasOtherAdmin, isNameTaken, liveAccount, lockAdmins } from "./account-rows.ts";
+import { accountColumns, hasOtherAdmin, isNameTaken, liveAccount, lockAdmins } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
-import { accountColumns } from "./key-rows.ts";
 
 export function createPeopleStore(db: Db): PeopleStore {
   return asked<PeopleStore>({

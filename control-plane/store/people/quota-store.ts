@@ -1,8 +1,10 @@
 import { sql } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
+import type { GpuType } from "../../../proto/gpu.ts";
+import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type {
   Act,
   Filing,
+  GpuUse,
   LimitChange,
   LimitKind,
   LimitRecord,
@@ -13,10 +15,11 @@ import type {
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
+import { findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
+import { liveAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-import { lockAccount, readRecord, tokensOf, writeRecord } from "./limit-rows.ts";
 
 export function createQuotaStore(db: Db): QuotaStore {
   return asked<QuotaStore>({
@@ -201,3 +204,67 @@ function withoutNulls(counts: Readonly<Record<string, number | null>>): LimitRec
 }
 
 const limitsIn = (record: LimitRecord | undefined) => record && { ...record.rate, max: record.max, min: record.min };
+
+/**
+ * Serialises everything that counts against one account's limits. Does not block readers of the row or foreign keys to it.
+ * Returns false when there is no such account.
+ */
+export async function lockAccount(trx: Trx, account: AccountId): Promise<boolean> {
+  return liveAccount(trx, account).select("accountId").forNoKeyUpdate().$call(findsRow);
+}
+
+async function readRecord(db: Db, account: AccountId): Promise<LimitRecord | undefined> {
+  const row = await db
+    .selectFrom("account as a")
+    .leftJoin("accountLimit as l", "l.accountId", "a.accountId")
+    .select(["a.isAdmin", "a.suspendReason", "l.rateLimit", "l.tpmRateLimit", "l.gpuMax", "l.gpuMin"])
+    .where("a.accountId", "=", account)
+    .where("a.deletedAt", "is", null)
+    .executeTakeFirst();
+  return (
+    row && {
+      isAdmin: row.isAdmin,
+      suspendReason: row.suspendReason,
+      rate: { concurrent: row.rateLimit, tokensPerMinute: tokensOf(row.tpmRateLimit) },
+      max: row.gpuMax ?? {},
+      min: row.gpuMin ?? {},
+    }
+  );
+}
+
+const tokensOf = (stored: bigint | null): number | null => (stored === null ? null : Number(stored));
+
+/** Call after `lockAccount`. Stopping deployments count; stopped, failed and deleted ones do not. */
+export async function readGpuUse(
+  trx: Trx,
+  account: AccountId,
+  gpu: GpuType,
+  except: DeploymentId | undefined,
+): Promise<GpuUse> {
+  const record = await readRecord(trx, account);
+  const { used } = await trx
+    .selectFrom("deployment")
+    .select(sql<number>`coalesce(sum(max_instances * num_gpus), 0)::float8`.as("used"))
+    .where("accountId", "=", account)
+    .where("gpu", "=", gpu)
+    .where("status", "not in", ["stopped", "failed", "deleted"])
+    .$if(except !== undefined, (query) => query.where("deployId", "!=", except as DeploymentId))
+    .executeTakeFirstOrThrow();
+  return { isAdmin: record?.isAdmin ?? false, max: record?.max ?? {}, used };
+}
+
+async function writeRecord(trx: Trx, account: AccountId, next: LimitRecord): Promise<void> {
+  const { concurrent, tokensPerMinute } = next.rate;
+  const values = {
+    rateLimit: concurrent,
+    tpmRateLimit: tokensPerMinute === null ? null : BigInt(tokensPerMinute),
+    gpuMax: JSON.stringify(next.max),
+    gpuMin: JSON.stringify(next.min),
+    updatedAt: now,
+  };
+  await trx
+    .insertInto("accountLimit")
+    .values({ accountId: account, ...values })
+    .onConflict((at) => at.column("accountId").doUpdateSet(values))
+    .execute();
+}

@@ -4,9 +4,8 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { liveAccount, mustHaveFactor } from "./account-rows.ts";
+import { accountColumns, liveAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
-import { accountColumns } from "./key-rows.ts";
 
 const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.account_id = account.account_id)`;
 /** True when the operator requires a second factor of the account and it has none. */

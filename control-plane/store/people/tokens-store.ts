@@ -6,9 +6,8 @@ import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { liveAccount } from "./account-rows.ts";
+import { keyOf, liveAccount, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
-import { keyOf, signingKeyRows } from "./key-rows.ts";
 
 /** Columns of a KeyRecord. */
 const recordColumns = [

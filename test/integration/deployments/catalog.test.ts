@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { createDirectory } from "../../../control-plane/catalog/directory.ts";
 import { createModelRecords, offerModel } from "../../../control-plane/catalog/model-records.ts";
 import { deleteDeployment, deleteModel } from "../../../control-plane/deployments/change.ts";
-import { createExternal } from "../../../control-plane/deployments/create-external.ts";
+import { createExternal } from "../../../control-plane/deployments/create-by.ts";
 import { createCatalogStore } from "../../../control-plane/store/models/catalog-store.ts";
 import { createModelMetaStore } from "../../../control-plane/store/models/model-meta-store.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";

@@ -1,6 +1,6 @@
 // A faulty GPU is cordoned automatically and returns only by an operator; figures of hosts are stored with their age.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { place } from "../../../control-plane/deployments/place.ts";
+import { place } from "../../../control-plane/deployments/placement-preview.ts";
 import type { Gpu } from "../../../control-plane/fleet/host.ts";
 import type { HostLive } from "../../../control-plane/fleet/live.ts";
 import type { HostId } from "../../../proto/ids.ts";

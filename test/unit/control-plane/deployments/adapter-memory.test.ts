@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { engineTraits } from "../../../../agent/engines/engine-traits.ts";
-import { loraMemory, loraWidthOf } from "../../../../control-plane/deployments/adapter-memory.ts";
 import { type DeployRequest, wouldCreate } from "../../../../control-plane/deployments/create.ts";
 import {
   estimateMemory,
   graphShape,
   kvCacheBytes,
+  loraMemory,
+  loraWidthOf,
   type ModelShape,
   neededMemory,
 } from "../../../../control-plane/deployments/memory-estimate.ts";

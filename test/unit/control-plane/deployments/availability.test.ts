@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { dryRun, gpuOffers } from "../../../../control-plane/deployments/availability.ts";
 import { summarize } from "../../../../control-plane/deployments/place-reasons.ts";
+import { dryRun, gpuOffers } from "../../../../control-plane/deployments/placement-preview.ts";
 import { account, gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";
 
 const host = (id: string, type: "H100-80GB" | "L4-24GB", count: number, claimed = 0) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { readLook } from "../../../../control-plane/catalog/hub-look.ts";
-import { chooseEngine } from "../../../../control-plane/deployments/choose-engine.ts";
+import { chooseEngine } from "../../../../control-plane/deployments/create.ts";
 
 const reading = (...files: string[]) =>
   readLook({ siblings: files.map((rfilename) => ({ rfilename })), pipeline_tag: "image-text-to-text" });

@@ -1,7 +1,6 @@
 // A copy of a public model runs the same model, on GPUs its owner chooses.
 import { describe, expect, it } from "vitest";
-import { createBy } from "../../../../control-plane/deployments/create-by.ts";
-import type { HfDeps } from "../../../../control-plane/deployments/create-hf.ts";
+import { createBy, type HfDeps } from "../../../../control-plane/deployments/create-by.ts";
 import type { Deployment } from "../../../../control-plane/deployments/deployment.ts";
 import { createPublicModels } from "../../../../control-plane/deployments/known-models.ts";
 import { estimateMemory, type ModelShape } from "../../../../control-plane/deployments/memory-estimate.ts";

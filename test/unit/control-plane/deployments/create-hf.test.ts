@@ -1,9 +1,7 @@
 import { expect, it } from "vitest";
-import type { RepoLook } from "../../../../control-plane/catalog/hub-look.ts";
-import { readLook } from "../../../../control-plane/catalog/hub-look.ts";
+import { type RepoLook, readLook } from "../../../../control-plane/catalog/hub-look.ts";
 import { createDeployment } from "../../../../control-plane/deployments/create.ts";
-import { createBy } from "../../../../control-plane/deployments/create-by.ts";
-import { createHf, type HfDeps } from "../../../../control-plane/deployments/create-hf.ts";
+import { createBy, createHf, type HfDeps } from "../../../../control-plane/deployments/create-by.ts";
 import type { NewDeployment } from "../../../../control-plane/deployments/store.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
 import { deployment } from "../../../fakes/ports.ts";

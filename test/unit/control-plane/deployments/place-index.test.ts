@@ -1,12 +1,9 @@
 // The index gives the answer of a comparison of every host, whatever it contained before; GPUs are never shared between accounts.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { place } from "../../../../control-plane/deployments/place.ts";
-import { refuse } from "../../../../control-plane/deployments/place-filter.ts";
-import { fitOn } from "../../../../control-plane/deployments/place-fit.ts";
-import { createPlacementIndex, withPlaced } from "../../../../control-plane/deployments/place-index.ts";
-import { compare, score } from "../../../../control-plane/deployments/place-score.ts";
-import type { Want } from "../../../../control-plane/deployments/want.ts";
+import { fitOn, refuse, type Want } from "../../../../control-plane/deployments/place-fit.ts";
+import { compare, createPlacementIndex, score, withPlaced } from "../../../../control-plane/deployments/place-index.ts";
+import { place } from "../../../../control-plane/deployments/placement-preview.ts";
 import type { GpuClaim, HostView } from "../../../../control-plane/fleet/host.ts";
 import type { AccountId, HostId } from "../../../../proto/ids.ts";
 import { gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";

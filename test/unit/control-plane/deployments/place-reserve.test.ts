@@ -1,11 +1,11 @@
 // Account minimums: whatever is deployed, the GPUs reserved for other accounts stay free.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { place } from "../../../../control-plane/deployments/place.ts";
+import type { Want } from "../../../../control-plane/deployments/place-fit.ts";
 import { withPlaced } from "../../../../control-plane/deployments/place-index.ts";
 import { whyNot } from "../../../../control-plane/deployments/place-reasons.ts";
 import { type GpuMinimums, maxNewGpus } from "../../../../control-plane/deployments/place-reserve.ts";
-import type { Want } from "../../../../control-plane/deployments/want.ts";
+import { place } from "../../../../control-plane/deployments/placement-preview.ts";
 import type { HostView } from "../../../../control-plane/fleet/host.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
 import { gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";

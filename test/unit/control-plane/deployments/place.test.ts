@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { place } from "../../../../control-plane/deployments/place.ts";
-import type { Want } from "../../../../control-plane/deployments/want.ts";
+import type { Want } from "../../../../control-plane/deployments/place-fit.ts";
+import { place } from "../../../../control-plane/deployments/placement-preview.ts";
 import type { HostView } from "../../../../control-plane/fleet/host.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
 import { account, gib, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";

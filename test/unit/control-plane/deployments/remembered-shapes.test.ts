@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ModelShape } from "../../../../control-plane/deployments/memory-estimate.ts";
-import { rememberShapes } from "../../../../control-plane/deployments/remembered-shapes.ts";
+import { rememberShapes } from "../../../../control-plane/deployments/placement-preview.ts";
 
 const shape: ModelShape = {
   ...{ weightsBytes: 120, layers: 30, kvHeads: 3, keyLength: 64, valueLength: 64, contextLength: 8192 },
