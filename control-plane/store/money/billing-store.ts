@@ -7,7 +7,6 @@ import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { accountMoney } from "./account-money.ts";
-import { movingMoney } from "./budget-rows.ts";
 
 export function createBillingStore(db: Db): BillingStore & BillingSettingsStore {
   return asked<BillingStore & BillingSettingsStore>({
@@ -53,7 +52,7 @@ export function createBillingStore(db: Db): BillingStore & BillingSettingsStore 
     },
 
     setTerms: (account, { creditLine, dueDays, needsPaymentMethod }, by) =>
-      movingMoney(db, async (trx) => {
+      inTransaction(db, async (trx) => {
         const budgetId = accountBudget(account);
         const { rows } = await sql`select from budget where budget_id = ${budgetId} for update`.execute(trx);
         if (rows.length === 0) return false;

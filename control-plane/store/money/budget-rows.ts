@@ -4,7 +4,6 @@ import { sql } from "kysely";
 import type { BudgetId, LeaseId } from "../../../proto/ids.ts";
 import type { BudgetRow, BudgetScope, LeaseRow } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
-import { asking } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 
 export interface LockedBudget extends BudgetRow {
@@ -67,11 +66,6 @@ export async function moveLeases(trx: Trx, moves: readonly LeaseMove[]): Promise
 
 /** bigint arrays travel as text. */
 const texts = (amounts: readonly bigint[]): string[] => amounts.map(String);
-
-/** A transaction that moves money. Throws DatabaseUnavailable when PostgreSQL cannot be asked. */
-export function movingMoney<T>(db: Db, work: (trx: Trx) => Promise<T>): Promise<T> {
-  return asking(() => inTransaction(db, work));
-}
 
 /** Beyond it what is known is learned anew. */
 const maxKnown = 50_000;

@@ -8,7 +8,7 @@ import type { Database, Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { accountMoney, owedOf } from "./account-money.ts";
-import { lockBudgets, movingMoney } from "./budget-rows.ts";
+import { lockBudgets } from "./budget-rows.ts";
 import { grantIn } from "./funds-store.ts";
 
 export function createChargeStore(db: Db): ChargeStore {
@@ -125,7 +125,7 @@ export function createChargeStore(db: Db): ChargeStore {
       }),
 
     fulfil: ({ id, account }, grant, { actor, ip }) =>
-      movingMoney(db, async (trx) => {
+      inTransaction(db, async (trx) => {
         // The budget first, as everywhere: `begin` waits for a charge's row while it holds the budget.
         await lockBudgets(trx, [accountBudget(account)]);
         const { numUpdatedRows } = await trx

@@ -2,13 +2,14 @@ import { sql } from "kysely";
 import { accountBudget } from "../../../proto/ids.ts";
 import type { CreditGrant, CreditOutcome, FundsStore } from "../../billing/store.ts";
 import { announce } from "../core/change-feed.ts";
+import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
-import { movingMoney } from "./budget-rows.ts";
 import { writeLedger } from "./ledger-rows.ts";
 
 export function createFundsStore(db: Db): FundsStore {
-  return { grantCredit: (grant, by) => movingMoney(db, (trx) => grantIn(trx, grant, by)) };
+  return asked<FundsStore>({ grantCredit: (grant, by) => inTransaction(db, (trx) => grantIn(trx, grant, by)) });
 }
 
 /** The grant with its audit entry, announced: the last statements of its transaction. */

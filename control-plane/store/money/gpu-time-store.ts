@@ -18,9 +18,10 @@ import type {
   KnownMinute,
   Span,
 } from "../../billing/store.ts";
-import { asking } from "../core/outage.ts";
+import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
-import { createBudgetMaker, lockBudgets, lockLeases, moveBudgets, moveLeases, movingMoney } from "./budget-rows.ts";
+import { createBudgetMaker, lockBudgets, lockLeases, moveBudgets, moveLeases } from "./budget-rows.ts";
 import { discountOf } from "./price-store.ts";
 
 /** Holder of these leases in the lease table: no replica, so none renews them and none's death ends them. */
@@ -28,98 +29,95 @@ const holder = "gpu-time";
 
 export function createGpuTimeStore(db: Db): GpuTimeStore {
   const makeBudgets = createBudgetMaker(db);
-  return {
-    lookUp: (minutes, host) =>
-      asking(async () => {
-        const { rows } = await sql<{
-          accountId: AccountId | null;
-          modelName: string;
-          gpu: string;
-          gpus: number;
-          priceVersion: bigint | null;
-          hourRate: bigint;
-          effectiveFrom: Date;
-          surface: string;
-          covered: boolean | null;
-          leaseId: LeaseId | null;
-          createdAt: Date;
-          endedAt: Date | null;
-        }>`
-          select d.account_id, d.model_name, d.gpu, case when d.price_subject is null
-            then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end as gpus, p.price_version, p.hour_rate, p.effective_from,
-            case when d.price_subject is null then 'gpu' else 'container' end as surface, h.covered @> m.start_at as covered, h.lease_id,
-            -- Without its row an instance is at most an hour older than its hold: it may have become ready during an outage.
-            coalesce(i.created_at, lower(h.covered) - interval '1 hour', h.ended_at - interval '1 hour', now()) as created_at,
-            case when i.instance_id is null then coalesce(e.ended_at, h.ended_at) end as ended_at
-          from unnest(${minutes.map((m) => m.deployId)}::text[], ${minutes.map((m) => m.instance)}::text[],
-            ${minutes.map((m) => new Date(m.startMs))}::timestamptz[]) with ordinality
-            as m (deploy_id, instance_id, start_at, place)
-          left join gpu_hold h on h.instance_id = m.instance_id
-          left join instance i on i.instance_id = m.instance_id
-          left join ended_instance e on e.instance_id = m.instance_id
-          -- The hold remembers where an instance ran when its row is gone already.
-          left join deployment d on d.deploy_id = m.deploy_id and d.deploy_id = coalesce(h.deploy_id, i.deploy_id)
-            and coalesce(h.host_id, i.host_id) = ${host}
-          left join lateral (
-            select price_version, hour_rate, effective_from from price
-            where kind = case when d.price_subject is null then 'gpu' else 'container' end
-              and subject = coalesce(d.price_subject, d.gpu) and effective_from <= m.start_at
-            order by effective_from desc, price_version desc limit 1) p on true
-          order by m.place`.execute(db);
-        const accounts = rows.flatMap((row) => row.accountId ?? []);
-        const discounts = accounts.length === 0 ? [] : await discountsOf(db, accounts);
-        return rows.map((row): KnownMinute | undefined => {
-          if (row.accountId === null) return undefined;
-          const { priceVersion: version, hourRate, effectiveFrom: from } = row;
-          return {
-            account: row.accountId,
-            model: row.modelName,
-            gpu: row.gpu,
-            gpus: row.gpus,
-            tariff: {
-              prices: version === null ? [] : [{ version, hourRate, fromMs: from.getTime() }],
-              discounts,
-              use: { account: row.accountId, model: row.modelName, surface: row.surface },
-            },
-            isCovered: row.covered ?? false,
-            leaseId: row.leaseId ?? undefined,
-            createdMs: row.createdAt.getTime(),
-            endedMs: row.endedAt?.getTime(),
-          };
-        });
-      }),
+  return asked<GpuTimeStore>({
+    async lookUp(minutes, host) {
+      const { rows } = await sql<{
+        accountId: AccountId | null;
+        modelName: string;
+        gpu: string;
+        gpus: number;
+        priceVersion: bigint | null;
+        hourRate: bigint;
+        effectiveFrom: Date;
+        surface: string;
+        covered: boolean | null;
+        leaseId: LeaseId | null;
+        createdAt: Date;
+        endedAt: Date | null;
+      }>`
+        select d.account_id, d.model_name, d.gpu, case when d.price_subject is null
+          then d.num_gpus * coalesce(h.gpu_share, i.gpu_share, 1) else 1 end as gpus, p.price_version, p.hour_rate, p.effective_from,
+          case when d.price_subject is null then 'gpu' else 'container' end as surface, h.covered @> m.start_at as covered, h.lease_id,
+          -- Without its row an instance is at most an hour older than its hold: it may have become ready during an outage.
+          coalesce(i.created_at, lower(h.covered) - interval '1 hour', h.ended_at - interval '1 hour', now()) as created_at,
+          case when i.instance_id is null then coalesce(e.ended_at, h.ended_at) end as ended_at
+        from unnest(${minutes.map((m) => m.deployId)}::text[], ${minutes.map((m) => m.instance)}::text[],
+          ${minutes.map((m) => new Date(m.startMs))}::timestamptz[]) with ordinality
+          as m (deploy_id, instance_id, start_at, place)
+        left join gpu_hold h on h.instance_id = m.instance_id
+        left join instance i on i.instance_id = m.instance_id
+        left join ended_instance e on e.instance_id = m.instance_id
+        -- The hold remembers where an instance ran when its row is gone already.
+        left join deployment d on d.deploy_id = m.deploy_id and d.deploy_id = coalesce(h.deploy_id, i.deploy_id)
+          and coalesce(h.host_id, i.host_id) = ${host}
+        left join lateral (
+          select price_version, hour_rate, effective_from from price
+          where kind = case when d.price_subject is null then 'gpu' else 'container' end
+            and subject = coalesce(d.price_subject, d.gpu) and effective_from <= m.start_at
+          order by effective_from desc, price_version desc limit 1) p on true
+        order by m.place`.execute(db);
+      const accounts = rows.flatMap((row) => row.accountId ?? []);
+      const discounts = accounts.length === 0 ? [] : await discountsOf(db, accounts);
+      return rows.map((row): KnownMinute | undefined => {
+        if (row.accountId === null) return undefined;
+        const { priceVersion: version, hourRate, effectiveFrom: from } = row;
+        return {
+          account: row.accountId,
+          model: row.modelName,
+          gpu: row.gpu,
+          gpus: row.gpus,
+          tariff: {
+            prices: version === null ? [] : [{ version, hourRate, fromMs: from.getTime() }],
+            discounts,
+            use: { account: row.accountId, model: row.modelName, surface: row.surface },
+          },
+          isCovered: row.covered ?? false,
+          leaseId: row.leaseId ?? undefined,
+          createdMs: row.createdAt.getTime(),
+          endedMs: row.endedAt?.getTime(),
+        };
+      });
+    },
 
-    noteSettled: (minutes, nowMs) =>
-      asking(async () => {
-        await sql`
-          with settled as (
-            select instance_id, max(start_at) + interval '1 minute' as until
-            from unnest(${minutes.map((m) => m.instance)}::text[], ${minutes.map((m) => new Date(m.startMs))}::timestamptz[])
-              as m (instance_id, start_at) group by 1
-          ), locked as (
-            select instance_id, least(until, upper(covered), ${new Date(minuteOf(nowMs) + minuteMs)}) as until
-            from gpu_hold join settled using (instance_id)
-            where settled_until < until order by instance_id for update of gpu_hold
-          )
-          update gpu_hold set settled_until = greatest(settled_until, locked.until) from locked
-          where gpu_hold.instance_id = locked.instance_id`.execute(db);
-      }),
+    async noteSettled(minutes, nowMs) {
+      await sql`
+        with settled as (
+          select instance_id, max(start_at) + interval '1 minute' as until
+          from unnest(${minutes.map((m) => m.instance)}::text[], ${minutes.map((m) => new Date(m.startMs))}::timestamptz[])
+            as m (instance_id, start_at) group by 1
+        ), locked as (
+          select instance_id, least(until, upper(covered), ${new Date(minuteOf(nowMs) + minuteMs)}) as until
+          from gpu_hold join settled using (instance_id)
+          where settled_until < until order by instance_id for update of gpu_hold
+        )
+        update gpu_hold set settled_until = greatest(settled_until, locked.until) from locked
+        where gpu_hold.instance_id = locked.instance_id`.execute(db);
+    },
 
-    tariff: (gpu, of) => asking(() => tariffOf(db, gpu, of)),
+    tariff: (gpu, of) => tariffOf(db, gpu, of),
 
-    coveredUntil: (instances) =>
-      asking(async () => {
-        if (instances.length === 0) return new Map();
-        const { rows } = await sql<{ instanceId: InstanceId; until: Date }>`
-          select instance_id, upper(covered) as until from gpu_hold
-          where instance_id = any(${[...instances]}::text[]) and ended_at is null and not isempty(covered)`.execute(db);
-        return new Map(rows.map((row) => [row.instanceId, row.until.getTime()]));
-      }),
+    async coveredUntil(instances) {
+      if (instances.length === 0) return new Map();
+      const { rows } = await sql<{ instanceId: InstanceId; until: Date }>`
+        select instance_id, upper(covered) as until from gpu_hold
+        where instance_id = any(${[...instances]}::text[]) and ended_at is null and not isempty(covered)`.execute(db);
+      return new Map(rows.map((row) => [row.instanceId, row.until.getTime()]));
+    },
 
     async renew(one, months, decide) {
       // A month without a row would have no limit.
-      await asking(() => makeBudgets(months));
-      return await movingMoney(db, async (trx) => {
+      await makeBudgets(months);
+      return await inTransaction(db, async (trx) => {
         await trx
           .insertInto("gpuHold")
           .values({
@@ -168,21 +166,20 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
       });
     },
 
-    endStopped: (nowMs) =>
-      asking(async () => {
-        const now = new Date(nowMs);
-        const { numAffectedRows } = await sql`
-          update gpu_hold set ended_at = ${now},
-            covered = covered * tstzmultirange(tstzrange(null, date_trunc('minute', ${now}::timestamptz) + interval '1 minute'))
-          where instance_id in (
-            select h.instance_id from gpu_hold h where ended_at is null and not exists (
-              select from instance i where i.instance_id = h.instance_id and i.phase = 'ready' and i.tombstoned_at is null)
-            order by h.instance_id for update)`.execute(db);
-        return Number(numAffectedRows ?? 0n);
-      }),
+    async endStopped(nowMs) {
+      const now = new Date(nowMs);
+      const { numAffectedRows } = await sql`
+        update gpu_hold set ended_at = ${now},
+          covered = covered * tstzmultirange(tstzrange(null, date_trunc('minute', ${now}::timestamptz) + interval '1 minute'))
+        where instance_id in (
+          select h.instance_id from gpu_hold h where ended_at is null and not exists (
+            select from instance i where i.instance_id = h.instance_id and i.phase = 'ready' and i.tombstoned_at is null)
+          order by h.instance_id for update)`.execute(db);
+      return Number(numAffectedRows ?? 0n);
+    },
 
     release: (beforeMs) =>
-      movingMoney(db, async (trx) => {
+      inTransaction(db, async (trx) => {
         const { rows } = await sql<{ instanceId: string; accountId: string; leaseId: LeaseId }>`
           select instance_id, account_id, lease_id from gpu_hold
           where lease_id is not null and ended_at < ${new Date(beforeMs)} order by instance_id for update`.execute(trx);
@@ -214,7 +211,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
           .execute();
         return rows.length;
       }),
-  };
+  });
 }
 
 /** What all instances of the account have reserved. Sound while its budget is locked: every such lease moves under that lock. */

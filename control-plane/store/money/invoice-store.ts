@@ -2,97 +2,90 @@ import { sql } from "kysely";
 import { type AccountId, randomId } from "../../../proto/ids.ts";
 import type { InvoiceStore, UsageLine } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
-import { asking } from "../core/outage.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { invoiceOf, owedOf } from "./account-money.ts";
 import { writeLedger } from "./ledger-rows.ts";
 import { invoiceLines, ledgerLines } from "./usage-lines.ts";
 
 export function createInvoiceStore(db: Db): InvoiceStore {
-  return {
-    nextOpenMonth: () =>
-      asking(async () => {
-        const { rows } = await sql<{ month: number | null }>`
-          select coalesce(
-            (select max(month) + 1 from billing_month),
-            (select (extract(year from t) * 12 + extract(month from t) - 1)::int from (
-              select min(posted_at) at time zone 'UTC' as t from ledger_entry) first)) as month`.execute(db);
-        return rows[0]?.month ?? undefined;
-      }),
+  return asked<InvoiceStore>({
+    async nextOpenMonth() {
+      const { rows } = await sql<{ month: number | null }>`
+        select coalesce(
+          (select max(month) + 1 from billing_month),
+          (select (extract(year from t) * 12 + extract(month from t) - 1)::int from (
+            select min(posted_at) at time zone 'UTC' as t from ledger_entry) first)) as month`.execute(db);
+      return rows[0]?.month ?? undefined;
+    },
 
-    unclosed: (month, limit, except) =>
-      asking(async () => {
-        const { from, to } = monthBounds(month);
-        const { rows } = await sql<{ accountId: AccountId }>`
-          select distinct account_id from ledger_entry e
-          where book = 'customer_spent' and kind <> 'invoice'
-            and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
-            and not exists (select from invoice i where i.account_id = e.account_id and i.month = ${month})
-            and not (account_id = any(${[...except]}::text[]))
-          limit ${limit}`.execute(db);
-        return rows.map((row) => row.accountId);
-      }),
+    async unclosed(month, limit, except) {
+      const { from, to } = monthBounds(month);
+      const { rows } = await sql<{ accountId: AccountId }>`
+        select distinct account_id from ledger_entry e
+        where book = 'customer_spent' and kind <> 'invoice'
+          and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
+          and not exists (select from invoice i where i.account_id = e.account_id and i.month = ${month})
+          and not (account_id = any(${[...except]}::text[]))
+        limit ${limit}`.execute(db);
+      return rows.map((row) => row.accountId);
+    },
 
     close: (account, month, draft) =>
-      asking(() =>
-        inTransaction(db, async (trx) => {
-          const bounds = monthBounds(month);
-          const terms = await trx
-            .selectFrom("accountBilling")
-            .select("dueDays")
-            .where("accountId", "=", account)
-            .executeTakeFirst();
-          const lines = await ledgerLines(trx, account, bounds.fromMs, bounds.toMs);
-          const made = draft(lines, terms?.dueDays ?? 14);
-          if (!made) return false;
-          const invoiceId = `inv_${randomId(20)}`;
-          const inserted = await trx
-            .insertInto("invoice")
-            .values({ invoiceId, accountId: account, month, total: made.total, dueAt: new Date(made.dueAtMs) })
-            .onConflict((conflict) => conflict.columns(["accountId", "month"]).doNothing())
-            .returning("invoiceId")
-            .executeTakeFirst();
-          if (!inserted) return false;
-          await insertLines(trx, invoiceId, account, made.lines);
-          await writeLedger(trx, [
-            {
-              from: "customer_spent",
-              to: "platform_revenue",
-              amount: made.total,
-              kind: "invoice",
-              account,
-              note: invoiceId,
-            },
-          ]);
-          return true;
-        }),
-      ),
-
-    markClosed: (month) =>
-      asking(async () => {
-        await db
-          .insertInto("billingMonth")
-          .values({ month })
-          .onConflict((conflict) => conflict.doNothing())
-          .execute();
+      inTransaction(db, async (trx) => {
+        const bounds = monthBounds(month);
+        const terms = await trx
+          .selectFrom("accountBilling")
+          .select("dueDays")
+          .where("accountId", "=", account)
+          .executeTakeFirst();
+        const lines = await ledgerLines(trx, account, bounds.fromMs, bounds.toMs);
+        const made = draft(lines, terms?.dueDays ?? 14);
+        if (!made) return false;
+        const invoiceId = `inv_${randomId(20)}`;
+        const inserted = await trx
+          .insertInto("invoice")
+          .values({ invoiceId, accountId: account, month, total: made.total, dueAt: new Date(made.dueAtMs) })
+          .onConflict((conflict) => conflict.columns(["accountId", "month"]).doNothing())
+          .returning("invoiceId")
+          .executeTakeFirst();
+        if (!inserted) return false;
+        await insertLines(trx, invoiceId, account, made.lines);
+        await writeLedger(trx, [
+          {
+            from: "customer_spent",
+            to: "platform_revenue",
+            amount: made.total,
+            kind: "invoice",
+            account,
+            note: invoiceId,
+          },
+        ]);
+        return true;
       }),
 
-    list: (account, limit, before) =>
-      asking(async () => {
-        let query = db.selectFrom("invoice").selectAll().where("accountId", "=", account);
-        if (before !== undefined) query = query.where("month", "<", before);
-        return (await query.orderBy("month", "desc").limit(limit).execute()).map(invoiceOf);
-      }),
+    async markClosed(month) {
+      await db
+        .insertInto("billingMonth")
+        .values({ month })
+        .onConflict((conflict) => conflict.doNothing())
+        .execute();
+    },
 
-    get: (invoiceId) =>
-      asking(async () => {
-        const row = await db.selectFrom("invoice").selectAll().where("invoiceId", "=", invoiceId).executeTakeFirst();
-        if (!row) return undefined;
-        return { ...invoiceOf(row), lines: (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [] };
-      }),
+    async list(account, limit, before) {
+      let query = db.selectFrom("invoice").selectAll().where("accountId", "=", account);
+      if (before !== undefined) query = query.where("month", "<", before);
+      return (await query.orderBy("month", "desc").limit(limit).execute()).map(invoiceOf);
+    },
 
-    owed: (account) => asking(() => owedOf(db, account)),
-  };
+    async get(invoiceId) {
+      const row = await db.selectFrom("invoice").selectAll().where("invoiceId", "=", invoiceId).executeTakeFirst();
+      if (!row) return undefined;
+      return { ...invoiceOf(row), lines: (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [] };
+    },
+
+    owed: (account) => owedOf(db, account),
+  });
 }
 
 async function insertLines(trx: Trx, invoiceId: string, accountId: string, lines: readonly UsageLine[]): Promise<void> {

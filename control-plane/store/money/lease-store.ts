@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import type { AccountId, BudgetId, LeaseId, ReplicaId, RequestId } from "../../../proto/ids.ts";
 import type { GivenBack, GrantSizes, LeaseState, LeaseStore, Replica } from "../../billing/store.ts";
-import { asking } from "../core/outage.ts";
+import { inTransaction } from "../core/database.ts";
+import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import {
@@ -13,7 +14,6 @@ import {
   lockLeases,
   moveBudgets,
   moveLeases,
-  movingMoney,
 } from "./budget-rows.ts";
 
 /** At most this many leases in one sweep. */
@@ -21,22 +21,20 @@ const sweepLimit = 500;
 
 export function createLeaseStore(db: Db): LeaseStore {
   const makeBudgets = createBudgetMaker(db);
-  return {
-    registerReplica: (id) =>
-      asking(async () => {
-        const { rows } = await sql<{ epoch: bigint }>`
-          insert into replica (replica_id, epoch) values (${id}, nextval('replica_epoch')) returning epoch`.execute(db);
-        return { id, epoch: rows[0]?.epoch ?? 0n };
-      }),
+  return asked<LeaseStore>({
+    async registerReplica(id) {
+      const { rows } = await sql<{ epoch: bigint }>`
+        insert into replica (replica_id, epoch) values (${id}, nextval('replica_epoch')) returning epoch`.execute(db);
+      return { id, epoch: rows[0]?.epoch ?? 0n };
+    },
 
-    touchReplica: (replica) =>
-      asking(async () => {
-        await sql`update replica set seen_at = now() where replica_id = ${replica.id}`.execute(db);
-      }),
+    async touchReplica(replica) {
+      await sql`update replica set seen_at = now() where replica_id = ${replica.id}`.execute(db);
+    },
 
     async grant(replica, scopes, ttlMs, size) {
-      await asking(() => makeBudgets(scopes.map((scope) => scope.budget)));
-      return await movingMoney(db, async (trx) => {
+      await makeBudgets(scopes.map((scope) => scope.budget));
+      return await inTransaction(db, async (trx) => {
         const ids = scopes.map((scope) => scope.budget.budgetId);
         const budgets = new Map((await lockBudgets(trx, ids)).map((budget) => [budget.budgetId, budget]));
         const reason = await suspendReason(trx, scopes[0]?.budget.account);
@@ -84,38 +82,37 @@ export function createLeaseStore(db: Db): LeaseStore {
       });
     },
 
-    sync: (replica, leaseIds, requests, ttlMs) =>
-      asking(async () => {
-        // One statement, one snapshot: a record that it sees is inside the `settled` that it returns.
-        const { rows } = await sql<{ leases: StateRow[] | null; recorded: Record<RequestId, number> | null }>`
-          with mine as (
-            select lease_id from lease where lease_id = any(${[...leaseIds]}::text[]) and replica_id = ${replica.id}
-              and replica_epoch = ${replica.epoch.toString()} and closed_at is null order by lease_id for update
-          ), renewed as (
-            update lease set expires_at = now() + make_interval(secs => ${ttlMs / 1000})
-            from mine where lease.lease_id = mine.lease_id
-            returning lease.lease_id, lease.granted::text as granted, lease.settled::text as settled
-          ), recorded as (
-            select request_id, max(attempt) as attempt from usage
-            where request_id = any(${[...requests]}::text[]) and admitted_at > now() - interval '2 days' group by request_id
-          )
-          select (select json_agg(renewed) from renewed) as leases,
-            (select json_object_agg(request_id, attempt) from recorded) as recorded`.execute(db);
-        const row = rows[0];
-        return {
-          leases: (row?.leases ?? []).map(
-            (state): LeaseState => ({
-              leaseId: state.lease_id,
-              granted: BigInt(state.granted),
-              settled: BigInt(state.settled),
-            }),
-          ),
-          recorded: new Map(Object.entries(row?.recorded ?? {}) as [RequestId, number][]),
-        };
-      }),
+    async sync(replica, leaseIds, requests, ttlMs) {
+      // One statement, one snapshot: a record that it sees is inside the `settled` that it returns.
+      const { rows } = await sql<{ leases: StateRow[] | null; recorded: Record<RequestId, number> | null }>`
+        with mine as (
+          select lease_id from lease where lease_id = any(${[...leaseIds]}::text[]) and replica_id = ${replica.id}
+            and replica_epoch = ${replica.epoch.toString()} and closed_at is null order by lease_id for update
+        ), renewed as (
+          update lease set expires_at = now() + make_interval(secs => ${ttlMs / 1000})
+          from mine where lease.lease_id = mine.lease_id
+          returning lease.lease_id, lease.granted::text as granted, lease.settled::text as settled
+        ), recorded as (
+          select request_id, max(attempt) as attempt from usage
+          where request_id = any(${[...requests]}::text[]) and admitted_at > now() - interval '2 days' group by request_id
+        )
+        select (select json_agg(renewed) from renewed) as leases,
+          (select json_object_agg(request_id, attempt) from recorded) as recorded`.execute(db);
+      const row = rows[0];
+      return {
+        leases: (row?.leases ?? []).map(
+          (state): LeaseState => ({
+            leaseId: state.lease_id,
+            granted: BigInt(state.granted),
+            settled: BigInt(state.settled),
+          }),
+        ),
+        recorded: new Map(Object.entries(row?.recorded ?? {}) as [RequestId, number][]),
+      };
+    },
 
     giveBack: (replica, items, why) =>
-      movingMoney(db, async (trx) => {
+      inTransaction(db, async (trx) => {
         const asked = new Map(items.map((item) => [item.leaseId, item]));
         await lockBudgets(trx, [...new Set(items.map((item) => item.budgetId))].sort());
         const leases = (await lockLeases(trx, [...asked.keys()])).filter((lease) => isOurs(lease, replica));
@@ -126,16 +123,15 @@ export function createLeaseStore(db: Db): LeaseStore {
         });
       }),
 
-    expiredLeases: (graceMs) =>
-      asking(async () => {
-        const { rows } = await sql<{ leaseId: LeaseId }>`
-          select lease_id from lease where closed_at is null and expires_at < now() - make_interval(secs => ${graceMs / 1000})
-          order by expires_at limit ${sweepLimit}`.execute(db);
-        return rows.map((row) => row.leaseId);
-      }),
+    async expiredLeases(graceMs) {
+      const { rows } = await sql<{ leaseId: LeaseId }>`
+        select lease_id from lease where closed_at is null and expires_at < now() - make_interval(secs => ${graceMs / 1000})
+        order by expires_at limit ${sweepLimit}`.execute(db);
+      return rows.map((row) => row.leaseId);
+    },
 
     closeExpired: (leaseIds, graceMs, voided) =>
-      movingMoney(db, async (trx) => {
+      inTransaction(db, async (trx) => {
         const owners = await trx
           .selectFrom("lease")
           .select("budgetId")
@@ -150,7 +146,7 @@ export function createLeaseStore(db: Db): LeaseStore {
         }
         return given;
       }),
-  };
+  });
 }
 
 async function auditVoid(trx: Trx, lease: LeaseId, host: string, amount: bigint): Promise<void> {

@@ -2,11 +2,11 @@ import { sql } from "kysely";
 import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
 import type { LimitStore } from "../../billing/store.ts";
 import { announce } from "../core/change-feed.ts";
+import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { liveAccount } from "../people/account-rows.ts";
 import { writeAudit } from "../people/audit-rows.ts";
-import { movingMoney } from "./budget-rows.ts";
 
 export function createLimitStore(db: Db): LimitStore {
   return asked<LimitStore>({
@@ -40,7 +40,7 @@ export function createLimitStore(db: Db): LimitStore {
     },
 
     setLimit: (owner, limit, month, by) =>
-      movingMoney(db, async (trx) => {
+      inTransaction(db, async (trx) => {
         const { account, key } = owner;
         const of =
           key === undefined

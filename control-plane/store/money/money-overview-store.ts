@@ -1,52 +1,51 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { MoneyOverviewStore } from "../../billing/store.ts";
-import { asking } from "../core/outage.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 
 export function createMoneyOverviewStore(db: Db): MoneyOverviewStore {
-  return {
-    overview: (month, most) =>
-      asking(async () => {
-        const sums = await sql<{ imbalance: bigint; leased: bigint; open: bigint; loss: bigint; quarantined: bigint }>`
-          select
-            (select coalesce(sum(abs(total)), 0)::bigint from (
-              select sum(amount) as total from ledger_entry where posted_at > now() - interval '10 minutes'
-              group by transaction_id having sum(amount) <> 0) unbalanced) as imbalance,
-            (select coalesce(sum(granted - settled), 0)::bigint from lease where closed_at is null) as leased,
-            (select count(*) from lease where closed_at is null) as open,
-            (select coalesce(sum(amount), 0)::bigint from ledger_entry
-              where posted_at > now() - interval '1 hour' and book = 'platform_loss') as loss,
-            (select count(*) from usage_quarantine where resolved_at is null) as quarantined`.execute(db);
-        const suspended = await sql<{ reason: string; accounts: bigint }>`
-          select reason, count(*) as accounts from account_suspension group by 1 order by 1`.execute(db);
-        const spenders = await sql<{
-          accountId: AccountId;
-          displayName: string;
-          email: string;
-          spent: bigint;
-          requests: bigint;
-        }>`
-          select account_id, display_name, email, spent, requests from (
-            select account_id, sum(cost)::bigint as spent, sum(records)::bigint as requests from usage_month
-            where month = ${month} group by 1 having sum(cost) > 0 order by 2 desc, 1 limit ${most}) top
-          join account using (account_id) order by spent desc, account_id`.execute(db);
-        const { imbalance = 0n, leased = 0n, open = 0n, loss = 0n, quarantined = 0n } = sums.rows[0] ?? {};
-        return {
-          imbalance,
-          leased,
-          openLeases: Number(open),
-          lossOfHour: loss,
-          quarantined: Number(quarantined),
-          suspended: suspended.rows.map(({ reason, accounts }) => ({ reason, accounts: Number(accounts) })),
-          spenders: spenders.rows.map((row) => ({
-            account: row.accountId,
-            displayName: row.displayName,
-            email: row.email,
-            spent: row.spent,
-            requests: Number(row.requests),
-          })),
-        };
-      }),
-  };
+  return asked<MoneyOverviewStore>({
+    async overview(month, most) {
+      const sums = await sql<{ imbalance: bigint; leased: bigint; open: bigint; loss: bigint; quarantined: bigint }>`
+        select
+          (select coalesce(sum(abs(total)), 0)::bigint from (
+            select sum(amount) as total from ledger_entry where posted_at > now() - interval '10 minutes'
+            group by transaction_id having sum(amount) <> 0) unbalanced) as imbalance,
+          (select coalesce(sum(granted - settled), 0)::bigint from lease where closed_at is null) as leased,
+          (select count(*) from lease where closed_at is null) as open,
+          (select coalesce(sum(amount), 0)::bigint from ledger_entry
+            where posted_at > now() - interval '1 hour' and book = 'platform_loss') as loss,
+          (select count(*) from usage_quarantine where resolved_at is null) as quarantined`.execute(db);
+      const suspended = await sql<{ reason: string; accounts: bigint }>`
+        select reason, count(*) as accounts from account_suspension group by 1 order by 1`.execute(db);
+      const spenders = await sql<{
+        accountId: AccountId;
+        displayName: string;
+        email: string;
+        spent: bigint;
+        requests: bigint;
+      }>`
+        select account_id, display_name, email, spent, requests from (
+          select account_id, sum(cost)::bigint as spent, sum(records)::bigint as requests from usage_month
+          where month = ${month} group by 1 having sum(cost) > 0 order by 2 desc, 1 limit ${most}) top
+        join account using (account_id) order by spent desc, account_id`.execute(db);
+      const { imbalance = 0n, leased = 0n, open = 0n, loss = 0n, quarantined = 0n } = sums.rows[0] ?? {};
+      return {
+        imbalance,
+        leased,
+        openLeases: Number(open),
+        lossOfHour: loss,
+        quarantined: Number(quarantined),
+        suspended: suspended.rows.map(({ reason, accounts }) => ({ reason, accounts: Number(accounts) })),
+        spenders: spenders.rows.map((row) => ({
+          account: row.accountId,
+          displayName: row.displayName,
+          email: row.email,
+          spent: row.spent,
+          requests: Number(row.requests),
+        })),
+      };
+    },
+  });
 }

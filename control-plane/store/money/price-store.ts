@@ -3,112 +3,104 @@ import type { AccountId } from "../../../proto/ids.ts";
 import type { Discount, DiscountStore, NewPrice, PriceSetter, PriceStore, PriceVersion } from "../../billing/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import { asking } from "../core/outage.ts";
+import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 
 export function createPriceStore(db: Db): PriceStore & DiscountStore {
-  return {
+  return asked<PriceStore & DiscountStore>({
     setPrice: (price, by) =>
-      asking(() =>
-        inTransaction(db, async (trx) => {
-          const subject = `${price.kind}/${price.subject}`;
-          const before = await trx
-            .selectFrom("price")
-            .selectAll()
-            .where("kind", "=", price.kind)
-            .where("subject", "=", price.subject)
-            .where("effectiveFrom", "<=", now)
-            .orderBy("effectiveFrom", "desc")
-            .orderBy("priceVersion", "desc")
-            .executeTakeFirst();
-          const row = await trx.insertInto("price").values(rowOf(price)).returningAll().executeTakeFirstOrThrow();
-          const set = priceOf(row);
-          if (by) {
-            await writeAudit(trx, {
-              ...by,
-              action: "price.set",
-              subject,
-              account: null,
-              before: before && plain(priceOf(before)),
-              after: plain(set),
-            });
-          }
-          await announce(trx, "price", subject);
-          return set;
-        }),
-      ),
-
-    prices: ({ kind, subject }) =>
-      asking(async () => {
-        const rows = await db
+      inTransaction(db, async (trx) => {
+        const subject = `${price.kind}/${price.subject}`;
+        const before = await trx
           .selectFrom("price")
           .selectAll()
-          .$if(kind !== undefined, (query) => query.where("kind", "=", kind as PriceVersion["kind"]))
-          .$if(subject !== undefined, (query) => query.where("subject", "=", subject as string))
-          .orderBy("kind")
-          .orderBy("subject")
+          .where("kind", "=", price.kind)
+          .where("subject", "=", price.subject)
+          .where("effectiveFrom", "<=", now)
           .orderBy("effectiveFrom", "desc")
           .orderBy("priceVersion", "desc")
-          .execute();
-        return rows.map(priceOf);
+          .executeTakeFirst();
+        const row = await trx.insertInto("price").values(rowOf(price)).returningAll().executeTakeFirstOrThrow();
+        const set = priceOf(row);
+        if (by) {
+          await writeAudit(trx, {
+            ...by,
+            action: "price.set",
+            subject,
+            account: null,
+            before: before && plain(priceOf(before)),
+            after: plain(set),
+          });
+        }
+        await announce(trx, "price", subject);
+        return set;
       }),
+
+    async prices({ kind, subject }) {
+      const rows = await db
+        .selectFrom("price")
+        .selectAll()
+        .$if(kind !== undefined, (query) => query.where("kind", "=", kind as PriceVersion["kind"]))
+        .$if(subject !== undefined, (query) => query.where("subject", "=", subject as string))
+        .orderBy("kind")
+        .orderBy("subject")
+        .orderBy("effectiveFrom", "desc")
+        .orderBy("priceVersion", "desc")
+        .execute();
+      return rows.map(priceOf);
+    },
 
     addDiscount: (discount, by) =>
-      asking(() =>
-        inTransaction(db, async (trx) => {
-          if (discount.account !== null) {
-            const owner = await trx
-              .selectFrom("account")
-              .select("accountId")
-              .where("accountId", "=", discount.account)
-              .executeTakeFirst();
-            if (!owner) return false;
-          }
-          await trx
-            .insertInto("discount")
-            .values({
-              discountId: discount.id,
-              name: discount.name,
-              text: discount.text,
-              basisPoints: discount.basisPoints,
-              accountId: discount.account,
-              model: discount.model,
-              surface: discount.surface,
-              effectiveFrom: new Date(discount.effectiveFromMs),
-              effectiveTo: discount.effectiveToMs === null ? null : new Date(discount.effectiveToMs),
-            })
-            .execute();
-          if (by) await auditDiscount(trx, "discount.create", discount, by);
-          await announce(trx, "price", `discount/${discount.id}`);
-          return true;
-        }),
-      ),
+      inTransaction(db, async (trx) => {
+        if (discount.account !== null) {
+          const owner = await trx
+            .selectFrom("account")
+            .select("accountId")
+            .where("accountId", "=", discount.account)
+            .executeTakeFirst();
+          if (!owner) return false;
+        }
+        await trx
+          .insertInto("discount")
+          .values({
+            discountId: discount.id,
+            name: discount.name,
+            text: discount.text,
+            basisPoints: discount.basisPoints,
+            accountId: discount.account,
+            model: discount.model,
+            surface: discount.surface,
+            effectiveFrom: new Date(discount.effectiveFromMs),
+            effectiveTo: discount.effectiveToMs === null ? null : new Date(discount.effectiveToMs),
+          })
+          .execute();
+        if (by) await auditDiscount(trx, "discount.create", discount, by);
+        await announce(trx, "price", `discount/${discount.id}`);
+        return true;
+      }),
 
     endDiscount: (id, by) =>
-      asking(() =>
-        inTransaction(db, async (trx) => {
-          const row = await trx
-            .updateTable("discount")
-            .set({ effectiveTo: sql<Date>`greatest(now(), effective_from)` })
-            .where("discountId", "=", id)
-            .where((where) => where.or([where("effectiveTo", "is", null), where("effectiveTo", ">", now)]))
-            .returningAll()
-            .executeTakeFirst();
-          if (!row) return false;
-          if (by) await auditDiscount(trx, "discount.end", discountOf(row), by);
-          await announce(trx, "price", `discount/${id}`);
-          return true;
-        }),
-      ),
-
-    discounts: () =>
-      asking(async () => {
-        const rows = await db.selectFrom("discount").selectAll().orderBy("createdAt", "desc").execute();
-        return rows.map(discountOf);
+      inTransaction(db, async (trx) => {
+        const row = await trx
+          .updateTable("discount")
+          .set({ effectiveTo: sql<Date>`greatest(now(), effective_from)` })
+          .where("discountId", "=", id)
+          .where((where) => where.or([where("effectiveTo", "is", null), where("effectiveTo", ">", now)]))
+          .returningAll()
+          .executeTakeFirst();
+        if (!row) return false;
+        if (by) await auditDiscount(trx, "discount.end", discountOf(row), by);
+        await announce(trx, "price", `discount/${id}`);
+        return true;
       }),
-  };
+
+    async discounts() {
+      const rows = await db.selectFrom("discount").selectAll().orderBy("createdAt", "desc").execute();
+      return rows.map(discountOf);
+    },
+  });
 }
 
 const rowOf = ({ kind, subject, rates, effectiveFromMs }: NewPrice) => ({

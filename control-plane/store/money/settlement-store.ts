@@ -11,7 +11,7 @@ import type {
   SettlementStore,
 } from "../../billing/store.ts";
 import { retrying, uniqueViolation } from "../core/database.ts";
-import { asking } from "../core/outage.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { createBudgetMaker } from "./budget-rows.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
@@ -59,51 +59,48 @@ export function createSettlementStore(db: Db, monthScopes: MonthScopes): Settlem
     };
   }
 
-  return {
-    settle: (facts) => asking(() => settle(facts)),
+  return asked<SettlementStore>({
+    settle: (facts) => settle(facts),
 
-    deliveredOf: (requests) =>
-      asking(async () => {
-        const rows = await db
-          .selectFrom("deliveredCount")
-          .selectAll()
-          .where("requestId", "in", [...requests])
-          .execute();
-        return new Map(
-          rows.map((row) => [
-            keyOf(row.requestId, row.attempt),
-            {
-              requestId: row.requestId as RequestId,
-              attempt: row.attempt,
-              account: row.accountId as AccountId,
-              outputTokens: Number(row.outputTokens),
-              leaseIds: row.leaseIds as LeaseId[],
-              hold: nano(row.hold),
-            },
-          ]),
-        );
-      }),
+    async deliveredOf(requests) {
+      const rows = await db
+        .selectFrom("deliveredCount")
+        .selectAll()
+        .where("requestId", "in", [...requests])
+        .execute();
+      return new Map(
+        rows.map((row) => [
+          keyOf(row.requestId, row.attempt),
+          {
+            requestId: row.requestId as RequestId,
+            attempt: row.attempt,
+            account: row.accountId as AccountId,
+            outputTokens: Number(row.outputTokens),
+            leaseIds: row.leaseIds as LeaseId[],
+            hold: nano(row.hold),
+          },
+        ]),
+      );
+    },
 
-    liveReplicas: (replicas, withinMs) =>
-      asking(async () => {
-        if (replicas.length === 0) return new Set<ReplicaId>();
-        const { rows } = await sql<{ replicaId: ReplicaId }>`
-          select replica_id from replica where replica_id = any(${[...replicas]}::text[])
-            and seen_at > now() - make_interval(secs => ${withinMs / 1000})`.execute(db);
-        return new Set(rows.map((row) => row.replicaId));
-      }),
+    async liveReplicas(replicas, withinMs) {
+      if (replicas.length === 0) return new Set<ReplicaId>();
+      const { rows } = await sql<{ replicaId: ReplicaId }>`
+        select replica_id from replica where replica_id = any(${[...replicas]}::text[])
+          and seen_at > now() - make_interval(secs => ${withinMs / 1000})`.execute(db);
+      return new Set(rows.map((row) => row.replicaId));
+    },
 
-    ensureMoneyMonths: (now) => asking(() => ensureMoneyMonths(db, now)),
+    ensureMoneyMonths: (now) => ensureMoneyMonths(db, now),
 
-    recentImbalance: () =>
-      asking(async () => {
-        const { rows } = await sql<{ sum: bigint }>`
-          select coalesce(sum(abs(total)), 0)::bigint as sum from (
-            select sum(amount) as total from ledger_entry where posted_at > now() - interval '10 minutes'
-            group by transaction_id having sum(amount) <> 0) unbalanced`.execute(db);
-        return rows[0]?.sum ?? 0n;
-      }),
-  };
+    async recentImbalance() {
+      const { rows } = await sql<{ sum: bigint }>`
+        select coalesce(sum(abs(total)), 0)::bigint as sum from (
+          select sum(amount) as total from ledger_entry where posted_at > now() - interval '10 minutes'
+          group by transaction_id having sum(amount) <> 0) unbalanced`.execute(db);
+      return rows[0]?.sum ?? 0n;
+    },
+  });
 }
 
 /** Absent: every record was new, on time and paid in full. */

@@ -1,82 +1,78 @@
 import { sql } from "kysely";
 import type { KeyId } from "../../../proto/ids.ts";
 import type { LabelStore, UsageStore } from "../../billing/store.ts";
-import { asking } from "../core/outage.ts";
+import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { invoiceLines, monthLines } from "./usage-lines.ts";
 
 export function createUsageStore(db: Db): UsageStore & LabelStore {
-  return {
-    monthLines: (account, first, last) => asking(() => monthLines(db, account, first, last)),
+  return asked<UsageStore & LabelStore>({
+    monthLines: (account, first, last) => monthLines(db, account, first, last),
 
-    closedMonths: (account, first, last) =>
-      asking(async () => {
-        const { rows } = await sql<{ through: number | null; createdAt: Date | null }>`
-          select (select max(month) from billing_month) as through,
-            (select created_at from account where account_id = ${account}) as created_at`.execute(db);
-        const invoices = await db
-          .selectFrom("invoice")
-          .select(["invoiceId", "month"])
-          .where("accountId", "=", account)
-          .where("month", ">=", first)
-          .where("month", "<=", last)
-          .execute();
-        const lines = await invoiceLines(
-          db,
-          invoices.map((invoice) => invoice.invoiceId),
-        );
-        return {
-          accountCreatedAtMs: rows[0]?.createdAt?.getTime() ?? 0,
-          through: rows[0]?.through ?? undefined,
-          invoices: invoices.map(({ invoiceId, month }) => ({
-            invoiceId,
-            month,
-            lines: lines.get(invoiceId) ?? [],
+    async closedMonths(account, first, last) {
+      const { rows } = await sql<{ through: number | null; createdAt: Date | null }>`
+        select (select max(month) from billing_month) as through,
+          (select created_at from account where account_id = ${account}) as created_at`.execute(db);
+      const invoices = await db
+        .selectFrom("invoice")
+        .select(["invoiceId", "month"])
+        .where("accountId", "=", account)
+        .where("month", ">=", first)
+        .where("month", "<=", last)
+        .execute();
+      const lines = await invoiceLines(
+        db,
+        invoices.map((invoice) => invoice.invoiceId),
+      );
+      return {
+        accountCreatedAtMs: rows[0]?.createdAt?.getTime() ?? 0,
+        through: rows[0]?.through ?? undefined,
+        invoices: invoices.map(({ invoiceId, month }) => ({
+          invoiceId,
+          month,
+          lines: lines.get(invoiceId) ?? [],
+        })),
+      };
+    },
+
+    async keysOf(account) {
+      const rows = await db
+        .selectFrom("apiKey")
+        .select(["tokenId", "name", "revokedAt"])
+        .where("accountId", "=", account)
+        .orderBy("createdAt")
+        .execute();
+      return rows.map((row) => ({ key: row.tokenId as KeyId, name: row.name, isLive: row.revokedAt === null }));
+    },
+
+    async rent(account, fromMs, toMs) {
+      // Partitions go by admission, which for a metered minute is its beginning.
+      const { rows } = await sql<{ deployId: string; ms: bigint }>`
+        select deploy_id, sum(total_ms)::bigint as ms from usage
+        where account_id = ${account} and gpu_ms > 0 and not voided
+          and admitted_at >= ${new Date(fromMs).toISOString()}::timestamptz
+          and admitted_at < ${new Date(toMs).toISOString()}::timestamptz
+        group by 1`.execute(db);
+      return new Map(rows.map((row) => [row.deployId, Number(row.ms) / 1000]));
+    },
+
+    async saveLabels(labels) {
+      await db
+        .insertInto("requestLabel")
+        .values(
+          labels.map((one) => ({
+            requestId: one.requestId,
+            label: one.label ?? null,
+            accountId: one.account,
+            endUser: kept(one.endUser),
+            cacheKey: kept(one.cacheKey),
+            source: kept(one.source),
           })),
-        };
-      }),
-
-    keysOf: (account) =>
-      asking(async () => {
-        const rows = await db
-          .selectFrom("apiKey")
-          .select(["tokenId", "name", "revokedAt"])
-          .where("accountId", "=", account)
-          .orderBy("createdAt")
-          .execute();
-        return rows.map((row) => ({ key: row.tokenId as KeyId, name: row.name, isLive: row.revokedAt === null }));
-      }),
-
-    rent: (account, fromMs, toMs) =>
-      asking(async () => {
-        // Partitions go by admission, which for a metered minute is its beginning.
-        const { rows } = await sql<{ deployId: string; ms: bigint }>`
-          select deploy_id, sum(total_ms)::bigint as ms from usage
-          where account_id = ${account} and gpu_ms > 0 and not voided
-            and admitted_at >= ${new Date(fromMs).toISOString()}::timestamptz
-            and admitted_at < ${new Date(toMs).toISOString()}::timestamptz
-          group by 1`.execute(db);
-        return new Map(rows.map((row) => [row.deployId, Number(row.ms) / 1000]));
-      }),
-
-    saveLabels: (labels) =>
-      asking(async () => {
-        await db
-          .insertInto("requestLabel")
-          .values(
-            labels.map((one) => ({
-              requestId: one.requestId,
-              label: one.label ?? null,
-              accountId: one.account,
-              endUser: kept(one.endUser),
-              cacheKey: kept(one.cacheKey),
-              source: kept(one.source),
-            })),
-          )
-          .onConflict((conflict) => conflict.doNothing())
-          .execute();
-      }),
-  };
+        )
+        .onConflict((conflict) => conflict.doNothing())
+        .execute();
+    },
+  });
 }
 
 /** PostgreSQL's texts hold no NUL, and a mark is no place for a novel. */
