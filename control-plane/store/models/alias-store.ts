@@ -1,14 +1,14 @@
-import { type Kysely, sql } from "kysely";
+import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { AliasStore } from "../../catalog/store.ts";
-import { asked } from "../core/asked.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
-import type { Database } from "../core/schema.ts";
-import { epochMs } from "../core/time.ts";
+import { asked } from "../core/outage.ts";
+import type { Db } from "../core/schema.ts";
+import { epochMs, now } from "../core/time.ts";
 import { auditAct } from "../people/audit-rows.ts";
 
-export const selectAliases = (db: Kysely<Database>) =>
+export const selectAliases = (db: Db) =>
   db
     .selectFrom("modelAlias")
     .select([
@@ -20,7 +20,7 @@ export const selectAliases = (db: Kysely<Database>) =>
       epochMs("updatedAt").as("updatedAtMs"),
     ]);
 
-export function createAliasStore(db: Kysely<Database>): AliasStore {
+export function createAliasStore(db: Db): AliasStore {
   const aliases = () => selectAliases(db).orderBy("name");
   const ofScope = (scope: AccountId | null) => sql<boolean>`account_id is not distinct from ${scope}`;
   return asked<AliasStore>({
@@ -45,7 +45,7 @@ export function createAliasStore(db: Kysely<Database>): AliasStore {
         const stored = await trx
           .insertInto("modelAlias")
           .values({ accountId: scope, name, ...values })
-          .onConflict((at) => at.columns(["accountId", "name"]).doUpdateSet({ ...values, updatedAt: sql<Date>`now()` }))
+          .onConflict((at) => at.columns(["accountId", "name"]).doUpdateSet({ ...values, updatedAt: now }))
           .returning(epochMs("updatedAt").as("updatedAtMs"))
           .executeTakeFirstOrThrow();
         const after = { name, targets, fallbacks, isSticky };
