@@ -86,6 +86,8 @@ export interface ControlPlaneConfig {
   readonly hubEndpoint: string | undefined;
   /** Speaks where a request names no model; undefined: one that is served. */
   readonly speechModel: string | undefined;
+  /** Model for moderation requests without one; undefined: a served classifier. */
+  readonly moderationModel: string | undefined;
   readonly webhooks: {
     /** Loopback and private networks, any port and plain http. */
     readonly allowsPrivate: boolean;
@@ -265,6 +267,7 @@ export function readConfig(env: Env): ControlPlaneConfig {
       ? undefined
       : (text("HF_ENDPOINT") ?? "https://huggingface.co"),
     speechModel: text("STOKER_SPEECH_MODEL"),
+    moderationModel: text("STOKER_MODERATION_MODEL"),
     webhooks: {
       allowsPrivate: allowPrivate === "1",
       blocked: blocked.filter((entry) => entry !== ""),

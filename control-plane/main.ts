@@ -323,6 +323,7 @@ async function main(): Promise<void> {
     }),
     voices: createVoices({ store: createVoiceStore(db), seal: voiceSamples(dataKeys), changes: feed }),
     speechModel: config.speechModel,
+    moderationModel: config.moderationModel,
     reasoning: createReasoningSeals(dataKeys),
     trustedProxies: config.trustedProxies,
     corsOrigins: config.corsOrigins,

@@ -9,6 +9,7 @@ const enginePaths: ReadonlySet<string> = new Set([
   "/v1/rerank",
   "/v1/score",
   "/v1/classify",
+  "/v1/moderations",
   "/v1/audio/speech",
   "/v1/audio/transcriptions",
   "/v1/audio/translations",

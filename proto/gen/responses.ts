@@ -5999,6 +5999,76 @@ export interface Responses {
       speed: null;
     };
   };
+  "POST /v1/rerank": {
+    id: string;
+    object: "list";
+    model: string;
+    /**
+     * The most relevant first
+     */
+    results: {
+      /**
+       * Position in `documents`
+       */
+      index: number;
+      relevance_score: number;
+      document?: {
+        text: string;
+      };
+    }[];
+    usage: {
+      prompt_tokens: number;
+      total_tokens: number;
+      /**
+       * USD
+       */
+      estimated_cost: number;
+    };
+    meta: {
+      billed_units: {
+        search_units: number;
+        input_tokens: number;
+      };
+    };
+  };
+  "POST /v1/score": {
+    id: string;
+    object: "list";
+    /**
+     * Unix seconds
+     */
+    created: number;
+    model: string;
+    data: {
+      index: number;
+      object: "score";
+      score: number;
+    }[];
+    usage: {
+      prompt_tokens: number;
+      total_tokens: number;
+      /**
+       * USD
+       */
+      estimated_cost: number;
+    };
+  };
+  "POST /v1/compat/moderations": {
+    id: string;
+    model: string;
+    results: {
+      flagged: boolean;
+      categories: {
+        [k: string]: boolean;
+      };
+      category_scores: {
+        [k: string]: number;
+      };
+      category_applied_input_types: {
+        [k: string]: string[];
+      };
+    }[];
+  };
   /**
    * In addition to the fields of the model's task
    */

@@ -10,6 +10,7 @@ import type { OpenTask, TaskDeps } from "./task-engine.ts";
 import { encodeAll, logitRows, openTextGraph } from "./text-graph.ts";
 
 const maxLabels = 128;
+const maxTexts = 128;
 const usualTemplate = "This example is {}.";
 
 export async function openTextClassification(deps: TaskDeps, folder: ModelFolder): Promise<OpenTask> {
@@ -24,9 +25,9 @@ export async function openTextClassification(deps: TaskDeps, folder: ModelFolder
   const entailment = labels.findIndex((label) => /^entail/i.test(label));
   const contradiction = labels.findIndex((label) => /^contra/i.test(label));
 
-  const ownLabels = async (input: string, call: TaskCall) => {
-    const [row = new Float32Array()] = await graph.run(call, await encodeAll(tokenizer, [input], "input"));
-    return ranked(labels, isMultiLabel ? Array.from(row, sigmoid) : softmax(row));
+  const ownLabels = async (inputs: readonly string[], field: string, call: TaskCall) => {
+    const rows = await graph.run(call, await encodeAll(tokenizer, inputs, field));
+    return rows.map((row) => ranked(labels, isMultiLabel ? Array.from(row, sigmoid) : softmax(row)));
   };
   const givenLabels = async (input: string, request: ZeroShot, call: TaskCall) => {
     if (entailment < 0)
@@ -46,9 +47,12 @@ export async function openTextClassification(deps: TaskDeps, folder: ModelFolder
     return ranked(request.labels, isEach ? rows.map(alone) : softmax(rows.map(scoreOf)));
   };
   return nativeTask(tokenizer.longest, graph.load, async (fields, call) => {
+    if (fields.list("inputs")) return { results: await ownLabels(requiredTexts(fields, "inputs"), "inputs", call) };
     const input = requiredText(fields, "input");
     const request = readZeroShot(fields);
-    return { results: request ? await givenLabels(input, request, call) : await ownLabels(input, call) };
+    if (request) return { results: await givenLabels(input, request, call) };
+    const [results = []] = await ownLabels([input], "input", call);
+    return { results };
   });
 }
 
@@ -74,4 +78,11 @@ export function readZeroShot(fields: Fields, template = usualTemplate): ZeroShot
     hypothesis: (label) => given.replace("{}", () => label),
     isMultiLabel: fields.boolean("multi_label") ?? false,
   };
+}
+
+function requiredTexts(fields: Fields, name: string): readonly string[] {
+  const texts = fields.list(name) ?? [];
+  if (texts.length === 0 || texts.length > maxTexts || texts.some((text) => typeof text !== "string" || text === ""))
+    throw invalid(name, `${name} must be a list of 1 to ${maxTexts} texts, none of them empty`);
+  return texts as string[];
 }

@@ -88,6 +88,9 @@ describe.each([
   ["/v1/chat/completions", chat({ stream: true })],
   ["/v1/chat/completions/", chat()],
   ["/v1/compat/embeddings", { model: "org/model", input: "x" }],
+  ["/v1/rerank", { model: "org/model", query: "q", documents: ["x"] }],
+  ["/v1/score", { model: "org/model", text_1: "q", text_2: "x" }],
+  ["/v1/moderations", { model: "org/model", input: "x" }],
   ["/v1/openai/audio/speech", { model: "org/model", input: "x" }],
   ["/v1/images/generations", { model: "org/model", prompt: "x" }],
 ])("POST %s", (path, body) => {

@@ -316,6 +316,7 @@ export function fakePorts() {
     },
     voices: fakeVoices(ada.account),
     speechModel: undefined,
+    moderationModel: undefined,
     reasoning: createReasoningSeals({ of: (account) => Promise.resolve(dataKeyOf(account)) }),
     tokens: fakeTokens(ada, apiKey),
     ...billing,

@@ -28,6 +28,14 @@ const inference: Examples = {
     messages: [{ role: "user", content: "Hello!" }],
   },
   "POST /v1/compat/embeddings": { model: "BAAI/bge-m3", input: ["The first text", "The second text"] },
+  "POST /v1/rerank": {
+    model: "BAAI/bge-reranker-v2-m3",
+    query: "What is the capital of France?",
+    documents: ["Paris is the capital of France.", "Berlin is the capital of Germany."],
+    top_n: 1,
+  },
+  "POST /v1/score": { model: "BAAI/bge-reranker-v2-m3", text_1: "Paris", text_2: ["A city", "A fruit"] },
+  "POST /v1/compat/moderations": { input: ["I like your garden.", "I will hurt you."] },
   "POST /v1/compat/audio/speech": {
     model: "hexgrad/Kokoro-82M",
     input: "Good morning",

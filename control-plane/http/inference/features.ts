@@ -6,6 +6,8 @@ import type { OnceDeps } from "./idempotency.ts";
 export interface InferenceFeatures extends OnceDeps {
   readonly voices: Voices;
   readonly speechModel: string | undefined;
+  /** Model for moderation requests without one. */
+  readonly moderationModel: string | undefined;
   readonly webhooks: Webhooks;
   readonly reasoning: ReasoningSeals;
   readonly publicUrl: string | undefined;

@@ -7,6 +7,7 @@ import type { InferenceFeatures } from "./features.ts";
 import { addImageRoutes } from "./images-routes.ts";
 import { addMessageRoutes } from "./messages/messages-routes.ts";
 import { addNativeRoutes } from "./native-routes.ts";
+import { addRankingRoutes } from "./ranking-routes.ts";
 import { createRelays } from "./relay-route.ts";
 import { ownVoice } from "./tasks/own-voice.ts";
 import { addTextToSpeechRoutes } from "./text-to-speech-routes.ts";
@@ -20,5 +21,6 @@ export function addInference(endpoints: Endpoints, spine: Spine, features: Infer
   addImageRoutes(endpoints, relays);
   addTextToSpeechRoutes(endpoints, spine, relays, voices, features.speechModel);
   addMessageRoutes(endpoints, spine, relays, features.reasoning);
+  addRankingRoutes(endpoints, spine, relays, features.moderationModel);
   addNativeRoutes(endpoints, spine, relays, voices, features);
 }

@@ -72,6 +72,12 @@ describe.runIf(base)("synthetic text models answer as their references do", () =
       const refused = await model.post("/v1/infer", { input, candidate_labels: ["a"] });
       expect(refused.status).toBe(400);
       expect((await model.post("/v1/infer", {})).status).toBe(422);
+      const both = await model.post("/v1/infer", { inputs: [input, "Something else"] });
+      expect(both.body.results).toHaveLength(2);
+      expectScores(both.body.results[0], results);
+      expect(both.body.usage.items).toBe(2);
+      for (const inputs of [[], [""], [1], Array.from({ length: 129 }, () => "x")])
+        expect((await model.post("/v1/infer", { inputs })).status).toBe(422);
     }));
 
   it("classifies texts by given labels, one of them or each by itself", () =>

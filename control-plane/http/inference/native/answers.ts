@@ -1,6 +1,7 @@
 // Converts an engine's response from OpenAI's format to that of native inference. Pure; throws on any other format.
 import type { Trace } from "../../../inference/completion.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
+import { scoresOf } from "../tasks/rerank.ts";
 import { wholeWav } from "../whole-wav.ts";
 import { dataUri } from "./media.ts";
 
@@ -29,18 +30,11 @@ export const embeddingsAnswer = ofJson(({ data }, { usage }) => ({
   input_tokens: usage?.input ?? 0,
 }));
 
-/** Scores in the order of the documents; rerankers sort by relevance, scorers do not. */
-export const rerankAnswer = ofJson(({ results, data, scores }, { usage }) => {
-  if (Array.isArray(scores)) return { scores, input_tokens: usage?.input ?? 0 };
-  const ranked = list(results ?? data).map((one, i) => ({
-    index: Number(one["index"] ?? i),
-    score: one["relevance_score"] ?? one["score"],
-  }));
-  return {
-    scores: ranked.sort((a, b) => a.index - b.index).map(({ score }) => score),
-    input_tokens: usage?.input ?? 0,
-  };
-});
+/** Scores in the order of the documents. */
+export const rerankAnswer = ofJson((fields, { usage }) => ({
+  scores: scoresOf(fields),
+  input_tokens: usage?.input ?? 0,
+}));
 
 export const transcriptionAnswer = ofJson(({ text, segments = [], language, words = [], duration }) => ({
   text,

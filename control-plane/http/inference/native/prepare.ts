@@ -2,12 +2,13 @@
 import type { ServedModel } from "../../../catalog/served-model.ts";
 import { type Completion, taskCompletion } from "../../../inference/completion.ts";
 import { exactly } from "../../../inference/task.ts";
-import { fieldMissing, imageNotEmbedded, lengthsDiffer, speechFormatUnknown } from "../../errors/errors.ts";
+import { fieldMissing, imageNotEmbedded, speechFormatUnknown } from "../../errors/errors.ts";
 import { checkFormat } from "../check-format.ts";
 import type { NativeRequest } from "../native-schemas.ts";
 import { embeddings } from "../tasks/embeddings.ts";
 import { images } from "../tasks/images.ts";
 import { bytesPerToken, jsonBody, tokensPerInput } from "../tasks/json-task.ts";
+import { rerank } from "../tasks/rerank.ts";
 import { charactersOf, speech, speechFormat } from "../tasks/speech.ts";
 import { transcription } from "../tasks/transcription.ts";
 import {
@@ -85,27 +86,16 @@ const vectors: Prepare = (body, _model, requested) => {
   return { completion: embeddings({ model: requested, input, normalize: body.normalize }), render: embeddingsAnswer };
 };
 
-const rerank: Prepare = (body, { engine }, requested) => {
-  const queries = needed(body.queries, "queries") as readonly string[];
-  const documents = needed(body.documents, "documents") as readonly string[];
-  if (queries.length !== 1 && queries.length !== documents.length) throw lengthsDiffer("documents", "queries");
-  const isOne = queries.every((query) => query === queries[0]);
-  const pairs = documents.map((_, i) => queries[queries.length === 1 ? 0 : i] as string);
-  const bytes = [...pairs, ...documents].reduce((sum, one) => sum + Buffer.byteLength(one), 0);
-  const scores = !isOne && engine === "external";
-  const completion = taskCompletion("rerank", requested, {
-    enginePath: scores ? "/v1/score" : "/v1/rerank",
-    inputTokensBound: bytes + documents.length * tokensPerInput,
-    inputTokensEstimate: Math.ceil(bytes / bytesPerToken),
-    units: () => exactly({ items: documents.length }),
-    body: jsonBody(
-      scores
-        ? { text_1: pairs, text_2: documents }
-        : { ...(isOne ? { query: queries[0] } : { queries: pairs }), documents, instruction: body.instruction },
-    ),
-  });
-  return { completion, render: rerankAnswer };
-};
+const rank: Prepare = ({ queries, documents, instruction }, { engine }, requested) => ({
+  completion: rerank({
+    model: requested,
+    engine,
+    queries: needed(queries, "queries") as readonly string[],
+    documents: needed(documents, "documents") as readonly string[],
+    instruction,
+  }),
+  render: rerankAnswer,
+});
 
 const transcribe: Prepare = (body, _model, requested) => ({
   completion: transcription({
@@ -188,8 +178,8 @@ const preparers: Readonly<Record<string, Prepare>> = {
   embeddings: vectors,
   "sentence-similarity": vectors,
   "feature-extraction": vectors,
-  reranker: rerank,
-  "text-ranking": rerank,
+  reranker: rank,
+  "text-ranking": rank,
   "automatic-speech-recognition": transcribe,
   "text-to-speech": synthesize,
   "text-to-image": generateImage,

@@ -1,0 +1,159 @@
+// Rerankers (the format of Cohere and Jina), scorers (vLLM's) and moderation (OpenAI's).
+import { costOf, nano, toUsd } from "../../../proto/money.ts";
+import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import type { Caller } from "../../accounts/caller.ts";
+import { modelFor } from "../../inference/admit.ts";
+import type { Spine } from "../../inference/complete.ts";
+import type { Completion } from "../../inference/completion.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import type { RequestState } from "../core/request-state.ts";
+import { inferenceRefusals } from "../errors/error-responses.ts";
+import { lengthsDiffer } from "../errors/errors.ts";
+import type { WholeAnswer } from "./buffered-sink.ts";
+import {
+  ModerationAnswer,
+  ModerationRequest,
+  RerankAnswer,
+  RerankRequest,
+  ScoreAnswer,
+  ScoreRequest,
+} from "./ranking-schemas.ts";
+import { type Relays, renderedWhole } from "./relay-route.ts";
+import { moderation, moderationModel, moderationResult } from "./tasks/moderation.ts";
+import { rerank, scoresOf } from "./tasks/rerank.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const common = {
+  method: "POST",
+  tag: "inference",
+  access: "inference",
+  dialect: "compat",
+  idempotent: true,
+  refusals: inferenceRefusals,
+} as const;
+
+/** `moderationDefault`: the operator's model for moderation; undefined: none is set. */
+export function addRankingRoutes(
+  endpoints: Endpoints,
+  spine: Spine,
+  relays: Relays,
+  moderationDefault: string | undefined,
+): void {
+  /** Reads a body into a request of the model, and renders the engine's response. */
+  const ranked = <Body extends { readonly model?: string | null | undefined }>(
+    nameOf: (body: Body, caller: Caller) => string,
+    read: (body: Body, model: string, engine: "stoker" | "external") => Completion,
+    render: (fields: Fields, body: Body, state: RequestState) => object,
+  ) =>
+    relays.translated((request, state) => {
+      const body = request.body as unknown as Body;
+      const caller = state.caller as Caller;
+      const model = nameOf(body, caller);
+      const completion = read(body, model, modelFor(spine.models, caller, model).engine);
+      return {
+        completion,
+        through: renderedWhole(spine, state, (answer: WholeAnswer) => ({
+          model: state.model ?? model,
+          ...render(JSON.parse(answer.body.toString()) as Fields, body, state),
+        })),
+      };
+    });
+
+  endpoints.addInference(
+    {
+      ...common,
+      path: "/v1/rerank",
+      summary: "Sort documents by their relevance to a query",
+      body: RerankRequest,
+      answer: RerankAnswer,
+    },
+    ranked<RerankRequest>(
+      ({ model }) => model,
+      ({ query, documents, instruction }, model, engine) =>
+        rerank({ model, engine, queries: [query], documents: documents.map(textOf), instruction }),
+      (fields, body, state) => {
+        const results = scoresOf(fields)
+          .map((relevance_score, index) => ({
+            index,
+            relevance_score,
+            ...(body.return_documents ? { document: { text: textOf(body.documents[index] ?? "") } } : {}),
+          }))
+          .toSorted((a, b) => b.relevance_score - a.relevance_score)
+          .slice(0, body.top_n ?? undefined);
+        const usage = usageOf(state);
+        return {
+          id: `rerank-${state.requestId}`,
+          object: "list",
+          results,
+          usage,
+          // A search of Cohere's is a query with up to 100 documents.
+          meta: {
+            billed_units: { search_units: Math.ceil(body.documents.length / 100), input_tokens: usage.prompt_tokens },
+          },
+        };
+      },
+    ),
+  );
+
+  endpoints.addInference(
+    {
+      ...common,
+      path: "/v1/score",
+      summary: "Score pairs of texts",
+      body: ScoreRequest,
+      answer: ScoreAnswer,
+    },
+    ranked<ScoreRequest>(
+      ({ model }) => model,
+      ({ text_1, text_2 }, model, engine) => {
+        const [queries, documents] = [[text_1].flat(), [text_2].flat()];
+        if (queries.length !== 1 && queries.length !== documents.length) throw lengthsDiffer("text_2", "text_1");
+        return rerank({ model, engine, queries, documents });
+      },
+      (fields, _body, state) => ({
+        id: `score-${state.requestId}`,
+        object: "list",
+        created: unixSeconds(state.admittedAtMs),
+        data: scoresOf(fields).map((score, index) => ({ index, object: "score", score })),
+        usage: usageOf(state),
+      }),
+    ),
+  );
+
+  endpoints.addInference(
+    {
+      ...common,
+      path: "/v1/compat/moderations",
+      summary: "Classify texts by harm, where a classifier is deployed for it",
+      body: ModerationRequest,
+      answer: ModerationAnswer,
+    },
+    ranked<ModerationRequest>(
+      ({ model }, caller) => moderationModel(spine.models, caller, model, moderationDefault),
+      ({ input }, model, engine) => moderation({ model, engine, inputs: inputsOf(input) }),
+      ({ results }, body, { requestId }) => {
+        if (!Array.isArray(results) || results.length !== inputsOf(body.input).length)
+          throw new TypeError("the engine's answer has another number of results");
+        return {
+          id: `modr-${requestId}`,
+          results: results.map((one) => (Array.isArray(one) ? moderationResult(one) : one)),
+        };
+      },
+    ),
+  );
+}
+
+const textOf = (one: string | { readonly text: string }): string => (typeof one === "string" ? one : one.text);
+
+/** Parts are one input together. */
+function inputsOf(input: ModerationRequest["input"]): readonly string[] {
+  if (typeof input === "string") return [input];
+  return typeof input[0] === "string" ? input.map(textOf) : [input.map(textOf).join("\n")];
+}
+
+function usageOf({ usage, rates }: RequestState) {
+  const tokens = usage?.input ?? 0;
+  const cost = usage && rates ? costOf(usage, rates) : nano(0n);
+  return { prompt_tokens: tokens, total_tokens: tokens, estimated_cost: toUsd(cost) };
+}
