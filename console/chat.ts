@@ -1,6 +1,18 @@
 // Streams a chat with a bearer token, because inference does not accept cookies.
 import { ApiError, refusalOf } from "./api.ts";
-import type { ChatRequest } from "./chat-request.ts";
+
+/** Chat request of the playground and of the code snippets. */
+export interface ChatRequest {
+  readonly model: string;
+  readonly messages: readonly Message[];
+  readonly max_tokens: number;
+  readonly temperature: number;
+}
+
+export interface Message {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+}
 
 export interface Usage {
   readonly prompt_tokens: number;

@@ -1,5 +1,5 @@
 // Code snippets for the request of the playground.
-import type { ChatRequest } from "./chat-request.ts";
+import type { ChatRequest } from "./chat.ts";
 
 export type Language = "curl" | "Python" | "TypeScript";
 

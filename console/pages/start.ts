@@ -1,7 +1,7 @@
 // First request: key, model, playground and code snippet.
 import { useState } from "preact/hooks";
 import { useApi } from "../api.ts";
-import type { Message } from "../chat-request.ts";
+import type { Message } from "../chat.ts";
 import { html, type View } from "../html.ts";
 import { shown, useLoaded } from "../loaded.ts";
 import { type ModelSummary, takesChats, usableModels } from "../models.ts";

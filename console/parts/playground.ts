@@ -1,8 +1,7 @@
 import { useRef, useState } from "preact/hooks";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { type Api, ApiError, useApi } from "../api.ts";
-import { streamChat, type Usage } from "../chat.ts";
-import type { ChatRequest, Message } from "../chat-request.ts";
+import { type ChatRequest, type Message, streamChat, type Usage } from "../chat.ts";
 import { usd } from "../format.ts";
 import { html, type View } from "../html.ts";
 import { Field, type Fields, Form, Refused } from "./controls.ts";

@@ -1,12 +1,13 @@
 // One choice on one sequence: reuse the cached prefix, evaluate the rest of the prompt, then sample token by token.
 // Every step is one entry of a round, and between two steps the request may be cancelled.
-import type { LlamaModel, Token } from "node-llama-cpp";
+import type { ControlledEvaluateInputItem, LlamaModel, Token } from "node-llama-cpp";
 import {
   type ChoiceSink,
   EngineRefusal,
   type GenerationJob,
   type Piece,
   type RunningUsage,
+  type TokenLogprob,
 } from "../server/text-engine.ts";
 import { ChoiceText, PieceDecoder } from "./choice-text.ts";
 import type { GrammarGuard } from "./grammar/grammar-guard.ts";
@@ -16,7 +17,6 @@ import type { PromptPace } from "./prompt-pace.ts";
 import { foundNoToken, maxTopLogprobs } from "./raw-logprobs.ts";
 import type { Rounds } from "./rounds.ts";
 import { type SamplerState, samplerOptions } from "./sampler-options.ts";
-import { scorePrompt } from "./score-prompt.ts";
 
 export interface ChoiceContext {
   readonly model: LlamaModel;
@@ -151,9 +151,54 @@ async function timed(work: () => Promise<void>): Promise<number> {
 }
 
 /** `logprobs` holds the chosen and the most likely tokens; the chosen one may not be among the latter. */
-export function scoreOf(token: number, logprobs: ReadonlyMap<number, number> | undefined, top: number) {
+function scoreOf(token: number, logprobs: ReadonlyMap<number, number> | undefined, top: number) {
   const ranked = [...(logprobs ?? [])]
     .map(([id, logprob]) => ({ token: id, logprob }))
     .sort((a, b) => b.logprob - a.logprob);
   return { token, logprob: logprobs?.get(token), top: ranked.slice(0, Math.min(top, maxTopLogprobs)) };
+}
+
+/** Each position costs a pass over the vocabulary: short steps keep other requests and cancelling alive. */
+const chunkTokens = 32;
+
+/**
+ * Log-probabilities of the prompt's own tokens (`echo` with `logprobs`): every position is asked for its logits, so nothing of a
+ * cached prefix can be reused. The last token is left for the generation that follows.
+ */
+async function scorePrompt(
+  sequence: LlamaSequence,
+  { model, rounds }: ChoiceContext,
+  job: GenerationJob,
+  onEvaluated: (tokens: number) => void,
+  signal: AbortSignal,
+): Promise<readonly TokenLogprob[]> {
+  const { prompt, topLogprobs: top = 0 } = job;
+  const scores: TokenLogprob[] = [{ token: prompt[0] as number, logprob: undefined, top: [], offset: 0 }];
+  let text = "";
+  for (let at = 0; at < prompt.length - 1; at += chunkTokens) {
+    if (signal.aborted) return scores;
+    const chunk = prompt.slice(at, Math.min(at + chunkTokens, prompt.length - 1));
+    const input = chunk.map((token, i): ControlledEvaluateInputItem => {
+      const filter = { tokens: [prompt[at + i + 1] as Token], includeTop: Math.max(1, top) };
+      return [token as Token, { generateNext: { logits: { filter }, totalLogitWeight: true } }];
+    });
+    const answers = await rounds.run(sequence.place, () => sequence.inner.controlledEvaluate(input));
+    onEvaluated(at + chunk.length);
+    chunk.forEach((token, i) => {
+      text += model.detokenize([token as Token], true, prompt.slice(Math.max(0, at + i - 3), at + i) as Token[]);
+      const next = answers[i]?.next;
+      scores.push({
+        ...promptScoreOf(prompt[at + i + 1] as number, next?.logits, next?.totalLogitWeight ?? 1, top),
+        offset: text.length,
+      });
+    });
+  }
+  return scores;
+}
+
+function promptScoreOf(token: number, logits: Map<Token, number> | undefined, weight: number, top: number) {
+  const ranked = [...(logits ?? [])].sort(([, a], [, b]) => b - a);
+  const offset = (ranked[0]?.[1] ?? 0) + Math.log(weight);
+  const all = ranked.map(([id, logit]) => ({ token: id as number, logprob: logit - offset }));
+  return { token, logprob: all.find((entry) => entry.token === token)?.logprob, top: all.slice(0, top) };
 }

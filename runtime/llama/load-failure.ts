@@ -46,4 +46,10 @@ export function loadFailure(error: unknown, lines: readonly string[]): LoadFailu
   return new LoadFailure("model could not be loaded", oneLine(lines.at(-1) ?? message), { cause: error });
 }
 
+/** Failure to open a file of the model. */
+export function notOpened(path: string, error: NodeJS.ErrnoException): LoadFailure {
+  const cause = error.code === "ENOENT" ? "model file not found" : "model file not readable";
+  return new LoadFailure(cause, path, { cause: error });
+}
+
 const oneLine = (text: string) => text.replace(/\s+/g, " ").trim().slice(0, 300);

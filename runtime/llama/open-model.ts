@@ -1,12 +1,12 @@
 // Opens a GGUF model and one context with a sequence per batch slot. Uses the prebuilt llama.cpp only: nothing is
 // downloaded or compiled, and threads never exceed the granted cores.
-import { open } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Llama, LlamaContext, LlamaModel } from "node-llama-cpp";
 import type { DraftModel } from "./draft-model.ts";
 import { fitContext } from "./fit-context.ts";
-import { LoadFailure, loadFailure } from "./load-failure.ts";
+import { LoadFailure, loadFailure, notOpened } from "./load-failure.ts";
 import { AdapterRefusal } from "./lora/adapter-refusal.ts";
+import { isGguf } from "./lora/gguf-file.ts";
 import type { KvCacheType, ModelOptions } from "./model-options.ts";
 
 export interface OpenModel {
@@ -177,17 +177,10 @@ function ramLeft(limitBytes: number, weightBytes: number): number {
 }
 
 async function checkMagic(path: string): Promise<void> {
-  const file = await open(path, "r").catch((error: NodeJS.ErrnoException) => {
-    const cause = error.code === "ENOENT" ? "model file not found" : "model file not readable";
-    throw new LoadFailure(cause, path, { cause: error });
+  const isOne = await isGguf(path).catch((error: NodeJS.ErrnoException) => {
+    throw notOpened(path, error);
   });
-  try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);
-    if (bytesRead < 4 || buffer.toString("latin1") !== "GGUF")
-      throw new LoadFailure("not a GGUF file", `${path} does not begin like one; give a .gguf file`);
-  } finally {
-    await file.close();
-  }
+  if (!isOne) throw new LoadFailure("not a GGUF file", `${path} does not begin like one; give a .gguf file`);
 }
 
 // The library caches adapters by path until the model is disposed, so a reloaded adapter would be stale. Removes its entry from an

@@ -3,7 +3,7 @@
 // Source of the field numbers: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 import { open, realpath, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join, sep } from "node:path";
-import { LoadFailure } from "../llama/load-failure.ts";
+import { LoadFailure, notOpened } from "../llama/load-failure.ts";
 import { ProtobufFile, type Span } from "./protobuf.ts";
 
 /** Fields that are read, by message and number: the message in them, or what their text means. */
@@ -40,8 +40,7 @@ const maxDomains = 1_000;
 /** Throws LoadFailure. `root`: the folder that the model may read from. */
 export async function checkGraph(path: string, root: string): Promise<{ readonly hasAllWeights: boolean }> {
   const file = await open(path, "r").catch((error: NodeJS.ErrnoException) => {
-    const cause = error.code === "ENOENT" ? "model file not found" : "model file not readable";
-    throw new LoadFailure(cause, path, { cause: error });
+    throw notOpened(path, error);
   });
   try {
     const { size } = await file.stat();

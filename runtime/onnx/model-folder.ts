@@ -1,7 +1,7 @@
 // Reads a model's folder: the hub's layout, with the graph under onnx/ or beside the configuration.
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, relative, sep } from "node:path";
-import { LoadFailure } from "../llama/load-failure.ts";
+import { LoadFailure, notOpened } from "../llama/load-failure.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -28,7 +28,7 @@ const deepestFolder = 3;
 /** `path`: the folder, or one graph in it. Throws LoadFailure. */
 export async function readModelFolder(path: string): Promise<ModelFolder> {
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
-    throw new LoadFailure(error.code === "ENOENT" ? "model file not found" : "model file not readable", path);
+    throw notOpened(path, error);
   });
   const root = found.isDirectory() ? path : await rootOf(path);
   const files = await filesIn(root, 0);

@@ -49,6 +49,13 @@ export class Fields {
     return value;
   }
 
+  oneOf<Choice extends string>(name: string, choices: readonly Choice[]): Choice | undefined {
+    const value = this.string(name);
+    const found = choices.find((choice) => choice === value);
+    if (value !== undefined && found === undefined) throw invalid(name, `${name} must be one of ${choices.join(", ")}`);
+    return found;
+  }
+
   object(name: string): Body | undefined {
     const value = this.raw(name);
     if (value !== undefined && !isObject(value)) throw invalid(name, `${name} must be an object`);
@@ -64,6 +71,16 @@ export class Fields {
 
 export function isObject(value: unknown): value is Body {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Undefined where the text is no JSON object. */
+export function objectIn(text: string): Body | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function rangeOf(min: number, max: number, exclusiveMin: boolean): string {

@@ -1,13 +1,13 @@
 // The HTTP paths that every engine speaks.
-
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
-import { health, models } from "./health.ts";
 import { RequestError } from "./request-error.ts";
 import { runChat } from "./run-chat.ts";
 import { runCompletion } from "./run-completion.ts";
+import type { RuntimeState } from "./runtime-state.ts";
 import { serveAdapters } from "./serve-adapters.ts";
 import { type GenerationDeps, serveGeneration, serveTask } from "./serve-generation.ts";
+import { adapterHostOf, isTextEngine } from "./text-engine.ts";
 import { usageRecord } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
 
@@ -88,4 +88,40 @@ function decodeId(id: string): string {
   } catch {
     return id;
   }
+}
+
+/** GET /health. */
+function health(state: RuntimeState): { readonly status: number; readonly body: object } {
+  const { phase, instanceId: instance_id, model } = state;
+  if (phase.status === "loading")
+    return { status: 503, body: { status: "loading", instance_id, model, progress: phase.progress } };
+  const { engine } = phase;
+  const load = engine?.load();
+  const body = {
+    status: phase.status,
+    instance_id,
+    model,
+    context_length: engine?.contextLength ?? null,
+    max_batch_size: engine?.maxBatchSize ?? null,
+    num_running: load?.running ?? 0,
+    num_waiting: load?.waiting ?? 0,
+    tokens_generated_total: load?.tokensGenerated ?? 0,
+    provider: engine?.provider ?? null,
+    ...(engine?.warnings?.length ? { warnings: engine.warnings } : {}),
+  };
+  return { status: phase.status === "ready" ? 200 : 503, body };
+}
+
+/** GET /v1/models. */
+function models({ engine, model, createdSeconds: created }: RuntimeState): object {
+  if (!engine) return { object: "list", data: [] };
+  const entry = (id: string) => ({ id, object: "model", created, owned_by: "stoker" });
+  const own = {
+    ...entry(model),
+    max_model_len: engine.contextLength,
+    max_batch_size: engine.maxBatchSize,
+    supports_tools: isTextEngine(engine) && engine.toolFormat !== undefined,
+  };
+  const adapters = adapterHostOf(engine)?.adapters ?? [];
+  return { object: "list", data: [own, ...adapters.map((id) => ({ ...entry(id), root: model, parent: model }))] };
 }

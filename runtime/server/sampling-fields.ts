@@ -53,12 +53,19 @@ function cacheRequest(f: Fields): CommonRequest["cache"] {
   return key === undefined || key === "" ? undefined : { key, ttlMs };
 }
 
-/** -2^63 <= seed < 2^64, folded to the 32 bits that the sampler takes; small seeds stay as they are. */
-export function seed(value: unknown): number | undefined {
+/** -2^63 <= seed < 2^64. Throws RequestError. */
+export function wholeSeed(value: unknown): bigint | undefined {
   if (value === undefined) return undefined;
   if (typeof value !== "bigint" && !Number.isInteger(value)) throw invalid("seed", "seed must be a whole number");
   const whole = BigInt(value as number | bigint);
   if (whole < -(2n ** 63n) || whole >= 2n ** 64n) throw invalid("seed", "seed must be at least -2^63 and below 2^64");
+  return whole;
+}
+
+/** Folded to the 32 bits that the sampler takes; small seeds stay as they are. */
+function seed(value: unknown): number | undefined {
+  const whole = wholeSeed(value);
+  if (whole === undefined) return undefined;
   const bits = BigInt.asUintN(64, whole);
   return Number((bits ^ ((bits >> 32n) * 0x9e37_79b1n)) & 0xffff_ffffn);
 }

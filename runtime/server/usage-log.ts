@@ -1,5 +1,5 @@
 // Usage of the last requests: the agent reads it for a client that disconnected before its usage frame.
-
+import { keepNewest } from "../../proto/keep-newest.ts";
 import type { UnitCounts } from "../../proto/money.ts";
 import { unitFields } from "../../proto/usage.ts";
 
@@ -26,21 +26,8 @@ export class UsageLog {
   readonly #entries = new Map<string, UsageEntry>();
 
   open(id: string): UsageEntry {
-    const entry: UsageEntry = {
-      inputTokens: 0,
-      cachedInputTokens: 0,
-      outputTokens: 0,
-      isFinished: false,
-      isAborted: false,
-    };
-    // An id that comes again is the newest once more.
-    this.#entries.delete(id);
-    this.#entries.set(id, entry);
-    if (this.#entries.size > kept) {
-      const [oldest] = this.#entries.keys();
-      this.#entries.delete(oldest as string);
-    }
-    return entry;
+    const counts = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0 };
+    return keepNewest(this.#entries, id, { ...counts, isFinished: false, isAborted: false }, kept);
   }
 
   find(id: string): UsageEntry | undefined {

@@ -56,17 +56,13 @@ export function readEmbeddingsRequest(fields: Fields): EmbeddingsRequest {
   const encoding = fields.string("encoding_format") ?? "float";
   if (encoding !== "float" && encoding !== "base64")
     throw invalid("encoding_format", `encoding_format must be float or base64, not ${encoding.slice(0, 40)}`);
-  const inputType = fields.string("input_type");
-  const known = inputTypes.find((one) => one === inputType);
-  if (inputType !== undefined && known === undefined)
-    throw invalid("input_type", `input_type must be one of ${inputTypes.join(", ")}`);
   return {
     inputs: readInputs(fields.raw("input"), "input"),
     field: "input",
     encoding,
     dimensions: fields.integer("dimensions", { min: 32, max: maxDimensions }),
     normalize: fields.boolean("normalize"),
-    inputType: known,
+    inputType: fields.oneOf("input_type", inputTypes),
     checkTokens: (ids, vocabulary) => checkTokens(ids, vocabulary, "input"),
   };
 }

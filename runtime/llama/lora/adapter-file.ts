@@ -1,11 +1,12 @@
 // Returns a GGUF file for an adapter's path: a .gguf file unchanged, a PEFT folder converted.
-import { mkdtemp, open, readdir, rm, stat } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { ThreadCalls } from "../../threads/thread-calls.ts";
 import { AdapterRefusal, adapterError } from "./adapter-refusal.ts";
 import type { BaseModel } from "./base-layout.ts";
 import type { ConvertFunctions } from "./convert-thread.ts";
+import { isGguf } from "./gguf-file.ts";
 
 export interface AdapterFile {
   readonly path: string;
@@ -36,10 +37,7 @@ export async function adapterFile(given: string, base: BaseModel): Promise<Adapt
 }
 
 async function ggufFile(path: string): Promise<AdapterFile> {
-  const file = await open(path, "r");
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0).finally(() => file.close());
-  if (bytesRead < 4 || buffer.toString("latin1") !== "GGUF")
-    throw new AdapterRefusal(`${path} does not begin like a GGUF file`);
+  if (!(await isGguf(path))) throw new AdapterRefusal(`${path} does not begin like a GGUF file`);
   return { path, remove: async () => {} };
 }
 

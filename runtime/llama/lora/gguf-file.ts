@@ -1,5 +1,7 @@
-// Writes a GGUF file of version 3, little endian. Pure.
+// Recognises a GGUF file and writes one of version 3, little endian.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+import { open } from "node:fs/promises";
+
 export type MetadataValue =
   | { readonly kind: "string"; readonly value: string }
   | { readonly kind: "float32"; readonly value: number };
@@ -15,6 +17,13 @@ export interface GgufTensor {
 const alignment = 32;
 const [typeString, typeFloat32] = [8, 6];
 const tensorTypes = { F32: 0, F16: 1 } as const;
+
+/** Returns true if the file begins like one. Throws what the file system throws. */
+export async function isGguf(path: string): Promise<boolean> {
+  const file = await open(path, "r");
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0).finally(() => file.close());
+  return bytesRead === 4 && buffer.toString("latin1") === "GGUF";
+}
 
 export function writeGguf(
   metadata: Readonly<Record<string, MetadataValue>>,

@@ -1,4 +1,5 @@
 // adapter_config.json of PEFT -> what a converter needs of it; refuses what a GGUF LoRA cannot express. Pure.
+import { objectIn } from "../../server/fields.ts";
 import { AdapterRefusal } from "./adapter-refusal.ts";
 
 export interface PeftConfig {
@@ -12,7 +13,8 @@ const maxRank = 256;
 
 /** Throws AdapterRefusal. */
 export function readPeftConfig(text: string): PeftConfig {
-  const config = parse(text);
+  const config = objectIn(text);
+  if (!config) throw new AdapterRefusal("adapter_config.json is no JSON object");
   const refuse = (why: string): never => {
     throw new AdapterRefusal(`this adapter cannot be loaded: ${why}`);
   };
@@ -56,13 +58,3 @@ function count(value: unknown, name: string): number {
 }
 
 const isFilled = (value: unknown) => Array.isArray(value) && value.length > 0;
-
-function parse(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const config: unknown = JSON.parse(text);
-    if (typeof config === "object" && config !== null) return config as Record<string, unknown>;
-  } catch {
-    // Said below.
-  }
-  throw new AdapterRefusal("adapter_config.json is no JSON object");
-}

@@ -1,5 +1,6 @@
 // Reads a safetensors file: eight bytes of header length, a JSON header, then the tensors' bytes. Pure.
 // Format: https://github.com/huggingface/safetensors#format
+import { objectIn } from "../../server/fields.ts";
 import { AdapterRefusal } from "./adapter-refusal.ts";
 
 export type FloatType = "F32" | "F16" | "BF16";
@@ -22,7 +23,8 @@ export function readSafetensors(file: Uint8Array): readonly FloatTensor[] {
   const length = Number(new DataView(file.buffer, file.byteOffset, 8).getBigUint64(0, true));
   if (8 + length > file.byteLength) throw broken("its header is longer than the file");
   if (length > maxHeaderBytes) throw broken(`its header has ${length} bytes, and at most ${maxHeaderBytes} are read`);
-  const header = parse(new TextDecoder().decode(file.subarray(8, 8 + length)));
+  const header = objectIn(new TextDecoder().decode(file.subarray(8, 8 + length)));
+  if (!header) throw broken("its header is no JSON object");
   const data = file.subarray(8 + length);
   return Object.entries(header)
     .filter(([name]) => name !== "__metadata__")
@@ -45,16 +47,5 @@ function tensorOf(name: string, entry: unknown, data: Uint8Array): FloatTensor {
 }
 
 const isFloatType = (type: unknown): type is FloatType => typeof type === "string" && Object.hasOwn(widths, type);
-
-function parse(text: string): Record<string, unknown> {
-  try {
-    const header: unknown = JSON.parse(text);
-    if (typeof header === "object" && header !== null && !Array.isArray(header))
-      return header as Record<string, unknown>;
-  } catch {
-    // Said below.
-  }
-  throw broken("its header is no JSON object");
-}
 
 const broken = (why: string) => new AdapterRefusal(`adapter_model.safetensors is damaged: ${why}`);

@@ -1,6 +1,7 @@
 // Parses a request for pictures, in JSON or as a form.
 import { type Body, Fields } from "../../server/fields.ts";
-import { invalid, RequestError, unusable } from "../../server/request-error.ts";
+import { invalid, unusable } from "../../server/request-error.ts";
+import { wholeSeed } from "../../server/sampling-fields.ts";
 import { type PictureFormat, pictureFormats } from "./picture-file.ts";
 
 export interface ImageAsk {
@@ -37,9 +38,6 @@ export function readImageAsk(body: Body, defaults: ImageDefaults, needsPrompt: b
   const form = fields.string("response_format") ?? "b64_json";
   if (form !== "b64_json")
     throw invalid("response_format", `response_format must be b64_json: pictures are sent in the answer and not kept`);
-  const wanted = fields.string("output_format") ?? "png";
-  const format = pictureFormats.find((one) => one === wanted);
-  if (!format) throw invalid("output_format", `output_format must be one of ${pictureFormats.join(", ")}`);
   const steps = fields.integer("num_inference_steps", { min: 1 }) ?? defaults.steps;
   if (steps > defaults.maxSteps)
     throw unusable("num_inference_steps", `this model takes at most ${defaults.maxSteps} steps, not ${steps}`);
@@ -52,7 +50,7 @@ export function readImageAsk(body: Body, defaults: ImageDefaults, needsPrompt: b
     steps,
     guidance: fields.number("guidance_scale", { min: 0, max: maxGuidance }) ?? defaults.guidance,
     strength: fields.number("strength", { min: 0, max: 1, exclusiveMin: true }),
-    format,
+    format: fields.oneOf("output_format", pictureFormats) ?? "png",
   };
 }
 
@@ -65,12 +63,10 @@ export function numbersOf(form: Body): Body {
   return Object.fromEntries(Object.entries(form).map(([name, value]) => [name, read(name, value)]));
 }
 
-/** From -2^63 up to, not including, 2^64, as for text: of one that noise cannot be drawn by its low 32 bits count. */
+/** The low 32 bits of a seed that noise cannot be drawn by. */
 function readSeed(value: unknown): number | undefined {
-  if (value === undefined) return undefined;
-  if (typeof value !== "bigint" && !Number.isInteger(value)) throw invalid("seed", "seed must be a whole number");
-  const whole = BigInt(value as number | bigint);
-  if (whole < -(2n ** 63n) || whole >= 2n ** 64n) throw invalid("seed", "seed must be at least -2^63 and below 2^64");
+  const whole = wholeSeed(value);
+  if (whole === undefined) return undefined;
   return Number.isSafeInteger(value) && whole >= 0n ? Number(value) : Number(BigInt.asUintN(32, whole));
 }
 

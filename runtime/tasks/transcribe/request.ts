@@ -17,9 +17,7 @@ type Abilities = Pick<Recogniser, "languages" | "canTranslate" | "hasWordTimes" 
 /** `body`: texts of a form. Throws RequestError. */
 export function readTranscription(body: Body, task: TranscribeAsk["task"], model: Abilities): TranscriptionRequest {
   const fields = new Fields(body);
-  const wanted = fields.string("response_format") ?? "json";
-  const form = transcriptForms.find((one) => one === wanted);
-  if (!form) throw invalid("response_format", `response_format must be one of ${transcriptForms.join(", ")}`);
+  const form = fields.oneOf("response_format", transcriptForms) ?? "json";
   if (task === "translate" && !model.canTranslate)
     throw unusable(
       "model",

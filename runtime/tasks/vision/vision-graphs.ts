@@ -3,7 +3,7 @@
 import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkIo, type IoNeed } from "../../onnx/check-io.ts";
 import type { ModelFolder } from "../../onnx/model-folder.ts";
-import type { Session, TensorRef, TensorValue } from "../../onnx/session.ts";
+import type { TensorRef, TensorValue } from "../../onnx/session.ts";
 import type { Tiles } from "../../onnx/tile-thread.ts";
 import { joined } from "../numbers.ts";
 import type { TaskDeps } from "../task-engine.ts";
@@ -69,91 +69,73 @@ export async function openVisionGraphs({ graphs }: TaskDeps, folder: ModelFolder
   ];
   const logits = [{ name: "logits", types: float, rank: 3 }];
   checkIo(graph, "image-text-to-text", decoder, { known, required: ["inputs_embeds"], outputs: logits });
-  return new OnnxVisionGraphs(
-    encoder,
-    embedder,
-    decoder,
-    past.map(({ name, shape }) => [name, emptyOf(shape)]),
-  );
-}
+  const nothing = { length: 0, tensors: Object.fromEntries(past.map(({ name, shape }) => [name, emptyOf(shape)])) };
+  const embedding = embedder.outputs.find(({ name }) => name === "inputs_embeds")?.shape.at(-1);
+  const width = typeof embedding === "number" ? embedding : 0;
+  return {
+    nothing,
+    width,
 
-class OnnxVisionGraphs implements VisionGraphs {
-  readonly nothing: Memory;
-  readonly width: number;
-  readonly #encoder: Session;
-  readonly #embedder: Session;
-  readonly #decoder: Session;
+    async features({ pixels }: Tiles, signal: AbortSignal): Promise<Float32Array> {
+      const [, tiles = 0, channels = 3, rows = 0, columns = 0] = pixels.dims;
+      const size = channels * rows * columns;
+      const most = encoder.provider === "cpu" ? tilesAtOnce.cpu : tilesAtOnce.gpu;
+      const parts: Float32Array[] = [];
+      for (let at = 0; at < tiles; at += most) {
+        signal.throwIfAborted();
+        const count = Math.min(most, tiles - at);
+        const data = (pixels.data as Float32Array).slice(at * size, (at + count) * size);
+        const feeds: Record<string, TensorValue> = {
+          pixel_values: { type: "float32", data, dims: [1, count, channels, rows, columns] },
+          pixel_attention_mask: {
+            type: "bool",
+            data: new Uint8Array(count * rows * columns).fill(1),
+            dims: [1, count, rows, columns],
+          },
+        };
+        const wanted = Object.fromEntries(encoder.inputs.map(({ name }) => [name, feeds[name] as TensorValue]));
+        const { image_features: found } = await encoder.run(wanted, ["image_features"]);
+        parts.push(found?.data as Float32Array);
+      }
+      return joined(parts);
+    },
 
-  constructor(encoder: Session, embedder: Session, decoder: Session, empty: (readonly [string, TensorValue])[]) {
-    this.#encoder = encoder;
-    this.#embedder = embedder;
-    this.#decoder = decoder;
-    this.nothing = { length: 0, tensors: Object.fromEntries(empty) };
-    const width = embedder.outputs.find(({ name }) => name === "inputs_embeds")?.shape.at(-1);
-    this.width = typeof width === "number" ? width : 0;
-  }
+    async embed(tokens: readonly number[]): Promise<Float32Array> {
+      const ids: TensorValue = { type: "int64", data: BigInt64Array.from(tokens, BigInt), dims: [1, tokens.length] };
+      const { inputs_embeds: found } = await embedder.run({ input_ids: ids }, ["inputs_embeds"]);
+      return found?.data as Float32Array;
+    },
 
-  async features({ pixels }: Tiles, signal: AbortSignal): Promise<Float32Array> {
-    const [, tiles = 0, channels = 3, height = 0, width = 0] = pixels.dims;
-    const size = channels * height * width;
-    const most = this.#encoder.provider === "cpu" ? tilesAtOnce.cpu : tilesAtOnce.gpu;
-    const parts: Float32Array[] = [];
-    for (let at = 0; at < tiles; at += most) {
-      signal.throwIfAborted();
-      const count = Math.min(most, tiles - at);
-      const data = (pixels.data as Float32Array).slice(at * size, (at + count) * size);
-      const feeds: Record<string, TensorValue> = {
-        pixel_values: { type: "float32", data, dims: [1, count, channels, height, width] },
-        pixel_attention_mask: {
-          type: "bool",
-          data: new Uint8Array(count * height * width).fill(1),
-          dims: [1, count, height, width],
+    async read(embeds: Float32Array, { length, tensors }: Memory, wantsScores: boolean) {
+      const count = embeds.length / width;
+      const total = length + count;
+      const all: Record<string, TensorValue | TensorRef> = {
+        ...tensors,
+        inputs_embeds: { type: "float32", data: embeds, dims: [1, count, width] },
+        attention_mask: { type: "int64", data: new BigInt64Array(total).fill(1n), dims: [1, total] },
+        position_ids: {
+          type: "int64",
+          data: BigInt64Array.from({ length: count }, (_, i) => BigInt(length + i)),
+          dims: [1, count],
         },
       };
-      const wanted = Object.fromEntries(this.#encoder.inputs.map(({ name }) => [name, feeds[name] as TensorValue]));
-      const { image_features: found } = await this.#encoder.run(wanted, ["image_features"]);
-      parts.push(found?.data as Float32Array);
-    }
-    return joined(parts);
-  }
+      const feeds = Object.fromEntries(decoder.inputs.map(({ name }) => [name, all[name] as TensorValue | TensorRef]));
+      // Scores of every token of a prompt would be hundreds of megabytes.
+      const { given, kept } = await decoder.runKept(feeds, (name) => name !== "logits" || !wantsScores);
+      const { logits, ...present } = kept;
+      if (logits) decoder.release([logits]);
+      const named = Object.entries(present).map(([name, ref]) => [name.replace(/^present/, "past_key_values"), ref]);
+      const scores = (given["logits"]?.data ?? new Float32Array()) as Float32Array;
+      return {
+        memory: { length: total, tensors: Object.fromEntries(named) as Memory["tensors"] },
+        scores: scores.subarray(scores.length - scores.length / count),
+      };
+    },
 
-  async embed(tokens: readonly number[]): Promise<Float32Array> {
-    const ids: TensorValue = { type: "int64", data: BigInt64Array.from(tokens, BigInt), dims: [1, tokens.length] };
-    const { inputs_embeds: found } = await this.#embedder.run({ input_ids: ids }, ["inputs_embeds"]);
-    return found?.data as Float32Array;
-  }
-
-  async read(embeds: Float32Array, { length, tensors }: Memory, wantsScores: boolean) {
-    const count = embeds.length / this.width;
-    const total = length + count;
-    const all: Record<string, TensorValue | TensorRef> = {
-      ...tensors,
-      inputs_embeds: { type: "float32", data: embeds, dims: [1, count, this.width] },
-      attention_mask: { type: "int64", data: new BigInt64Array(total).fill(1n), dims: [1, total] },
-      position_ids: {
-        type: "int64",
-        data: BigInt64Array.from({ length: count }, (_, i) => BigInt(length + i)),
-        dims: [1, count],
-      },
-    };
-    const feeds = Object.fromEntries(
-      this.#decoder.inputs.map(({ name }) => [name, all[name] as TensorValue | TensorRef]),
-    );
-    // Scores of every token of a prompt would be hundreds of megabytes.
-    const { given, kept } = await this.#decoder.runKept(feeds, (name) => name !== "logits" || !wantsScores);
-    const { logits, ...present } = kept;
-    if (logits) this.#decoder.release([logits]);
-    const named = Object.entries(present).map(([name, ref]) => [name.replace(/^present/, "past_key_values"), ref]);
-    const scores = (given["logits"]?.data ?? new Float32Array()) as Float32Array;
-    return {
-      memory: { length: total, tensors: Object.fromEntries(named) as Memory["tensors"] },
-      scores: scores.subarray(scores.length - scores.length / count),
-    };
-  }
-
-  forget({ tensors }: Memory): void {
-    this.#decoder.release(Object.values(tensors).filter((tensor): tensor is TensorRef => "ref" in tensor));
-  }
+    forget({ tensors }) {
+      decoder.release(Object.values(tensors).filter((tensor): tensor is TensorRef => "ref" in tensor));
+    },
+  };
 }
 
 function graphNamed({ graphs, root }: ModelFolder, part: string): string {
