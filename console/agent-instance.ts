@@ -2,7 +2,6 @@ import type { Responses } from "../proto/gen/responses.ts";
 
 export type AgentInstance = Responses["GET /v1/agent/{instance_id}"];
 
-/** By type. */
 export type AgentCatalog = Readonly<
   Record<
     string,

@@ -15,7 +15,6 @@ export function healthOf(gpu: Gpu): { readonly sign: string; readonly word: stri
   return gpu.is_claimed ? { sign: "●", word: "in use", isFaulty: false } : { sign: "○", word: "free", isFaulty: false };
 }
 
-/** Issues of a host. */
 export function issuesOf(node: Node): readonly string[] {
   const issues = [...node.warnings];
   if (node.state === "unreachable") issues.push(`no contact for ${Math.round(node.silent_seconds)} s`);

@@ -5,7 +5,6 @@ import { usd } from "./format.ts";
 
 export interface Incident {
   readonly problem: string;
-  /** Remedy. */
   readonly advice: string;
   readonly page: string;
 }

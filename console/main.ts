@@ -6,6 +6,5 @@ import { focusSearch, followLinks } from "./place.ts";
 
 document.addEventListener("click", followLinks);
 document.addEventListener("keydown", focusSearch);
-// Remove the loading text.
 document.body.replaceChildren();
 render(html`<${App} />`, document.body);

@@ -11,7 +11,6 @@ export type LoggedRequest = Responses["GET /v1/requests"]["requests"][number] &
 interface Ending {
   readonly label: string;
   readonly isFailure: boolean;
-  /** Why, and what to do. */
   readonly means: string;
 }
 

@@ -4,7 +4,6 @@ import type { SuspendReason } from "../proto/suspend-reason.ts";
 
 export interface Suspension {
   readonly why: string;
-  /** Action that ends it. */
   readonly act: string;
   /** Page of that action, if it is in the console. */
   readonly page?: string;

@@ -11,8 +11,7 @@ import { ConfigError, type RuntimeConfig, readConfig } from "./config.ts";
 import type { Engine } from "./server/engine.ts";
 import { createRuntimeServer } from "./server/http-server.ts";
 import { RuntimeMetrics } from "./server/metrics.ts";
-import { watchForOrphan } from "./server/orphan-watch.ts";
-import { RuntimeState } from "./server/runtime-state.ts";
+import { RuntimeState, watchForOrphan } from "./server/runtime-state.ts";
 import { isTextEngine } from "./server/text-engine.ts";
 import { UsageLog } from "./server/usage-log.ts";
 

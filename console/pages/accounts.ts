@@ -88,7 +88,6 @@ const choices = [
   ["all", "all accounts"],
 ] as const;
 
-/** Policy for second factors. */
 function SignInPolicy(): View {
   const api = useApi();
   const policy = useGet<Policy>(policyPath);

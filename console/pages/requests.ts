@@ -26,7 +26,6 @@ type TopupRequest = Responses["GET /v1/admin/topup-requests"]["requests"][number
 interface Open {
   readonly request: LimitRequest;
   readonly what: string;
-  /** Path of the decision. */
   readonly path: string;
   readonly grant: "approve" | "fulfil";
 }

@@ -1,6 +1,7 @@
+import { useEffect } from "preact/hooks";
 import { useApi } from "../api.ts";
 import { html, type View } from "../html.ts";
-import { Field, type Fields, Form } from "../parts/controls.ts";
+import { Act, Field, type Fields, Form } from "../parts/controls.ts";
 import { SecondFactors } from "../parts/second-factors.ts";
 
 export function Security(): View {
@@ -17,4 +18,14 @@ export function Security(): View {
       <${Field} label="New password" name="password" type="password" autocomplete="new-password" minlength="12" maxlength="1024" required
         hint="At least 12 characters; several words are best." />
     <//>`;
+}
+
+/** The only page of an account that lacks a required second factor. */
+export function Enrol({ onDone, onSignOut }: { onDone: () => void; onSignOut: () => Promise<void> }): View {
+  useEffect(() => {
+    document.title = "Set up a second factor · Stoker";
+  }, []);
+  return html`<h1>Set up a second factor</h1>
+    <${SecondFactors} onKept=${onDone} />
+    <p><${Act} label="Sign out" onAct=${onSignOut} /></p>`;
 }

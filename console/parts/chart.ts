@@ -4,7 +4,6 @@ import { html, type View } from "../html.ts";
 export interface Bar {
   readonly name: string;
   readonly value: number;
-  /** Formatted value. */
   readonly text: string;
 }
 

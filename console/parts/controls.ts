@@ -7,9 +7,7 @@ import { signOf } from "../words.ts";
 
 interface ActProps {
   readonly label: string;
-  /** Question for confirmation. */
   readonly sure?: string;
-  /** Equivalent CLI command. */
   readonly command?: string;
   readonly onAct: () => Promise<unknown>;
 }
@@ -52,14 +50,12 @@ interface ChoiceProps {
   readonly onChoice: (value: string) => void;
 }
 
-/** Filter with a few values. */
 export function Choice({ label, value, options, onChoice }: ChoiceProps): View {
   return html`<label>${label} <select value=${value}
     onChange=${(event: { currentTarget: HTMLSelectElement }) => onChoice(event.currentTarget.value)}>
     ${options.map(([of, text]) => html`<option value=${of}>${text}</option>`)}</select></label>`;
 }
 
-/** Button that copies a text. */
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }): View {
   const [result, setResult] = useState("");
   const copy = () =>

@@ -1,8 +1,7 @@
 // Converts an uploaded file to a recording at the model's sample rate. A thread of this process reads WAV; ffmpeg reads
 // everything else, twice for long files: once for the length and once during transcription, so that no long file is held whole.
 import { FairTurns } from "../batch/fair-turns.ts";
-import { containerOf } from "./container.ts";
-import { openFfmpeg } from "./ffmpeg.ts";
+import { containerOf, openFfmpeg } from "./ffmpeg.ts";
 import { heldRecording, Recording } from "./recording.ts";
 import { AudioRefusal } from "./sound.ts";
 import type { SoundWorker } from "./sound-worker.ts";
@@ -15,7 +14,6 @@ import { openWav } from "./wav.ts";
 export type DecodeAudio = (bytes: Buffer, rate: number, signal: AbortSignal, maxMs?: number) => Promise<Recording>;
 
 export interface DecodeLimits {
-  /** Longer audio is refused. */
   readonly maxSeconds: number;
   /** Bound of one decoder's own work, in ms. */
   readonly timeoutMs: number;
@@ -23,7 +21,6 @@ export interface DecodeLimits {
 
 export interface DecoderOptions {
   readonly worker: SoundWorker;
-  /** The ffmpeg program. */
   readonly program: string;
   readonly limits: DecodeLimits;
 }

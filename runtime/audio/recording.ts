@@ -33,7 +33,6 @@ export class Recording {
     return this.length / this.rate;
   }
 
-  /** Samples held in memory. */
   get held(): number {
     return this.#pieces.reduce((sum, piece) => sum + piece.length, 0);
   }
@@ -88,7 +87,6 @@ export class Recording {
   }
 }
 
-/** A short recording that is held whole. */
 export function heldRecording(rate: number, parts: readonly Uint8Array[]): Recording {
   const bytes = parts.reduce((sum, part) => sum + part.length, 0);
   let at = 0;

@@ -8,7 +8,6 @@ import { openWav, toPcm16, type WavSound } from "./wav.ts";
 
 export type SoundFunctions = typeof functions;
 
-/** Files that are being read. */
 const open = new Map<number, Generator<Buffer>>();
 
 const functions = {

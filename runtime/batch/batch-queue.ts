@@ -18,7 +18,6 @@ export type Next<Item> =
   | { readonly kind: "wait"; readonly untilMs: number }
   | { readonly kind: "empty" };
 
-/** Decay of older observations. */
 const decay = 0.9;
 /** Runs without a failure after which twice as many items are tried again. */
 const runsToGrow = 64;

@@ -8,7 +8,6 @@ export interface IdleSequence {
   readonly cachedTokens: readonly number[];
   /** Scope of the requests whose tokens it holds. */
   readonly cacheScope?: string;
-  /** Rises with each use. */
   readonly lastUsed: number;
   /** Key under which its cache was left, within its scope; undefined = not kept. */
   readonly cacheKey?: string | undefined;

@@ -13,9 +13,8 @@ import { ChoiceText, PieceDecoder } from "./choice-text.ts";
 import type { GrammarGuard } from "./grammar/grammar-guard.ts";
 import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";
 import type { LlamaSequence } from "./llama-sequence.ts";
-import type { PromptPace } from "./prompt-pace.ts";
 import { foundNoToken, maxTopLogprobs } from "./raw-logprobs.ts";
-import type { Rounds } from "./rounds.ts";
+import type { PromptPace, Rounds } from "./rounds.ts";
 import { type SamplerState, samplerOptions } from "./sampler-options.ts";
 
 export interface ChoiceContext {

@@ -8,10 +8,9 @@ import type { LlamaEngineOptions } from "./llama-engine.ts";
 import { LoadFailure } from "./load-failure.ts";
 import type { ModelOptions } from "./model-options.ts";
 import { openModel } from "./open-model.ts";
-import { type VectorKind, vectorKind } from "./vector-kind.ts";
+import { openVectors, type VectorKind, vectorKind } from "./open-vectors.ts";
 
 export interface EngineOptions extends ModelOptions, LlamaEngineOptions, ModelForms {
-  /** Replaces the template of the model file. */
   readonly chatTemplateFile: string | undefined;
   /** Task of the model; empty: from its file. */
   readonly task: string;
@@ -20,7 +19,7 @@ export interface EngineOptions extends ModelOptions, LlamaEngineOptions, ModelFo
 /** Throws LoadFailure. */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const kind = await kindOf(options);
-  if (kind) return (await import("./open-vectors.ts")).openVectors(options, kind);
+  if (kind) return openVectors(options, kind);
   return openText(options);
 }
 

@@ -11,7 +11,6 @@ import { type OpenTask, taskEngine } from "../tasks/task-engine.ts";
 import type { ModelOptions } from "./model-options.ts";
 import { explained, loadWeights } from "./open-model.ts";
 import { isTooLongInTurns, widestToken } from "./prompt-bound.ts";
-import type { VectorKind } from "./vector-kind.ts";
 
 /** Longer texts cost memory by the square; who needs them says so. */
 const usualContext = 8192;
@@ -124,4 +123,16 @@ function tooLong(name: string, count: number | string, limit: number): RequestEr
 function count(call: TaskCall, inputs: readonly { readonly length: number }[]): void {
   call.usage.inputTokens = inputs.reduce((sum, { length }) => sum + length, 0);
   call.usage.units = { items: inputs.length };
+}
+
+export type VectorKind = "embeddings" | "reranker";
+
+const [poolingNone, poolingRank] = [0, 4];
+
+/** Detects a model of vectors or scores. `task`: what the deployment says; empty: what the file says. Undefined = it generates text. */
+export function vectorKind(task: string, architecture: string, pooling: number | undefined): VectorKind | undefined {
+  if (task === "embeddings" || task === "reranker") return task;
+  if (pooling === poolingRank) return "reranker";
+  const isEncoder = /bert|^t5encoder$|gemma-embedding/.test(architecture);
+  return isEncoder || (pooling !== undefined && pooling !== poolingNone) ? "embeddings" : undefined;
 }

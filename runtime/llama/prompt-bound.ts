@@ -16,7 +16,6 @@ export interface TextBound {
   readonly widestToken: number;
 }
 
-/** Characters tokenised at a time. */
 const pieceLength = 16_384;
 /** A text cut into pieces has some more tokens than the whole, never twice as many. */
 const slack = 2;

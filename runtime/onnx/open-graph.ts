@@ -43,7 +43,6 @@ export class Graphs {
     this.#options = options;
   }
 
-  /** Execution provider in use. */
   get provider(): string {
     return this.#provider;
   }

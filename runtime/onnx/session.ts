@@ -52,7 +52,6 @@ export interface Session {
   close(): void;
 }
 
-/** The graph refused or failed. */
 export class SessionError extends Error {}
 
 const memoryWords = /bad_alloc|out of memory|failed to allocate|alloc(ation|ate).*fail|CUDA_ERROR_OUT|CUBLAS.*ALLOC/i;

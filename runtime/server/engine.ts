@@ -13,7 +13,6 @@ export interface EngineLoad {
 
 /** LoRA adapters that are loaded and dropped while the engine serves. */
 export interface AdapterHost {
-  /** Names of those that are loaded. */
   readonly adapters: readonly string[];
   /** Throws EngineRefusal("adapter" | "adapter_room"). `path`: a folder or file as the adapter's tool saves it. */
   loadAdapter(name: string, path: string): Promise<void>;
@@ -49,7 +48,6 @@ export type Operation =
   | "text_to_speech"
   | "transcription";
 
-/** One request while it is answered. */
 export interface TaskCall {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;

@@ -11,7 +11,6 @@ export class RuntimeState {
   readonly instanceId: string;
   readonly model: string;
   readonly createdSeconds = unixSeconds(Date.now());
-  /** Adapters that were unloaded. */
   readonly formerAdapters = new Set<string>();
   #phase: RuntimePhase = { status: "loading", progress: 0 };
   #lastHeardMs = performance.now();
@@ -64,4 +63,21 @@ export class RuntimeState {
   get silenceMs(): number {
     return this.#open > 0 ? 0 : performance.now() - this.#lastHeardMs;
   }
+}
+
+export interface Silence {
+  readonly silenceMs: number;
+}
+
+/** Calls back once the agent is gone, so that memory is not held for ever. Returns a stop. `timeoutMs` 0 = never. */
+export function watchForOrphan(state: Silence, timeoutMs: number, onOrphan: () => void): () => void {
+  if (timeoutMs === 0) return () => {};
+  let timer: NodeJS.Timeout;
+  const look = () => {
+    const left = timeoutMs - state.silenceMs;
+    if (left <= 0) onOrphan();
+    else timer = setTimeout(look, left);
+  };
+  timer = setTimeout(look, timeoutMs);
+  return () => clearTimeout(timer);
 }

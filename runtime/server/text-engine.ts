@@ -62,7 +62,6 @@ export interface RenderedChat {
   newReader(tools: boolean): ToolCallParser | undefined;
 }
 
-/** A picture as it was sent. */
 export interface EngineImage {
   readonly bytes: Uint8Array;
   /** An impression of the whole is enough. */

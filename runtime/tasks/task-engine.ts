@@ -4,7 +4,6 @@ import type { Graphs } from "../onnx/open-graph.ts";
 import type { AdapterHost, Engine, TaskRoute } from "../server/engine.ts";
 import type { ImageAdapter } from "./images/adapter/adapter-file.ts";
 
-/** Dependencies of every task. */
 export interface TaskDeps {
   readonly graphs: Graphs;
   readonly maxBatchSize: number;

@@ -20,7 +20,6 @@ export interface TextTask<Result> {
   readonly name: string;
   /** The graph's outputs the task can read, the best first. */
   readonly outputs: readonly IoNeed[];
-  /** Results by item. */
   readonly read: (
     output: TensorValue,
     batch: TokenBatch,

@@ -31,7 +31,6 @@ export class GrammarWalk {
     this.#workLeft = Math.max(this.#workLeft, work);
   }
 
-  /** Number of stacks in memory. */
   get size(): number {
     return this.#positions.length;
   }

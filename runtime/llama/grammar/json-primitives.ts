@@ -17,7 +17,6 @@ export function object(rules: GrammarRules): string {
   return "object";
 }
 
-/** Any JSON value. */
 export function value(rules: GrammarRules): string {
   const ws = space(rules);
   if (!rules.has("value")) {

@@ -59,7 +59,6 @@ export function regexToGbnf(regex: string, dialect: Dialect = plainText): Conver
 }
 
 interface Counts {
-  /** Parts of varying length. */
   varying: number;
   /** Those since the last character that must be there, and how many such characters there were. */
   adjacent: number;

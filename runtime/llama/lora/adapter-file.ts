@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { ThreadCalls } from "../../threads/thread-calls.ts";
 import { AdapterRefusal, adapterError } from "./adapter-refusal.ts";
-import type { BaseModel } from "./base-layout.ts";
+import type { BaseModel } from "./convert-peft.ts";
 import type { ConvertFunctions } from "./convert-thread.ts";
 import { isGguf } from "./gguf-file.ts";
 

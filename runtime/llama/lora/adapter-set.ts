@@ -3,7 +3,7 @@
 import type { LlamaContext } from "node-llama-cpp";
 import { adapterFile } from "./adapter-file.ts";
 import { AdapterRefusal } from "./adapter-refusal.ts";
-import type { BaseModel } from "./base-layout.ts";
+import type { BaseModel } from "./convert-peft.ts";
 
 export interface AdapterDeps {
   readonly base: BaseModel;

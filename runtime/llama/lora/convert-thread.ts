@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { serveCalls } from "../../threads/thread-calls.ts";
-import type { BaseModel } from "./base-layout.ts";
-import { convertPeft } from "./convert-peft.ts";
+import { type BaseModel, convertPeft } from "./convert-peft.ts";
 
 export type ConvertFunctions = typeof functions;
 

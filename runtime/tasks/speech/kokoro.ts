@@ -94,7 +94,6 @@ async function inTurn<Part>(parts: readonly Part[], run: (part: Part) => Promise
   return joined(sounds);
 }
 
-/** The preset that a blend has most of. */
 function heaviest(voice: Voice): string {
   return voice.reduce((best, part) => (part.weight > best.weight ? part : best)).preset;
 }

@@ -12,7 +12,6 @@ export interface Manner {
 export interface Synthesiser {
   /** Samples per second. */
   readonly rate: number;
-  /** Names of its voices. */
   readonly presets: readonly string[];
   readonly defaultVoice: string;
   /** ISO 639-1. */

@@ -18,7 +18,6 @@ export interface Heard {
 }
 
 export interface Recogniser {
-  /** Sample rate of its input. */
   readonly rate: number;
   readonly windowSeconds: number;
   /** ISO 639-1; a model of one language has one. */

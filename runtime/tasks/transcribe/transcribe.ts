@@ -4,8 +4,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Recording } from "../../audio/recording.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { cutSegments } from "./segments.ts";
-import { withoutSilence } from "./without-silence.ts";
-import { type Word, wordsOf } from "./words.ts";
+import { type Word, withoutSilence, wordsOf } from "./words.ts";
 
 export interface TranscribeAsk {
   /** ISO 639-1; undefined: the model finds out. */

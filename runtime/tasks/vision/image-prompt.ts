@@ -10,7 +10,6 @@ export interface ImageTokens {
   readonly image: string;
   readonly around: string;
   readonly whole: string;
-  /** Features per tile. */
   readonly perTile: number;
 }
 

@@ -3,7 +3,6 @@ import type { Sampling } from "../../server/text-engine.ts";
 
 export interface Seen {
   readonly prompt: ReadonlySet<number>;
-  /** Count of each generated token. */
   readonly generated: ReadonlyMap<number, number>;
 }
 

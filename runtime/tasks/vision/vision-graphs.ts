@@ -16,7 +16,6 @@ export interface Memory {
 
 export interface VisionGraphs {
   readonly nothing: Memory;
-  /** Numbers per token. */
   readonly width: number;
   /** Features of all tiles, one after the other. */
   features(tiles: Tiles, signal: AbortSignal): Promise<Float32Array>;

@@ -15,7 +15,6 @@ export interface AdapterPipelinesDeps {
   readonly ownBytes: () => Promise<number>;
   /** Memory limit of the process; 0 = unbounded. */
   readonly memoryBytes: number;
-  /** Current memory of the process. */
   readonly usedBytes: () => number;
 }
 

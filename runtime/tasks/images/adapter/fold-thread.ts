@@ -10,7 +10,6 @@ import { deltasOf, type ImageAdapter } from "./adapter-file.ts";
 import type { AdaptedPart, LayerDelta } from "./read-adapter.ts";
 
 export type FoldFunctions = typeof functions;
-/** Path of each part's graph. */
 type Paths = Readonly<Record<AdaptedPart, string>>;
 
 const functions = {

@@ -4,7 +4,6 @@ import { LoadFailure } from "../../../llama/load-failure.ts";
 import type { Json } from "../../../onnx/model-folder.ts";
 
 export interface NoiseLevels {
-  /** Steps of training. */
   readonly count: number;
   /** Share of the picture in the mixture, by the step of training. */
   readonly kept: Float64Array;
@@ -18,7 +17,6 @@ export interface NoiseLevels {
 const spacings = ["leading", "linspace", "trailing"] as const;
 const predictions = ["epsilon", "v_prediction", "sample"] as const;
 
-/** Defaults of a configuration, by its scheduler. */
 export interface LevelDefaults {
   readonly spacing: NoiseLevels["spacing"];
   readonly endsWhole: boolean;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { containerOf } from "../../../../runtime/audio/container.ts";
 import { createDecoder } from "../../../../runtime/audio/decode-audio.ts";
+import { containerOf } from "../../../../runtime/audio/ffmpeg.ts";
 import { SoundWorker } from "../../../../runtime/audio/sound-worker.ts";
 import { openWav, streamedWavHeader, toPcm16 } from "../../../../runtime/audio/wav.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { fitContext } from "../../../../runtime/llama/fit-context.ts";
 import { loadFailure } from "../../../../runtime/llama/load-failure.ts";
+import { fitContext } from "../../../../runtime/llama/open-model.ts";
 import { toLogprobs } from "../../../../runtime/llama/raw-logprobs.ts";
 import { seedOf } from "../../../../runtime/llama/sampler-options.ts";
 

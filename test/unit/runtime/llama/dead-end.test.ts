@@ -3,9 +3,8 @@ import type { LlamaContext, LlamaModel } from "node-llama-cpp";
 import { expect, it } from "vitest";
 import { type ChoiceContext, generateChoice } from "../../../../runtime/llama/generate-choice.ts";
 import type { LlamaSequence } from "../../../../runtime/llama/llama-sequence.ts";
-import { PromptPace } from "../../../../runtime/llama/prompt-pace.ts";
 import { reportRawLogprobs } from "../../../../runtime/llama/raw-logprobs.ts";
-import { Rounds } from "../../../../runtime/llama/rounds.ts";
+import { PromptPace, Rounds } from "../../../../runtime/llama/rounds.ts";
 import type { GenerationJob } from "../../../../runtime/server/text-engine.ts";
 
 it("is reported as no token, because the library does not await the sampler's failure", async () => {

@@ -5,8 +5,7 @@ import { readGgufFileInfo } from "node-llama-cpp";
 import { describe, expect, it } from "vitest";
 import { adapterFile } from "../../../../runtime/llama/lora/adapter-file.ts";
 import { AdapterRefusal } from "../../../../runtime/llama/lora/adapter-refusal.ts";
-import { oldRowOf } from "../../../../runtime/llama/lora/base-layout.ts";
-import { convertPeft } from "../../../../runtime/llama/lora/convert-peft.ts";
+import { convertPeft, oldRowOf } from "../../../../runtime/llama/lora/convert-peft.ts";
 
 const llama = { architecture: "llama", heads: 2, keyHeads: 1 };
 const q = "base_model.model.model.layers.0.self_attn.q_proj";

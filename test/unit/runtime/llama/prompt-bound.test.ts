@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ControlTexts } from "../../../../runtime/llama/control-texts.ts";
+import { ControlTexts } from "../../../../runtime/llama/chat-template.ts";
 import { isTooLong, isTooLongInTurns, promptTokens, widestToken } from "../../../../runtime/llama/prompt-bound.ts";
 import { EngineRefusal } from "../../../../runtime/server/text-engine.ts";
 

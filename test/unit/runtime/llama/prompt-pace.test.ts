@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { PromptPace } from "../../../../runtime/llama/prompt-pace.ts";
+import { PromptPace } from "../../../../runtime/llama/rounds.ts";
 
 const settled = (secondsPerToken: number, steps: number) => {
   const pace = new PromptPace(1024);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { vectorKind } from "../../../../runtime/llama/vector-kind.ts";
+import { vectorKind } from "../../../../runtime/llama/open-vectors.ts";
 
 describe("what a GGUF model is used for", () => {
   it.each([

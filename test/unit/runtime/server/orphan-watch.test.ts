@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { watchForOrphan } from "../../../../runtime/server/orphan-watch.ts";
+import { watchForOrphan } from "../../../../runtime/server/runtime-state.ts";
 
 afterEach(() => vi.useRealTimers());
 

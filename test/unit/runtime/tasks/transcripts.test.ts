@@ -8,7 +8,7 @@ import { renderTranscript } from "../../../../runtime/tasks/transcribe/render.ts
 import { readTranscription } from "../../../../runtime/tasks/transcribe/request.ts";
 import { cutSegments } from "../../../../runtime/tasks/transcribe/segments.ts";
 import { quietestCut, type TranscribeAsk, transcribe } from "../../../../runtime/tasks/transcribe/transcribe.ts";
-import { withoutSilence } from "../../../../runtime/tasks/transcribe/without-silence.ts";
+import { withoutSilence } from "../../../../runtime/tasks/transcribe/words.ts";
 
 const begin = 1000;
 /** Seconds -> the token that tells them. */
