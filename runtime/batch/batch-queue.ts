@@ -25,6 +25,7 @@ const runsToGrow = 64;
 export class BatchQueue<Item> {
   readonly #limits: QueueLimits;
   readonly #lines = new FairLines<Waiting<Item>>();
+  /** Items that one batch may hold now; less than configured after memory ran out. */
   #limit: number;
   #goodRuns = 0;
   #gapMs = Number.POSITIVE_INFINITY;
@@ -39,11 +40,6 @@ export class BatchQueue<Item> {
 
   get size(): number {
     return this.#lines.size;
-  }
-
-  /** Items that one batch may hold now; less than configured after memory ran out. */
-  get limit(): number {
-    return this.#limit;
   }
 
   add(waiting: Waiting<Item>): void {

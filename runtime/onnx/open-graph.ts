@@ -50,7 +50,7 @@ export class Graphs {
   /** For a library that opens its graphs itself. */
   get granted(): { readonly threads: number; readonly hasGpu: boolean } {
     const { threads, provider, hasGpu } = this.#options;
-    return { threads, hasGpu: chooseProviders({ wanted: provider, hasGpu })[0] !== "cpu" };
+    return { threads, hasGpu: chooseProviders(provider, hasGpu)[0] !== "cpu" };
   }
 
   /** Keeps what a model runs on, and says so where it is not the best that was tried. */
@@ -64,7 +64,7 @@ export class Graphs {
   async open(folder: ModelFolder, graph: string, { isCached = true } = {}): Promise<Session> {
     const path = folder.path(graph);
     await checkGraph(path, folder.root);
-    return this.#open(path, this.#host, { threads: this.#options.threads, isCached });
+    return this.#open(path, this.#host, this.#options.threads, isCached);
   }
 
   /**
@@ -77,7 +77,7 @@ export class Graphs {
     const path = folder.path(graph);
     const { hasAllWeights } = await checkGraph(path, folder.root);
     const { threads, memoryBytes } = this.#options;
-    const whole = await this.#open(path, this.#host, { threads, isCached: true });
+    const whole = await this.#open(path, this.#host, threads);
     const { size } = await stat(path);
     const isSmall = whole.provider === "cpu" && hasAllWeights && size <= maxCopiedBytes;
     const fitsMemory = (copies: number) => isSmall && (memoryBytes === 0 || memoryBytes >= size * tightShare * copies);
@@ -85,7 +85,7 @@ export class Graphs {
     if (threads > 1 && fitsMemory(2)) {
       const host = new SessionHost();
       this.#moreHosts.push(host);
-      sessions.push(await this.#open(path, host, { threads: Math.floor(threads / 2), isCached: true }));
+      sessions.push(await this.#open(path, host, Math.floor(threads / 2)));
     }
     return { sessions, near: fitsMemory(3) ? await this.#openNear(path) : undefined };
   }
@@ -109,25 +109,15 @@ export class Graphs {
     }
   }
 
-  async #open(
-    path: string,
-    host: SessionHost,
-    { threads, isCached }: { readonly threads: number; readonly isCached: boolean },
-  ): Promise<Session> {
+  async #open(path: string, host: SessionHost, threads: number, isCached = true): Promise<Session> {
     const { memoryBytes, provider, hasGpu } = this.#options;
-    const providers = chooseProviders({ wanted: provider, hasGpu });
+    const providers = chooseProviders(provider, hasGpu);
     const { size } = await stat(path);
     const isMemoryTight = memoryBytes > 0 && memoryBytes < size * tightShare;
     const optimizedPath = isCached ? await this.#optimizedPath(path, providers, threads) : undefined;
     try {
-      const { session, refused } = await host.open({
-        path,
-        providers,
-        threads,
-        spins: false,
-        isMemoryTight,
-        optimizedPath,
-      });
+      const options = { path, providers, threads, spins: false, isMemoryTight, optimizedPath };
+      const { session, refused } = await host.open(options);
       this.opened(providers, session.provider, refused);
       return session;
     } catch (error) {
@@ -174,14 +164,8 @@ function graphFailure(path: string, error: unknown): LoadFailure {
 
 type Provider = "cpu" | "cuda" | "tensorrt" | "webgpu";
 
-interface ProviderParams {
-  /** `auto`: the GPU where one was granted. */
-  readonly wanted: "auto" | Provider;
-  readonly hasGpu: boolean;
-}
-
-/** TensorRT compiles for minutes and WebGPU is an experiment, so both are used only where asked for. */
-export function chooseProviders({ wanted, hasGpu }: ProviderParams): readonly Provider[] {
+/** `auto`: the GPU where one was granted. TensorRT compiles for minutes and WebGPU is an experiment, so both are used only where asked for. */
+export function chooseProviders(wanted: "auto" | Provider, hasGpu: boolean): readonly Provider[] {
   switch (wanted) {
     case "auto":
       return hasGpu ? ["cuda", "cpu"] : ["cpu"];

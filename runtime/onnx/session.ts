@@ -1,16 +1,6 @@
 // The port of the tasks onto a loaded ONNX graph. Implemented by session-thread.ts in a thread of its own: the native call
 // blocks its thread, and the server must continue to reply.
-export type TensorData =
-  | Float32Array
-  | Float64Array
-  | BigInt64Array
-  | BigUint64Array
-  | Int32Array
-  | Uint32Array
-  | Int16Array
-  | Uint16Array
-  | Int8Array
-  | Uint8Array;
+type TensorData = Exclude<NodeJS.TypedArray, Uint8ClampedArray | Float16Array>;
 
 export interface TensorValue {
   /** ONNX's name: `float32`, `int64`, `bool`, ... */

@@ -2,7 +2,7 @@
 import { Tokenizer as HubTokenizer } from "@huggingface/tokenizers";
 import { LoadFailure } from "../llama/load-failure.ts";
 import { isTooLong, type TextBound, widestToken } from "../llama/prompt-bound.ts";
-import type { ModelFolder } from "./model-folder.ts";
+import type { Json, ModelFolder } from "./model-folder.ts";
 
 export interface Encoded {
   readonly ids: readonly number[];
@@ -43,12 +43,7 @@ export async function openTokenizer(folder: ModelFolder): Promise<Tokenizer> {
       `${folder.root} holds no tokenizer.json; export the model with its fast tokenizer`,
     );
   const settings = await folder.json("tokenizer_config.json");
-  let inner: HubTokenizer;
-  try {
-    inner = new HubTokenizer(source, settings);
-  } catch (error) {
-    throw new LoadFailure("tokenizer not readable", (error as Error).message, { cause: error });
-  }
+  const inner = hubTokenizer(source, settings);
   const special = new Set<number>();
   for (const [id, token] of inner.get_added_tokens_decoder()) if (token.special) special.add(id);
   const nameOf = (key: string): string | undefined => {
@@ -104,12 +99,17 @@ export async function openTokenizer(folder: ModelFolder): Promise<Tokenizer> {
   };
 }
 
+/** Throws LoadFailure. */
+export function hubTokenizer(source: Json, settings: Json): HubTokenizer {
+  try {
+    return new HubTokenizer(source, settings);
+  } catch (error) {
+    throw new LoadFailure("tokenizer not readable", (error as Error).message, { cause: error });
+  }
+}
+
 /** The smallest of what the configurations say; tokenizers without a bound name an absurd one. */
-function longestInput(
-  config: Record<string, unknown>,
-  settings: Record<string, unknown>,
-  sentence: Record<string, unknown>,
-): number {
+function longestInput(config: Json, settings: Json, sentence: Json): number {
   const positions = numberOf(config["max_position_embeddings"]) ?? numberOf(config["n_positions"]);
   // RoBERTa counts its positions from past the padding.
   const isOffset = ["roberta", "xlm-roberta", "camembert", "mpnet"].includes(String(config["model_type"]));

@@ -5,13 +5,13 @@ import { invalid, RequestError, unusable } from "../server/request-error.ts";
 
 /** Throws RequestError. */
 export async function readPicture(fields: Fields): Promise<Picture> {
-  const bytes = pictureBytes(fields, "image");
-  try {
-    return await decodePicture(bytes);
-  } catch (error) {
-    if (!(error instanceof PictureError)) throw error;
-    throw new RequestError(400, `the picture cannot be used: ${error.message}`, { param: "image", cause: error });
-  }
+  return decodePicture(pictureBytes(fields, "image")).catch((error) => refusePicture(error, "image", "picture"));
+}
+
+/** Rethrows a PictureError as RequestError. */
+export function refusePicture(error: unknown, param: string, what = param): never {
+  if (!(error instanceof PictureError)) throw error;
+  throw new RequestError(400, `the ${what} cannot be used: ${error.message}`, { param, cause: error });
 }
 
 /** The bytes that stand in the field. Throws RequestError. */

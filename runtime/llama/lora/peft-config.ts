@@ -3,7 +3,6 @@ import { objectIn } from "../../server/fields.ts";
 import { AdapterRefusal } from "./adapter-refusal.ts";
 
 export interface PeftConfig {
-  readonly alpha: number;
   readonly rank: number;
   /** Factor that PEFT puts before B x A of this module, which has this rank. */
   scaleOf(module: string, rank: number): number;
@@ -32,7 +31,6 @@ export function readPeftConfig(text: string): PeftConfig {
   const alphas = patterns(config["alpha_pattern"], "alpha_pattern");
   const isRankStabilised = config["use_rslora"] === true;
   return {
-    alpha,
     rank,
     scaleOf: (module, actual) => {
       const r = ranks(module) ?? rank;

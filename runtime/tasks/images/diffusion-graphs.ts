@@ -106,11 +106,10 @@ export async function openDiffusionGraphs(
   const { text, unet } = await openParts(adapters, {});
   const decoder = await graphs.open(folder, decoderGraph);
   const encoder = folder.graphs.includes(encoderGraph) ? await graphs.open(folder, encoderGraph) : undefined;
-  const { encoded } = check(text, unet, decoder, encoder);
   const configs: Configs = {
+    encoded: check(text, unet, decoder, encoder),
     unet: await folder.json("unet/config.json"),
     decoder: await folder.json("vae_decoder/config.json"),
-    encoded,
   };
   const channels = numberIn(configs.unet, "in_channels", 4);
   if (numberIn(configs.unet, "out_channels", 4) !== channels)
@@ -157,34 +156,25 @@ function graphsOf({ text, unet, decoder, encoder }: Sessions, configs: Configs):
       const dims = [samples.length, channels, size.height, size.width];
       const textDims = texts[0]?.dims ?? [];
       const stepDims = (unet.inputs.find(({ name }) => name === "timestep")?.shape.length ?? 0) === 0 ? [] : [1];
-      const found = await unet.run(
-        {
-          sample: tensorOf(typeOf(unet, "sample"), joined(samples), dims),
-          timestep: tensorOf(typeOf(unet, "timestep"), Float32Array.of(timestep), stepDims),
-          encoder_hidden_states: tensorOf(
-            typeOf(unet, "encoder_hidden_states"),
-            joined(texts.map(({ values }) => values)),
-            [texts.length, ...textDims],
-          ),
-        },
-        ["out_sample"],
-      );
+      const vectors = joined(texts.map(({ values }) => values));
+      const feeds = {
+        sample: inputOf(unet, "sample", joined(samples), dims),
+        timestep: inputOf(unet, "timestep", Float32Array.of(timestep), stepDims),
+        encoder_hidden_states: inputOf(unet, "encoder_hidden_states", vectors, [texts.length, ...textDims]),
+      };
+      const found = await unet.run(feeds, ["out_sample"]);
       return rows(found["out_sample"] as TensorValue).map(({ values }) => values);
     },
     async pixels(latents, size) {
       const dims = [1, channels, size.height, size.width];
-      const sample = tensorOf(
-        typeOf(decoder, "latent_sample"),
-        latents.map((value) => value / scaling),
-        dims,
-      );
-      const found = await decoder.run({ latent_sample: sample }, ["sample"]);
+      const scaled = latents.map((value) => value / scaling);
+      const found = await decoder.run({ latent_sample: inputOf(decoder, "latent_sample", scaled, dims) }, ["sample"]);
       return floatsOf(found["sample"] as TensorValue);
     },
     async latents(pixels, size) {
       if (!encoder) throw new TypeError("the pipeline takes no pictures");
       const dims = [1, 3, size.height * factor, size.width * factor];
-      const found = await encoder.run({ sample: tensorOf(typeOf(encoder, "sample"), pixels, dims) }, [configs.encoded]);
+      const found = await encoder.run({ sample: inputOf(encoder, "sample", pixels, dims) }, [configs.encoded]);
       // The mean stands before the variance; another draw from between them would only blur what was sent.
       const mean = floatsOf(found[configs.encoded] as TensorValue).slice(0, channels * size.width * size.height);
       return mean.map((value) => value * scaling);
@@ -209,6 +199,7 @@ function sizesOf(unet: Session, config: Json, factor: number): Sizes {
   return { width: side, height: side, step: factor * 2 ** (listIn(config, "block_out_channels", 4) - 1) };
 }
 
+/** Returns the output of the encoder that is read. */
 function check(text: Session, unet: Session, decoder: Session, encoder: Session | undefined) {
   checkIo("text_encoder", "text-to-image", text, {
     known: [{ name: "input_ids", types: integers, rank: 2 }],
@@ -231,17 +222,16 @@ function check(text: Session, unet: Session, decoder: Session, encoder: Session 
     required: ["latent_sample"],
     outputs: [plane("sample")],
   });
-  const encoded = encoder
-    ? checkIo("vae_encoder", "image-to-image", encoder, {
-        known: [plane("sample")],
-        required: ["sample"],
-        outputs: [plane("latent_parameters"), plane("latent_sample")],
-      }).name
-    : "";
-  return { encoded };
+  if (!encoder) return "";
+  const outputs = [plane("latent_parameters"), plane("latent_sample")];
+  const needs = { known: [plane("sample")], required: ["sample"], outputs };
+  return checkIo("vae_encoder", "image-to-image", encoder, needs).name;
 }
 
 const typeOf = ({ inputs }: Session, name: string) => inputs.find((input) => input.name === name)?.type ?? "float32";
+
+const inputOf = (session: Session, name: string, values: Float32Array, dims: readonly number[]) =>
+  tensorOf(typeOf(session, name), values, dims);
 
 /** Each item of the first dimension by itself. */
 function rows(tensor: TensorValue): TextVectors[] {

@@ -1,7 +1,7 @@
 // Reads a request's picture and the part of it to be painted again. Throws RequestError.
-import { PictureError } from "../../onnx/image-processor.ts";
-import { RequestError, unusable } from "../../server/request-error.ts";
-import { type Canvas, decodeCanvas, scaledCanvas } from "./picture-file.ts";
+import { unusable } from "../../server/request-error.ts";
+import { refusePicture } from "../image-input.ts";
+import { decodeCanvas, scaledCanvas } from "./picture-file.ts";
 
 export interface GivenPicture {
   readonly rgb: Uint8Array;
@@ -19,7 +19,7 @@ const shapeTolerance = 0.02;
 
 /** At the size that is painted. `mask`: its transparent part is painted again; without one, that of the picture itself. */
 export async function givenPicture(bytes: Buffer, mask: Buffer | undefined, size: Size): Promise<GivenPicture> {
-  const picture = await decoded(bytes, "image");
+  const picture = await decodeCanvas(bytes).catch((error) => refusePicture(error, "image"));
   const shape = (one: Size) => one.width / one.height;
   if (Math.abs(shape(picture) / shape(size) - 1) > shapeTolerance)
     throw unusable(
@@ -28,7 +28,7 @@ export async function givenPicture(bytes: Buffer, mask: Buffer | undefined, size
     );
   const { rgb, alpha } = await scaledCanvas(picture, size.width, size.height);
   if (mask === undefined) return { rgb, anew: alpha?.some((value) => value < 255) ? seenThrough(alpha) : undefined };
-  const cover = await decoded(mask, "mask");
+  const cover = await decodeCanvas(mask).catch((error) => refusePicture(error, "mask"));
   if (cover.width !== picture.width || cover.height !== picture.height)
     throw unusable(
       "mask",
@@ -52,12 +52,3 @@ export function latentMask(anew: Float32Array, { width, height }: Size, factor: 
 }
 
 const seenThrough = (alpha: Uint8Array) => Float32Array.from(alpha, (value) => 1 - value / 255);
-
-async function decoded(bytes: Buffer, param: string): Promise<Canvas> {
-  try {
-    return await decodeCanvas(bytes);
-  } catch (error) {
-    if (!(error instanceof PictureError)) throw error;
-    throw new RequestError(400, `the ${param} cannot be used: ${error.message}`, { param, cause: error });
-  }
-}

@@ -29,7 +29,6 @@ export type Borrow = (adapter: string) => { readonly graphs: DiffusionGraphs; do
 export interface Painter {
   readonly sizes: Sizes;
   readonly takesPictures: boolean;
-  readonly longestText: number;
   readonly maxSteps: number;
   readonly batcher: { readonly running: number; readonly waiting: number };
   /** RGB by picture, in the order of their seeds. Keeps the call's usage up to date. Throws RequestError. */
@@ -60,7 +59,6 @@ export function openPainter(
   return {
     sizes: base.sizes,
     takesPictures: base.takesPictures,
-    longestText: tokenizer.longest,
     maxSteps: schedules.maxSteps,
     batcher,
     async paint(commission, call) {

@@ -1,10 +1,11 @@
 // A model that reads pictures, from its folder to an engine: graphs, tokenizer, chat template, a first run.
-import { Tokenizer } from "@huggingface/tokenizers";
+import type { Tokenizer } from "@huggingface/tokenizers";
 import { openTemplate } from "../../llama/chat-template.ts";
 import { LoadFailure } from "../../llama/load-failure.ts";
 import { widestToken } from "../../llama/prompt-bound.ts";
 import type { Json, ModelFolder } from "../../onnx/model-folder.ts";
 import { openPictureTiler } from "../../onnx/picture-tiler.ts";
+import { hubTokenizer } from "../../onnx/tokenizer.ts";
 import type { TextEngine } from "../../server/text-engine.ts";
 import type { TaskDeps } from "../task-engine.ts";
 import { type ImageTokens, ideficsTexts } from "./image-prompt.ts";
@@ -15,7 +16,7 @@ import { openVisionGraphs } from "./vision-graphs.ts";
 export async function openVision(deps: TaskDeps, folder: ModelFolder): Promise<TextEngine> {
   const source = await folder.json("tokenizer.json");
   const settings = await folder.json("tokenizer_config.json");
-  const inner = readTokenizer(source, settings);
+  const inner = hubTokenizer(source, settings);
   const imageToken = inner.token_to_id(ideficsTexts.image);
   if (imageToken === undefined || inner.token_to_id(ideficsTexts.around) === undefined)
     throw new LoadFailure(
@@ -52,14 +53,6 @@ export async function openVision(deps: TaskDeps, folder: ModelFolder): Promise<T
       },
     },
   );
-}
-
-function readTokenizer(source: Json, settings: Json): Tokenizer {
-  try {
-    return new Tokenizer(source, settings);
-  } catch (error) {
-    throw new LoadFailure("tokenizer not readable", (error as Error).message, { cause: error });
-  }
 }
 
 function tokenizerOf(inner: Tokenizer): VisionTokenizer {

@@ -49,11 +49,9 @@ export interface VisionParts {
   readonly contextLength: number;
 }
 
-export interface VisionFacts {
-  readonly maxBatchSize: number;
+export interface VisionFacts extends Pick<TaskDeps, "maxBatchSize" | "observe"> {
   readonly provider: string;
   readonly warnings: readonly string[];
-  readonly observe: TaskDeps["observe"];
   close(): Promise<void>;
 }
 

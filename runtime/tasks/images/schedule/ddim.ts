@@ -9,7 +9,6 @@ export function ddim(levels: NoiseLevels, steps: number, clip: number | undefine
   const keptAt = (step: number) => (step >= 0 ? (kept[Math.min(step, count - 1)] as number) : keptAtEnd);
   return {
     timesteps,
-    extra: 0,
     initialScale: 1,
     scaled: (sample) => sample,
     noised: (clean, noise, i) => noisedAt(levels, clean, noise, timesteps[i]),

@@ -23,7 +23,6 @@ export function dpmSolver(levels: NoiseLevels, steps: number, settings: SolverSe
   };
   return {
     timesteps,
-    extra: 0,
     initialScale: 1,
     scaled: (sample) => sample,
     noised: (clean, noise, i) => (i >= steps ? clean : mixed(at(i).picture, clean, at(i).noise, noise)),

@@ -10,7 +10,6 @@ export function euler(levels: NoiseLevels, steps: number): Schedule {
   const most = Math.max(...sigmas);
   return {
     timesteps,
-    extra: 0,
     initialScale: levels.spacing === "leading" ? Math.sqrt(most ** 2 + 1) : most,
     scaled: (sample, i) => times(1 / Math.sqrt(sigma(i) ** 2 + 1), sample),
     noised: (clean, noise, i) => mixed(1, clean, sigma(i), noise),

@@ -10,7 +10,6 @@ export function pndm(levels: NoiseLevels, steps: number): Schedule {
   const timesteps = isRepeated ? [plain[0] as number, plain[1] as number, ...plain.slice(1)] : plain;
   return {
     timesteps,
-    extra: isRepeated ? 1 : 0,
     initialScale: 1,
     scaled: (sample) => sample,
     noised: (clean, noise, i) => noisedAt(levels, clean, noise, timesteps[i]),

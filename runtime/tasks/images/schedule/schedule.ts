@@ -7,8 +7,6 @@ export type Latents = Float32Array;
 export interface Schedule {
   /** Time step given to the model at each evaluation. */
   readonly timesteps: readonly number[];
-  /** Evaluations beyond the steps that were asked for. */
-  readonly extra: number;
   /** Factor of pure noise before the first step. */
   readonly initialScale: number;
   /** Returns the model's input at evaluation `i`. */

@@ -4,10 +4,10 @@ import { chooseProviders, fallbackWarning } from "../../../../runtime/onnx/open-
 
 describe("the execution provider", () => {
   it("is the GPU where one was granted, and never TensorRT or WebGPU unasked", () => {
-    expect(chooseProviders({ wanted: "auto", hasGpu: true })).toEqual(["cuda", "cpu"]);
-    expect(chooseProviders({ wanted: "auto", hasGpu: false })).toEqual(["cpu"]);
-    expect(chooseProviders({ wanted: "tensorrt", hasGpu: true })).toEqual(["tensorrt", "cuda", "cpu"]);
-    expect(chooseProviders({ wanted: "cpu", hasGpu: true })).toEqual(["cpu"]);
+    expect(chooseProviders("auto", true)).toEqual(["cuda", "cpu"]);
+    expect(chooseProviders("auto", false)).toEqual(["cpu"]);
+    expect(chooseProviders("tensorrt", true)).toEqual(["tensorrt", "cuda", "cpu"]);
+    expect(chooseProviders("cpu", true)).toEqual(["cpu"]);
   });
 
   it("is reported with the reason when it is not the best one", () => {
