@@ -6,9 +6,9 @@ import {
   EngineRefusal,
   type GenerationJob,
   type Piece,
-  type RunningUsage,
   type TokenLogprob,
 } from "../server/text-engine.ts";
+import type { RunningUsage } from "../server/usage-log.ts";
 import { ChoiceText, PieceDecoder } from "./choice-text.ts";
 import type { GrammarGuard } from "./grammar/grammar-guard.ts";
 import { UnsupportedConstraint } from "./grammar/grammar-rules.ts";

@@ -9,18 +9,18 @@ import {
   TokenBias,
 } from "node-llama-cpp";
 import { currentTenant } from "../batch/tenant.ts";
+import type { EngineLoad } from "../server/engine.ts";
 import {
   type ChatPrompt,
   type ChoiceSink,
   type CompiledConstraint,
   type Constraint,
-  type EngineLoad,
   EngineRefusal,
   type GenerationJob,
   type RenderedChat,
-  type RunningUsage,
   type TextEngine,
 } from "../server/text-engine.ts";
+import type { RunningUsage } from "../server/usage-log.ts";
 import type { ChatTemplate } from "./chat-template.ts";
 import { commonPrefix } from "./choose-sequence.ts";
 import { generateChoice } from "./generate-choice.ts";

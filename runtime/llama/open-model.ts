@@ -6,7 +6,7 @@ import type { DraftModel } from "./draft-model.ts";
 import { LoadFailure, loadFailure, notOpened } from "./load-failure.ts";
 import { AdapterRefusal } from "./lora/adapter-refusal.ts";
 import { isGguf } from "./lora/gguf-file.ts";
-import type { KvCacheType, ModelOptions } from "./model-options.ts";
+import type { ModelOptions } from "./model-options.ts";
 
 export interface OpenModel {
   readonly llama: Llama;
@@ -22,7 +22,7 @@ export interface OpenModel {
 }
 
 /** llama.cpp's numbers of these types. */
-const ggmlTypes = { f16: 1, q8_0: 8, q4_0: 2 } as const satisfies Record<KvCacheType, number>;
+const ggmlTypes = { f16: 1, q8_0: 8, q4_0: 2 } as const satisfies Record<ModelOptions["kvCacheType"], number>;
 
 /** Node, buffers and the sampler beside weights and context. */
 const ownBytes = 224 * 1024 * 1024;

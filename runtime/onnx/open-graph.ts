@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, stat } from "node:fs/promises";
 import { join } from "node:path";
+import type { RuntimeConfig } from "../config.ts";
 import { LoadFailure } from "../llama/load-failure.ts";
 import { checkGraph } from "./check-graph.ts";
 import type { ModelFolder } from "./model-folder.ts";
@@ -10,14 +11,8 @@ import { type NearSession, openNear } from "./near-session.ts";
 import type { Session } from "./session.ts";
 import { SessionHost } from "./session-host.ts";
 
-export interface GraphOptions {
-  readonly threads: number;
-  /** 0 = unbounded. */
-  readonly memoryBytes: number;
-  readonly provider: "auto" | Provider;
+export interface GraphOptions extends Pick<RuntimeConfig, "threads" | "memoryBytes" | "provider" | "graphCacheDir"> {
   readonly hasGpu: boolean;
-  /** Folder for graphs optimised for this machine; undefined: none are kept. */
-  readonly graphCacheDir: string | undefined;
 }
 
 export interface Lanes {

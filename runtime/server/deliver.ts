@@ -1,23 +1,15 @@
 // Runs a job and writes its answer: one JSON object, or frames while it runs with usage where the client asked for it.
-import type { ServerResponse } from "node:http";
 import type { AnswerFormat } from "./answer-format.ts";
+import type { TaskCall } from "./engine.ts";
 import { EventStream } from "./event-stream.ts";
 import { renderError } from "./render-error.ts";
 import { RequestError } from "./request-error.ts";
 import type { CommonRequest } from "./sampling-fields.ts";
 import { type ChoiceSink, EngineRefusal, type GenerationJob, type TextEngine } from "./text-engine.ts";
-import { type UsageEntry, usageBody } from "./usage-log.ts";
+import { usageBody } from "./usage-log.ts";
 import { writeJson } from "./write-json.ts";
 
-export interface Exchange {
-  readonly response: ServerResponse;
-  /** Aborts when the client is gone. */
-  readonly signal: AbortSignal;
-  readonly usage: UsageEntry;
-  /** Evaluated prompts are reused only within it. */
-  readonly cacheScope: string;
-  readonly onFirstToken: () => void;
-}
+export type Exchange = Pick<TaskCall, "response" | "signal" | "usage" | "cacheScope" | "onFirstToken">;
 
 /** `head`: first fields of an answer by its `object`. */
 export async function deliver(

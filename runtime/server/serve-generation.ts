@@ -153,17 +153,10 @@ export function readyEngine(state: RuntimeState): Engine {
 
 const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));
 
-interface RequestOrigin {
-  /** Digest of the account: queues take turns by it. */
-  readonly tenant: string;
-  /** Evaluated prompts are reused only within it. */
-  readonly cacheScope: string;
-  readonly maxAudioMs: number | undefined;
-}
-
 const idForm = /^[\w-]{1,64}$/;
 
-function originOf(headers: IncomingHttpHeaders): RequestOrigin {
+/** `tenant`: digest of the account: queues take turns by it. */
+function originOf(headers: IncomingHttpHeaders) {
   const tenant = idOf(headers[tenantHeader]) ?? noTenant;
   const maxAudioMs = Number(headers[audioBoundHeader] ?? Number.NaN);
   return {

@@ -4,9 +4,6 @@ import type { ToolCallParser, ToolDefinition, ToolFormat } from "../llama/tools/
 import type { AdapterHost, Engine } from "./engine.ts";
 import type { RunningUsage } from "./usage-log.ts";
 
-export type { EngineLoad } from "./engine.ts";
-export type { RunningUsage } from "./usage-log.ts";
-
 export interface Sampling {
   /** 0 = greedy. */
   readonly temperature: number;

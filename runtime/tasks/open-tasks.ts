@@ -1,7 +1,7 @@
 // From a model's folder to an engine: which task, its graphs, warmed up.
-
 import { access } from "node:fs/promises";
 import { detectTask, type Task } from "../../proto/model-task.ts";
+import type { RuntimeConfig } from "../config.ts";
 import { LoadFailure } from "../llama/load-failure.ts";
 import { type ModelFolder, readModelFolder } from "../onnx/model-folder.ts";
 import { type GraphOptions, Graphs } from "../onnx/open-graph.ts";
@@ -14,16 +14,10 @@ import { openFillMask } from "./fill-mask.ts";
 import { openRerank } from "./rerank.ts";
 import { type OpenTask, type TaskDeps, taskEngine } from "./task-engine.ts";
 
-export interface TaskOptions extends GraphOptions {
-  /** The model's folder, or one graph in it. */
-  readonly modelPath: string;
-  /** Task of the model; empty: from its configuration. */
-  readonly task: string;
-  readonly maxBatchSize: number;
-  readonly latencyBudgetMs: number;
-  readonly observe: TaskDeps["observe"];
-  readonly imageAdapters?: TaskDeps["imageAdapters"];
-}
+export interface TaskOptions
+  extends GraphOptions,
+    Pick<RuntimeConfig, "modelPath" | "task">,
+    Pick<TaskDeps, "maxBatchSize" | "latencyBudgetMs" | "observe" | "imageAdapters"> {}
 
 type Open = (deps: TaskDeps, folder: ModelFolder) => Promise<OpenTask>;
 

@@ -1,4 +1,6 @@
 // Converts phonemes to a speech model's token ids. Pure.
+import { cutAt } from "./pieces.ts";
+
 export type PhonemeIds = ReadonlyMap<string, readonly number[]>;
 
 /** An unknown sign may be known as a letter and its accents; otherwise it is left out. */
@@ -17,11 +19,8 @@ export function cutPhonemes(phonemes: string, most: number): readonly string[] {
   const parts: string[] = [];
   let rest = phonemes;
   while (rest.length > most) {
-    const head = rest.slice(0, most);
-    const mark = Math.max(...[", ", ". ", "; ", ": ", "! ", "? "].map((one) => head.lastIndexOf(one)));
-    const space = head.lastIndexOf(" ");
-    const end = mark > most / 4 ? mark + 1 : space > 0 ? space : most;
-    parts.push(head.slice(0, end).trim());
+    const end = cutAt(rest, most, [", ", ". ", "; ", ": ", "! ", "? "]);
+    parts.push(rest.slice(0, end).trim());
     rest = rest.slice(end).trim();
   }
   return [...parts, rest].filter((part) => part !== "");

@@ -25,17 +25,17 @@ function cutLong(sentence: string, isFirst: boolean): readonly string[] {
   let rest = sentence.replace(/\s+/g, " ").trim();
   while (rest !== "") {
     const most = isFirst && pieces.length === 0 ? firstLength : longest;
-    const end = rest.length <= most ? rest.length : cutAt(rest, most);
+    const end = rest.length <= most ? rest.length : cutAt(rest, most, [", ", "; ", ": ", " — ", ") "]);
     pieces.push(rest.slice(0, end).trim());
     rest = rest.slice(end).trim();
   }
   return pieces.filter((piece) => piece !== "");
 }
 
-/** After the last clause that fits, else the last word, else anywhere. */
-function cutAt(text: string, most: number): number {
+/** After the last of the marks that fits, else the last word, else anywhere. */
+export function cutAt(text: string, most: number, marks: readonly string[]): number {
   const head = text.slice(0, most);
-  const clause = Math.max(...[", ", "; ", ": ", " — ", ") "].map((mark) => head.lastIndexOf(mark)));
+  const clause = Math.max(...marks.map((mark) => head.lastIndexOf(mark)));
   if (clause > most / 4) return clause + 1;
   const word = head.lastIndexOf(" ");
   // Never between the halves of one character.

@@ -17,9 +17,9 @@ import {
   type GenerationJob,
   type Piece,
   type RenderedChat,
-  type RunningUsage,
   type TextEngine,
 } from "../../server/text-engine.ts";
+import type { RunningUsage } from "../../server/usage-log.ts";
 import { joined } from "../numbers.ts";
 import type { TaskDeps } from "../task-engine.ts";
 import { type ImageTokens, imageText, placeImages } from "./image-prompt.ts";
