@@ -23,6 +23,9 @@ const legacy = { model_name: hubRepo, task: "embeddings", gpu: "other" };
 const image = { provider: "cnt", model_name: "registry.example/{name}/whisper:1", gpu: "other" };
 /** A repository without weights of a language model. */
 const unfit = { gpu: "H100-80GB", hf: { repo: hubRepo } };
+/** A model that every installation offers. */
+const offered = "sentence-transformers/all-MiniLM-L6-v2";
+const sameModel = { provider: "stoker", model_name: offered, gpu: "other" };
 /** Its first five minutes cost USD 50. */
 const priced = "L40S-48GB";
 
@@ -155,6 +158,20 @@ const rows: readonly StatusRow[] = [
   },
   {
     call: "POST /deploy/llm",
+    status: 200,
+    given: newAccount,
+    body: { ...llm, engine: "vllm", extra_args: ["--max-model-len", "2048", "--dtype=half"] },
+    holds: { extra_args: ["--max-model-len=2048", "--dtype=half"] },
+  },
+  {
+    call: "POST /deploy/llm",
+    status: 422,
+    given: newAccount,
+    body: { ...llm, engine: "vllm", extra_args: ["--max-model-len", "2048", "4096"] },
+    holds: { detail: [{ loc: ["body", "extra_args"] }] },
+  },
+  {
+    call: "POST /deploy/llm",
     status: 422,
     body: { ...llm, preset_id: "fast" },
     holds: { detail: [{ loc: ["body", "preset_id"] }] },
@@ -171,6 +188,19 @@ const rows: readonly StatusRow[] = [
     body: { ...legacy, task: "fortune-telling" },
     holds: { detail: [{ loc: ["body", "task"], type: "enum" }] },
   },
+  {
+    call: "POST /v1/deploy",
+    status: 404,
+    body: { provider: "huggingface", model_name: hubRepo, version: "no-such-revision", gpu: "other" },
+    holds: { code: "model_not_found" },
+  },
+  {
+    call: "POST /v1/deploy",
+    status: 404,
+    body: { ...sameModel, version: "no-such-version" },
+    holds: { code: "model_not_found" },
+  },
+  { call: "POST /v1/deploy", status: 200, given: newAccount, body: { ...sameModel, version: null } },
   {
     call: "POST /v1/deploy",
     status: 422,
@@ -232,6 +262,7 @@ const rows: readonly StatusRow[] = [
     body: { settings: { min_instances: 1, max_instances: 2 } },
     holds: { deploy_id: "{deploy}" },
   },
+  { call: `PUT ${one}`, status: 200, given: () => deployed(), body: { extra_args: ["--max-model-len", "2048"] } },
   { call: `PUT ${one}`, status: 422, body: { settings: { max_instances: 0 } } },
   { call: `PUT ${one}`, status: 422, body: { settings: { inactive_shutdown: 59 } } },
   {

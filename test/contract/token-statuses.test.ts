@@ -154,6 +154,13 @@ const rows: readonly StatusRow[] = [
     holds: { id: expect.any(String), expires_at: expect.any(Number), spending_limit: 2.5, spending_current: 0 },
     headers: noStore,
   },
+  {
+    call: "GET /v1/scoped-jwt?jwtoken={jwt}",
+    status: 200,
+    given: anotherKey,
+    key: "{second}",
+    holds: { spending_limit: 2.5 },
+  },
   { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 404, key: operatorKey },
   { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 401, key: null },
   { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 403, key: "{jwt}" },
@@ -163,6 +170,28 @@ const rows: readonly StatusRow[] = [
 
 describe("API keys and scoped tokens", () => {
   checkStatuses(arrange, rows);
+});
+
+describe("inspecting a scoped token", () => {
+  const inspected = async (body: object) => {
+    const values = await arrange();
+    const { token } = await succeed({ call: jwt, body: { api_key_name: "auto", ...body } }, values);
+    return succeed({ call: `GET /v1/scoped-jwt?jwtoken=${token}` }, values);
+  };
+
+  it("returns models and limit in the contract's types", async () => {
+    expect(await inspected({ models: ["a/b"], spending_limit: 0 })).toMatchObject({
+      expires_at: expect.any(Number),
+      models: ["a/b"],
+      spending_limit: 0,
+    });
+  });
+
+  it("leaves out models and limit where there are none, and never returns null", async () => {
+    const body = await inspected({});
+    expect(Object.keys(body).sort()).toEqual(["expires_at", "id", "spending_current"]);
+    expect(Object.values(body)).not.toContain(null);
+  });
 });
 
 it("returns the same reply for another account's key as for an unknown one, byte for byte", async () => {
