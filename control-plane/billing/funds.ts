@@ -29,7 +29,8 @@ export type CreditOutcome =
   | { readonly kind: "repeated"; readonly funds: BudgetFunds }
   | { readonly kind: "unknown_account" }
   | { readonly kind: "reference_taken" }
-  | { readonly kind: "below_zero"; readonly funds: BudgetFunds };
+  | { readonly kind: "below_zero"; readonly funds: BudgetFunds }
+  | { readonly kind: "above_range"; readonly funds: BudgetFunds };
 
 export interface FundsStore {
   /** With `by` an audit entry in the same transaction. Announces `limit`. */
@@ -60,7 +61,7 @@ export interface Funds {
   grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<Granted>;
 }
 
-/** Above it a sum of grants could leave the range of the database's integers. */
+/** Of one grant. */
 const maxNanoUsd = 10n ** 18n;
 
 export function createFunds(deps: {
@@ -92,6 +93,8 @@ export function createFunds(deps: {
           throw creditRefused(
             "The account has spent more than this correction would leave. Take less, or say that it may go below zero: `may_go_below_zero`, `--below-zero` on the command line.",
           );
+        case "above_range":
+          throw creditRefused("The account's funds would exceed USD 9,000,000,000. Give a smaller amount.");
         default:
           return unreachable(outcome);
       }

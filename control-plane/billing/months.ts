@@ -9,6 +9,8 @@ import type { InvoiceStore } from "./store.ts";
 /** Entries go by time of posting, so nothing comes late; the hours cover transactions and clocks that were slow. */
 const closeAfterMs = 3 * 3_600_000;
 const page = 200;
+/** Accounts in a row whose outage is the database's. One whose month takes longer than a statement may looks the same. */
+const maxOutages = 3;
 
 export interface MonthClosing {
   /**
@@ -48,20 +50,29 @@ export function createMonthClosing(deps: {
 
   async function closeMonth(month: Month, nowMs: number) {
     const failed: AccountId[] = [];
+    const slow = new Map<AccountId, unknown>();
+    let outages = 0;
     let invoices = 0;
-    for (;;) {
-      const accounts = await store.unclosed(month, page, failed);
-      if (accounts.length === 0) return { invoices, failed };
+    const failure = (account: AccountId, error: unknown): void => {
+      failed.push(account);
+      log.error({ err: error, alert: "invoice_failed", account, month: monthName(month) }, "could not make an invoice");
+    };
+    for (let after = "" as AccountId; ; ) {
+      const accounts = await store.unclosed(month, after, page);
+      const last = accounts.at(-1);
+      if (last === undefined) break;
+      after = last;
       for (const account of accounts) {
         try {
           if (await store.close(account, month, (lines, dueDays) => draftInvoice(lines, dueDays, nowMs))) invoices += 1;
+          outages = 0;
         } catch (error) {
-          if (isOutage(error)) throw error;
-          failed.push(account);
-          log.error(
-            { err: error, alert: "invoice_failed", account, month: monthName(month) },
-            "could not make an invoice",
-          );
+          if (!isOutage(error)) failure(account, error);
+          else {
+            slow.set(account, error);
+            outages += 1;
+            if (outages === maxOutages) throw error;
+          }
           continue;
         }
         await deps.onClosed?.(account).catch((error) => {
@@ -72,6 +83,9 @@ export function createMonthClosing(deps: {
         });
       }
     }
+    // Only now it is known that the database worked for the others.
+    for (const [account, error] of slow) failure(account, error);
+    return { invoices, failed };
   }
 
   return { closeMonths };

@@ -45,8 +45,8 @@ export interface UsageStore {
 export interface InvoiceStore {
   /** The first month that is not closed yet and has entries, or undefined when the ledger is empty. */
   nextOpenMonth(): Promise<Month | undefined>;
-  /** Some accounts, others than `except`, with entries in the month and no invoice of it. */
-  unclosed(month: Month, limit: number, except: readonly AccountId[]): Promise<readonly AccountId[]>;
+  /** Accounts with entries in the month and no invoice of it, by id, after `after`. */
+  unclosed(month: Month, after: AccountId, limit: number): Promise<readonly AccountId[]>;
   /**
    * One transaction: reads the month's lines, keeps what `draft` makes of them and moves the total from customer_spent to
    * platform_revenue. False when there was an invoice already, or nothing to invoice.

@@ -43,6 +43,9 @@ export async function grantIn(
 /** JSON has no bigint. */
 const text = (amount: bigint | null): string | null => (amount === null ? null : String(amount));
 
+/** Nano-USD: USD 9,000,000,000. PostgreSQL's bigint ends at 9.22e18. */
+const maxFunds = 9n * 10n ** 18n;
+
 /**
  * Raises (or, as a correction, lowers) what the account may spend and writes the ledger, once per reference. For
  * transactions that grant credit beside something else; the caller writes the audit, and announces `limit` with the
@@ -65,6 +68,7 @@ export async function creditFunds(trx: Trx, grant: CreditGrant): Promise<CreditO
   if (limit !== null && amount < 0n && limit < budget.spent && !grant.mayGoBelowZero) {
     return { kind: "below_zero", funds: before };
   }
+  if (limit !== null && (limit > maxFunds || limit < -maxFunds)) return { kind: "above_range", funds: before };
   const inserted = await trx
     .insertInto("credit")
     .values({ reference, accountId: account, amount, kind, note })

@@ -19,15 +19,13 @@ export function createInvoiceStore(db: Db): InvoiceStore {
       return rows[0]?.month ?? undefined;
     },
 
-    async unclosed(month, limit, except) {
-      const { from, to } = monthBounds(month);
+    async unclosed(month, after, limit) {
+      // From the sums that settlements keep: the ledger of a month may have tens of millions of entries.
       const { rows } = await sql<{ accountId: AccountId }>`
-        select distinct account_id from ledger_entry e
-        where book = 'customer_spent' and kind <> 'invoice'
-          and posted_at >= ${from}::timestamptz and posted_at < ${to}::timestamptz
-          and not exists (select from invoice i where i.account_id = e.account_id and i.month = ${month})
-          and not (account_id = any(${[...except]}::text[]))
-        limit ${limit}`.execute(db);
+        select distinct account_id from usage_month u
+        where month = ${month} and entries > 0 and account_id > ${after}
+          and not exists (select from invoice i where i.account_id = u.account_id and i.month = ${month})
+        order by account_id limit ${limit}`.execute(db);
       return rows.map((row) => row.accountId);
     },
 
@@ -114,6 +112,5 @@ async function insertLines(trx: Trx, invoiceId: string, accountId: string, lines
 /** Bounds of a month of billing/period.ts. */
 function monthBounds(month: number) {
   const start = (at: number) => Date.UTC(Math.floor(at / 12), at % 12, 1);
-  const [fromMs, toMs] = [start(month), start(month + 1)];
-  return { fromMs, toMs, from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
+  return { fromMs: start(month), toMs: start(month + 1) };
 }

@@ -5,6 +5,7 @@ import { createMonthClosing } from "../../../control-plane/billing/months.ts";
 import { monthOf } from "../../../control-plane/billing/period.ts";
 import { createUsageDays } from "../../../control-plane/billing/usage-days.ts";
 import { createUsageQueries } from "../../../control-plane/billing/usage-queries.ts";
+import { DatabaseUnavailable } from "../../../control-plane/service-error.ts";
 import { createUsageDayStore } from "../../../control-plane/store/money/usage-day-store.ts";
 import { ledgerLines } from "../../../control-plane/store/money/usage-lines.ts";
 import type { AccountId } from "../../../proto/ids.ts";
@@ -95,4 +96,42 @@ it("makes the other accounts' invoices of every month while one account's fails,
   expect(closedLines()).toBe(1);
   expect(await invoicesOf(world)).toEqual([bad, good].sort());
   expect(await world.invoiceStore.nextOpenMonth()).toBe(monthOf(Date.now()) + 1);
+});
+
+it("makes the other accounts' invoices while one account's takes longer than a statement may", async () => {
+  const world = await openWorld(postgres);
+  const [slow, good] = await accounts(world);
+  const store: typeof world.invoiceStore = {
+    ...world.invoiceStore,
+    close: async (account, ...rest) => {
+      if (account === slow) throw new DatabaseUnavailable("overloaded");
+      return world.invoiceStore.close(account, ...rest);
+    },
+  };
+  const lines: string[] = [];
+  const readable = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
+  const months = createMonthClosing({ store, log: readable, clock: { ...handClock(), unixMs: nextMonth } });
+  expect(await months.closeMonths()).toBe(1);
+  expect(await invoicesOf(world)).toEqual([good]);
+  expect(lines.filter((line) => line.includes('"alert":"invoice_failed"') && line.includes(slow))).toHaveLength(1);
+  expect(await world.invoiceStore.nextOpenMonth()).toBe(monthOf(Date.now()));
+});
+
+it("stops at the third account in a row while the database is down, and reports no account for it", async () => {
+  const world = await openWorld(postgres);
+  const everyone = [...(await accounts(world)), ...(await accounts(world))];
+  const asked = new Set<AccountId>();
+  const store: typeof world.invoiceStore = {
+    ...world.invoiceStore,
+    close: async (account) => {
+      asked.add(account);
+      throw new DatabaseUnavailable("unreachable");
+    },
+  };
+  const lines: string[] = [];
+  const readable = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
+  const months = createMonthClosing({ store, log: readable, clock: { ...handClock(), unixMs: nextMonth } });
+  await expect(months.closeMonths()).rejects.toThrow(DatabaseUnavailable);
+  expect([asked.size, everyone.length]).toEqual([3, 4]);
+  expect(lines).toEqual([]);
 });

@@ -89,6 +89,23 @@ describe("a credit", () => {
     });
   });
 
+  it("is refused above USD 9,000,000,000 in all, and changes nothing then", async () => {
+    const world = await openWorld(postgres);
+    const account = await world.account(0n);
+    const funds = createFunds({ store: createFundsStore(world.db) });
+    const billion = 1_000_000_000n * usd;
+    for (let n = 0; n < 9; n++) await funds.grantCredit(grantOf(account, billion, `billion-${n}`));
+    await expect(funds.grantCredit(grantOf(account, billion, "tenth"))).rejects.toMatchObject({
+      code: "invalid_credit",
+      message: expect.stringContaining("9,000,000,000"),
+    });
+    expect(await world.budget(account)).toMatchObject({ limit: 9n * billion });
+    expect((await funds.grantCredit(grantOf(account, -usd, "less", "correction"))).funds.limit).toBe(
+      9n * billion - usd,
+    );
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+
   it("cannot be changed once it is posted", async () => {
     const world = await openWorld(postgres);
     await world.account(usd);
