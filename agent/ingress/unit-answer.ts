@@ -9,6 +9,7 @@ import {
   type EngineFigures,
   findUsage,
   invalidUsage,
+  isSpace,
   noFigures,
   type Price,
   withCost,
@@ -37,8 +38,8 @@ export function unitFigures(reported: ReportedUnits, ticket: UnitTicket): UnitFi
 }
 
 /**
- * Returns a complete answer. The cost is added to an engine's own usage; all else stays unchanged. Undefined for impossible
- * figures.
+ * Returns a complete answer. The cost is added to an engine's own usage, and pictures get the fields that they lack; all else
+ * stays unchanged. Undefined for impossible figures.
  */
 export function unitAnswer(
   body: Buffer,
@@ -65,14 +66,38 @@ export function unitAnswer(
   const figures = allowedFigures({ ...tokens, units: seen ?? asked }, ticket);
   if (figures === invalidUsage) return undefined;
   const source = units || (usage && !seen) ? "engine" : seen || isExact(asked) ? "counted" : "estimated";
-  if (!span || !usage) return { body, figures, source };
+  const complete = asked.images > 0 ? withPictureFields : (part: Buffer) => part;
+  if (!span || !usage) return { body: complete(body), figures, source };
   const parts = [
-    body.subarray(0, span.valueStart),
+    complete(body.subarray(0, span.valueStart)),
     Buffer.from(withCost(text, figures, price)),
-    body.subarray(span.valueEnd),
+    complete(body.subarray(span.valueEnd)),
   ];
   return { body: Buffer.concat(parts), figures, source };
 }
+
+/** Fields of a picture that OpenAI's clients expect, and that many engines leave out. */
+const pictureFields = ["revised_prompt", "url"];
+const pictureKey = '"b64_json"';
+
+/** Returns the reply with null for the fields that none of its pictures has. Never parsed: pictures are megabytes of text. */
+function withPictureFields(body: Buffer): Buffer {
+  const missing = pictureFields.filter((field) => !body.includes(`"${field}"`));
+  if (missing.length === 0) return body;
+  const nulls = Buffer.from(missing.map((field) => `"${field}":null,`).join(""));
+  const parts: Buffer[] = [];
+  let start = 0;
+  for (let at = body.indexOf(pictureKey); at >= 0; at = body.indexOf(pictureKey, at + pictureKey.length)) {
+    let next = at + pictureKey.length;
+    while (isSpace(body[next])) next++;
+    if (body[next] !== colon) continue;
+    parts.push(body.subarray(start, at), nulls);
+    start = at;
+  }
+  return Buffer.concat([...parts, body.subarray(start)]);
+}
+
+const colon = 58;
 
 /** The gateway counts spoken text and inputs exactly; it can only bound audio and pictures. */
 const isExact = (asked: UnitCounts) => asked.audioMs === 0 && asked.images === 0;
@@ -113,7 +138,7 @@ function readUnitUsage(text: string): UnitUsage | typeof invalidUsage | undefine
 function seenIn(body: Buffer, asked: UnitCounts): UnitCounts | undefined {
   if (asked.images > 0) {
     // Never parsed: pictures are megabytes of text.
-    const images = occurrences(body, '"b64_json"') || occurrences(body, "data:image/");
+    const images = occurrences(body, pictureKey) || occurrences(body, "data:image/");
     if (images === 0) return undefined;
     return { ...asked, images, imagePixelSteps: Math.ceil((asked.imagePixelSteps * images) / asked.images) };
   }

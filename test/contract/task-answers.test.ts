@@ -251,6 +251,23 @@ describe("images", () => {
     expect(tasks.settled()).toBe(4_500_000n);
   });
 
+  it.each([
+    ["leaves both out", {}, { revised_prompt: null, url: null }],
+    ["revises the prompt", { revised_prompt: 'a "b64_json": cat' }, { revised_prompt: 'a "b64_json": cat', url: null }],
+    ["gives both", { url: null, revised_prompt: "a cat" }, { url: null, revised_prompt: "a cat" }],
+  ])("have revised_prompt and url, null where the engine has none: one that %s", async (_, given, shown) => {
+    const usage = { input_tokens: 3, output_tokens: 0 };
+    const data = [
+      { b64_json: png, ...given },
+      { ...given, b64_json: png },
+    ];
+    tasks.json({ created: 1, data, usage });
+    const answer = await client.images.generate({ model: "org/model", prompt: "a cat", n: 2 });
+    expect(answer).toMatchObject({ created: 1, usage });
+    expect(answer.data).toEqual(data.map(() => ({ b64_json: png, ...shown })));
+    expect(tasks.settled()).toBe(18_000_060n);
+  });
+
   it("are edited and varied by forms", async () => {
     const picture = await toFile(Buffer.from("png"), "cat.png", { type: "image/png" });
     await client.images.edit({ model: "org/model", image: [picture, picture], prompt: "a hat", size: "1024x1024" });
