@@ -26,3 +26,13 @@ it("counts what was delivered of a whole stream whose record the agent could not
   expect(edge.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 });
   expect(edge.delivered).toEqual([expect.objectContaining({ attempt: 1, outputTokens: 2 })]);
 });
+
+it("counts nothing of a complete reply that the agent withheld because it could not record it", async () => {
+  const body = JSON.stringify({ error: { message: "could not be recorded", code: "usage_not_recorded" } });
+  edge.agent.script({ kind: "error", status: 503, body, usage: null });
+  const reply = await edge.post("/v1/compat/chat/completions", chat({}));
+  expect([reply.status, (await reply.json()).error.message]).toEqual([502, expect.any(String)]);
+  expect(edge.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 });
+  expect(edge.delivered).toEqual([expect.objectContaining({ attempt: 1, outputTokens: 0 })]);
+  expect(edge.agent.asked).toHaveLength(1);
+});

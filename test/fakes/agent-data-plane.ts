@@ -34,7 +34,8 @@ export type Script =
       readonly gate?: () => Promise<void>;
     }
   | { readonly kind: "refuse"; readonly refusal: Refusal; readonly status: number; readonly retryAfter?: number }
-  | { readonly kind: "error"; readonly status: number; readonly body: string; readonly usage?: UsageFigures }
+  /** `usage: null` sends no figures. */
+  | { readonly kind: "error"; readonly status: number; readonly body: string; readonly usage?: UsageFigures | null }
   /** The connection breaks after the request was read, after so many frames (0: before the headers). */
   | { readonly kind: "break"; readonly afterFrames: number; readonly partial?: string }
   | { readonly kind: "hang" };
@@ -186,8 +187,8 @@ async function play(script: Script, answer: Answer, done: () => void): Promise<v
     case "error": {
       done();
       const nothing = { ...figures, input: 0, cachedInput: 0, output: 0, endReason: "refused" } as const;
-      const usage = encodeUsage(script.usage ?? nothing);
-      answer.whole(script.status, ["content-type", "application/json", usageHeader, usage], Buffer.from(script.body));
+      const usage = script.usage === null ? [] : [usageHeader, encodeUsage(script.usage ?? nothing)];
+      answer.whole(script.status, ["content-type", "application/json", ...usage], Buffer.from(script.body));
       return;
     }
     case "break":

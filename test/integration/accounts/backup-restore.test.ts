@@ -15,13 +15,20 @@ import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import pg from "pg";
+import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { checkSecrets } from "../../../control-plane/accounts/check-secrets.ts";
+import { createAccounts } from "../../../control-plane/accounts/create-account.ts";
+import { makeFirstAccount } from "../../../control-plane/accounts/first-account.ts";
 import { readSecretFiles } from "../../../control-plane/accounts/secret-files.ts";
+import { openDatabase } from "../../../control-plane/store/core/database.ts";
+import { createAccountStore } from "../../../control-plane/store/people/accounts-store.ts";
 import { seal, unseal } from "../../../control-plane/wiring/backup/archive.ts";
 import { query } from "../../e2e/spine/database.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { postgresPrograms } from "../../fakes/postgres-programs.ts";
 
+const log = pino({ level: "silent" });
 const cli = join(import.meta.dirname, "../../../cli/main.ts");
 const programs = await postgresPrograms("backups and restores of the control plane");
 const patient = { timeout: 60_000, interval: 10 };
@@ -77,6 +84,7 @@ async function openInstallation() {
   return {
     home,
     url,
+    env,
     name: new URL(url).pathname.slice(1),
     secrets,
     backups,
@@ -259,6 +267,70 @@ describe.runIf(programs)("stoker admin backup restore --replace", () => {
     expect(readdirSync(home).toSorted()).toEqual(["backups", "identity", "secrets", "tmp"]);
     expect(await query(url, "select cause from reconcile")).toEqual([{ cause: "restored from a backup" }]);
   }, 180_000);
+
+  it("leaves the new database with the old secrets if killed in between, which control planes refuse until a retry", async () => {
+    const { home, url, backups, secrets, env, create, start, run, restoring, state, beside } = await openInstallation();
+    const open = openDatabase(url, { maxConnections: 1, log });
+    const store = createAccountStore(open.db);
+    const accounts = createAccounts({ store, secrets: readSecretFiles(secrets, false) });
+    await makeFirstAccount({ store, accounts, log }, join(home, "admin.key"));
+    await open.close();
+    expect((await create()).status).toBe(0);
+    const [file = ""] = backupsIn(backups);
+    const filesOf = (folder: string) =>
+      Object.fromEntries(["kek", "pepper"].map((name) => [name, readFileSync(join(folder, name))]));
+    const backedUp = filesOf(secrets);
+    rmSync(secrets, { recursive: true });
+    readSecretFiles(secrets, false);
+    const others = filesOf(secrets);
+
+    // A lock holds the rename back. Without its standby PostgreSQL then holds the commit back, until the client is gone.
+    const child = start("restore", file, ...restoring);
+    await vi.waitFor(async () => expect(await beside("restoring")).toHaveLength(1), patient);
+    const lock = await lockCatalogue("pg_database");
+    await untilBlocked();
+    const setStandby = async (name: string) => {
+      await query(postgres.url, `alter system set synchronous_standby_names to '${name}'`);
+      await query(postgres.url, "select pg_reload_conf()");
+    };
+    const heldBack = (statement: string) =>
+      query(
+        postgres.url,
+        `select from pg_stat_activity where wait_event = 'SyncRep' and starts_with(query, '${statement}')`,
+      );
+    await setStandby("nobody");
+    const probe = "select pg_logical_emit_message(true, '', '')";
+    const probes: Promise<unknown>[] = [];
+    await vi.waitFor(async () => {
+      probes.push(query(postgres.url, probe));
+      expect(await heldBack("select pg_logical")).not.toEqual([]);
+    }, patient);
+    await lock.end();
+    await vi.waitFor(async () => expect(await heldBack("commit")).toHaveLength(1), patient);
+    await kill9(child);
+    await setStandby("");
+    await Promise.all(probes);
+    await vi.waitFor(async () => expect(await beside("replaced")).toHaveLength(1), patient);
+
+    expect(await state()).toBe("at the backup");
+    expect(filesOf(secrets)).toEqual(others);
+    const controlPlane = spawn(process.execPath, [join(import.meta.dirname, "../../../control-plane/main.ts")], {
+      env: { ...env, STOKER_PORT: "0", STOKER_ADMIN_PORT: "0", STOKER_RPC_PORT: "0", STOKER_HOST: "127.0.0.1" },
+    });
+    const exited = new Promise((resolve) => controlPlane.once("exit", resolve));
+    expect(await text(controlPlane.stderr)).toContain("data folder and database do not belong together");
+    expect(await exited).toBe(78);
+
+    const { status, out, error } = await run(["restore", file, ...restoring]);
+    expect(status, error).toBe(0);
+    expect(out).toMatch(/^Restored the state of /);
+    expect(filesOf(secrets)).toEqual(backedUp);
+    expect(readdirSync(secrets).toSorted()).toEqual(["kek", "pepper"]);
+    expect([...(await beside("restoring")), ...(await beside("replaced"))]).toEqual([]);
+    const restored = openDatabase(url, { maxConnections: 1, log });
+    await checkSecrets(createAccountStore(restored.db), readSecretFiles(secrets, true));
+    await restored.close();
+  }, 120_000);
 
   it("leaves the databases of a running command, refuses a second restore, and removes the remains of a killed one", async () => {
     const { url, backups, create, start, run, restoring, identityFile, state, beside } = await openInstallation();

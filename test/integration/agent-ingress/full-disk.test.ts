@@ -92,6 +92,9 @@ describe.skipIf(!here)("an agent's state on a disk of 6 MiB", () => {
       await engine.close();
     });
 
+    const recordsOf = async ({ ticket }: ReturnType<typeof openCall>) =>
+      (await pendingRecords(state.spool, 5_000)).filter((record) => record.requestId === ticket.requestId);
+
     it("refuses with 503 and the reason while full, and serves again without a restart", async () => {
       disk.fill();
       // Streams that run use up the reserve and are recorded all the same.
@@ -116,12 +119,25 @@ describe.skipIf(!here)("an agent's state on a disk of 6 MiB", () => {
       expect(reply.text).toContain("usage_not_recorded");
       expect(reply.usage).toBeUndefined();
       disk.free();
-      await vi.waitFor(async () => {
-        const mine = (await pendingRecords(state.spool, 5_000)).filter(
-          (record) => record.requestId === client.ticket.requestId,
-        );
-        expect(mine).toEqual([expect.objectContaining({ outputTokens: 60, endReason: "stop" })]);
-      }, patient);
+      await vi.waitFor(
+        async () => expect(await recordsOf(client)).toMatchObject([{ outputTokens: 60, endReason: "stop" }]),
+        patient,
+      );
+    });
+
+    it("refuses a complete reply whose record finds no space, without figures, and keeps the record until there is some", async () => {
+      engine.behave({ tokens: 60, tokenMs: 20 });
+      const client = openCall(path.port, { ticket: { maxTokens: 60, stream: false }, body: { stream: false } });
+      await vi.waitFor(() => expect(engine.running).toBe(1), patient);
+      await useUp();
+      const reply = await client.reply;
+      expect([reply.status, JSON.parse(reply.text).error.code]).toEqual([503, "usage_not_recorded"]);
+      expect(reply.usage).toBeUndefined();
+      disk.free();
+      await vi.waitFor(
+        async () => expect(await recordsOf(client)).toMatchObject([{ outputTokens: 60, endReason: "stop" }]),
+        patient,
+      );
     });
   });
 });

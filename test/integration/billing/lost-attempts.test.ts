@@ -151,6 +151,28 @@ describe("a delivered count whose record never comes", () => {
     },
   );
 
+  it.each(["before", "after"] as const)(
+    "costs nothing where nothing was delivered, although its record comes %s the count with all figures",
+    async (when) => {
+      const w = await world();
+      const account = await w.account(usd);
+      await w.host("full", "1 second");
+      const withheld = count(account, "full", 0);
+      const { requestId, lost } = withheld;
+      const record = usageRecord(
+        account,
+        { input: 10, output: 60 },
+        { requestId, admittedAtMs: String(lost?.admittedAtMs) },
+      );
+      if (when === "before") await w.settlement.settle([record], "1");
+      w.counts.report(withheld, "broken");
+      await w.counts.stop();
+      if (when === "after") await w.settlement.settle([record], "1");
+      expect(await w.budget(account)).toMatchObject({ spent: 0n });
+      expect(await checkBooks(w.db)).toEqual(wholeBooks);
+    },
+  );
+
   it("bills the figures that the gateway saw when the agent lost its state with the record", async () => {
     const w = await world();
     const account = await w.account(usd);
