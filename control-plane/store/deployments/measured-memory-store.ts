@@ -3,6 +3,9 @@ import type { MeasuredMemoryStore } from "../../deployments/store.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 
+/** No GPU has more. A host may report any number, and the sum of its processes must stay within 64 bits. */
+const maxProcessBytes = 2 ** 41;
+
 export function createMeasuredMemoryStore(db: Db): MeasuredMemoryStore {
   return asked<MeasuredMemoryStore>({
     async measure() {
@@ -10,14 +13,15 @@ export function createMeasuredMemoryStore(db: Db): MeasuredMemoryStore {
       // full memory.
       const { numAffectedRows } = await sql`
         with held as (
-          select process->>'instanceId' as instance_id, sum((process->>'memoryBytes')::numeric)::bigint as bytes
+          select host_id, process->>'instanceId' as instance_id,
+            sum(least((process->>'memoryBytes')::numeric, ${maxProcessBytes}))::bigint as bytes
           from host, jsonb_array_elements(host.live->'gpus') gpu, jsonb_array_elements(gpu->'processes') process
           where host.reported_at > now() - interval '30 seconds' and process->>'instanceId' <> ''
-          group by 1
+          group by 1, 2
         ), seen as (
           select d.version, d.engine, d.gpu, ${settingsOf} as settings, max(held.bytes) as bytes,
             max(d.memory_bytes) as expected
-          from held join instance i using (instance_id) join deployment d using (deploy_id)
+          from held join instance i using (host_id, instance_id) join deployment d using (deploy_id)
             join deployment_spec s on s.deploy_id = d.deploy_id and s.spec = d.spec
           where i.phase = 'ready' and i.tombstoned_at is null and i.spec = d.spec and held.bytes > 0
             and not ${isLowered}

@@ -45,7 +45,7 @@ it("is recorded for the batch size of the engine's start, not while fewer reques
   };
   await store.insert(made, () => {});
   const hostId = "host-1" as HostId;
-  const live = { gpus: [{ uuid: "GPU-1", processes: [{ instanceId: "i-1", memoryBytes: 1000 }] }] };
+  const processes = [{ instanceId: "i-1", memoryBytes: 1000 }];
   await db
     .insertInto("host")
     .values({
@@ -64,7 +64,8 @@ it("is recorded for the batch size of the engine's start, not while fewer reques
   const look = async () => {
     await db
       .updateTable("host")
-      .set({ live: JSON.stringify(live), reportedAt: new Date(Date.now() + 600_000) })
+      .set({ live: liveOf(processes), reportedAt: new Date(Date.now() + 600_000) })
+      .where("hostId", "=", hostId)
       .execute();
     return memory.measure();
   };
@@ -77,7 +78,23 @@ it("is recorded for the batch size of the engine's start, not while fewer reques
   await db.updateTable("instance").set({ spec: 2 }).execute();
   expect(await look()).toBe(1);
   expect(await memory.find(made)).toBe(1000);
+
+  // Another host's figures for the instance do not count, and one above 64 bits does not stop the measurement of all.
+  await db
+    .insertInto("host")
+    .values({
+      ...{ hostId: "host-2" as HostId, hostname: "host-2", advertise: "http://127.0.0.1:2", inventory: "{}" },
+      ...{ nodeEpoch: 2n, ticketKey: Buffer.alloc(32), agentVersion: "1", seenAt: new Date() },
+      live: liveOf([{ instanceId: "i-1", memoryBytes: 5000 }]),
+      reportedAt: new Date(Date.now() + 600_000),
+    })
+    .execute();
+  processes.push({ instanceId: "i-unknown", memoryBytes: 2 ** 64 });
+  expect(await look()).toBe(1);
+  expect(await memory.find(made)).toBe(1000);
 });
+
+const liveOf = (processes: readonly object[]) => JSON.stringify({ gpus: [{ uuid: "GPU-1", processes }] });
 
 it("limits the run it was measured in and no later one; a token is opened only for its owner", async () => {
   const store = createDeploymentStore(database.db);
