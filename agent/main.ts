@@ -9,14 +9,14 @@ import { readBearerSecret } from "../proto/bearer-secret.ts";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import { createLogDestination } from "../proto/log-destination.ts";
 import { createAdapterFiles } from "./adapters/adapter-files.ts";
-import { createAdapters } from "./adapters/adapters.ts";
+import { Adapters } from "./adapters/adapters.ts";
 import { lastSuccess } from "./backups/backups.ts";
 import { readConfig } from "./config.ts";
 import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
-import { createInventory } from "./fingerprint/inventory.ts";
+import { HostInventory } from "./fingerprint/inventory.ts";
 import { openKernelLog } from "./fingerprint/kernel-log.ts";
 import { createXidWatch } from "./fingerprint/xid.ts";
-import { createIngress } from "./ingress/create-ingress.ts";
+import { Ingress } from "./ingress/create-ingress.ts";
 import { createGpuMeter } from "./metering/gpu-meter.ts";
 import { createAgentMetrics } from "./metrics/agent-metrics.ts";
 import { createEnginePages } from "./metrics/engine-pages.ts";
@@ -24,7 +24,7 @@ import { addGpuMetrics } from "./metrics/gpu-metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { addUsageMetrics } from "./metrics/usage-metrics.ts";
 import { createProbe } from "./reconcile/health.ts";
-import { createReconciler, type Reconciler } from "./reconcile/loop.ts";
+import { Reconciler } from "./reconcile/loop.ts";
 import { watchLimits } from "./reconcile/progress.ts";
 import { createCanary } from "./reconcile/watch-progress.ts";
 import { lockFolder } from "./state/folder-lock.ts";
@@ -43,7 +43,7 @@ import { inspection, plainWarning } from "./wiring/inspection.ts";
 import { gpuFaults, recordTrouble, recordTroubleChanges, watchInventory } from "./wiring/inventory-watch.ts";
 import { bootId, dieOnDefect, reportAndExit, stopSignal } from "./wiring/process.ts";
 import { createRentals } from "./wiring/rentals.ts";
-import { createSamples } from "./wiring/samples.ts";
+import { Samples } from "./wiring/samples.ts";
 import { hostVolumes, volumeExecutors } from "./wiring/volumes.ts";
 import { createHostWeights, dropOldGraphs } from "./wiring/weights.ts";
 
@@ -71,7 +71,7 @@ async function main(): Promise<void> {
   await xids.look(AbortSignal.timeout(10_000));
   const rentals = await createRentals(config, hostId, log);
   let metricsPort = config.metricsPort;
-  const fingerprint = createInventory({
+  const fingerprint = new HostInventory({
     dataDir: config.dataDir,
     overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
     engines: engineNames(config),
@@ -126,7 +126,7 @@ async function main(): Promise<void> {
   );
   const graphsDir = join(config.dataDir, "graphs");
   const adaptersDir = join(config.dataDir, "adapters");
-  const adapters = createAdapters({
+  const adapters = new Adapters({
     ensure: (wanted, signal) => weights.ensure(wanted, () => {}, signal),
     files: createAdapterFiles(adaptersDir, driverName === "docker"),
     onNews: () => control.reportSoon(),
@@ -140,7 +140,7 @@ async function main(): Promise<void> {
     reconciler.setDesired(wanted);
   };
   const engines = createEnginePages(config.nodeName, () => performance.now());
-  const samples = createSamples({
+  const samples = new Samples({
     node: config.nodeName,
     dataDir: config.dataDir,
     image: driverName === "docker" ? config.runtimeImage : "",
@@ -175,7 +175,7 @@ async function main(): Promise<void> {
     certificateSecondsLeft: control.certificateSecondsLeft,
     spool: () => state.spool.depth(),
   });
-  const ingress = createIngress({
+  const ingress = new Ingress({
     host: config.ingressHost,
     port: await choosePort(config.dataDir, config.ingressHost, config.ingressPort),
     hostId,
@@ -203,7 +203,7 @@ async function main(): Promise<void> {
     log,
   });
   const gpuLoad = gpuLoadProbe();
-  reconciler = createReconciler({
+  reconciler = new Reconciler({
     meter: config.control ? meter : undefined,
     driver,
     weights,

@@ -18,8 +18,6 @@ import { type AdapterFiles, type AdapterSource, adapterConfig, adapterWeights } 
 import { whyAdapterRefused, whyImageAdapterRefused } from "./check-adapter.ts";
 import { AdapterFailure, asFailure, type EngineAdapters, engineAdapters } from "./engine-adapters.ts";
 
-export type Adapters = ReturnType<typeof createAdapters>;
-
 interface AdapterDeps {
   readonly ensure: (weights: Weights__Output, signal: AbortSignal) => Promise<Fetched>;
   readonly files: AdapterFiles;
@@ -58,52 +56,73 @@ const commitForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 const everyMs = 1_000;
 const longestRetryMs = 600_000;
 
-export function createAdapters(deps: AdapterDeps) {
-  const { log, clock, files } = deps;
-  const leaveMs = deps.leaveMs ?? 5_000;
-  const retryMs = deps.retryMs ?? 5_000;
-  let wanted = new Map<string, InstanceSpec__Output>();
-  let targets: readonly RouteTarget[] = [];
-  let hasDesired = false;
-  let mustSweep = false;
-  const lives = new Map<string, Life>();
-  const running = new Set<Promise<void>>();
-  let isWoken = false;
-  let endPause = () => {};
-  const wake = () => {
-    isWoken = true;
-    endPause();
+export class Adapters {
+  readonly #deps: AdapterDeps;
+  readonly #files;
+  readonly #clock;
+  readonly #log: Logger;
+  readonly #leaveMs;
+  readonly #retryMs;
+  #wanted = new Map<string, InstanceSpec__Output>();
+  #targets: readonly RouteTarget[] = [];
+  #hasDesired = false;
+  #mustSweep = false;
+  readonly #lives = new Map<string, Life>();
+  readonly #running = new Set<Promise<void>>();
+  #isWoken = false;
+
+  constructor(deps: AdapterDeps) {
+    this.#deps = deps;
+    this.#files = deps.files;
+    this.#clock = deps.clock;
+    this.#log = deps.log;
+    this.#leaveMs = deps.leaveMs ?? 5_000;
+    this.#retryMs = deps.retryMs ?? 5_000;
+  }
+
+  #endPause = () => {};
+
+  readonly #wake = () => {
+    this.#isWoken = true;
+    this.#endPause();
   };
 
-  const set = (life: Life, id: string, one: One | undefined): void => {
+  readonly #set = (life: Life, id: string, one: One | undefined): void => {
     if (one) life.ones.set(id, one);
     else life.ones.delete(id);
-    deps.onNews();
+    this.#deps.onNews();
   };
 
-  function lifeOf({ instanceId, origin, identity = origin }: RouteTarget): Life {
-    const known = lives.get(instanceId);
+  readonly #isRestless = () =>
+    [...this.#lives.values()].some(
+      ({ ones, isRead }) =>
+        !isRead ||
+        [...ones.values()].some((one) => one.phase === "leaving" || (one.phase === "failed" && !one.failure.isFinal)),
+    );
+
+  #lifeOf({ instanceId, origin, identity = origin }: RouteTarget): Life {
+    const known = this.#lives.get(instanceId);
     if (known?.identity === identity) return known;
-    if (known) end(known);
+    if (known) this.#end(known);
     const fresh: Life = { identity, ones: new Map(), isRead: false, turn: Promise.resolve() };
-    lives.set(instanceId, fresh);
+    this.#lives.set(instanceId, fresh);
     return fresh;
   }
 
-  function end(life: Life): void {
+  #end(life: Life): void {
     for (const one of life.ones.values()) if ("stop" in one) one.stop.abort();
     life.ones.clear();
   }
 
-  function begin(work: Promise<void>): void {
+  #begin(work: Promise<void>): void {
     const tracked = work.finally(() => {
-      running.delete(tracked);
-      wake();
+      this.#running.delete(tracked);
+      this.#wake();
     });
-    running.add(tracked);
+    this.#running.add(tracked);
   }
 
-  async function load(
+  async #load(
     spec: InstanceSpec__Output,
     target: RouteTarget,
     life: Life,
@@ -114,10 +133,10 @@ export function createAdapters(deps: AdapterDeps) {
     const before = life.ones.get(id);
     const stop = new AbortController();
     const both = AbortSignal.any([signal, stop.signal]);
-    set(life, id, { phase: "downloading", stop });
+    this.#set(life, id, { phase: "downloading", stop });
     try {
       if (!weights) throw new AdapterFailure("bad_spec", "the adapter names no repository.", { isFinal: true });
-      const { modelPath, commit } = await deps.ensure(weights, both);
+      const { modelPath, commit } = await this.#deps.ensure(weights, both);
       const source = sourceIn(modelPath, spec.task);
       const why = await whyRefused(source, spec, engine.maxRank);
       if (why !== undefined)
@@ -128,38 +147,38 @@ export function createAdapters(deps: AdapterDeps) {
         );
       const mine = life.turn.then(async () => {
         both.throwIfAborted();
-        set(life, id, { phase: "loading", stop });
-        const path = await files.show(source, spec.instanceId, id);
+        this.#set(life, id, { phase: "loading", stop });
+        const path = await this.#files.show(source, spec.instanceId, id);
         await engine.load(target, id, path, signal);
         // Optional: without it the next agent does not know the commit.
-        await files
+        await this.#files
           .noteHeld(spec.instanceId, id, { engineIdentity: life.identity, commit })
           .catch((error) =>
-            log.warn({ err: error, adapter: id }, "the commit of an adapter could not be written down"),
+            this.#log.warn({ err: error, adapter: id }, "the commit of an adapter could not be written down"),
           );
       });
       life.turn = mine.catch(() => {});
       await mine;
       // If it was dropped in the meantime, it leaves like any other; if it is desired again, it is ready.
-      if (stop.signal.aborted) set(life, id, { phase: "leaving", sinceMs: clock(), commit });
-      else set(life, id, { phase: "ready", commit });
-      log.info({ instance: spec.instanceId, adapter: id, commit }, "adapter loaded");
+      if (stop.signal.aborted) this.#set(life, id, { phase: "leaving", sinceMs: this.#clock(), commit });
+      else this.#set(life, id, { phase: "ready", commit });
+      this.#log.info({ instance: spec.instanceId, adapter: id, commit }, "adapter loaded");
     } catch (error) {
       // No longer desired, or the engine ended: the next pass reads what the engine holds.
       if (both.aborted) {
         life.isRead = false;
-        if (life.ones.has(id)) set(life, id, undefined);
+        if (life.ones.has(id)) this.#set(life, id, undefined);
         return;
       }
       const failure = asFailure(error);
       const times = before?.phase === "failed" ? before.times + 1 : 1;
-      const pauseMs = Math.min(longestRetryMs, retryMs * 2 ** (times - 1));
-      set(life, id, { phase: "failed", failure, times, retryAtMs: clock() + pauseMs });
-      log.warn({ err: failure, instance: spec.instanceId, adapter: id }, "an adapter was not loaded");
+      const pauseMs = Math.min(longestRetryMs, this.#retryMs * 2 ** (times - 1));
+      this.#set(life, id, { phase: "failed", failure, times, retryAtMs: this.#clock() + pauseMs });
+      this.#log.warn({ err: failure, instance: spec.instanceId, adapter: id }, "an adapter was not loaded");
     }
   }
 
-  async function unload(
+  async #unload(
     instanceId: string,
     target: RouteTarget,
     life: Life,
@@ -172,130 +191,126 @@ export function createAdapters(deps: AdapterDeps) {
     life.turn = mine.catch(() => {});
     try {
       await mine;
-      await files.hide(instanceId, id);
+      await this.#files.hide(instanceId, id);
       life.ones.delete(id);
-      retryFull(life);
-      log.info({ instance: instanceId, adapter: id }, "adapter unloaded");
+      this.#retryFull(life);
+      this.#log.info({ instance: instanceId, adapter: id }, "adapter unloaded");
     } catch (error) {
-      if (life.ones.has(id)) life.ones.set(id, { phase: "leaving", sinceMs: clock(), commit });
-      if (!signal.aborted) log.warn({ err: error, adapter: id }, "an adapter was not unloaded; it is tried again");
+      if (life.ones.has(id)) life.ones.set(id, { phase: "leaving", sinceMs: this.#clock(), commit });
+      if (!signal.aborted)
+        this.#log.warn({ err: error, adapter: id }, "an adapter was not unloaded; it is tried again");
     }
   }
 
-  async function read(target: RouteTarget, life: Life, engine: EngineAdapters, signal: AbortSignal): Promise<void> {
+  async #read(target: RouteTarget, life: Life, engine: EngineAdapters, signal: AbortSignal): Promise<void> {
     const names = await engine.list(target, signal);
     life.isRead = true;
     for (const name of names) {
       if (!idForm.test(name) || life.ones.has(name)) continue;
-      const commit = await files.heldCommit(target.instanceId, name, life.identity);
-      if (!life.ones.has(name)) set(life, name, { phase: "ready", commit });
+      const commit = await this.#files.heldCommit(target.instanceId, name, life.identity);
+      if (!life.ones.has(name)) this.#set(life, name, { phase: "ready", commit });
     }
   }
 
   /** Retries adapters that did not fit, after another one was unloaded. */
-  function retryFull({ ones }: Life): void {
+  #retryFull({ ones }: Life): void {
     for (const [id, one] of ones)
       if (one.phase === "failed" && one.failure.code === "adapter_no_room")
-        ones.set(id, { ...one, retryAtMs: clock() });
+        ones.set(id, { ...one, retryAtMs: this.#clock() });
   }
 
-  async function reconcile(spec: InstanceSpec__Output, target: RouteTarget, signal: AbortSignal): Promise<void> {
-    const life = lifeOf(target);
+  async #reconcile(spec: InstanceSpec__Output, target: RouteTarget, signal: AbortSignal): Promise<void> {
+    const life = this.#lifeOf(target);
     const list = spec.adapters.filter(({ id }) => idForm.test(id));
     const engine = engineAdapters(spec.engine);
     if (!engine) {
       // Unsupported: never retried.
       life.isRead = true;
-      for (const { id } of list) if (!life.ones.has(id)) set(life, id, unsupported(spec.engine));
+      for (const { id } of list) if (!life.ones.has(id)) this.#set(life, id, unsupported(spec.engine));
       return;
     }
     // Also without desired adapters: an earlier agent may have loaded some.
-    if (!life.isRead) await read(target, life, engine, signal);
+    if (!life.isRead) await this.#read(target, life, engine, signal);
     // Unload an adapter of another commit first, and load the desired commit in a later pass.
     const right = list.filter((adapter) => !isOther(life.ones.get(adapter.id), adapter));
     const ids = new Set(right.map(({ id }) => id));
     for (const adapter of right) {
       const one = life.ones.get(adapter.id);
-      if (one?.phase === "leaving") set(life, adapter.id, { phase: "ready", commit: one.commit });
-      const isDue = one?.phase === "failed" && !one.failure.isFinal && clock() >= one.retryAtMs;
-      if (!one || isDue) begin(load(spec, target, life, engine, adapter, signal));
+      if (one?.phase === "leaving") this.#set(life, adapter.id, { phase: "ready", commit: one.commit });
+      const isDue = one?.phase === "failed" && !one.failure.isFinal && this.#clock() >= one.retryAtMs;
+      if (!one || isDue) this.#begin(this.#load(spec, target, life, engine, adapter, signal));
     }
     for (const [id, one] of life.ones) {
       if (ids.has(id)) continue;
       if (one.phase === "failed") {
         // An engine that did not reply in time may have loaded it by now.
         life.isRead = false;
-        set(life, id, undefined);
+        this.#set(life, id, undefined);
       }
-      if (one.phase === "ready") set(life, id, { phase: "leaving", sinceMs: clock(), commit: one.commit });
-      else if (one.phase === "leaving" && clock() - one.sinceMs >= leaveMs) {
+      if (one.phase === "ready") this.#set(life, id, { phase: "leaving", sinceMs: this.#clock(), commit: one.commit });
+      else if (one.phase === "leaving" && this.#clock() - one.sinceMs >= this.#leaveMs) {
         life.ones.set(id, { phase: "unloading", commit: one.commit });
-        begin(unload(spec.instanceId, target, life, engine, id, one.commit, signal));
+        this.#begin(this.#unload(spec.instanceId, target, life, engine, id, one.commit, signal));
       } else if ("stop" in one) one.stop.abort();
     }
   }
 
-  async function pass(signal: AbortSignal): Promise<void> {
-    const seen = new Set<string>(targets.map(({ instanceId }) => instanceId));
-    for (const [id, life] of lives) {
+  async #pass(signal: AbortSignal): Promise<void> {
+    const seen = new Set<string>(this.#targets.map(({ instanceId }) => instanceId));
+    for (const [id, life] of this.#lives) {
       if (seen.has(id)) continue;
-      end(life);
-      lives.delete(id);
+      this.#end(life);
+      this.#lives.delete(id);
     }
     await Promise.all(
-      targets.map(async (target) => {
-        const spec = wanted.get(target.instanceId);
+      this.#targets.map(async (target) => {
+        const spec = this.#wanted.get(target.instanceId);
         if (!spec || !target.ready || target.draining) return;
-        await reconcile(spec, target, signal).catch((error) => {
+        await this.#reconcile(spec, target, signal).catch((error) => {
           if (!signal.aborted)
-            log.debug({ err: error, instance: target.instanceId }, "an engine's adapters are unknown");
+            this.#log.debug({ err: error, instance: target.instanceId }, "an engine's adapters are unknown");
         });
       }),
     );
-    if (hasDesired && mustSweep) {
-      mustSweep = false;
-      await files.keep(new Set([...wanted.keys(), ...seen]));
+    if (this.#hasDesired && this.#mustSweep) {
+      this.#mustSweep = false;
+      await this.#files.keep(new Set([...this.#wanted.keys(), ...seen]));
     }
   }
 
-  const isRestless = () =>
-    [...lives.values()].some(
-      ({ ones, isRead }) =>
-        !isRead ||
-        [...ones.values()].some((one) => one.phase === "leaving" || (one.phase === "failed" && !one.failure.isFinal)),
-    );
+  setDesired(desired: DesiredState__Output) {
+    this.#wanted = new Map(desired.instances.map((spec) => [spec.instanceId, spec]));
+    this.#hasDesired = true;
+    this.#mustSweep = true;
+    this.#wake();
+  }
 
-  return {
-    setDesired(desired: DesiredState__Output) {
-      wanted = new Map(desired.instances.map((spec) => [spec.instanceId, spec]));
-      hasDesired = true;
-      mustSweep = true;
-      wake();
-    },
-    setTargets(next: readonly RouteTarget[]) {
-      const isSame = textOf(next) === textOf(targets);
-      targets = next;
-      if (!isSame) wake();
-    },
-    report: (instanceId: string) =>
-      [...(lives.get(instanceId)?.ones ?? [])].flatMap(([id, one]): AdapterReport[] => {
-        if (one.phase === "leaving" || one.phase === "unloading") return [];
-        if (one.phase === "ready") return [{ id, phase: one.phase, commit: one.commit }];
-        if (one.phase !== "failed") return [{ id, phase: one.phase }];
-        const { code, message, isFinal } = one.failure;
-        return [{ id, phase: one.phase, failCode: code, failMessage: message.slice(0, 2_000), isFinal }];
-      }),
-    async run(signal: AbortSignal) {
-      while (!signal.aborted) {
-        isWoken = false;
-        await pass(signal).catch((error) => {
-          if (!signal.aborted) log.error({ err: error }, "could not reconcile the adapters; will retry");
-        });
-        if (!isWoken) await pause(isRestless() ? everyMs : undefined, signal, (end) => (endPause = end));
-      }
-      await Promise.all(running);
-    },
-  };
+  setTargets(next: readonly RouteTarget[]) {
+    const isSame = textOf(next) === textOf(this.#targets);
+    this.#targets = next;
+    if (!isSame) this.#wake();
+  }
+
+  readonly report = (instanceId: string) =>
+    [...(this.#lives.get(instanceId)?.ones ?? [])].flatMap(([id, one]): AdapterReport[] => {
+      if (one.phase === "leaving" || one.phase === "unloading") return [];
+      if (one.phase === "ready") return [{ id, phase: one.phase, commit: one.commit }];
+      if (one.phase !== "failed") return [{ id, phase: one.phase }];
+      const { code, message, isFinal } = one.failure;
+      return [{ id, phase: one.phase, failCode: code, failMessage: message.slice(0, 2_000), isFinal }];
+    });
+
+  async run(signal: AbortSignal) {
+    while (!signal.aborted) {
+      this.#isWoken = false;
+      await this.#pass(signal).catch((error) => {
+        if (!signal.aborted) this.#log.error({ err: error }, "could not reconcile the adapters; will retry");
+      });
+      if (!this.#isWoken)
+        await pause(this.#isRestless() ? everyMs : undefined, signal, (end) => (this.#endPause = end));
+    }
+    await Promise.all(this.#running);
+  }
 }
 
 /** Returns only the host of a URL: the rest may be secret. */

@@ -39,28 +39,51 @@ const pullSilenceMs = 300_000;
 const cleanUpLimitMs = 30_000;
 
 /** Throws when `containerSubnet` is no usable range. */
-export function createDockerDriver(options: DockerDriverOptions): ContainerDriver {
-  const { log, nodeName, runtimeImage } = options;
-  const subnet = options.containerSubnet || defaultSubnet;
-  parseRange(subnet);
-  const client = createEngineClient(options.socketPath);
-  const profile = options.profile ?? modelServers();
-  const starting = new Set<string>();
-  const listening = createListening();
-  const inTurn = createInTurn();
-  const closing = new AbortController();
-  const listeners: (() => void)[] = [];
-  let isSwept = false;
+export class DockerDriver implements ContainerDriver {
+  readonly #options: DockerDriverOptions;
+  readonly #runtimeImage: string;
+  readonly #nodeName: string;
+  readonly #log: Logger;
+  readonly #subnet: string;
+  readonly #client;
+  readonly #profile: ContainerProfile;
+  readonly #starting = new Set<string>();
+  readonly #listening = createListening();
+  readonly #inTurn = createInTurn();
+  readonly #closing = new AbortController();
+  readonly #listeners: (() => void)[] = [];
+  #isSwept = false;
 
-  function modelServers(): ContainerProfile {
-    const firewall = createModelFirewall({ nodeName, log, isRequired: options.requiresFirewall ?? false });
-    const onTrouble = (err: unknown): void =>
-      log.warn({ err }, "could not set the rules between containers and this host");
-    return modelProfile({ nodeName, runtimeImage, subnet, firewall, onTrouble });
+  constructor(options: DockerDriverOptions) {
+    this.#options = options;
+    this.#runtimeImage = options.runtimeImage;
+    this.#nodeName = options.nodeName;
+    this.#log = options.log;
+    this.#subnet = options.containerSubnet || defaultSubnet;
+    parseRange(this.#subnet);
+    this.#client = createEngineClient(options.socketPath);
+    this.#profile = options.profile ?? this.#modelServers();
   }
 
-  async function containersOf(docker: Docker, id: InstanceId | undefined, abortSignal: AbortSignal) {
-    const found = await docker.listContainers({ all: true, filters: labelFilter(nodeName, id), abortSignal });
+  #modelServers(): ContainerProfile {
+    const firewall = createModelFirewall({
+      nodeName: this.#nodeName,
+      log: this.#log,
+      isRequired: this.#options.requiresFirewall ?? false,
+    });
+    const onTrouble = (err: unknown): void =>
+      this.#log.warn({ err }, "could not set the rules between containers and this host");
+    return modelProfile({
+      nodeName: this.#nodeName,
+      runtimeImage: this.#runtimeImage,
+      subnet: this.#subnet,
+      firewall,
+      onTrouble,
+    });
+  }
+
+  async #containersOf(docker: Docker, id: InstanceId | undefined, abortSignal: AbortSignal) {
+    const found = await docker.listContainers({ all: true, filters: labelFilter(this.#nodeName, id), abortSignal });
     return found.flatMap((one) => {
       const owned = ownedOf(one.Labels);
       return owned ? [{ ...owned, id: one.Id, state: one.State }] : [];
@@ -68,78 +91,80 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
   }
 
   /** Removes containers that were created and never started because an agent died in between, and networks without instance. */
-  async function sweep(docker: Docker, signal: AbortSignal): Promise<void> {
-    for (const one of await containersOf(docker, undefined, signal)) {
-      if (one.state !== "created" || starting.has(containerName(one))) continue;
-      log.info({ instance: one.instanceId }, "removing a container that never started");
+  async #sweep(docker: Docker, signal: AbortSignal): Promise<void> {
+    for (const one of await this.#containersOf(docker, undefined, signal)) {
+      if (one.state !== "created" || this.#starting.has(containerName(one))) continue;
+      this.#log.info({ instance: one.instanceId }, "removing a container that never started");
       await discard(docker, one.id, signal);
     }
-    const kept = new Set((await containersOf(docker, undefined, signal)).map(({ instanceId }) => instanceId));
-    for (const network of await docker.listNetworks({ filters: labelFilter(nodeName), abortSignal: signal })) {
+    const kept = new Set((await this.#containersOf(docker, undefined, signal)).map(({ instanceId }) => instanceId));
+    for (const network of await docker.listNetworks({ filters: labelFilter(this.#nodeName), abortSignal: signal })) {
       const id = network.Labels?.["stoker.instance"] as InstanceId | undefined;
-      if (id !== undefined && !kept.has(id) && ![...starting].some((name) => name.startsWith(`stoker-${id}-g`)))
-        await profile.cleanUp(docker, id, signal);
+      if (id !== undefined && !kept.has(id) && ![...this.#starting].some((name) => name.startsWith(`stoker-${id}-g`)))
+        await this.#profile.cleanUp(docker, id, signal);
     }
-    isSwept = true;
+    this.#isSwept = true;
   }
 
-  async function launch(docker: Docker, plan: ContainerPlan, bound: AbortSignal): Promise<void> {
-    const config = await profile.config(plan, docker, bound);
+  async #launch(docker: Docker, plan: ContainerPlan, bound: AbortSignal): Promise<void> {
+    const config = await this.#profile.config(plan, docker, bound);
     const hash = ownedOf(config.Labels ?? {})?.plan;
-    const here = await containersOf(docker, plan.instanceId, bound);
+    const here = await this.#containersOf(docker, plan.instanceId, bound);
     if (here.some((one) => one.state === "running" && one.generation === plan.generation)) return;
     if (here.some((one) => one.state === "running"))
       throw new DriverError("start_failed", "another generation of the instance still runs", { retryable: true });
     const again = here.find((one) => one.generation === plan.generation && one.plan === hash && one.state === "exited");
     for (const one of here) if (one !== again) await discard(docker, one.id, bound);
-    await profile.prepare(docker, plan.instanceId, bound);
+    await this.#profile.prepare(docker, plan.instanceId, bound);
     // Restart the same container, which continues its log: a crash loop is judged by it.
     if (again) return startIt(docker, again.id, bound);
     try {
       await docker.createContainer({ ...config, abortSignal: bound });
     } catch (error) {
       // The name is taken: continue an interrupted start, but only with a container of our own.
-      const others = statusOf(error) === 409 ? await containersOf(docker, plan.instanceId, bound) : [];
+      const others = statusOf(error) === 409 ? await this.#containersOf(docker, plan.instanceId, bound) : [];
       if (!others.some((one) => one.generation === plan.generation)) throw error;
     }
     await startIt(docker, containerName(plan), bound);
   }
 
-  async function cleanUp(plan: ContainerPlan): Promise<void> {
+  async #cleanUp(plan: ContainerPlan): Promise<void> {
     const limit = AbortSignal.timeout(cleanUpLimitMs);
-    await client.call(limit, async (docker, bound) => {
-      const here = await containersOf(docker, plan.instanceId, bound);
+    await this.#client.call(limit, async (docker, bound) => {
+      const here = await this.#containersOf(docker, plan.instanceId, bound);
       for (const one of here) if (one.state === "created") await discard(docker, one.id, bound);
-      if (here.every((one) => one.state === "created")) await profile.cleanUp(docker, plan.instanceId, bound);
+      if (here.every((one) => one.state === "created")) await this.#profile.cleanUp(docker, plan.instanceId, bound);
     });
   }
 
-  async function start(plan: ContainerPlan, signal: AbortSignal): Promise<void> {
+  async #start(plan: ContainerPlan, signal: AbortSignal): Promise<void> {
     const name = containerName(plan);
-    starting.add(name);
+    this.#starting.add(name);
     try {
-      await client.call(signal, async (docker, bound) => {
-        await launch(docker, plan, bound).catch((error: unknown) => {
-          throw bound.aborted ? error : faultOf(error, plan.image || runtimeImage);
+      await this.#client.call(signal, async (docker, bound) => {
+        await this.#launch(docker, plan, bound).catch((error: unknown) => {
+          throw bound.aborted ? error : faultOf(error, plan.image || this.#runtimeImage);
         });
       });
-      log.info({ instance: plan.instanceId, generation: plan.generation }, "started a container");
+      this.#log.info({ instance: plan.instanceId, generation: plan.generation }, "started a container");
     } catch (error) {
       // Remove what never ran: the container and its network.
-      isSwept = false;
-      await cleanUp(plan).catch((err) => log.warn({ err, instance: plan.instanceId }, "clean-up after a failed start"));
+      this.#isSwept = false;
+      await this.#cleanUp(plan).catch((err) =>
+        this.#log.warn({ err, instance: plan.instanceId }, "clean-up after a failed start"),
+      );
       throw error;
     } finally {
-      starting.delete(name);
+      this.#starting.delete(name);
     }
   }
 
-  async function stop(id: InstanceId, graceMs: number, signal: AbortSignal): Promise<void> {
+  async #stop(id: InstanceId, graceMs: number, signal: AbortSignal): Promise<void> {
     const seconds = Math.ceil(graceMs / 1000);
-    await client.call(
+    await this.#client.call(
       signal,
       async (docker, bound) => {
-        const here = await containersOf(docker, id, bound);
+        const here = await this.#containersOf(docker, id, bound);
         // A copy of its files froze it and will wake it: retry then, not in a loop in the meantime.
         if (here.some((one) => one.state === "paused"))
           throw new DriverError("start_failed", "its container is frozen for a backup", { retryable: true });
@@ -157,88 +182,91 @@ export function createDockerDriver(options: DockerDriverOptions): ContainerDrive
     );
   }
 
-  async function remove(id: InstanceId, signal: AbortSignal): Promise<void> {
+  async #remove(id: InstanceId, signal: AbortSignal): Promise<void> {
     try {
-      await client.call(signal, async (docker, bound) => {
-        for (const one of await containersOf(docker, id, bound)) await discard(docker, one.id, bound);
-        await profile.cleanUp(docker, id, bound);
+      await this.#client.call(signal, async (docker, bound) => {
+        for (const one of await this.#containersOf(docker, id, bound)) await discard(docker, one.id, bound);
+        await this.#profile.cleanUp(docker, id, bound);
       });
     } catch (error) {
       // An engine that restarted in between may have lost the container and kept its network: no later call removes it.
-      isSwept = false;
+      this.#isSwept = false;
       throw error;
     }
   }
 
-  const driver: ContainerDriver = {
-    name: "docker",
-    list: (signal) =>
-      client.call(signal, async (docker, bound) => {
-        if (!isSwept) await sweep(docker, bound);
-        const found = await containersOf(docker, undefined, bound);
-        const ids = found.map((one) => one.instanceId);
-        await profile.uphold?.(ids, docker, bound);
-        const seen = await Promise.all(
-          found.map(async (one): Promise<Observed | undefined> => {
-            const info = await ignoring(404, docker.getContainer(one.id).inspect({ abortSignal: bound } as object));
-            const observed = info && observeContainer(info, starting.has(containerName(one)));
-            return info && observed && listening.check(profile.seen(observed, info), bound);
-          }),
-        );
-        return seen.filter((one) => one !== undefined);
-      }),
+  readonly name = "docker";
 
-    async pull(plan, onProgress, signal) {
-      const image = plan.image || runtimeImage;
-      const silent = new AbortController();
-      const timer = setTimeout(() => silent.abort(), pullSilenceMs).unref();
-      const progressed = (done: number, total: number): void => {
-        timer.refresh();
-        onProgress(done, total);
-      };
-      try {
-        const either = AbortSignal.any([signal, silent.signal]);
-        await client.call(either, (docker, bound) => pullImage(docker, image, progressed, bound), pullLimitMs);
-      } catch (error) {
-        if (!silent.signal.aborted || signal.aborted) throw error;
-        const why = `The pull of the image ${image} stalled: no data for ${pullSilenceMs / 60_000} minutes.`;
-        throw new DriverError("image_unreachable", why, { retryable: true, cause: error });
-      } finally {
-        clearTimeout(timer);
-      }
-    },
+  readonly list: ContainerDriver["list"] = (signal) =>
+    this.#client.call(signal, async (docker, bound) => {
+      if (!this.#isSwept) await this.#sweep(docker, bound);
+      const found = await this.#containersOf(docker, undefined, bound);
+      const ids = found.map((one) => one.instanceId);
+      await this.#profile.uphold?.(ids, docker, bound);
+      const seen = await Promise.all(
+        found.map(async (one): Promise<Observed | undefined> => {
+          const info = await ignoring(404, docker.getContainer(one.id).inspect({ abortSignal: bound } as object));
+          const observed = info && observeContainer(info, this.#starting.has(containerName(one)));
+          return info && observed && this.#listening.check(this.#profile.seen(observed, info), bound);
+        }),
+      );
+      return seen.filter((one) => one !== undefined);
+    });
 
-    start: (plan, signal) => inTurn.run(plan.instanceId, signal, () => start(plan, signal)),
-    stop: (id, graceMs, signal) => inTurn.run(id, signal, () => stop(id, graceMs, signal)),
-    remove: (id, signal) => inTurn.run(id, signal, () => remove(id, signal)),
-
-    logs: (id, range, signal) =>
-      client.call(signal, async (docker, bound) => {
-        const newest = (await containersOf(docker, id, bound)).sort((a, b) => b.generation - a.generation)[0];
-        if (!newest) return [];
-        // The engine counts `tail` before it cuts at `until`, so a range is fetched whole; its files hold 30 MB at most.
-        const isTail = range.fromMs === undefined && range.toMs === undefined;
-        const part = isTail ? { tail: range.limit } : { since: Math.floor((range.fromMs ?? 0) / 1000) };
-        const options = { stdout: true, stderr: true, timestamps: true, follow: false as const, ...part };
-        const framed = await ignoring(404, docker.getContainer(newest.id).logs({ ...options, abortSignal: bound }));
-        return readContainerLog(Buffer.from(framed ?? ""), range);
-      }),
-
-    watch(onChange) {
-      listeners.push(onChange);
-      if (listeners.length > 1) return;
-      const notify = (): void => {
-        for (const listener of listeners) listener();
-      };
-      void followEvents(client, nodeName, notify, log, closing.signal);
-    },
-
-    async close() {
-      listeners.length = 0;
-      closing.abort();
-    },
+  readonly pull: ContainerDriver["pull"] = async (plan, onProgress, signal) => {
+    const image = plan.image || this.#runtimeImage;
+    const silent = new AbortController();
+    const timer = setTimeout(() => silent.abort(), pullSilenceMs).unref();
+    const progressed = (done: number, total: number): void => {
+      timer.refresh();
+      onProgress(done, total);
+    };
+    try {
+      const either = AbortSignal.any([signal, silent.signal]);
+      await this.#client.call(either, (docker, bound) => pullImage(docker, image, progressed, bound), pullLimitMs);
+    } catch (error) {
+      if (!silent.signal.aborted || signal.aborted) throw error;
+      const why = `The pull of the image ${image} stalled: no data for ${pullSilenceMs / 60_000} minutes.`;
+      throw new DriverError("image_unreachable", why, { retryable: true, cause: error });
+    } finally {
+      clearTimeout(timer);
+    }
   };
-  return driver;
+
+  readonly start: ContainerDriver["start"] = (plan, signal) =>
+    this.#inTurn.run(plan.instanceId, signal, () => this.#start(plan, signal));
+
+  readonly stop: ContainerDriver["stop"] = (id, graceMs, signal) =>
+    this.#inTurn.run(id, signal, () => this.#stop(id, graceMs, signal));
+
+  readonly remove: ContainerDriver["remove"] = (id, signal) =>
+    this.#inTurn.run(id, signal, () => this.#remove(id, signal));
+
+  readonly logs: ContainerDriver["logs"] = (id, range, signal) =>
+    this.#client.call(signal, async (docker, bound) => {
+      const newest = (await this.#containersOf(docker, id, bound)).sort((a, b) => b.generation - a.generation)[0];
+      if (!newest) return [];
+      // The engine counts `tail` before it cuts at `until`, so a range is fetched whole; its files hold 30 MB at most.
+      const isTail = range.fromMs === undefined && range.toMs === undefined;
+      const part = isTail ? { tail: range.limit } : { since: Math.floor((range.fromMs ?? 0) / 1000) };
+      const options = { stdout: true, stderr: true, timestamps: true, follow: false as const, ...part };
+      const framed = await ignoring(404, docker.getContainer(newest.id).logs({ ...options, abortSignal: bound }));
+      return readContainerLog(Buffer.from(framed ?? ""), range);
+    });
+
+  readonly watch: ContainerDriver["watch"] = (onChange) => {
+    this.#listeners.push(onChange);
+    if (this.#listeners.length > 1) return;
+    const notify = (): void => {
+      for (const listener of this.#listeners) listener();
+    };
+    void followEvents(this.#client, this.#nodeName, notify, this.#log, this.#closing.signal);
+  };
+
+  async close() {
+    this.#listeners.length = 0;
+    this.#closing.abort();
+  }
 }
 
 async function startIt(docker: Docker, id: string, abortSignal: AbortSignal): Promise<void> {

@@ -56,151 +56,158 @@ interface HostProbes {
   readonly hostParts: Probe<HostParts>;
 }
 
-export interface HostInventory {
-  /** Takes up to 20 s where probes hang. Rejects only with the signal's reason. */
-  read(signal: AbortSignal): Promise<Inventory>;
-  /** Reason for which the last reading could not detect a Docker engine; undefined: it could. A later reading may succeed. */
-  unclearDocker(): string | undefined;
-}
-
 const probeLimitMs = 20_000;
 
-export function createInventory(options: InventoryOptions): HostInventory {
-  const boot = (options.bootId ?? "").slice(0, 8);
-  const probes: HostProbes = {
-    gpu: gpuProbe({ boot }),
-    cpuMemory: cpuMemoryProbe(),
-    disk: diskProbe(options.dataDir),
-    docker: dockerProbe(options.dockerSocket),
-    operatingSystem: operatingSystemProbe(),
-    hostParts: hostPartsProbe(),
-    ...options.probes,
-  };
-  const host = options.hostname ?? hostname();
-  const failing = new Map<string, string>();
-  const os = once(probes.operatingSystem);
-  let lastGpus: readonly FoundGpu[] = [];
-  let lastDocker: DockerFacts = { dockerVersion: "", hasNvidiaRuntime: false };
-  let last = { driverVersion: "", cudaVersion: "" };
-  const goneAt = new Map<string, Fault>();
+export class HostInventory {
+  readonly #options: InventoryOptions;
+  readonly #boot: string;
+  readonly #probes: HostProbes;
+  readonly #host;
+  readonly #failing = new Map<string, string>();
+  readonly #os;
+  #lastGpus: readonly FoundGpu[] = [];
+  #lastDocker: DockerFacts = { dockerVersion: "", hasNvidiaRuntime: false };
+  #last = { driverVersion: "", cudaVersion: "" };
+  readonly #goneAt = new Map<string, Fault>();
 
-  async function attempt<Facts>(probe: Probe<Facts>, without: Facts, signal: AbortSignal): Promise<Facts> {
+  constructor(options: InventoryOptions) {
+    this.#options = options;
+    this.#boot = (options.bootId ?? "").slice(0, 8);
+    this.#probes = {
+      gpu: gpuProbe({ boot: this.#boot }),
+      cpuMemory: cpuMemoryProbe(),
+      disk: diskProbe(options.dataDir),
+      docker: dockerProbe(options.dockerSocket),
+      operatingSystem: operatingSystemProbe(),
+      hostParts: hostPartsProbe(),
+      ...options.probes,
+    };
+    this.#host = options.hostname ?? hostname();
+    this.#os = once(this.#probes.operatingSystem);
+  }
+
+  async #attempt<Facts>(probe: Probe<Facts>, without: Facts, signal: AbortSignal): Promise<Facts> {
     try {
       const facts = await within(probe.read(signal), signal);
       // The GPU probe itself reports GPUs that cannot be read.
-      if (probe.name !== "gpu") failing.delete(probe.name);
+      if (probe.name !== "gpu") this.#failing.delete(probe.name);
       return facts;
     } catch (error) {
       signal.throwIfAborted();
-      report(probe.name, (error as Error).message);
+      this.#report(probe.name, (error as Error).message);
       return without;
     }
   }
 
   /** Once per failure, not once per reading. */
-  function report(probe: string, reason: string): void {
-    if (failing.get(probe) !== reason) options.log.warn({ probe, reason }, "probe failed");
-    failing.set(probe, reason);
+  #report(probe: string, reason: string): void {
+    if (this.#failing.get(probe) !== reason) this.#options.log.warn({ probe, reason }, "probe failed");
+    this.#failing.set(probe, reason);
   }
 
-  function gpusOf(facts: GpuFacts, cpuMemory: CpuMemoryFacts): readonly FoundGpu[] {
+  #gpusOf(facts: GpuFacts, cpuMemory: CpuMemoryFacts): readonly FoundGpu[] {
     switch (facts.kind) {
       case "found": {
         const { driverVersion, cudaVersion } = facts;
-        last = { driverVersion: driverVersion || last.driverVersion, cudaVersion: cudaVersion || last.cudaVersion };
-        lastGpus = [...facts.gpus, ...goneSince(facts.gpus)];
-        return lastGpus.map(judged);
+        this.#last = {
+          driverVersion: driverVersion || this.#last.driverVersion,
+          cudaVersion: cudaVersion || this.#last.cudaVersion,
+        };
+        this.#lastGpus = [...facts.gpus, ...this.#goneSince(facts.gpus)];
+        return this.#lastGpus.map(this.#judged);
       }
       case "broken":
-        report("gpu", facts.reason);
-        return lastGpus.map((gpu) => judged(ill(gpu, facts.reason)));
+        this.#report("gpu", facts.reason);
+        return this.#lastGpus.map((gpu) => this.#judged(ill(gpu, facts.reason)));
       case "none":
-        if (lastGpus.length === 0) return virtualGpus({ hostname: host, ...cpuMemory }, options.overrides);
-        return lastGpus.map((gpu) => judged(faulty(gpu, goneFor(gpu.uuid))));
+        if (this.#lastGpus.length === 0)
+          return virtualGpus({ hostname: this.#host, ...cpuMemory }, this.#options.overrides);
+        return this.#lastGpus.map((gpu) => this.#judged(faulty(gpu, this.#goneFor(gpu.uuid))));
     }
   }
 
   /** Slices come and go with the operator's will; whole GPUs do not. */
-  function goneSince(present: readonly FoundGpu[]): readonly FoundGpu[] {
+  #goneSince(present: readonly FoundGpu[]): readonly FoundGpu[] {
     const here = new Set(present.flatMap(({ uuid, parentUuid }) => [uuid, parentUuid]));
-    for (const uuid of goneAt.keys()) if (here.has(uuid)) goneAt.delete(uuid);
-    return lastGpus.flatMap((gpu) => {
+    for (const uuid of this.#goneAt.keys()) if (here.has(uuid)) this.#goneAt.delete(uuid);
+    return this.#lastGpus.flatMap((gpu) => {
       if (here.has(gpu.uuid)) return [];
-      if (gpu.parentUuid !== "") return here.has(gpu.parentUuid) ? [] : [faulty(gpu, goneFor(gpu.uuid))];
-      return [faulty(gpu, goneFor(gpu.uuid))];
+      if (gpu.parentUuid !== "") return here.has(gpu.parentUuid) ? [] : [faulty(gpu, this.#goneFor(gpu.uuid))];
+      return [faulty(gpu, this.#goneFor(gpu.uuid))];
     });
   }
 
-  function goneFor(uuid: string): Fault {
-    const fault = goneAt.get(uuid) ?? goneFault(new Date().toISOString());
-    goneAt.set(uuid, fault);
+  #goneFor(uuid: string): Fault {
+    const fault = this.#goneAt.get(uuid) ?? goneFault(new Date().toISOString());
+    this.#goneAt.set(uuid, fault);
     return fault;
   }
 
   /** An Xid says more than what followed from it. */
-  function judged(gpu: FoundGpu): FoundGpu {
-    const fault = xidFault(gpu, options.xids?.xids ?? [], boot);
+  readonly #judged = (gpu: FoundGpu): FoundGpu => {
+    const fault = xidFault(gpu, this.#options.xids?.xids ?? [], this.#boot);
     return fault ? faulty(gpu, fault) : gpu;
-  }
+  };
 
-  function warnings(isNvidia: boolean, docker: DockerFacts, noRentals = ""): string[] {
-    const all = [...failing].map(([probe, reason]) => `${probe}: ${reason}`);
-    if (isNvidia && options.xids?.trouble) all.push(options.xids.trouble);
+  #warnings(isNvidia: boolean, docker: DockerFacts, noRentals = ""): string[] {
+    const all = [...this.#failing].map(([probe, reason]) => `${probe}: ${reason}`);
+    if (isNvidia && this.#options.xids?.trouble) all.push(this.#options.xids.trouble);
     if (isNvidia && docker.dockerVersion !== "" && !docker.hasNvidiaRuntime)
       all.push("the Docker engine has no nvidia runtime: install the NVIDIA container toolkit to use the GPUs");
     if (noRentals !== "") all.push(`this host offers no rentals: ${noRentals}`);
     return all.map((warning) => warning.slice(0, 500));
   }
 
-  return {
-    unclearDocker: () => failing.get(probes.docker.name),
-    async read(signal) {
-      const [gpu, cpuMemory, disk, docker, system, parts] = await Promise.all([
-        attempt(probes.gpu, { kind: "broken", reason: "the probe failed" } as const, signal),
-        attempt(probes.cpuMemory, { cpuModel: "", cpuCores: 1, memoryBytes: 0 }, signal),
-        attempt(probes.disk, { diskTotalBytes: 0, diskFreeBytes: 0 }, signal),
-        // An engine that was present and does not reply now is slow, not gone.
-        attempt(probes.docker, lastDocker, signal),
-        attempt(os, { os: process.platform }, signal),
-        attempt(probes.hostParts, { cpuPhysicalCores: 0, disks: [], networks: [] }, signal),
-      ]);
-      lastDocker = docker;
-      if (gpu.kind !== "broken") failing.delete("gpu");
-      const open = await options.isolation?.(docker.dockerVersion);
-      if (open === undefined) failing.delete("firewall");
-      else report("firewall", open);
-      const gpus = gpusOf(gpu, cpuMemory);
-      const isNvidia = lastGpus.length > 0;
-      const offered = await options.rentals?.();
-      const lacksRuntime = isNvidia && !docker.hasNvidiaRuntime && options.rentalsUseGpus !== false;
-      const rentals =
-        offered && lacksRuntime && (offered.rentalImages?.length ?? 0) > 0
-          ? { rentalImages: [], rentalsUnavailable: "the Docker engine has no nvidia runtime" }
-          : offered;
-      return {
-        ...system,
-        ...cpuMemory,
-        ...disk,
-        cpuPhysicalCores: parts.cpuPhysicalCores,
-        disks: [...parts.disks],
-        networks: [...parts.networks],
-        gpus: [...gpus],
-        drivers: [
-          ...(options.drivers ?? [...(docker.dockerVersion ? ["docker"] : []), "process", "external"]),
-          ...(docker.dockerVersion ? (options.engines ?? []) : []),
-        ],
-        dockerVersion: docker.dockerVersion,
-        hasNvidiaRuntime: docker.hasNvidiaRuntime,
-        nvidiaDriverVersion: isNvidia ? last.driverVersion : "",
-        cudaVersion: isNvidia ? last.cudaVersion : "",
-        warnings: warnings(isNvidia, docker, rentals?.rentalsUnavailable),
-        metricsAddress: options.metricsAddress?.() ?? "",
-        recordsUnavailable: options.recordsUnavailable?.() ?? "",
-        ...rentals,
-        ...(options.containers ? { containers: options.containers(docker.dockerVersion) } : {}),
-      };
-    },
-  };
+  /** Reason for which the last reading could not detect a Docker engine; undefined: it could. A later reading may succeed. */
+  readonly unclearDocker = () => this.#failing.get(this.#probes.docker.name);
+
+  /** Takes up to 20 s where probes hang. Rejects only with the signal's reason. */
+  async read(signal: AbortSignal): Promise<Inventory> {
+    const [gpu, cpuMemory, disk, docker, system, parts] = await Promise.all([
+      this.#attempt(this.#probes.gpu, { kind: "broken", reason: "the probe failed" } as const, signal),
+      this.#attempt(this.#probes.cpuMemory, { cpuModel: "", cpuCores: 1, memoryBytes: 0 }, signal),
+      this.#attempt(this.#probes.disk, { diskTotalBytes: 0, diskFreeBytes: 0 }, signal),
+      // An engine that was present and does not reply now is slow, not gone.
+      this.#attempt(this.#probes.docker, this.#lastDocker, signal),
+      this.#attempt(this.#os, { os: process.platform }, signal),
+      this.#attempt(this.#probes.hostParts, { cpuPhysicalCores: 0, disks: [], networks: [] }, signal),
+    ]);
+    this.#lastDocker = docker;
+    if (gpu.kind !== "broken") this.#failing.delete("gpu");
+    const open = await this.#options.isolation?.(docker.dockerVersion);
+    if (open === undefined) this.#failing.delete("firewall");
+    else this.#report("firewall", open);
+    const gpus = this.#gpusOf(gpu, cpuMemory);
+    const isNvidia = this.#lastGpus.length > 0;
+    const offered = await this.#options.rentals?.();
+    const lacksRuntime = isNvidia && !docker.hasNvidiaRuntime && this.#options.rentalsUseGpus !== false;
+    const rentals =
+      offered && lacksRuntime && (offered.rentalImages?.length ?? 0) > 0
+        ? { rentalImages: [], rentalsUnavailable: "the Docker engine has no nvidia runtime" }
+        : offered;
+    return {
+      ...system,
+      ...cpuMemory,
+      ...disk,
+      cpuPhysicalCores: parts.cpuPhysicalCores,
+      disks: [...parts.disks],
+      networks: [...parts.networks],
+      gpus: [...gpus],
+      drivers: [
+        ...(this.#options.drivers ?? [...(docker.dockerVersion ? ["docker"] : []), "process", "external"]),
+        ...(docker.dockerVersion ? (this.#options.engines ?? []) : []),
+      ],
+      dockerVersion: docker.dockerVersion,
+      hasNvidiaRuntime: docker.hasNvidiaRuntime,
+      nvidiaDriverVersion: isNvidia ? this.#last.driverVersion : "",
+      cudaVersion: isNvidia ? this.#last.cudaVersion : "",
+      warnings: this.#warnings(isNvidia, docker, rentals?.rentalsUnavailable),
+      metricsAddress: this.#options.metricsAddress?.() ?? "",
+      recordsUnavailable: this.#options.recordsUnavailable?.() ?? "",
+      ...rentals,
+      ...(this.#options.containers ? { containers: this.#options.containers(docker.dockerVersion) } : {}),
+    };
+  }
 }
 
 function ill(gpu: FoundGpu, reason: string): FoundGpu {

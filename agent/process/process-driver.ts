@@ -25,74 +25,82 @@ const slowLookMs = 1_000;
 const killLimitMs = 5_000;
 const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
 
-export function createProcessDriver(options: ProcessDriverOptions): ContainerDriver {
-  const { log } = options;
-  const known = new Map<InstanceId, RuntimeProcess>();
-  const listeners: (() => void)[] = [];
-  let timer: NodeJS.Timeout | undefined;
-  let isClosed = false;
+export class ProcessDriver implements ContainerDriver {
+  readonly #options: ProcessDriverOptions;
+  readonly #log: Logger;
+  readonly #known = new Map<InstanceId, RuntimeProcess>();
+  readonly #listeners: (() => void)[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+  readonly #cgroups;
 
-  mkdirSync(options.folder, { recursive: true, mode: 0o700 });
-  const cgroups = options.cgroups === undefined ? findMemoryCgroups() : options.cgroups || undefined;
-  const limit = cgroups
-    ? `their memory is limited by control groups (version ${cgroups.version})`
-    : "their memory is watched and not limited, because this process may make no control groups";
-  log.warn(`model servers run as plain processes without isolation: this driver is for development; ${limit}`);
-  for (const id of instanceIdsIn(options.folder)) {
-    const one = RuntimeProcess.adopt(instanceFolder(options.folder, id));
-    if (!one) continue;
-    known.set(id, one);
-    one.look(Date.now());
-    if (!one.isEnded && !one.ending)
-      log.info({ instance: id, pid: one.pid }, "found the model server of an earlier agent");
+  constructor(options: ProcessDriverOptions) {
+    this.#options = options;
+    this.#log = options.log;
+    mkdirSync(options.folder, { recursive: true, mode: 0o700 });
+    this.#cgroups = options.cgroups === undefined ? findMemoryCgroups() : options.cgroups || undefined;
+    const limit = this.#cgroups
+      ? `their memory is limited by control groups (version ${this.#cgroups.version})`
+      : "their memory is watched and not limited, because this process may make no control groups";
+    options.log.warn(
+      `model servers run as plain processes without isolation: this driver is for development; ${limit}`,
+    );
+    for (const id of instanceIdsIn(options.folder)) {
+      const one = RuntimeProcess.adopt(instanceFolder(options.folder, id));
+      if (!one) continue;
+      this.#known.set(id, one);
+      one.look(Date.now());
+      if (!one.isEnded && !one.ending)
+        options.log.info({ instance: id, pid: one.pid }, "found the model server of an earlier agent");
+    }
+    this.#watchOver();
   }
-  watchOver();
 
-  const changed = (): void => {
-    if (!isClosed) for (const listener of listeners) listener();
+  readonly #changed = (): void => {
+    if (!this.#isClosed) for (const listener of this.#listeners) listener();
   };
 
-  function watchOver(): void {
-    clearTimeout(timer);
-    const alive = [...known.values()].filter((one) => !one.isEnded);
-    if (isClosed || alive.length === 0) return;
+  #watchOver(): void {
+    clearTimeout(this.#timer);
+    const alive = [...this.#known.values()].filter((one) => !one.isEnded);
+    if (this.#isClosed || alive.length === 0) return;
     const isStarting = alive.some((one) => one.observed().state === "starting");
-    timer = setTimeout(look, isStarting ? fastLookMs : slowLookMs).unref();
+    this.#timer = setTimeout(this.#look, isStarting ? fastLookMs : slowLookMs).unref();
   }
 
-  function look(): void {
+  readonly #look = (): void => {
     let isChanged = false;
-    for (const [id, one] of known) {
+    for (const [id, one] of this.#known) {
       isChanged = one.look(Date.now()) || isChanged;
       if (one.enforceMemory())
-        log.warn(
+        this.#log.warn(
           { instance: id, limitBytes: one.launch.memoryBytes },
           "ended a model server that held too much memory",
         );
       if (!one.isEnded) trimLog(one.folder.log);
     }
-    if (isChanged) changed();
-    watchOver();
-  }
+    if (isChanged) this.#changed();
+    this.#watchOver();
+  };
 
-  function launch(plan: ContainerPlan): void {
-    const folder = instanceFolder(options.folder, plan.instanceId);
+  #launch(plan: ContainerPlan): void {
+    const folder = instanceFolder(this.#options.folder, plan.instanceId);
     const { instanceId, deployId, generation, memoryBytes } = plan;
     const record: Launch = {
       ...{ instanceId, deployId, generation, memoryBytes },
-      cgroup: memoryBytes > 0 ? cgroups?.make(`stoker-${instanceId}`, memoryBytes) : undefined,
+      cgroup: memoryBytes > 0 ? this.#cgroups?.make(`stoker-${instanceId}`, memoryBytes) : undefined,
       claimedGpus: plan.claimedGpus,
       launchId: randomUUID(),
       launchedAtMs: Date.now(),
     };
     writeLaunch(folder, record);
     beginLog(folder.log, record.launchedAtMs);
-    const child = spawnRuntime(plan, options.entry, record, folder);
-    known.set(instanceId, RuntimeProcess.started(folder, record, child, changed));
-    log.info({ instance: instanceId, generation, pid: child.pid }, "started a model server");
+    const child = spawnRuntime(plan, this.#options.entry, record, folder);
+    this.#known.set(instanceId, RuntimeProcess.started(folder, record, child, this.#changed));
+    this.#log.info({ instance: instanceId, generation, pid: child.pid }, "started a model server");
   }
 
-  async function untilEnded(one: RuntimeProcess, limitMs: number, signal: AbortSignal): Promise<boolean> {
+  async #untilEnded(one: RuntimeProcess, limitMs: number, signal: AbortSignal): Promise<boolean> {
     const deadlineMs = performance.now() + limitMs;
     for (;;) {
       one.look(Date.now());
@@ -103,65 +111,69 @@ export function createProcessDriver(options: ProcessDriverOptions): ContainerDri
     }
   }
 
-  async function stop(id: InstanceId, graceMs: number, signal: AbortSignal): Promise<void> {
-    const one = known.get(id);
+  readonly stop = async (id: InstanceId, graceMs: number, signal: AbortSignal): Promise<void> => {
+    const one = this.#known.get(id);
     if (!one || one.isEnded) return;
     one.look(Date.now());
     if (graceMs > 0) {
       one.signal("SIGTERM");
-      if (await untilEnded(one, graceMs, signal)) return changed();
+      if (await this.#untilEnded(one, graceMs, signal)) return this.#changed();
     }
     one.signal("SIGKILL");
-    const isGone = await untilEnded(one, killLimitMs, signal);
-    changed();
+    const isGone = await this.#untilEnded(one, killLimitMs, signal);
+    this.#changed();
     if (!isGone)
       throw new DriverError("start_failed", `the process ${one.pid} of ${id} does not end, not even by SIGKILL`, {
         retryable: true,
       });
-  }
-
-  return {
-    name: "process",
-    async list() {
-      const nowMs = Date.now();
-      for (const one of known.values()) one.look(nowMs);
-      await Promise.all([...known.values()].map((one) => one.ending));
-      return [...known.values()].map((one) => one.observed());
-    },
-    async pull() {},
-    async start(plan) {
-      const before = known.get(plan.instanceId);
-      if (before && !before.isEnded) {
-        if (before.launch.generation === plan.generation) return;
-        throw new DriverError("start_failed", "an older generation of the instance still runs", { retryable: true });
-      }
-      try {
-        launch(plan);
-      } catch (error) {
-        throw startError(error);
-      }
-      watchOver();
-    },
-    stop,
-    async remove(id, signal) {
-      // The id becomes a path.
-      if (!idForm.test(id)) return;
-      await stop(id, 0, signal);
-      const cgroup = known.get(id)?.launch.cgroup;
-      known.delete(id);
-      if (cgroup !== undefined) removeCgroup(cgroup);
-      removeFolder(instanceFolder(options.folder, id));
-    },
-    async logs(id, range) {
-      const one = known.get(id);
-      return one ? readLog(one.folder.log, range, one.launch.launchedAtMs) : [];
-    },
-    watch: (listener) => void listeners.push(listener),
-    async close() {
-      isClosed = true;
-      clearTimeout(timer);
-    },
   };
+
+  readonly name = "process";
+
+  readonly list: ContainerDriver["list"] = async () => {
+    const nowMs = Date.now();
+    for (const one of this.#known.values()) one.look(nowMs);
+    await Promise.all([...this.#known.values()].map((one) => one.ending));
+    return [...this.#known.values()].map((one) => one.observed());
+  };
+
+  readonly pull: ContainerDriver["pull"] = async () => {};
+
+  readonly start: ContainerDriver["start"] = async (plan) => {
+    const before = this.#known.get(plan.instanceId);
+    if (before && !before.isEnded) {
+      if (before.launch.generation === plan.generation) return;
+      throw new DriverError("start_failed", "an older generation of the instance still runs", { retryable: true });
+    }
+    try {
+      this.#launch(plan);
+    } catch (error) {
+      throw startError(error);
+    }
+    this.#watchOver();
+  };
+
+  readonly remove: ContainerDriver["remove"] = async (id, signal) => {
+    // The id becomes a path.
+    if (!idForm.test(id)) return;
+    await this.stop(id, 0, signal);
+    const cgroup = this.#known.get(id)?.launch.cgroup;
+    this.#known.delete(id);
+    if (cgroup !== undefined) removeCgroup(cgroup);
+    removeFolder(instanceFolder(this.#options.folder, id));
+  };
+
+  readonly logs: ContainerDriver["logs"] = async (id, range) => {
+    const one = this.#known.get(id);
+    return one ? readLog(one.folder.log, range, one.launch.launchedAtMs) : [];
+  };
+
+  readonly watch: ContainerDriver["watch"] = (listener) => void this.#listeners.push(listener);
+
+  async close() {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
 }
 
 function startError(error: unknown): DriverError {

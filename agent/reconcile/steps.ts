@@ -17,7 +17,7 @@ import type { StepDeps } from "./step-deps.ts";
 import { watchProgress } from "./watch-progress.ts";
 
 type Of<Kind extends Step["kind"]> = Extract<Step, { kind: Kind }>;
-type Executors = { readonly [Kind in Step["kind"]]: (step: Of<Kind>, signal: AbortSignal) => Promise<void> };
+type StepExecutors = { readonly [Kind in Step["kind"]]: (step: Of<Kind>, signal: AbortSignal) => Promise<void> };
 
 const ready = { kind: "ready", contextLength: 0 } as const;
 const startLimitMs = 120_000;
@@ -25,185 +25,194 @@ const engineLimitMs = 60_000;
 /** Time that the engine has to end after the drain. */
 const graceMs = 10_000;
 
-export function createExecutors(deps: StepDeps): Executors {
-  const { driver, book, dataPath, events } = deps;
-  const attempts = createAttempts(deps);
-  const bounded = (signal: AbortSignal, limitMs: number) => AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+export class Executors implements StepExecutors {
+  readonly fetch: StepExecutors["fetch"];
+  readonly #deps: StepDeps;
+  readonly #events;
+  readonly #dataPath;
+  readonly #book;
+  readonly #driver;
+  readonly #attempts;
 
-  async function end(id: Step["id"], identity: string, mayDrain: boolean, signal: AbortSignal): Promise<void> {
-    // A stop by this agent is not a crash.
-    book.change(id, (facts) => ({ ...facts, countedExit: identity }));
-    dataPath.markDraining(id);
-    if (mayDrain) await untilDrained(deps, id, signal);
-    await driver.stop(id, graceMs, bounded(signal, graceMs + engineLimitMs));
+  constructor(deps: StepDeps) {
+    this.#deps = deps;
+    this.#events = deps.events;
+    this.#dataPath = deps.dataPath;
+    this.#book = deps.book;
+    this.#driver = deps.driver;
+    this.#attempts = createAttempts(deps);
+    this.fetch = createFetch(deps, this.#attempts);
   }
 
-  async function gpusHeld(
-    step: Of<"start">,
-    uuids: readonly string[],
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
+  async #end(id: Step["id"], identity: string, mayDrain: boolean, signal: AbortSignal): Promise<void> {
+    // A stop by this agent is not a crash.
+    this.#book.change(id, (facts) => ({ ...facts, countedExit: identity }));
+    this.#dataPath.markDraining(id);
+    if (mayDrain) await untilDrained(this.#deps, id, signal);
+    await this.#driver.stop(id, graceMs, bounded(signal, graceMs + engineLimitMs));
+  }
+
+  async #gpusHeld(step: Of<"start">, uuids: readonly string[], signal: AbortSignal): Promise<string | undefined> {
     if (uuids.length === 0) return undefined;
-    const setWaiting = (waitingFor: string | undefined) => book.change(step.id, (facts) => ({ ...facts, waitingFor }));
+    const setWaiting = (waitingFor: string | undefined) =>
+      this.#book.change(step.id, (facts) => ({ ...facts, waitingFor }));
     const onWait = (held: string): void => {
-      if (book.get(step.id).waitingFor === undefined)
-        deps.log.info({ instance: step.id, held }, "waiting for the memory of a GPU");
+      if (this.#book.get(step.id).waitingFor === undefined)
+        this.#deps.log.info({ instance: step.id, held }, "waiting for the memory of a GPU");
       setWaiting(held);
-      deps.progressed();
+      this.#deps.progressed();
     };
     try {
-      return await untilFree(uuids, deps.gpuMemory, pause, onWait, signal, Number(step.spec.gpuMemoryBytes));
+      return await untilFree(uuids, this.#deps.gpuMemory, pause, onWait, signal, Number(step.spec.gpuMemoryBytes));
     } finally {
       setWaiting(undefined);
     }
   }
 
   /** Returns a fault of a GPU of this instance that is newer than its start here. */
-  async function newGpuFault(
+  async #newGpuFault(
     { id, spec }: Of<"count-exit"> | Of<"restart">,
     signal: AbortSignal,
   ): Promise<GpuFault | undefined> {
-    const old = new Set(book.get(id).oldGpuFaults);
-    return (await deps.gpuFaults(spec.gpuUuids, signal)).find((fault) => !old.has(fault.id));
+    const old = new Set(this.#book.get(id).oldGpuFaults);
+    return (await this.#deps.gpuFaults(spec.gpuUuids, signal)).find((fault) => !old.has(fault.id));
   }
 
-  return {
-    fetch: createFetch(deps, attempts),
-
-    async start(step, signal) {
-      const beganMs = deps.clock();
-      const here = book.get(step.id).weights;
-      const modelPath = here.kind === "here" && needsWeights(step.spec) ? here.modelPath : undefined;
-      const draftPath = here.kind === "here" ? here.draftPath : undefined;
-      const outcome = planInstance(step.spec, modelPath, deps.host, draftPath);
-      if (!outcome.ok) return attempts.failed(step, outcome, { isTerminal: true, backOff: startBackOff });
-      try {
-        const held = await gpusHeld(step, outcome.plan.gpuUuids, signal);
-        if (held !== undefined) {
-          const why = {
-            code: "gpu_memory_held",
-            message: `${held}; the model server is not started into what is left.`,
-          };
-          return await attempts.failed(step, why, { isTerminal: false, backOff: crashBackOff });
-        }
-        await writeFiles(outcome.files);
-        for (const folder of outcome.folders ?? []) await mkdir(folder, { recursive: true, mode: 0o755 });
-        await openFolders(outcome.openFolders ?? []);
-        const oldGpuFaults = (await deps.gpuFaults(step.spec.gpuUuids, signal)).map((fault) => fault.id);
-        await driver.start(outcome.plan, bounded(signal, startLimitMs));
-        book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true, oldGpuFaults }));
-        events.took("create", (deps.clock() - beganMs) / 1000);
-      } catch (error) {
-        signal.throwIfAborted();
-        if (isEngineUnavailable(error)) throw error;
-        const { isTerminal, ...why } = failureOf(error, "start_failed");
-        await attempts.failed(step, why, { isTerminal, backOff: crashBackOff });
+  async start(step: Of<"start">, signal: AbortSignal) {
+    const beganMs = this.#deps.clock();
+    const here = this.#book.get(step.id).weights;
+    const modelPath = here.kind === "here" && needsWeights(step.spec) ? here.modelPath : undefined;
+    const draftPath = here.kind === "here" ? here.draftPath : undefined;
+    const outcome = planInstance(step.spec, modelPath, this.#deps.host, draftPath);
+    if (!outcome.ok) return this.#attempts.failed(step, outcome, { isTerminal: true, backOff: startBackOff });
+    try {
+      const held = await this.#gpusHeld(step, outcome.plan.gpuUuids, signal);
+      if (held !== undefined) {
+        const why = {
+          code: "gpu_memory_held",
+          message: `${held}; the model server is not started into what is left.`,
+        };
+        return await this.#attempts.failed(step, why, { isTerminal: false, backOff: crashBackOff });
       }
-    },
+      await writeFiles(outcome.files);
+      for (const folder of outcome.folders ?? []) await mkdir(folder, { recursive: true, mode: 0o755 });
+      await openFolders(outcome.openFolders ?? []);
+      const oldGpuFaults = (await this.#deps.gpuFaults(step.spec.gpuUuids, signal)).map((fault) => fault.id);
+      await this.#driver.start(outcome.plan, bounded(signal, startLimitMs));
+      this.#book.change(step.id, (facts) => ({ ...facts, wasStartedHere: true, oldGpuFaults }));
+      this.#events.took("create", (this.#deps.clock() - beganMs) / 1000);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isEngineUnavailable(error)) throw error;
+      const { isTerminal, ...why } = failureOf(error, "start_failed");
+      await this.#attempts.failed(step, why, { isTerminal, backOff: crashBackOff });
+    }
+  }
 
-    async refuse({ kind, id, holder, gpuUuid }) {
-      // Name the other instance only in the log: customers read the reason.
-      deps.log.error(
-        { alert: "gpu_given_twice", instance: id, holder, gpu: gpuUuid },
-        "two instances are given one GPU",
-      );
-      const message = `another instance on this host has the GPU ${gpuUuid}, so this one is not started beside it; it is tried again. If that stays so, deploy it anew to have it placed elsewhere, or tell your operator.`;
-      await attempts.failed(
-        { kind, id },
-        { code: "gpu_in_use", message },
-        { isTerminal: false, backOff: crashBackOff },
-      );
-    },
+  async refuse({ kind, id, holder, gpuUuid }: Of<"refuse">) {
+    // Name the other instance only in the log: customers read the reason.
+    this.#deps.log.error(
+      { alert: "gpu_given_twice", instance: id, holder, gpu: gpuUuid },
+      "two instances are given one GPU",
+    );
+    const message = `another instance on this host has the GPU ${gpuUuid}, so this one is not started beside it; it is tried again. If that stays so, deploy it anew to have it placed elsewhere, or tell your operator.`;
+    await this.#attempts.failed(
+      { kind, id },
+      { code: "gpu_in_use", message },
+      { isTerminal: false, backOff: crashBackOff },
+    );
+  }
 
-    async probe(step, signal) {
-      const { seen, spec } = step;
-      const isExternal = seen.identity.startsWith("external:");
-      const { origin, secret } = seen;
-      const target = { origin, secret, instanceId: step.id, servedModelName: spec?.servedModelName, isExternal };
-      // The driver saw its port open; an agent instance is not probed further. A rental stays ready while it runs, because the
-      // customer may stop the SSH server.
-      const isOpenRental = seen.ssh !== undefined && book.get(step.id).life?.isReady === true;
-      const isOwn = spec?.engine === "agent_instance" || isOpenRental;
-      const found = isOwn ? ready : await deps.probe(target, signal);
-      const known = book.get(step.id).life;
-      if (known?.identity !== seen.identity) return;
-      const { health, pulse } = await watchProgress(deps, step, found, known.pulse, signal);
-      const nowMs = deps.clock();
-      const before = book.get(step.id);
-      if (before.life?.identity !== seen.identity) return;
-      const life = { ...afterProbe(before.life, health, nowMs), pulse };
-      book.change(step.id, (facts) => ({ ...facts, life, hasServed: facts.hasServed || life.isReady }));
-      if (life.isReady === before.life.isReady) return;
-      const loadMs = Math.round(nowMs - life.sinceMs);
-      if (!life.isReady) return deps.log.warn({ instance: step.id, why: life.trouble }, "instance no longer ready");
-      deps.log.info({ instance: step.id, loadMs, totalMs: Math.round(nowMs - before.beganMs) }, "instance ready");
-      if (!before.wasStartedHere) return;
-      events.took("load", loadMs / 1000);
-      if (before.restarts === 0) events.took("ready", (nowMs - before.beganMs) / 1000);
-    },
+  async probe(step: Of<"probe">, signal: AbortSignal) {
+    const { seen, spec } = step;
+    const isExternal = seen.identity.startsWith("external:");
+    const { origin, secret } = seen;
+    const target = { origin, secret, instanceId: step.id, servedModelName: spec?.servedModelName, isExternal };
+    // The driver saw its port open; an agent instance is not probed further. A rental stays ready while it runs, because the
+    // customer may stop the SSH server.
+    const isOpenRental = seen.ssh !== undefined && this.#book.get(step.id).life?.isReady === true;
+    const isOwn = spec?.engine === "agent_instance" || isOpenRental;
+    const found = isOwn ? ready : await this.#deps.probe(target, signal);
+    const known = this.#book.get(step.id).life;
+    if (known?.identity !== seen.identity) return;
+    const { health, pulse } = await watchProgress(this.#deps, step, found, known.pulse, signal);
+    const nowMs = this.#deps.clock();
+    const before = this.#book.get(step.id);
+    if (before.life?.identity !== seen.identity) return;
+    const life = { ...afterProbe(before.life, health, nowMs), pulse };
+    this.#book.change(step.id, (facts) => ({ ...facts, life, hasServed: facts.hasServed || life.isReady }));
+    if (life.isReady === before.life.isReady) return;
+    const loadMs = Math.round(nowMs - life.sinceMs);
+    if (!life.isReady) return this.#deps.log.warn({ instance: step.id, why: life.trouble }, "instance no longer ready");
+    this.#deps.log.info({ instance: step.id, loadMs, totalMs: Math.round(nowMs - before.beganMs) }, "instance ready");
+    if (!before.wasStartedHere) return;
+    this.#events.took("load", loadMs / 1000);
+    if (before.restarts === 0) this.#events.took("ready", (nowMs - before.beganMs) / 1000);
+  }
 
-    async "count-exit"(step, signal) {
-      const { seen, spec } = step;
-      const facts = book.get(step.id);
-      // Before any await: the data path drops instances that no longer run.
-      const deathsByRequest = dataPath.serverEnded(step.id);
-      book.change(step.id, (now) => ({ ...now, countedExit: seen.identity }));
-      const life = facts.life?.identity === seen.identity ? facts.life : undefined;
-      const wasWitnessed = facts.wasStartedHere || life !== undefined;
-      // Ended while no agent ran: without a sign of failure it was stopped.
-      if (!wasWitnessed && !seen.oomKilled && !seen.exitCode) return;
-      const isRental = spec.engine === "container";
-      const reason = reasonOfExit(seen, Number(spec.memoryBytes), await attempts.tail(step), { isRental });
-      const why = withLostGpu(reason, await newGpuFault(step, signal));
-      attempts.restarted(step.id, spec.deployId, why.reason);
-      const hasRefused = seen.exitCode !== undefined && !seen.oomKilled && !facts.hasServed;
-      await attempts.failed(step, why.failure, {
-        isTerminal: why.isTerminal,
-        backOff: hasRefused ? startBackOff : crashBackOff,
-        upMs: life && deps.clock() - life.sinceMs,
-        deathsByRequest: why.reason === "gpu_lost" ? 0 : deathsByRequest,
-      });
-    },
+  async "count-exit"(step: Of<"count-exit">, signal: AbortSignal) {
+    const { seen, spec } = step;
+    const facts = this.#book.get(step.id);
+    // Before any await: the data path drops instances that no longer run.
+    const deathsByRequest = this.#dataPath.serverEnded(step.id);
+    this.#book.change(step.id, (now) => ({ ...now, countedExit: seen.identity }));
+    const life = facts.life?.identity === seen.identity ? facts.life : undefined;
+    const wasWitnessed = facts.wasStartedHere || life !== undefined;
+    // Ended while no agent ran: without a sign of failure it was stopped.
+    if (!wasWitnessed && !seen.oomKilled && !seen.exitCode) return;
+    const isRental = spec.engine === "container";
+    const reason = reasonOfExit(seen, Number(spec.memoryBytes), await this.#attempts.tail(step), { isRental });
+    const why = withLostGpu(reason, await this.#newGpuFault(step, signal));
+    this.#attempts.restarted(step.id, spec.deployId, why.reason);
+    const hasRefused = seen.exitCode !== undefined && !seen.oomKilled && !facts.hasServed;
+    await this.#attempts.failed(step, why.failure, {
+      isTerminal: why.isTerminal,
+      backOff: hasRefused ? startBackOff : crashBackOff,
+      upMs: life && this.#deps.clock() - life.sinceMs,
+      deathsByRequest: why.reason === "gpu_lost" ? 0 : deathsByRequest,
+    });
+  }
 
-    async restart(step, signal) {
-      const { seen, spec } = step;
-      const { life } = book.get(step.id);
-      const trouble = life?.trouble ?? "";
-      const upMs = life && deps.clock() - life.sinceMs;
-      const isStuck = step.why === "health" && !isExternalSpec(spec);
-      const deathsByRequest = isStuck ? dataPath.serverEnded(step.id) : 0;
-      await end(step.id, seen.identity, false, signal);
-      const lost = life?.isFrozen ? "engine_frozen" : "health_lost";
-      const code = step.why === "health" ? lost : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
-      const fault = await newGpuFault(step, signal);
-      attempts.restarted(step.id, spec.deployId, fault ? "gpu_lost" : "health");
-      const how = {
-        isTerminal: step.why === "start_timeout",
-        backOff: crashBackOff,
-        upMs,
-        deathsByRequest: fault ? 0 : deathsByRequest,
-      };
-      await attempts.failed(step, fault ? lostGpu(fault) : { code, message: messages[code](trouble) }, how);
-    },
+  async restart(step: Of<"restart">, signal: AbortSignal) {
+    const { seen, spec } = step;
+    const { life } = this.#book.get(step.id);
+    const trouble = life?.trouble ?? "";
+    const upMs = life && this.#deps.clock() - life.sinceMs;
+    const isStuck = step.why === "health" && !isExternalSpec(spec);
+    const deathsByRequest = isStuck ? this.#dataPath.serverEnded(step.id) : 0;
+    await this.#end(step.id, seen.identity, false, signal);
+    const lost = life?.isFrozen ? "engine_frozen" : "health_lost";
+    const code = step.why === "health" ? lost : isExternalSpec(spec) ? "external_unreachable" : "start_timeout";
+    const fault = await this.#newGpuFault(step, signal);
+    this.#attempts.restarted(step.id, spec.deployId, fault ? "gpu_lost" : "health");
+    const how = {
+      isTerminal: step.why === "start_timeout",
+      backOff: crashBackOff,
+      upMs,
+      deathsByRequest: fault ? 0 : deathsByRequest,
+    };
+    await this.#attempts.failed(step, fault ? lostGpu(fault) : { code, message: messages[code](trouble) }, how);
+  }
 
-    async stop(step, signal) {
-      await end(step.id, step.seen.identity, step.why !== "failed", signal);
-      // Counted, but not among the restarts that its owner sees as a problem.
-      if (step.why === "superseded") events.restarted(step.seen.deployId, "operator");
-    },
+  async stop(step: Of<"stop">, signal: AbortSignal) {
+    await this.#end(step.id, step.seen.identity, step.why !== "failed", signal);
+    // Counted, but not among the restarts that its owner sees as a problem.
+    if (step.why === "superseded") this.#events.restarted(step.seen.deployId, "operator");
+  }
 
-    async remove(step, signal) {
-      await driver.remove(step.id, bounded(signal, engineLimitMs));
-    },
+  async remove(step: Of<"remove">, signal: AbortSignal) {
+    await this.#driver.remove(step.id, bounded(signal, engineLimitMs));
+  }
 
-    // The loop itself ends the running step.
-    async cancel() {},
-  };
+  // The loop itself ends the running step.
+  async cancel() {}
 }
+
+const bounded = (signal: AbortSignal, limitMs: number) => AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
 
 const pause = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {});
 
-export function execute(executors: Executors, step: Step, signal: AbortSignal): Promise<void> {
+export function execute(executors: StepExecutors, step: Step, signal: AbortSignal): Promise<void> {
   return (executors[step.kind] as (step: Step, signal: AbortSignal) => Promise<void>)(step, signal);
 }
 

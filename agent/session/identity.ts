@@ -15,8 +15,6 @@ class NotJoined extends Error {
   readonly code = "not_joined";
 }
 
-export type Identity = ReturnType<typeof createIdentity>;
-
 export interface IdentityOptions {
   /** Created if missing. */
   readonly folder: string;
@@ -44,148 +42,172 @@ const maxRetryMs = 60_000;
 const lookMs = 1_000;
 const minWaitMs = 200;
 
-export function createIdentity(options: IdentityOptions) {
-  const { folder, log, nowMs } = options;
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const file = (name: string) => join(folder, name);
-  let keyPem = readIfPresent(file("key.pem"));
-  let held = load();
+export class Identity {
+  readonly #options: IdentityOptions;
+  readonly #nowMs;
+  readonly #log: Logger;
+  #keyPem;
+  #held;
   /** A refused token is not tried again while there is a valid certificate. */
-  let refusedToken: string | undefined;
-  let refusal: Error | undefined;
-  let joining: Promise<void> | undefined;
+  #refusedToken: string | undefined;
+  #refusal: Error | undefined;
+  #joining: Promise<void> | undefined;
   /** Content that could not be written to `certificate.json` because the disk was full. */
-  let unstored: string | undefined;
-  const listeners: (() => void)[] = [];
+  #unstored: string | undefined;
+  readonly #listeners: (() => void)[] = [];
 
-  function load(): Held | undefined {
-    const text = readIfPresent(file("certificate.json"));
-    if (text === undefined || keyPem === undefined) return undefined;
+  constructor(options: IdentityOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs;
+    this.#log = options.log;
+    mkdirSync(options.folder, { recursive: true, mode: 0o700 });
+    this.#keyPem = readIfPresent(this.#file("key.pem"));
+    this.#held = this.#load();
+  }
+
+  #file(name: string): string {
+    return join(this.#options.folder, name);
+  }
+
+  #load(): Held | undefined {
+    const text = readIfPresent(this.#file("certificate.json"));
+    if (text === undefined || this.#keyPem === undefined) return undefined;
     try {
       const kept = JSON.parse(text) as Omit<Held, "notAfterMs">;
       const certificate = new X509Certificate(kept.certificatePem);
       return { ...kept, notAfterMs: certificate.validToDate.getTime() };
     } catch (error) {
-      log.warn({ err: error }, "could not read the host's certificate; joining again");
+      this.#log.warn({ err: error }, "could not read the host's certificate; joining again");
       return undefined;
     }
   }
 
-  function keep(given: GivenCertificate, tokenHash: string): void {
-    const kept = { ...given, issuedMs: nowMs(), tokenHash };
-    unstored = `${JSON.stringify(kept)}\n`;
-    writeUnstored();
-    held = { ...kept, notAfterMs: new X509Certificate(given.certificatePem).validToDate.getTime() };
-    for (const listener of listeners) listener();
+  #keep(given: GivenCertificate, tokenHash: string): void {
+    const kept = { ...given, issuedMs: this.#nowMs(), tokenHash };
+    this.#unstored = `${JSON.stringify(kept)}\n`;
+    this.#writeUnstored();
+    this.#held = { ...kept, notAfterMs: new X509Certificate(given.certificatePem).validToDate.getTime() };
+    for (const listener of this.#listeners) listener();
   }
 
   /** Writes the certificate if possible; it is used also when the disk is full, so that the host stays connected. */
-  function writeUnstored(): void {
-    if (unstored === undefined) return;
+  #writeUnstored(): void {
+    if (this.#unstored === undefined) return;
     try {
-      replaceFileSync(file("certificate.json"), unstored);
-      unstored = undefined;
+      replaceFileSync(this.#file("certificate.json"), this.#unstored);
+      this.#unstored = undefined;
     } catch (error) {
-      log.error({ err: error }, "could not store this host's new certificate; a restart would use the previous one");
+      this.#log.error(
+        { err: error },
+        "could not store this host's new certificate; a restart would use the previous one",
+      );
     }
   }
 
-  const current = (): OwnCertificate | undefined =>
-    held && keyPem !== undefined ? { certificatePem: held.certificatePem, keyPem, caPem: held.caPem } : undefined;
-
-  async function joinBy(address: string, token: string, signal: AbortSignal): Promise<void> {
-    if (keyPem === undefined) {
+  async #joinBy(address: string, token: string, signal: AbortSignal): Promise<void> {
+    if (this.#keyPem === undefined) {
       // Store the key before joining: a host that loses its key could not reconnect.
       const made = makeKey();
-      replaceFileSync(file("key.pem"), made);
-      keyPem = made;
+      replaceFileSync(this.#file("key.pem"), made);
+      this.#keyPem = made;
     }
-    const request = { address, token, keyPem, hostId: options.hostId };
-    keep(await enroll(request, options.hostname, signal), tokenHashOf(token));
-    log.info({ control: address, notAfter: new Date(held?.notAfterMs ?? 0).toISOString() }, "this host has joined");
+    const request = { address, token, keyPem: this.#keyPem, hostId: this.#options.hostId };
+    this.#keep(await enroll(request, this.#options.hostname, signal), tokenHashOf(token));
+    this.#log.info(
+      { control: address, notAfter: new Date(this.#held?.notAfterMs ?? 0).toISOString() },
+      "this host has joined",
+    );
   }
 
-  async function ensure(address: string, signal: AbortSignal): Promise<void> {
-    const own = await options.readOwnToken?.();
-    const isOwnTried = own === undefined || own === refusedToken;
+  async #ensure(address: string, signal: AbortSignal): Promise<void> {
+    const own = await this.#options.readOwnToken?.();
+    const isOwnTried = own === undefined || own === this.#refusedToken;
     const token = isOwnTried
-      ? await options.readToken().catch((error: Error) => {
-          if (held && held.notAfterMs > nowMs()) return undefined;
-          if (!held && (error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+      ? await this.#options.readToken().catch((error: Error) => {
+          if (this.#held && this.#held.notAfterMs > this.#nowMs()) return undefined;
+          if (!this.#held && (error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
           throw new Error(`the join token cannot be read: ${error.message}`, { cause: error });
         })
       : own;
-    const isValid = held !== undefined && held.notAfterMs > nowMs();
+    const isValid = this.#held !== undefined && this.#held.notAfterMs > this.#nowMs();
     if (token === undefined) {
       if (isValid) return;
-      if (held)
+      if (this.#held)
         throw new Error(
           "this host's certificate has expired, and there is no join token: create one with `stoker node token create`",
         );
       throw (
-        refusal ??
+        this.#refusal ??
         new NotJoined("this host has no certificate and no join token: its data folder is new or was emptied")
       );
     }
-    if (isValid && (held?.tokenHash === tokenHashOf(token) || refusedToken === token)) return;
+    if (isValid && (this.#held?.tokenHash === tokenHashOf(token) || this.#refusedToken === token)) return;
     try {
-      await joinBy(address, token, signal);
+      await this.#joinBy(address, token, signal);
     } catch (error) {
       // Retry a request that did not reach the control plane.
       const isRefused = (error as { code?: unknown }).code === "join_refused";
-      if (isRefused) [refusedToken, refusal] = [token, error as Error];
-      if (!held && isRefused && !isOwnTried) return ensure(address, signal);
+      if (isRefused) [this.#refusedToken, this.#refusal] = [token, error as Error];
+      if (!this.#held && isRefused && !isOwnTried) return this.#ensure(address, signal);
       if (!isValid) throw error;
-      log.warn({ err: error }, "the new join token was refused; the previous certificate stays in use");
+      this.#log.warn({ err: error }, "the new join token was refused; the previous certificate stays in use");
     }
   }
 
-  const parts = (): TlsParts => {
-    if (!held || keyPem === undefined) throw new Error("this host has no certificate");
-    return { caPem: held.caPem, own: { certificatePem: held.certificatePem, keyPem } };
-  };
+  #parts(): TlsParts {
+    if (!this.#held || this.#keyPem === undefined) throw new Error("this host has no certificate");
+    return { caPem: this.#held.caPem, own: { certificatePem: this.#held.certificatePem, keyPem: this.#keyPem } };
+  }
 
-  async function renewOnce(signal: AbortSignal): Promise<boolean> {
-    if (!held || keyPem === undefined) return false;
-    for (const address of options.addresses) {
+  async #renewOnce(signal: AbortSignal): Promise<boolean> {
+    if (!this.#held || this.#keyPem === undefined) return false;
+    for (const address of this.#options.addresses) {
       try {
-        keep(await renew(address, parts(), keyPem, signal), held.tokenHash);
-        log.info({ notAfter: new Date(held.notAfterMs).toISOString() }, "this host's certificate was renewed");
+        this.#keep(await renew(address, this.#parts(), this.#keyPem, signal), this.#held.tokenHash);
+        this.#log.info(
+          { notAfter: new Date(this.#held.notAfterMs).toISOString() },
+          "this host's certificate was renewed",
+        );
         return true;
       } catch (error) {
         if (signal.aborted) return false;
-        log.warn({ err: error, control: address }, "could not renew this host's certificate; will retry");
+        this.#log.warn({ err: error, control: address }, "could not renew this host's certificate; will retry");
       }
     }
     return false;
   }
 
-  return {
-    /** Returns credentials for this control plane; joins through it if there is no certificate. Rejects with a sentence. */
-    async tls(address: string, signal: AbortSignal) {
-      joining ??= ensure(address, signal).finally(() => {
-        joining = undefined;
-      });
-      await joining;
-      return parts();
-    },
-    async run(signal: AbortSignal) {
-      while (!signal.aborted) {
-        const life = held ? held.notAfterMs - held.issuedMs : 0;
-        const dueInMs = held ? held.issuedMs + (life * 2) / 3 - nowMs() : lookMs;
-        let pauseMs = Math.min(maxRetryMs, Math.max(minWaitMs, dueInMs));
-        if (held && dueInMs <= 0 && held.notAfterMs > nowMs() && !(await renewOnce(signal)))
-          // Many attempts fit into the last third, and the agents spread out.
-          pauseMs = Math.max(minWaitMs, options.random() * Math.min(maxRetryMs, life / 30));
-        writeUnstored();
-        await wait(pauseMs, undefined, { signal }).catch(() => {});
-      }
-    },
-    current,
-    onCertificate: (listener: () => void): void => void listeners.push(listener),
-    /** Seconds until the certificate expires; negative after that, undefined without one. */
-    certificateSecondsLeft: () => (held ? (held.notAfterMs - nowMs()) / 1000 : undefined),
-  };
+  /** Returns credentials for this control plane; joins through it if there is no certificate. Rejects with a sentence. */
+  async tls(address: string, signal: AbortSignal) {
+    this.#joining ??= this.#ensure(address, signal).finally(() => {
+      this.#joining = undefined;
+    });
+    await this.#joining;
+    return this.#parts();
+  }
+
+  async run(signal: AbortSignal) {
+    while (!signal.aborted) {
+      const life = this.#held ? this.#held.notAfterMs - this.#held.issuedMs : 0;
+      const dueInMs = this.#held ? this.#held.issuedMs + (life * 2) / 3 - this.#nowMs() : lookMs;
+      let pauseMs = Math.min(maxRetryMs, Math.max(minWaitMs, dueInMs));
+      if (this.#held && dueInMs <= 0 && this.#held.notAfterMs > this.#nowMs() && !(await this.#renewOnce(signal)))
+        // Many attempts fit into the last third, and the agents spread out.
+        pauseMs = Math.max(minWaitMs, this.#options.random() * Math.min(maxRetryMs, life / 30));
+      this.#writeUnstored();
+      await wait(pauseMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  readonly current = (): OwnCertificate | undefined =>
+    this.#held && this.#keyPem !== undefined
+      ? { certificatePem: this.#held.certificatePem, keyPem: this.#keyPem, caPem: this.#held.caPem }
+      : undefined;
+
+  readonly onCertificate = (listener: () => void): void => void this.#listeners.push(listener);
+
+  /** Seconds until the certificate expires; negative after that, undefined without one. */
+  readonly certificateSecondsLeft = () => (this.#held ? (this.#held.notAfterMs - this.#nowMs()) / 1000 : undefined);
 }
 
 const tokenHashOf = (token: string): string => createHash("sha256").update(token).digest("hex");

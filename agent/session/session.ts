@@ -61,31 +61,53 @@ export interface HostInstances {
   readonly weights: readonly KeptWeights[];
 }
 
-export type Session = ReturnType<typeof createSession>;
-
 type Send = (message: AgentMessage) => void;
 
 /** Changes within this time are sent in one report. */
 const gatherMs = 25;
 
-export function createSession(options: SessionOptions) {
-  const { store, spool, clock, log, monotonicMs } = options;
-  const reconnects = new Map<ConnectionEnd["reason"], number>();
-  let keys: readonly Buffer[] = [];
-  let nodeEpoch = store.highestEpoch();
-  let leaseEndsMs = 0;
-  let isConnected = false;
-  let fencedWhy = store.fencedWhy();
-  let reportNow = () => {};
-  let spreadMs: number | undefined;
-  let newest: Serving | undefined;
-  const questions = createNeighbourQuestions();
-  const restored = createRestoredDatabase(store, spool, log);
+interface Serving {
+  take(message: ControlMessage__Output): void;
+  readonly done: Promise<unknown>;
+}
 
-  async function once(address: string, notices: Notices, signal: AbortSignal): Promise<ConnectionEnd> {
+export class Session {
+  readonly #options: SessionOptions;
+  readonly #monotonicMs;
+  readonly #log: Logger;
+  readonly #spool;
+  readonly #store;
+  readonly #reconnects = new Map<ConnectionEnd["reason"], number>();
+  #keys: readonly Buffer[] = [];
+  #nodeEpoch;
+  #leaseEndsMs = 0;
+  #isConnected = false;
+  #fencedWhy;
+  #spreadMs: number | undefined;
+  #newest: Serving | undefined;
+  readonly #questions = createNeighbourQuestions();
+  readonly #restored;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    this.#monotonicMs = options.monotonicMs;
+    this.#log = options.log;
+    this.#spool = options.spool;
+    this.#store = options.store;
+    this.#nodeEpoch = options.store.highestEpoch();
+    this.#fencedWhy = options.store.fencedWhy();
+    this.#restored = createRestoredDatabase(options.store, options.spool, options.log);
+    options.spool.onPending(() => this.#wakeUsage());
+  }
+
+  #reportNow = () => {};
+
+  #wakeUsage = () => {};
+
+  readonly #once = async (address: string, notices: Notices, signal: AbortSignal): Promise<ConnectionEnd> => {
     let tls: TlsParts;
     try {
-      tls = await options.identity.tls(address, signal);
+      tls = await this.#options.identity.tls(address, signal);
     } catch (error) {
       return { reason: "refused", detail: (error as Error).message, wasWelcomed: false };
     }
@@ -93,40 +115,35 @@ export function createSession(options: SessionOptions) {
     const until = AbortSignal.any([signal, ending.signal]);
     let serving: Serving | undefined;
     const hello = {
-      ...options.introduction,
-      hostId: store.hostId(),
-      highestEpoch: store.highestEpoch().toString(),
-      generation: store.desired()?.generation ?? "0",
-      restoreMark: store.restoreMark(),
-      advertise: options.advertise(),
-      inventory: options.inventory(),
+      ...this.#options.introduction,
+      hostId: this.#store.hostId(),
+      highestEpoch: this.#store.highestEpoch().toString(),
+      generation: this.#store.desired()?.generation ?? "0",
+      restoreMark: this.#store.restoreMark(),
+      advertise: this.#options.advertise(),
+      inventory: this.#options.inventory(),
     };
     const onWelcome = (welcome: Welcome__Output, askedMs: number, send: Send) => {
       notices.welcomed();
-      serving = serve(welcome, askedMs, send, until);
-      newest = serving;
+      serving = this.#serve(welcome, askedMs, send, until);
+      this.#newest = serving;
     };
     const onMessage = (message: ControlMessage__Output) => {
       if (message.renewed) notices.databaseUnavailable(message.renewed.databaseAway);
       serving?.take(message);
     };
-    const end = await connect({ address, tls, hello, onWelcome, onMessage, monotonicMs }, signal);
+    const end = await connect({ address, tls, hello, onWelcome, onMessage, monotonicMs: this.#monotonicMs }, signal);
     ending.abort();
     // Another control plane may have taken over in the meantime: keep its values.
-    if (newest === serving) {
-      isConnected = false;
-      reportNow = () => {};
+    if (this.#newest === serving) {
+      this.#isConnected = false;
+      this.#reportNow = () => {};
     }
     await serving?.done;
     return end;
-  }
+  };
 
-  interface Serving {
-    take(message: ControlMessage__Output): void;
-    readonly done: Promise<unknown>;
-  }
-
-  function serve(welcome: Welcome__Output, askedMs: number, send: Send, signal: AbortSignal): Serving {
+  #serve(welcome: Welcome__Output, askedMs: number, send: Send, signal: AbortSignal): Serving {
     const epoch = BigInt(welcome.nodeEpoch);
     const ttlMs = welcome.leaseTtlMs || 20_000;
     const asked = new Map<string, number>([["", askedMs]]);
@@ -134,48 +151,48 @@ export function createSession(options: SessionOptions) {
       const sentMs = asked.get(sequence);
       asked.delete(sequence);
       if (sentMs === undefined) return;
-      leaseEndsMs = sentMs + ttlMs;
-      clock.addSample(Number(controlTimeMs), sentMs, monotonicMs());
+      this.#leaseEndsMs = sentMs + ttlMs;
+      this.#options.clock.addSample(Number(controlTimeMs), sentMs, this.#monotonicMs());
     };
-    restored.receive(welcome);
-    clock.tolerate(welcome.clockToleranceMs);
+    this.#restored.receive(welcome);
+    this.#options.clock.tolerate(welcome.clockToleranceMs);
     renewed("", welcome.controlTimeMs);
-    spreadMs = welcome.reconnectSpreadMs || undefined;
-    options.barred.replace(welcome.barredHosts);
-    keys = [welcome.ticketKey, ...keys].slice(0, 2);
-    if (epoch < store.highestEpoch())
-      log.error(
-        { alert: "control_plane_behind", epoch: welcome.nodeEpoch, highest: store.highestEpoch().toString() },
+    this.#spreadMs = welcome.reconnectSpreadMs || undefined;
+    this.#options.barred.replace(welcome.barredHosts);
+    this.#keys = [welcome.ticketKey, ...this.#keys].slice(0, 2);
+    if (epoch < this.#store.highestEpoch())
+      this.#log.error(
+        { alert: "control_plane_behind", epoch: welcome.nodeEpoch, highest: this.#store.highestEpoch().toString() },
         "this control plane is older than an earlier one; instances continue and nothing is changed",
       );
-    nodeEpoch = epoch;
-    isConnected = true;
-    fence("");
-    log.info({ epoch: welcome.nodeEpoch }, "connected to the control plane");
-    store.sawEpoch(epoch).catch((error) => log.error({ err: error }, "could not persist the epoch"));
+    this.#nodeEpoch = epoch;
+    this.#isConnected = true;
+    this.#fence("");
+    this.#log.info({ epoch: welcome.nodeEpoch }, "connected to the control plane");
+    this.#store.sawEpoch(epoch).catch((error) => this.#log.error({ err: error }, "could not persist the epoch"));
 
-    let reported = JSON.stringify(options.inventory());
+    let reported = JSON.stringify(this.#options.inventory());
     const report = async () => {
-      const state = options.report();
+      const state = this.#options.report();
       if (!state) return;
       // A report without the leases would release them: send none until they are read.
-      const openLeaseIds = await spool.openLeaseIds();
+      const openLeaseIds = await this.#spool.openLeaseIds();
       if (signal.aborted) return;
-      const resend = await restored.report();
+      const resend = await this.#restored.report();
       if (signal.aborted) return;
-      const inventory = options.inventory();
+      const inventory = this.#options.inventory();
       const isNews = JSON.stringify(inventory) !== reported;
       reported = JSON.stringify(inventory);
       const { generation, instances, removed, weights } = state;
       send({
         body: "report",
         report: {
-          ...options.figures(),
+          ...this.#options.figures(),
           nodeEpoch: welcome.nodeEpoch,
           generation,
           inventory: isNews ? inventory : null,
           instances: [...instances],
-          spoolRecords: spool.depth().records,
+          spoolRecords: this.#spool.depth().records,
           openLeaseIds: [...openLeaseIds],
           removed: [...removed],
           weights: [...weights],
@@ -183,37 +200,37 @@ export function createSession(options: SessionOptions) {
         },
       });
     };
-    const reports = every(welcome.reportEveryMs || 5_000, gatherMs, report, log, signal);
-    reportNow = reports.now;
+    const reports = every(welcome.reportEveryMs || 5_000, gatherMs, report, this.#log, signal);
+    this.#reportNow = reports.now;
     reports.now();
     let sequence = 0;
     const renew = async () => {
       sequence += 1;
-      asked.set(String(sequence), monotonicMs());
+      asked.set(String(sequence), this.#monotonicMs());
       send({ body: "renew", renew: { nodeEpoch: welcome.nodeEpoch, sequence } });
     };
-    const renewals = every(welcome.renewEveryMs || 5_000, 0, renew, log, signal);
+    const renewals = every(welcome.renewEveryMs || 5_000, 0, renew, this.#log, signal);
     const usage = createUsageSender(
-      spool,
+      this.#spool,
       (records) => send({ body: "usage", usage: { records: writeUsageBatch(records) } }),
-      log,
+      this.#log,
     );
-    wakeUsage = usage.wake;
-    questions.over(send, signal);
+    this.#wakeUsage = usage.wake;
+    this.#questions.over(send, signal);
     return {
-      take(message) {
+      take: (message) => {
         if (message.renewed) {
           renewed(message.renewed.sequence, message.renewed.controlTimeMs);
-          restored.receive(message.renewed);
-          spreadMs = message.renewed.reconnectSpreadMs || spreadMs;
-          options.barred.replace(message.renewed.barredHosts);
+          this.#restored.receive(message.renewed);
+          this.#spreadMs = message.renewed.reconnectSpreadMs || this.#spreadMs;
+          this.#options.barred.replace(message.renewed.barredHosts);
         } else if (message.usageAck) usage.acknowledged(message.usageAck.spoolIds);
-        else if (message.neighbours) questions.answered(message.neighbours);
-        else if (message.desired) void obey(message.desired, epoch);
+        else if (message.neighbours) this.#questions.answered(message.neighbours);
+        else if (message.desired) void this.#obey(message.desired, epoch);
         else if (message.command)
-          void options.commands.take(
+          void this.#options.commands.take(
             message.command,
-            { session: epoch, highest: store.highestEpoch() },
+            { session: epoch, highest: this.#store.highestEpoch() },
             (commandResult) => {
               if (!signal.aborted) send({ body: "commandResult", commandResult });
             },
@@ -223,82 +240,85 @@ export function createSession(options: SessionOptions) {
     };
   }
 
-  async function obey(desired: DesiredState__Output, epoch: bigint): Promise<void> {
+  async #obey(desired: DesiredState__Output, epoch: bigint): Promise<void> {
     const stamp = stampOf(desired);
-    const held = store.desired();
-    const verdict = judgeDesired(stamp, { nodeEpoch: epoch }, store.highestEpoch(), held && stampOf(held));
+    const held = this.#store.desired();
+    const verdict = judgeDesired(stamp, { nodeEpoch: epoch }, this.#store.highestEpoch(), held && stampOf(held));
     const facts = { epoch: desired.nodeEpoch, generation: desired.generation, held: held?.generation };
     if (verdict.kind === "refuse") {
-      log.error({ alert: verdict.why, ...facts }, "refused a desired state that is older than the current one");
+      this.#log.error({ alert: verdict.why, ...facts }, "refused a desired state that is older than the current one");
       return;
     }
     if (verdict.kind === "same") return;
     try {
-      await store.save(desired);
+      await this.#store.save(desired);
     } catch (error) {
       // Apply it nevertheless: the control plane sends it again after a restart of the agent.
-      log.error({ err: error, ...facts }, "could not persist the desired state");
+      this.#log.error({ err: error, ...facts }, "could not persist the desired state");
     }
-    log.info({ ...facts, instances: desired.instances.length, tombstones: desired.tombstones.length }, "desired state");
-    options.onDesired(desired);
+    this.#log.info(
+      { ...facts, instances: desired.instances.length, tombstones: desired.tombstones.length },
+      "desired state",
+    );
+    this.#options.onDesired(desired);
   }
 
   /**
    * Another agent may serve as this host, or none may: refuse tickets and start nothing until a control plane accepts this
    * agent again (empty `why`).
    */
-  function fence(why: string): void {
-    const wasFenced = fencedWhy !== "";
-    fencedWhy = why;
-    store.sawFenced(why).catch((error) => log.error({ err: error }, "could not persist fenced state"));
+  #fence(why: string): void {
+    const wasFenced = this.#fencedWhy !== "";
+    this.#fencedWhy = why;
+    this.#store.sawFenced(why).catch((error) => this.#log.error({ err: error }, "could not persist fenced state"));
     if (why !== "") {
-      keys = [];
+      this.#keys = [];
       if (!wasFenced)
-        log.error(
+        this.#log.error(
           { alert: "fenced", why },
           "agent fenced: it serves and starts nothing until the control plane accepts it again",
         );
-    } else if (wasFenced) log.info("control plane accepts this agent again");
-    options.onFenced(why !== "");
+    } else if (wasFenced) this.#log.info("control plane accepts this agent again");
+    this.#options.onFenced(why !== "");
   }
 
-  let wakeUsage = () => {};
-  spool.onPending(() => wakeUsage());
+  /** Current key, then the previous one: tickets issued just before a reconnect still verify. */
+  readonly keys = () => this.#keys;
 
-  return {
-    /** Current key, then the previous one: tickets issued just before a reconnect still verify. */
-    keys: () => keys,
-    nodeEpoch: () => nodeEpoch,
-    reportSoon: () => reportNow(),
-    /** Returns other hosts that may have weights of a repository; none without a session. */
-    neighbours: questions.ask,
-    state: () => ({
-      isConnected,
-      /** Revoked, or another agent with this identity connected later: nothing is served or started. Survives a restart. */
-      isFenced: fencedWhy !== "",
-      fencedWhy,
-      /** True when tickets can be verified, so that requests are admitted. */
-      hasKeys: keys.length > 0,
-      nodeEpoch,
-      leaseRemainingSeconds: Math.max(0, (leaseEndsMs - monotonicMs()) / 1000),
-      reconnects,
-    }),
-    run: (signal: AbortSignal) =>
-      takeTurns(
-        {
-          addresses: options.addresses,
-          talk: once,
-          onEnd: (end) => {
-            if (end.reason === "fenced") fence(end.detail || "the control plane refused this agent");
-            reconnects.set(end.reason, (reconnects.get(end.reason) ?? 0) + 1);
-          },
-          spreadMs: () => spreadMs,
-          random: options.random,
-          log,
+  readonly nodeEpoch = () => this.#nodeEpoch;
+
+  readonly reportSoon = () => this.#reportNow();
+
+  /** Returns other hosts that may have weights of a repository; none without a session. */
+  readonly neighbours = this.#questions.ask;
+
+  readonly state = () => ({
+    isConnected: this.#isConnected,
+    /** Revoked, or another agent with this identity connected later: nothing is served or started. Survives a restart. */
+    isFenced: this.#fencedWhy !== "",
+    fencedWhy: this.#fencedWhy,
+    /** True when tickets can be verified, so that requests are admitted. */
+    hasKeys: this.#keys.length > 0,
+    nodeEpoch: this.#nodeEpoch,
+    leaseRemainingSeconds: Math.max(0, (this.#leaseEndsMs - this.#monotonicMs()) / 1000),
+    reconnects: this.#reconnects,
+  });
+
+  readonly run = (signal: AbortSignal) =>
+    takeTurns(
+      {
+        addresses: this.#options.addresses,
+        talk: this.#once,
+        onEnd: (end) => {
+          if (end.reason === "fenced") this.#fence(end.detail || "the control plane refused this agent");
+          this.#reconnects.set(end.reason, (this.#reconnects.get(end.reason) ?? 0) + 1);
         },
-        signal,
-      ),
-  };
+        spreadMs: () => this.#spreadMs,
+        random: this.#options.random,
+        log: this.#log,
+      },
+      signal,
+    );
 }
 
 const stampOf = (desired: DesiredState__Output) => ({

@@ -49,33 +49,6 @@ interface Size {
   readonly bytes: number;
 }
 
-export interface Database {
-  /**
-   * Runs one transaction and returns the spool id of its last record; its records have consecutive ids. `durable`: fsynced on
-   * return. On an error it throws and nothing is written.
-   */
-  write(batch: readonly Write[], ends: Iterable<End>, durable: boolean): number;
-  /** Turns every start row into a durable record of reason `lost`. Returns their number. */
-  loseStarts(): number;
-  meta(): Partial<Record<MetaKey, string>>;
-  /** Oldest first. While a resend has records, these and newer ones alternate, starting with the resend. */
-  pending(limit: number): PendingRecord[];
-  leaseIds(): string[];
-  /**
-   * Starts to make all kept records pending again, durably and once per `id`, with `moveKept`. Returns undefined until all
-   * are pending.
-   */
-  resend(id: string): Resend | undefined;
-  /** A resend has kept records that are not pending yet. */
-  readonly isMoving: boolean;
-  /** Makes the next 2,000 of them pending in one transaction. */
-  moveKept(): void;
-  depth(): SpoolDepth;
-  /** Moves the write-ahead log into the file and empties it, so that its space is free. Never throws. */
-  shrinkLog(): void;
-  close(): void;
-}
-
 /** Throws what node:sqlite throws; see `isCorrupt`. */
 export function openDatabase(path: string, nowMs: () => number, limits: KeepLimits): Database {
   // Usage is private to the agent's user (SQLite gives -wal and -shm the same mode).
@@ -91,278 +64,338 @@ export function openDatabase(path: string, nowMs: () => number, limits: KeepLimi
     // A transaction larger than that may lengthen the file; the next checkpoint shortens it again.
     db.exec(`PRAGMA journal_size_limit = ${logBytes}`);
     db.exec(schema);
-    return prepare(db, nowMs, { ...limits, maxBytes: maxKeptBytesOf(path, limits.maxBytes) });
+    return new Database(db, nowMs, { ...limits, maxBytes: maxKeptBytesOf(path, limits.maxBytes) });
   } catch (error) {
     db.close();
     throw error;
   }
 }
 
-function prepare(db: DatabaseSync, nowMs: () => number, limits: KeepLimits): Database {
-  const putStart = db.prepare("INSERT OR REPLACE INTO starts VALUES (?, ?, ?, ?)");
-  const dropStart = db.prepare("DELETE FROM starts WHERE request_id = ? AND attempt = ?");
-  const putRecord = db.prepare("INSERT INTO records VALUES (?, ?, ?, ?)");
-  const sizesOf = db.prepare(`SELECT lease_ids, count(*) AS n, sum(length(record)) AS bytes FROM records
-    WHERE spool_id BETWEEN ? AND ? GROUP BY lease_ids`);
-  const dropRecords = db.prepare("DELETE FROM records WHERE spool_id BETWEEN ? AND ?");
-  const keepRecords = db.prepare(
-    "INSERT OR REPLACE INTO kept SELECT spool_id, ?, lease_ids, record FROM records WHERE spool_id BETWEEN ? AND ?",
-  );
-  const oldestKept = db.prepare(
-    "SELECT spool_id, kept_ms, length(record) AS bytes FROM kept ORDER BY spool_id LIMIT ?",
-  );
-  const dropKept = db.prepare("DELETE FROM kept WHERE spool_id <= ?");
-  const metaOf = db.prepare("SELECT value FROM meta WHERE key = ?");
-  const setMeta = db.prepare("INSERT OR REPLACE INTO meta VALUES (?, ?)");
-  const oldest = db.prepare("SELECT created_ms FROM records ORDER BY spool_id LIMIT 1");
-  const rowsAfter = db.prepare("SELECT spool_id, record FROM records WHERE spool_id > ? ORDER BY spool_id LIMIT ?");
-  const rowsThrough = db.prepare("SELECT spool_id, record FROM records WHERE spool_id <= ? ORDER BY spool_id LIMIT ?");
-  const nextKept =
-    db.prepare(`SELECT lease_ids, count(*) AS n, max(spool_id) AS last, sum(length(record)) AS bytes FROM (
+function statementsOf(db: DatabaseSync) {
+  return {
+    putStart: db.prepare("INSERT OR REPLACE INTO starts VALUES (?, ?, ?, ?)"),
+    dropStart: db.prepare("DELETE FROM starts WHERE request_id = ? AND attempt = ?"),
+    putRecord: db.prepare("INSERT INTO records VALUES (?, ?, ?, ?)"),
+    sizesOf: db.prepare(`SELECT lease_ids, count(*) AS n, sum(length(record)) AS bytes FROM records
+    WHERE spool_id BETWEEN ? AND ? GROUP BY lease_ids`),
+    dropRecords: db.prepare("DELETE FROM records WHERE spool_id BETWEEN ? AND ?"),
+    keepRecords: db.prepare(
+      "INSERT OR REPLACE INTO kept SELECT spool_id, ?, lease_ids, record FROM records WHERE spool_id BETWEEN ? AND ?",
+    ),
+    oldestKept: db.prepare("SELECT spool_id, kept_ms, length(record) AS bytes FROM kept ORDER BY spool_id LIMIT ?"),
+    dropKept: db.prepare("DELETE FROM kept WHERE spool_id <= ?"),
+    metaOf: db.prepare("SELECT value FROM meta WHERE key = ?"),
+    setMeta: db.prepare("INSERT OR REPLACE INTO meta VALUES (?, ?)"),
+    oldest: db.prepare("SELECT created_ms FROM records ORDER BY spool_id LIMIT 1"),
+    rowsAfter: db.prepare("SELECT spool_id, record FROM records WHERE spool_id > ? ORDER BY spool_id LIMIT ?"),
+    rowsThrough: db.prepare("SELECT spool_id, record FROM records WHERE spool_id <= ? ORDER BY spool_id LIMIT ?"),
+    nextKept: db.prepare(`SELECT lease_ids, count(*) AS n, max(spool_id) AS last, sum(length(record)) AS bytes FROM (
     SELECT spool_id, lease_ids, record FROM kept WHERE spool_id > ? AND spool_id <= ? ORDER BY spool_id LIMIT ?)
-    GROUP BY lease_ids`);
-  const lastKept = db.prepare("SELECT max(spool_id) AS last FROM kept");
-  const copyKept = db.prepare(`INSERT OR IGNORE INTO records
-    SELECT spool_id, kept_ms, lease_ids, record FROM kept WHERE spool_id > ? AND spool_id <= ?`);
-  const dropMoved = db.prepare("DELETE FROM kept WHERE spool_id > ? AND spool_id <= ?");
-  const allMeta = db.prepare("SELECT key, value FROM meta");
-  const allStarts = db.prepare("SELECT request_id, attempt, lease_ids, record FROM starts");
-  const leasesOfStarts = db.prepare("SELECT DISTINCT lease_ids FROM starts");
-  const recordLeases = new LeaseCounts();
-  let records = 0;
-  let bytes = 0;
-  for (const row of db.prepare("SELECT lease_ids, length(record) AS bytes FROM records").iterate()) {
-    recordLeases.add(String(row["lease_ids"]), 1);
-    records += 1;
-    bytes += Number(row["bytes"]);
-  }
-  const keptTotal = db.prepare("SELECT coalesce(sum(length(record)), 0) AS bytes FROM kept").get();
-  let keptBytes = Number(keptTotal?.["bytes"]);
+    GROUP BY lease_ids`),
+    lastKept: db.prepare("SELECT max(spool_id) AS last FROM kept"),
+    copyKept: db.prepare(`INSERT OR IGNORE INTO records
+    SELECT spool_id, kept_ms, lease_ids, record FROM kept WHERE spool_id > ? AND spool_id <= ?`),
+    dropMoved: db.prepare("DELETE FROM kept WHERE spool_id > ? AND spool_id <= ?"),
+    allMeta: db.prepare("SELECT key, value FROM meta"),
+    allStarts: db.prepare("SELECT request_id, attempt, lease_ids, record FROM starts"),
+    leasesOfStarts: db.prepare("SELECT DISTINCT lease_ids FROM starts"),
+  };
+}
+
+export class Database {
+  readonly #db: DatabaseSync;
+  readonly #nowMs: () => number;
+  readonly #limits: KeepLimits;
+  readonly #sql: ReturnType<typeof statementsOf>;
+  readonly #recordLeases = new LeaseCounts();
+  #records = 0;
+  #bytes = 0;
+  #keptBytes: number;
   /** Changes of `recordLeases` by the transaction that runs. */
-  let leaseChanges: [leaseIds: string, count: number][] = [];
-  let isSynced: boolean | undefined;
-  let move = storedMove();
-  // A new file starts above every id of an earlier one: a late acknowledgement must never match a new record.
-  const kept = Number(metaOf.get("spool_ids")?.["value"] ?? 0);
-  let lastId = Math.max(kept, nowMs() * 1000);
-  let reserved = kept;
+  #leaseChanges: [leaseIds: string, count: number][] = [];
+  #isSynced: boolean | undefined;
+  #move: Move | undefined;
+  #lastId: number;
+  #reserved: number;
+
+  constructor(db: DatabaseSync, nowMs: () => number, limits: KeepLimits) {
+    this.#db = db;
+    this.#nowMs = nowMs;
+    this.#limits = limits;
+    this.#sql = statementsOf(db);
+    for (const row of db.prepare("SELECT lease_ids, length(record) AS bytes FROM records").iterate()) {
+      this.#recordLeases.add(String(row["lease_ids"]), 1);
+      this.#records += 1;
+      this.#bytes += Number(row["bytes"]);
+    }
+    const keptTotal = db.prepare("SELECT coalesce(sum(length(record)), 0) AS bytes FROM kept").get();
+    this.#keptBytes = Number(keptTotal?.["bytes"]);
+    this.#move = this.#storedMove();
+    // A new file starts above every id of an earlier one: a late acknowledgement must never match a new record.
+    const kept = Number(this.#sql.metaOf.get("spool_ids")?.["value"] ?? 0);
+    this.#lastId = Math.max(kept, nowMs() * 1000);
+    this.#reserved = kept;
+  }
 
   /** Returns an id that was never used, whatever was deleted and however the clock was set. */
-  function nextId(): number {
-    lastId += 1;
-    if (lastId > reserved) {
-      reserved = lastId + idBlock;
-      setMeta.run("spool_ids", String(reserved));
+  #nextId(): number {
+    this.#lastId += 1;
+    if (this.#lastId > this.#reserved) {
+      this.#reserved = this.#lastId + idBlock;
+      this.#sql.setMeta.run("spool_ids", String(this.#reserved));
     }
-    return lastId;
+    return this.#lastId;
   }
 
-  function keep({ requestId, attempt, leaseIds, record, hadStart }: End, at: number): void {
-    if (hadStart) dropStart.run(requestId, attempt);
-    putRecord.run(nextId(), at, leaseIds, record);
-    leaseChanges.push([leaseIds, 1]);
-    records += 1;
-    bytes += record.length;
+  #keep({ requestId, attempt, leaseIds, record, hadStart }: End, at: number): void {
+    if (hadStart) this.#sql.dropStart.run(requestId, attempt);
+    this.#sql.putRecord.run(this.#nextId(), at, leaseIds, record);
+    this.#leaseChanges.push([leaseIds, 1]);
+    this.#records += 1;
+    this.#bytes += record.length;
   }
 
-  function apply(w: Write): void {
+  #apply(w: Write): void {
     switch (w[0]) {
       case "start":
-        putStart.run(w[1], w[2], w[3], w[4]);
+        this.#sql.putStart.run(w[1], w[2], w[3], w[4]);
         return;
       case "acknowledge": {
         for (const [first, last] of runsOf(w[1])) {
-          for (const size of sizesOf.all(first, last) as unknown as Size[]) {
-            leaseChanges.push([size.lease_ids, -size.n]);
-            records -= size.n;
-            bytes -= size.bytes;
-            keptBytes += size.bytes;
+          for (const size of this.#sql.sizesOf.all(first, last) as unknown as Size[]) {
+            this.#leaseChanges.push([size.lease_ids, -size.n]);
+            this.#records -= size.n;
+            this.#bytes -= size.bytes;
+            this.#keptBytes += size.bytes;
           }
-          keepRecords.run(nowMs(), first, last);
-          dropRecords.run(first, last);
+          this.#sql.keepRecords.run(this.#nowMs(), first, last);
+          this.#sql.dropRecords.run(first, last);
         }
-        dropKeptRecords();
+        this.#dropKeptRecords();
         return;
       }
       case "set":
-        setMeta.run(w[1], w[2]);
+        this.#sql.setMeta.run(w[1], w[2]);
     }
   }
 
-  function storedMove(): Move | undefined {
-    const text = metaOf.get("resend")?.["value"];
+  #storedMove(): Move | undefined {
+    const text = this.#sql.metaOf.get("resend")?.["value"];
     return text === undefined ? undefined : JSON.parse(String(text));
   }
 
-  const isUnmoved = (id: number) =>
-    move !== undefined && !move.isMoved && id > Number(move.cursor) && id <= Number(move.throughId);
-
-  function saveMove(next: Move): void {
-    setMeta.run("resend", JSON.stringify(next));
-    move = next;
+  #isUnmoved(id: number): boolean {
+    return (
+      this.#move !== undefined &&
+      !this.#move.isMoved &&
+      id > Number(this.#move.cursor) &&
+      id <= Number(this.#move.throughId)
+    );
   }
 
-  function sync(durable: boolean): void {
-    if (isSynced !== durable) db.exec(`PRAGMA synchronous = ${durable ? "FULL" : "NORMAL"}`);
-    isSynced = durable;
+  #saveMove(next: Move): void {
+    this.#sql.setMeta.run("resend", JSON.stringify(next));
+    this.#move = next;
+  }
+
+  #sync(durable: boolean): void {
+    if (this.#isSynced !== durable) this.#db.exec(`PRAGMA synchronous = ${durable ? "FULL" : "NORMAL"}`);
+    this.#isSynced = durable;
   }
 
   /** Runs `work` in one transaction. After a failure the counters in memory are as they were before it. */
-  function transaction<T>(work: () => T): T {
-    const before = { records, bytes, keptBytes, lastId, reserved, move };
-    leaseChanges = [];
-    db.exec("BEGIN IMMEDIATE");
+  #transaction<T>(work: () => T): T {
+    const before = {
+      records: this.#records,
+      bytes: this.#bytes,
+      keptBytes: this.#keptBytes,
+      lastId: this.#lastId,
+      reserved: this.#reserved,
+      move: this.#move,
+    };
+    this.#leaseChanges = [];
+    this.#db.exec("BEGIN IMMEDIATE");
     try {
       const result = work();
-      db.exec("COMMIT");
-      for (const [leaseIds, count] of leaseChanges) recordLeases.add(leaseIds, count);
+      this.#db.exec("COMMIT");
+      for (const [leaseIds, count] of this.#leaseChanges) this.#recordLeases.add(leaseIds, count);
       return result;
     } catch (error) {
-      ({ records, bytes, keptBytes, lastId, reserved, move } = before);
-      if (db.isTransaction) db.exec("ROLLBACK");
+      ({
+        records: this.#records,
+        bytes: this.#bytes,
+        keptBytes: this.#keptBytes,
+        lastId: this.#lastId,
+        reserved: this.#reserved,
+        move: this.#move,
+      } = before);
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
       throw error;
     }
   }
 
   /** `isDiskFull`: drops kept records to free space for new ones. */
-  function dropKeptRecords(isDiskFull = false): void {
-    const youngestMs = isDiskFull ? Number.POSITIVE_INFINITY : nowMs() - limits.maxAgeMs;
+  #dropKeptRecords(isDiskFull = false): void {
+    const youngestMs = isDiskFull ? Number.POSITIVE_INFINITY : this.#nowMs() - this.#limits.maxAgeMs;
     let last: { id: number; keptMs: number } | undefined;
     let dropped = 0;
     let unmoved = 0;
-    for (const row of oldestKept.iterate(dropBatch)) {
+    for (const row of this.#sql.oldestKept.iterate(dropBatch)) {
       const keptMs = Number(row["kept_ms"]);
-      if (keptMs >= youngestMs && keptBytes <= limits.maxBytes) break;
-      if (isUnmoved(Number(row["spool_id"]))) {
+      if (keptMs >= youngestMs && this.#keptBytes <= this.#limits.maxBytes) break;
+      if (this.#isUnmoved(Number(row["spool_id"]))) {
         if (!isDiskFull) break;
         unmoved += 1;
       }
-      keptBytes -= Number(row["bytes"]);
+      this.#keptBytes -= Number(row["bytes"]);
       last = { id: Number(row["spool_id"]), keptMs: Math.max(keptMs, last?.keptMs ?? 0) };
       dropped += 1;
     }
     if (!last) return;
-    dropKept.run(last.id);
-    const before = droppedSoFar();
+    this.#sql.dropKept.run(last.id);
+    const before = this.#droppedSoFar();
     const throughMs = Math.max(before.throughMs, last.keptMs);
-    setMeta.run("kept_dropped", JSON.stringify({ records: before.records + dropped, throughMs }));
-    if (move && unmoved > 0) saveMove({ ...move, dropped: move.dropped + unmoved, droppedThroughMs: throughMs });
+    this.#sql.setMeta.run("kept_dropped", JSON.stringify({ records: before.records + dropped, throughMs }));
+    if (this.#move && unmoved > 0)
+      this.#saveMove({ ...this.#move, dropped: this.#move.dropped + unmoved, droppedThroughMs: throughMs });
   }
 
-  function droppedSoFar(): { records: number; throughMs: number } {
-    const text = metaOf.get("kept_dropped")?.["value"];
+  #droppedSoFar(): { records: number; throughMs: number } {
+    const text = this.#sql.metaOf.get("kept_dropped")?.["value"];
     return text === undefined ? { records: 0, throughMs: 0 } : JSON.parse(String(text));
   }
 
-  function resend(id: string): Resend | undefined {
-    if (move?.id !== id) {
-      const dropped = droppedSoFar();
+  /**
+   * Starts to make all kept records pending again, durably and once per `id`, with `moveKept`. Returns undefined until all
+   * are pending.
+   */
+  resend(id: string): Resend | undefined {
+    if (this.#move?.id !== id) {
+      const dropped = this.#droppedSoFar();
       const next: Move = {
         id,
         records: 0,
         // Records that an earlier resend made pending belong to this one too.
-        throughId: String(Math.max(Number(lastKept.get()?.["last"] ?? 0), Number(move?.throughId ?? 0))),
+        throughId: String(
+          Math.max(Number(this.#sql.lastKept.get()?.["last"] ?? 0), Number(this.#move?.throughId ?? 0)),
+        ),
         dropped: dropped.records,
         droppedThroughMs: dropped.throughMs,
         cursor: "0",
         isMoved: false,
       };
-      sync(true);
+      this.#sync(true);
       // One statement: a failure leaves the earlier resend in place.
-      saveMove(next);
+      this.#saveMove(next);
     }
-    if (!move?.isMoved) return undefined;
-    const { records, throughId, dropped, droppedThroughMs } = move;
+    if (!this.#move?.isMoved) return undefined;
+    const { records, throughId, dropped, droppedThroughMs } = this.#move;
     return { id, records, throughId, dropped, droppedThroughMs };
   }
 
-  function moveKept(): void {
-    if (!move || move.isMoved) return;
-    const { cursor, throughId } = move;
-    const sizes = nextKept.all(Number(cursor), Number(throughId), moveBatch) as unknown as (Size & { last: number })[];
+  /** Makes the next 2,000 of them pending in one transaction. */
+  moveKept(): void {
+    if (!this.#move || this.#move.isMoved) return;
+    const { cursor, throughId } = this.#move;
+    const sizes = this.#sql.nextKept.all(Number(cursor), Number(throughId), moveBatch) as unknown as (Size & {
+      last: number;
+    })[];
     const movedCount = sizes.reduce((sum, { n }) => sum + n, 0);
     const isMoved = movedCount < moveBatch;
     // A batch may be lost with the machine, and then its cursor is lost too. The last commit makes all of them durable.
-    sync(isMoved);
-    const next = { ...move, records: move.records + movedCount, isMoved };
-    transaction(() => {
+    this.#sync(isMoved);
+    const next = { ...this.#move, records: this.#move.records + movedCount, isMoved };
+    this.#transaction(() => {
       const last = sizes.reduce((max, size) => Math.max(max, size.last), Number(cursor));
-      for (const size of sizes) leaseChanges.push([size.lease_ids, size.n]);
-      copyKept.run(Number(cursor), last);
-      dropMoved.run(Number(cursor), last);
-      saveMove({ ...next, cursor: String(last) });
+      for (const size of sizes) this.#leaseChanges.push([size.lease_ids, size.n]);
+      this.#sql.copyKept.run(Number(cursor), last);
+      this.#sql.dropMoved.run(Number(cursor), last);
+      this.#saveMove({ ...next, cursor: String(last) });
     });
     for (const size of sizes) {
-      records += size.n;
-      bytes += size.bytes;
-      keptBytes -= size.bytes;
+      this.#records += size.n;
+      this.#bytes += size.bytes;
+      this.#keptBytes -= size.bytes;
     }
   }
 
-  function pending(limit: number): PendingRecord[] {
-    const through = Number(move?.throughId ?? 0);
-    const resent = rowsThrough.all(through, limit);
-    const fresh = resent.length === 0 || limit > 1 ? rowsAfter.all(through, limit) : [];
+  /** Oldest first. While a resend has records, these and newer ones alternate, starting with the resend. */
+  pending(limit: number): PendingRecord[] {
+    const through = Number(this.#move?.throughId ?? 0);
+    const resent = this.#sql.rowsThrough.all(through, limit);
+    const fresh = resent.length === 0 || limit > 1 ? this.#sql.rowsAfter.all(through, limit) : [];
     const rows: typeof resent = [];
     for (let at = 0; rows.length < limit && at < Math.max(resent.length, fresh.length); at += 1)
       for (const row of [resent[at], fresh[at]]) if (row && rows.length < limit) rows.push(row);
     return rows.map((row) => ({ spoolId: String(row["spool_id"]), json: String(row["record"]) }));
   }
 
-  function write(batch: readonly Write[], ends: Iterable<End>, durable: boolean): number {
-    sync(durable);
+  /**
+   * Runs one transaction and returns the spool id of its last record; its records have consecutive ids. `durable`: fsynced on
+   * return. On an error it throws and nothing is written.
+   */
+  write(batch: readonly Write[], ends: Iterable<End>, durable: boolean): number {
+    this.#sync(durable);
     try {
-      return transaction(() => {
-        const at = nowMs();
+      return this.#transaction(() => {
+        const at = this.#nowMs();
         // Start rows first: a record deletes its own.
-        for (const w of batch) apply(w);
-        for (const end of ends) keep(end, at);
-        return lastId;
+        for (const w of batch) this.#apply(w);
+        for (const end of ends) this.#keep(end, at);
+        return this.#lastId;
       });
     } catch (error) {
-      if (isFull(error)) freeSpace();
+      if (isFull(error)) this.#freeSpace();
       throw error;
     }
   }
 
   /** The next attempt finds the pages of the oldest kept records free. */
-  function freeSpace(): void {
+  #freeSpace(): void {
     try {
-      transaction(() => dropKeptRecords(true));
+      this.#transaction(() => this.#dropKeptRecords(true));
     } catch {
       // Not even a deletion can be written; the next commit reports the error.
     }
   }
 
-  return {
-    write,
-    resend,
-    moveKept,
-    get isMoving() {
-      return move !== undefined && !move.isMoved;
-    },
-    loseStarts: () => {
-      const starts = allStarts.all() as unknown as StartRow[];
-      const lost = starts.map((row) => lostEnd(row, nowMs()));
-      if (lost.length > 0) write([], lost, true);
-      return lost.length;
-    },
-    meta: () => Object.fromEntries(allMeta.all().map((row) => [row["key"], row["value"]])),
-    pending,
-    leaseIds: () => {
-      const ofStarts = leasesOfStarts.all().map((row) => String(row["lease_ids"]));
-      return [...new Set([...ofStarts, ...recordLeases.sets()].flatMap((set) => set.split(",").filter(Boolean)))];
-    },
-    depth: () => ({ records, bytes, oldestMs: records === 0 ? 0 : Number(oldest.get()?.["created_ms"] ?? 0) }),
-    shrinkLog: () => {
-      try {
-        db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-      } catch {
-        // The next commit reports the error.
-      }
-    },
-    close: () => db.close(),
+  /** A resend has kept records that are not pending yet. */
+  get isMoving() {
+    return this.#move !== undefined && !this.#move.isMoved;
+  }
+
+  /** Turns every start row into a durable record of reason `lost`. Returns their number. */
+  readonly loseStarts = () => {
+    const starts = this.#sql.allStarts.all() as unknown as StartRow[];
+    const lost = starts.map((row) => lostEnd(row, this.#nowMs()));
+    if (lost.length > 0) this.write([], lost, true);
+    return lost.length;
   };
+
+  readonly meta = (): Partial<Record<MetaKey, string>> =>
+    Object.fromEntries(this.#sql.allMeta.all().map((row) => [row["key"], row["value"]]));
+
+  readonly leaseIds = () => {
+    const ofStarts = this.#sql.leasesOfStarts.all().map((row) => String(row["lease_ids"]));
+    return [...new Set([...ofStarts, ...this.#recordLeases.sets()].flatMap((set) => set.split(",").filter(Boolean)))];
+  };
+
+  readonly depth = (): SpoolDepth => ({
+    records: this.#records,
+    bytes: this.#bytes,
+    oldestMs: this.#records === 0 ? 0 : Number(this.#sql.oldest.get()?.["created_ms"] ?? 0),
+  });
+
+  /** Moves the write-ahead log into the file and empties it, so that its space is free. Never throws. */
+  readonly shrinkLog = () => {
+    try {
+      this.#db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch {
+      // The next commit reports the error.
+    }
+  };
+
+  readonly close = () => this.#db.close();
 }
 
 /** Returns consecutive ids as first and last: records acknowledged together were mostly written together. */

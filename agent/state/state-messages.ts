@@ -85,12 +85,15 @@ export type FromWorker =
     }
   /** Nothing is lost: the same batch is tried again until it can be written. */
   | { readonly kind: "failing"; readonly reason: string }
-  | { readonly kind: "rows"; readonly query: number; readonly rows: readonly PendingRecord[] }
+  /** `answer`: rows, lease ids or a completed resend, as the query asked. */
+  | {
+      readonly kind: "answered";
+      readonly query: number;
+      readonly answer: readonly PendingRecord[] | readonly string[] | Resend;
+    }
   /** The query cannot be answered now: the file is being replaced. */
   | { readonly kind: "unanswered"; readonly query: number; readonly reason: string }
-  | { readonly kind: "lease_ids"; readonly query: number; readonly ids: readonly string[] }
   | { readonly kind: "moved"; readonly depth: SpoolDepth }
   /** Kept records could not be made pending; the thread retries. */
   | { readonly kind: "not_moved"; readonly reason: string }
-  | { readonly kind: "resent"; readonly query: number; readonly resend: Resend }
   | { readonly kind: "closed" };

@@ -43,28 +43,6 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-export interface StateThread {
-  readonly isWritable: boolean;
-  readonly depth: SpoolDepth;
-  readonly meta: Readonly<Partial<Record<MetaKey, string>>>;
-  readonly recent: Unacknowledged;
-  start(row: RecordRow): void;
-  end(row: RecordRow): Promise<void>;
-  /** Does not wait: an acknowledgement lost with the machine only causes a resend. */
-  acknowledge(spoolIds: readonly string[]): void;
-  write(write: Write): Promise<void>;
-  pending(limit: number): Promise<readonly PendingRecord[]>;
-  leaseIds(): Promise<readonly string[]>;
-  /**
-   * Makes acknowledged records that are kept pending again, durably and once per `id`. Resolves when all are; until then
-   * other writes go on, and a restart continues it.
-   */
-  resend(id: string): Promise<Resend>;
-  onPending(listener: () => void): void;
-  /** Writes the waiting batch, then ends the thread. Writes that still fail are rejected. */
-  close(): Promise<void>;
-}
-
 const startWrite = (row: RecordRow): Write => [
   "start",
   row.requestId,
@@ -76,264 +54,308 @@ const startWrite = (row: RecordRow): Write => [
 const textOf = ({ json }: RecordRow): string => (typeof json === "string" ? json : json());
 
 /** Resolves when the file is open and start rows of an earlier run are durable records. Rejects when it cannot be opened. */
-export function startStateThread(path: string, log: Logger, keep: KeepLimits): Promise<StateThread> {
-  const worker = new Worker(new URL("./state-worker.ts", import.meta.url), { workerData: { path, keep } });
-  const post = (message: ToWorker) => worker.postMessage(message);
-  const starts = new Map<string, Start>();
-  const recent = new Unacknowledged();
-  let acks: string[] = [];
-  let writes: Write[] = [];
-  let ends = "";
-  let waiting: Waiting[] = [];
-  let lastWrite = 0;
-  let isBusy = false;
-  let isWritable = true;
-  let depth: SpoolDepth = { records: 0, bytes: 0, oldestMs: 0 };
-  let meta: Readonly<Partial<Record<MetaKey, string>>> = {};
-  let timer: NodeJS.Timeout | undefined;
-  let sharing: NodeJS.Timeout | undefined;
-  let immediate: NodeJS.Immediate | undefined;
-  let closed: (() => void) | undefined;
+export async function startStateThread(path: string, log: Logger, keep: KeepLimits): Promise<StateThread> {
+  const opening = Promise.withResolvers<void>();
+  const thread = new StateThread(path, log, keep, opening);
+  await opening.promise;
+  return thread;
+}
+
+export class StateThread {
+  readonly recent = new Unacknowledged();
+  readonly #log: Logger;
+  readonly #path: string;
+  readonly #opening: Pick<PromiseWithResolvers<void>, "resolve" | "reject">;
+  readonly #worker: Worker;
+  readonly #starts = new Map<string, Start>();
+  #acks: string[] = [];
+  #writes: Write[] = [];
+  #ends = "";
+  #waiting: Waiting[] = [];
+  #lastWrite = 0;
+  #isBusy = false;
+  #isWritable = true;
+  #depth: SpoolDepth = { records: 0, bytes: 0, oldestMs: 0 };
+  #meta: Readonly<Partial<Record<MetaKey, string>>> = {};
+  #timer: NodeJS.Timeout | undefined;
+  #sharing: NodeJS.Timeout | undefined;
+  #immediate: NodeJS.Immediate | undefined;
+  #closed: (() => void) | undefined;
   /** Reason why the thread accepts no more writes or queries. */
-  let ended: Error | undefined;
-  let lastQuery = 0;
+  #ended: Error | undefined;
+  #lastQuery = 0;
   /** Number of started requests that may soon have a record to write. */
-  let running = 0;
-  let lastEndMs = 0;
-  let meanGapMs = Number.POSITIVE_INFINITY;
-  const queries = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
-  const listeners: (() => void)[] = [];
+  #running = 0;
+  #lastEndMs = 0;
+  #meanGapMs = Number.POSITIVE_INFINITY;
+  readonly #queries = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
+  readonly #listeners: (() => void)[] = [];
 
-  function flush(all: boolean): void {
-    clearTimeout(timer);
-    clearTimeout(sharing);
-    clearImmediate(immediate);
-    timer = undefined;
-    sharing = undefined;
-    immediate = undefined;
-    const before = performance.now() - startDelayMs;
-    const batch: Write[] = [];
-    for (const [key, start] of starts) {
-      if (!all && start.atMs > before) break;
-      batch.push(startWrite(start.row as RecordRow));
-      endStart(key, start);
-    }
-    for (const write of writes) batch.push(write);
-    writes = [];
-    if (acks.length > 0) batch.push(["acknowledge", acks]);
-    acks = [];
-    if (batch.length === 0 && ends === "") {
-      schedule();
-      return;
-    }
-    isBusy = true;
-    post({ kind: "write", through: lastWrite, writes: batch, ends });
-    ends = "";
-  }
-
-  function written(through: number, lastId: number): boolean {
-    isBusy = false;
-    const done = waiting.findIndex((w) => w.write > through);
-    const settled = waiting.splice(0, done < 0 ? waiting.length : done);
-    const fresh = settled.filter((w) => w.record).length;
-    let id = lastId - fresh;
-    for (const w of settled) {
-      if (w.record) recent.add(++id, w.record);
-      w.resolve();
-    }
-    schedule();
-    return fresh > 0;
-  }
-
-  function schedule(): void {
-    if (isBusy || immediate) return;
-    if (writes.length === 0 && ends === "") {
-      if (starts.size > 0 || acks.length > 0) timer ??= setTimeout(flush, startDelayMs, false).unref();
-    } else if (running > 0 && meanGapMs < sharedGapMs) sharing ??= setTimeout(flush, shareMs, false);
-    else {
-      // Also cuts short a wait that began while others still ran.
-      immediate = setImmediate(flush, false);
-    }
-  }
-
-  function endStart(key: string, start: Start): void {
-    starts.delete(key);
-    start.row = undefined;
-  }
-
-  function sawEnd(): void {
-    const now = performance.now();
-    const gap = Math.min(100, now - lastEndMs);
-    lastEndMs = now;
-    meanGapMs = meanGapMs === Number.POSITIVE_INFINITY ? gap : meanGapMs * 0.9 + gap * 0.1;
-    running = Math.max(0, running - 1);
-  }
-
-  function put(write: Write | undefined, record?: string): Promise<void> {
-    if (ended) return Promise.reject(ended);
-    if (write) writes.push(write);
-    lastWrite += 1;
-    const number = lastWrite;
-    schedule();
-    return new Promise((resolve, reject) => waiting.push({ write: number, record, resolve, reject }));
-  }
-
-  function ask<T>(message: (query: number) => ToWorker): Promise<T> {
-    if (ended) return Promise.reject(ended);
-    const query = ++lastQuery;
-    post(message(query));
-    return new Promise<T>((resolve, reject) => queries.set(query, { resolve, reject }));
-  }
-
-  function fail(error: Error): void {
-    ended ??= error;
-    isWritable = false;
-    for (const w of waiting) w.reject(error);
-    for (const q of queries.values()) q.reject(error);
-    waiting = [];
-    queries.clear();
-    closed?.();
-  }
-
-  const thread: StateThread = {
-    recent,
-    get isWritable() {
-      return isWritable;
-    },
-    get depth() {
-      return depth;
-    },
-    get meta() {
-      return meta;
-    },
-    start: (row) => {
-      starts.set(`${row.requestId}.${row.attempt}`, { row, atMs: performance.now() });
-      running += 1;
-      schedule();
-    },
-    end: (row) => {
-      const { requestId, attempt, leaseIds } = row;
-      sawEnd();
-      const key = `${requestId}.${attempt}`;
-      const start = starts.get(key);
-      if (start) endStart(key, start);
-      const hadStart = start === undefined;
-      const json = textOf(row);
-      ends += endLine({ requestId, attempt, leaseIds: leaseIds.join(","), record: json, hadStart });
-      return put(undefined, json);
-    },
-    acknowledge: (spoolIds) => {
-      recent.acknowledged(spoolIds);
-      for (const id of spoolIds) acks.push(id);
-      schedule();
-    },
-    write: (write) => put(write),
-    pending: (limit) => {
-      // The reply must not contain records that were just acknowledged.
-      if (acks.length > 0) flush(false);
-      return ask((query) => ({ kind: "pending", query, limit }));
-    },
-    leaseIds: () => {
-      // The reply must contain the leases of every running request.
-      flush(true);
-      return ask((query) => ({ kind: "leases", query }));
-    },
-    resend: (id) => {
-      // Write the acknowledgements first: their records are then among the kept ones.
-      flush(true);
-      return ask((query) => ({ kind: "resend", query, id }));
-    },
-    onPending: (listener) => {
-      listeners.push(listener);
-      if (depth.records > 0) queueMicrotask(listener);
-    },
-    close: () =>
-      new Promise<void>((resolve) => {
-        closed = resolve;
-        flush(true);
-        post({ kind: "close" });
-      }).then(() => fail(new Error("the state database is closed"))),
-  };
-
-  return new Promise((opened, notOpened) => {
-    // The depth is not enough: the commit that adds a record can delete more acknowledged ones.
-    const sawDepth = (now: SpoolDepth, hasFresh: boolean) => {
-      const hasNews = hasFresh || now.records > depth.records;
-      depth = now;
-      if (now.records === 0) recent.emptied();
-      if (hasNews) for (const listener of listeners) listener();
-    };
-    const sawFailure = (reason: string) => {
-      if (isWritable)
-        log.error({ reason }, "cannot write usage records; no request is admitted until they can be written");
-      isWritable = false;
-    };
-    const settleQuery = (query: number, value: unknown) => {
-      queries.get(query)?.resolve(value as never);
-      queries.delete(query);
-    };
-    worker.on("message", (message: FromWorker) => {
-      switch (message.kind) {
-        case "opened":
-          ({ meta, depth } = message);
-          if (depth.records === 0) recent.emptied();
-          if (message.lost > 0) log.warn({ lost: message.lost }, "requests of an earlier run ended without a record");
-          return opened(thread);
-        case "not_opened":
-          return notOpened(
-            new Error(
-              `cannot open the agent's state ${path}: ${message.reason}; check space and permissions of its folder`,
-            ),
-          );
-        case "moved_aside":
-          return log.error(
-            { movedTo: message.to, reason: message.reason },
-            "the agent's state was corrupt and was moved aside; unacknowledged usage in that file will not be billed",
-          );
-        case "written":
-          if (message.isLow) sawFailure("the disk is full, and the reserved space is in use");
-          else if (!isWritable) log.info("usage records can be written again");
-          isWritable = !message.isLow;
-          return sawDepth(message.depth, written(message.through, message.lastId));
-        case "failing":
-          return sawFailure(message.reason);
-        case "unanswered":
-          queries.get(message.query)?.reject(new Error(message.reason));
-          queries.delete(message.query);
-          return;
-        case "rows":
-          return settleQuery(message.query, message.rows);
-        case "lease_ids":
-          return settleQuery(message.query, message.ids);
-        case "moved":
-          recent.incomplete();
-          return sawDepth(message.depth, true);
-        case "not_moved":
-          return log.warn({ reason: message.reason }, "could not make kept usage records pending; will retry");
-        case "resent":
-          return settleQuery(message.query, message.resend);
-        case "closed":
-          return closed?.();
-        default:
-          return unreachable(message);
-      }
-    });
-    worker.on("error", (error) => {
+  constructor(
+    path: string,
+    log: Logger,
+    keep: KeepLimits,
+    opening: Pick<PromiseWithResolvers<void>, "resolve" | "reject">,
+  ) {
+    this.#path = path;
+    this.#log = log;
+    this.#opening = opening;
+    this.#worker = new Worker(new URL("./state-worker.ts", import.meta.url), { workerData: { path, keep } });
+    this.#worker.on("message", (message: FromWorker) => this.#take(message));
+    this.#worker.on("error", (error) => {
       log.fatal({ err: error }, "the state thread died");
-      notOpened(error);
-      fail(error instanceof Error ? error : new Error(String(error)));
+      opening.reject(error);
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
       // An agent that cannot record usage would never admit a request: end, so that the service manager starts it again.
       throw error;
     });
-    worker.on("exit", () => fail(new Error("the state thread has ended")));
-  });
+    this.#worker.on("exit", () => this.#fail(new Error("the state thread has ended")));
+  }
+
+  get isWritable(): boolean {
+    return this.#isWritable;
+  }
+
+  get depth(): SpoolDepth {
+    return this.#depth;
+  }
+
+  get meta(): Readonly<Partial<Record<MetaKey, string>>> {
+    return this.#meta;
+  }
+
+  start(row: RecordRow): void {
+    this.#starts.set(`${row.requestId}.${row.attempt}`, { row, atMs: performance.now() });
+    this.#running += 1;
+    this.#schedule();
+  }
+
+  end(row: RecordRow): Promise<void> {
+    const { requestId, attempt, leaseIds } = row;
+    this.#sawEnd();
+    const key = `${requestId}.${attempt}`;
+    const start = this.#starts.get(key);
+    if (start) this.#endStart(key, start);
+    const hadStart = start === undefined;
+    const json = textOf(row);
+    this.#ends += endLine({ requestId, attempt, leaseIds: leaseIds.join(","), record: json, hadStart });
+    return this.#put(undefined, json);
+  }
+
+  /** Does not wait: an acknowledgement lost with the machine only causes a resend. */
+  acknowledge(spoolIds: readonly string[]): void {
+    this.recent.acknowledged(spoolIds);
+    for (const id of spoolIds) this.#acks.push(id);
+    this.#schedule();
+  }
+
+  write(write: Write): Promise<void> {
+    return this.#put(write);
+  }
+
+  pending(limit: number): Promise<readonly PendingRecord[]> {
+    // The reply must not contain records that were just acknowledged.
+    if (this.#acks.length > 0) this.#flush(false);
+    return this.#ask((query) => ({ kind: "pending", query, limit }));
+  }
+
+  leaseIds(): Promise<readonly string[]> {
+    // The reply must contain the leases of every running request.
+    this.#flush(true);
+    return this.#ask((query) => ({ kind: "leases", query }));
+  }
+
+  /**
+   * Makes acknowledged records that are kept pending again, durably and once per `id`. Resolves when all are; until then
+   * other writes go on, and a restart continues it.
+   */
+  resend(id: string): Promise<Resend> {
+    // Write the acknowledgements first: their records are then among the kept ones.
+    this.#flush(true);
+    return this.#ask((query) => ({ kind: "resend", query, id }));
+  }
+
+  onPending(listener: () => void): void {
+    this.#listeners.push(listener);
+    if (this.#depth.records > 0) queueMicrotask(listener);
+  }
+
+  /** Writes the waiting batch, then ends the thread. Writes that still fail are rejected. */
+  async close(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#closed = resolve;
+    this.#flush(true);
+    this.#post({ kind: "close" });
+    await promise;
+    this.#fail(new Error("the state database is closed"));
+  }
+
+  #post(message: ToWorker): void {
+    this.#worker.postMessage(message);
+  }
+
+  #flush(all: boolean): void {
+    clearTimeout(this.#timer);
+    clearTimeout(this.#sharing);
+    clearImmediate(this.#immediate);
+    this.#timer = undefined;
+    this.#sharing = undefined;
+    this.#immediate = undefined;
+    const before = performance.now() - startDelayMs;
+    const batch: Write[] = [];
+    for (const [key, start] of this.#starts) {
+      if (!all && start.atMs > before) break;
+      batch.push(startWrite(start.row as RecordRow));
+      this.#endStart(key, start);
+    }
+    for (const write of this.#writes) batch.push(write);
+    this.#writes = [];
+    if (this.#acks.length > 0) batch.push(["acknowledge", this.#acks]);
+    this.#acks = [];
+    if (batch.length === 0 && this.#ends === "") {
+      this.#schedule();
+      return;
+    }
+    this.#isBusy = true;
+    this.#post({ kind: "write", through: this.#lastWrite, writes: batch, ends: this.#ends });
+    this.#ends = "";
+  }
+
+  #written(through: number, lastId: number): boolean {
+    this.#isBusy = false;
+    const done = this.#waiting.findIndex((w) => w.write > through);
+    const settled = this.#waiting.splice(0, done < 0 ? this.#waiting.length : done);
+    const fresh = settled.filter((w) => w.record).length;
+    let id = lastId - fresh;
+    for (const w of settled) {
+      if (w.record) this.recent.add(++id, w.record);
+      w.resolve();
+    }
+    this.#schedule();
+    return fresh > 0;
+  }
+
+  #schedule(): void {
+    if (this.#isBusy || this.#immediate) return;
+    const flush = () => this.#flush(false);
+    if (this.#writes.length === 0 && this.#ends === "") {
+      if (this.#starts.size > 0 || this.#acks.length > 0) this.#timer ??= setTimeout(flush, startDelayMs).unref();
+    } else if (this.#running > 0 && this.#meanGapMs < sharedGapMs) this.#sharing ??= setTimeout(flush, shareMs);
+    else {
+      // Also cuts short a wait that began while others still ran.
+      this.#immediate = setImmediate(flush);
+    }
+  }
+
+  #endStart(key: string, start: Start): void {
+    this.#starts.delete(key);
+    start.row = undefined;
+  }
+
+  #sawEnd(): void {
+    const now = performance.now();
+    const gap = Math.min(100, now - this.#lastEndMs);
+    this.#lastEndMs = now;
+    this.#meanGapMs = this.#meanGapMs === Number.POSITIVE_INFINITY ? gap : this.#meanGapMs * 0.9 + gap * 0.1;
+    this.#running = Math.max(0, this.#running - 1);
+  }
+
+  #put(write: Write | undefined, record?: string): Promise<void> {
+    if (this.#ended) return Promise.reject(this.#ended);
+    if (write) this.#writes.push(write);
+    this.#lastWrite += 1;
+    const number = this.#lastWrite;
+    this.#schedule();
+    return new Promise((resolve, reject) => this.#waiting.push({ write: number, record, resolve, reject }));
+  }
+
+  #ask<T>(message: (query: number) => ToWorker): Promise<T> {
+    if (this.#ended) return Promise.reject(this.#ended);
+    const query = ++this.#lastQuery;
+    this.#post(message(query));
+    return new Promise<T>((resolve, reject) => this.#queries.set(query, { resolve, reject }));
+  }
+
+  #fail(error: Error): void {
+    this.#ended ??= error;
+    this.#isWritable = false;
+    for (const w of this.#waiting) w.reject(error);
+    for (const q of this.#queries.values()) q.reject(error);
+    this.#waiting = [];
+    this.#queries.clear();
+    this.#closed?.();
+  }
+
+  /** The depth is not enough: the commit that adds a record can delete more acknowledged ones. */
+  #sawDepth(now: SpoolDepth, hasFresh: boolean): void {
+    const hasNews = hasFresh || now.records > this.#depth.records;
+    this.#depth = now;
+    if (now.records === 0) this.recent.emptied();
+    if (hasNews) for (const listener of this.#listeners) listener();
+  }
+
+  #sawFailure(reason: string): void {
+    if (this.#isWritable)
+      this.#log.error({ reason }, "cannot write usage records; no request is admitted until they can be written");
+    this.#isWritable = false;
+  }
+
+  #settle(query: number, end: (asked: { resolve: (value: never) => void; reject: (error: Error) => void }) => void) {
+    const asked = this.#queries.get(query);
+    this.#queries.delete(query);
+    if (asked) end(asked);
+  }
+
+  #take(message: FromWorker) {
+    const { recent } = this;
+    const log = this.#log;
+    switch (message.kind) {
+      case "opened":
+        this.#meta = message.meta;
+        this.#depth = message.depth;
+        if (message.depth.records === 0) recent.emptied();
+        if (message.lost > 0) log.warn({ lost: message.lost }, "requests of an earlier run ended without a record");
+        return this.#opening.resolve();
+      case "not_opened":
+        return this.#opening.reject(
+          new Error(
+            `cannot open the agent's state ${this.#path}: ${message.reason}; check space and permissions of its folder`,
+          ),
+        );
+      case "moved_aside":
+        return log.error(
+          { movedTo: message.to, reason: message.reason },
+          "the agent's state was corrupt and was moved aside; unacknowledged usage in that file will not be billed",
+        );
+      case "written":
+        if (message.isLow) this.#sawFailure("the disk is full, and the reserved space is in use");
+        else if (!this.#isWritable) log.info("usage records can be written again");
+        this.#isWritable = !message.isLow;
+        return this.#sawDepth(message.depth, this.#written(message.through, message.lastId));
+      case "failing":
+        return this.#sawFailure(message.reason);
+      case "unanswered":
+        return this.#settle(message.query, ({ reject }) => reject(new Error(message.reason)));
+      case "answered":
+        return this.#settle(message.query, ({ resolve }) => resolve(message.answer as never));
+      case "moved":
+        recent.incomplete();
+        return this.#sawDepth(message.depth, true);
+      case "not_moved":
+        return log.warn({ reason: message.reason }, "could not make kept usage records pending; will retry");
+      case "closed":
+        return this.#closed?.();
+      default:
+        return unreachable(message);
+    }
+  }
 }
 
-export /**
+/**
  * Texts of durable records that are not yet acknowledged: reading one from the file would cost a copy between threads, and objects
  * would cost the garbage collector. Above the bound and after a restart the file is read.
  */
-class Unacknowledged {
+export class Unacknowledged {
   #records: PendingRecord[] = [];
   readonly #maxRecords: number;
   /** True while this contains every record of the file. */

@@ -12,7 +12,9 @@ import {
   openDatabase,
 } from "./database.ts";
 import { createDiskReserve } from "./disk-reserve.ts";
-import { type FromWorker, readEnds, type ToWorker, type Write } from "./state-messages.ts";
+import { type FromWorker, type Resend, readEnds, type ToWorker, type Write } from "./state-messages.ts";
+
+type Answered = Extract<FromWorker, { kind: "answered" }>;
 
 const retryMs = 500;
 const { path, keep } = workerData as { readonly path: string; readonly keep: KeepLimits };
@@ -23,7 +25,8 @@ const reasonOf = (error: unknown) => (error instanceof Error ? error.message : S
 
 let queue: Write[] = [];
 let ends = "";
-let questions: { readonly query: number; readonly answer: (db: Database) => FromWorker | undefined }[] = [];
+/** An answer of undefined is given later. */
+let questions: { readonly query: number; readonly answer: (db: Database) => Answered["answer"] | undefined }[] = [];
 /** Queries for a resend whose kept records are still being made pending. */
 let resends: { readonly query: number; readonly id: string }[] = [];
 let isMoveDue = false;
@@ -137,8 +140,8 @@ function answerQuestions(): void {
   for (const { query, answer } of asked) {
     try {
       if (!db) throw new Error("the state file cannot be opened now");
-      const message = answer(db);
-      if (message) say(message);
+      const found = answer(db);
+      if (found) say({ kind: "answered", query, answer: found });
     } catch (error) {
       say({ kind: "unanswered", query, reason: reasonOf(error) });
     }
@@ -187,14 +190,13 @@ function answerResends(): void {
 }
 
 function askResend(query: number, id: string): void {
-  const answer = (open: Database): FromWorker | undefined => {
+  const answer = (open: Database): Resend | undefined => {
     for (const older of resends.filter((one) => one.id !== id))
       say({ kind: "unanswered", query: older.query, reason: "a newer resend has begun" });
     resends = resends.filter((one) => one.id === id);
     const resend = open.resend(id);
-    if (resend) return { kind: "resent", query, resend };
-    resends.push({ query, id });
-    return undefined;
+    if (!resend) resends.push({ query, id });
+    return resend;
   };
   questions.push({ query, answer });
 }
@@ -206,16 +208,12 @@ function take(message: ToWorker): void {
       ends += message.ends;
       through = message.through;
       return;
-    case "pending": {
-      const { query, limit } = message;
-      questions.push({ query, answer: (open) => ({ kind: "rows", query, rows: open.pending(limit) }) });
+    case "pending":
+      questions.push({ query: message.query, answer: (open) => open.pending(message.limit) });
       return;
-    }
-    case "leases": {
-      const { query } = message;
-      questions.push({ query, answer: (open) => ({ kind: "lease_ids", query, ids: open.leaseIds() }) });
+    case "leases":
+      questions.push({ query: message.query, answer: (open) => open.leaseIds() });
       return;
-    }
     case "resend":
       askResend(message.query, message.id);
       return;

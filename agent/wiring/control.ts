@@ -17,8 +17,8 @@ import type { Reconciler } from "../reconcile/loop.ts";
 import { type BarredHosts, createBarredHosts } from "../session/barred-hosts.ts";
 import { type CommandExecutor, createCommands } from "../session/commands.ts";
 import { type ControlClock, createControlClock } from "../session/control-clock.ts";
-import { createIdentity, type Identity } from "../session/identity.ts";
-import { createSession, type Session } from "../session/session.ts";
+import { Identity } from "../session/identity.ts";
+import { Session } from "../session/session.ts";
 import { completeDesired } from "../session/wire.ts";
 import type { AgentState } from "../state/open-state.ts";
 import type { NeighbourAddress } from "../weights/neighbours.ts";
@@ -56,7 +56,7 @@ export function createControl(parts: ControlParts): Control {
   const clock = createControlClock(monotonicMs, Date.now);
   if (!config.control) return localControl(config, clock);
   const { addresses, tokenFile } = config.control;
-  const own = createIdentity({
+  const identity = new Identity({
     folder: join(config.dataDir, "identity"),
     hostId: state.session.hostId(),
     hostname: config.nodeName,
@@ -68,12 +68,11 @@ export function createControl(parts: ControlParts): Control {
     log,
   });
   const barred = createBarredHosts();
-  const identity = endingWhenNotJoined(own, (error) =>
-    reportAndExit(new JoinNeeded(error, { hostId: state.session.hostId(), dataDir: config.dataDir, addresses })),
-  );
-  const session = createSession({
+  const session = new Session({
     addresses,
-    identity,
+    identity: endingWhenNotJoined(identity, (error) =>
+      reportAndExit(new JoinNeeded(error, { hostId: state.session.hostId(), dataDir: config.dataDir, addresses })),
+    ),
     introduction: {
       hostname: config.nodeName,
       agentVersion: parts.version,
@@ -155,9 +154,8 @@ function localControl(config: AgentConfig, clock: ControlClock): Control {
 }
 
 /** Without a certificate, no token and a refused token fail the same way at every attempt. */
-function endingWhenNotJoined(identity: Identity, end: (error: Error) => void): Identity {
+function endingWhenNotJoined(identity: Identity, end: (error: Error) => void): Pick<Identity, "tls"> {
   return {
-    ...identity,
     tls: (address, signal) =>
       identity.tls(address, signal).catch((error: Error & { code?: unknown }) => {
         const isFinal = error.code === "not_joined" || error.code === "join_refused";

@@ -8,7 +8,7 @@ import type { HostId, InstanceId } from "../../proto/ids.ts";
 import type { AgentConfig } from "../config.ts";
 import { imageRules } from "../engines/allowed-image.ts";
 import { createExternalDriver } from "../external/external-driver.ts";
-import { createProcessDriver } from "../process/process-driver.ts";
+import { ProcessDriver } from "../process/process-driver.ts";
 import { type ContainerDriver, type ContainerPlan, DriverError } from "../reconcile/driver.ts";
 import { whyNoVolumes } from "./volumes.ts";
 
@@ -66,10 +66,10 @@ async function runtimeDriver(
   log: Logger,
 ): Promise<ContainerDriver> {
   if (name === "process")
-    return createProcessDriver({ folder: join(config.dataDir, "instances"), entry: config.runtimeEntry, log });
+    return new ProcessDriver({ folder: join(config.dataDir, "instances"), entry: config.runtimeEntry, log });
   // Only where it is used: its client is a large part of a small agent's memory.
-  const { createDockerDriver } = await import("../docker/docker-driver.ts");
-  return createDockerDriver({
+  const { DockerDriver } = await import("../docker/docker-driver.ts");
+  return new DockerDriver({
     log,
     // Not the node's name: two agents of one engine may share that by mistake.
     nodeName: hostId,
@@ -143,9 +143,9 @@ export function measuredDriver(driver: ContainerDriver, registry: Registry): Con
     }
   }
   return {
-    ...driver,
     name: driver.name,
     list: (signal) => timed("list", driver.list(signal)),
+    pull: (plan, onProgress, signal) => driver.pull(plan, onProgress, signal),
     start: (plan, signal) => timed("start", driver.start(plan, signal)),
     stop: (id, graceMs, signal) => timed("stop", driver.stop(id, graceMs, signal)),
     remove: (id, signal) => timed("remove", driver.remove(id, signal)),

@@ -24,12 +24,12 @@ class DriverUnclear extends Error {
 type InventoryWatch = Awaited<ReturnType<typeof watchInventory>>;
 
 export async function watchInventory(
-  { read, unclearDocker }: Pick<HostInventory, "read" | "unclearDocker">,
+  host: Pick<HostInventory, "read" | "unclearDocker">,
   lookForFaults: (signal: AbortSignal) => Promise<boolean>,
   signal: AbortSignal,
   onNews: () => void = () => {},
 ) {
-  let current = await read(signal);
+  let current = await host.read(signal);
   let isWanted = false;
   return {
     current: () => current,
@@ -42,11 +42,11 @@ export async function watchInventory(
      * sentence once aborted.
      */
     async untilClear(limit: AbortSignal) {
-      for (let why = unclearDocker(); why !== undefined; why = unclearDocker()) {
+      for (let why = host.unclearDocker(); why !== undefined; why = host.unclearDocker()) {
         if (limit.aborted)
           throw new DriverUnclear(`${why}: set STOKER_DRIVER to the driver of this host, or repair the engine`);
         await wait(faultsEveryMs, undefined, { signal: limit }).catch(() => {});
-        current = await read(limit).catch(() => current);
+        current = await host.read(limit).catch(() => current);
       }
     },
     async run(until: AbortSignal) {
@@ -55,11 +55,11 @@ export async function watchInventory(
         await wait(faultsEveryMs, undefined, { signal: until }).catch(() => {});
         if (until.aborted) return;
         const isFaulty = await lookForFaults(until).catch(() => false);
-        const pauseMs = unclearDocker() === undefined ? everyMs : unclearEveryMs;
+        const pauseMs = host.unclearDocker() === undefined ? everyMs : unclearEveryMs;
         if (!isFaulty && !isWanted && performance.now() - readMs < pauseMs) continue;
         isWanted = false;
         readMs = performance.now();
-        const next = await read(until).catch(() => current);
+        const next = await host.read(until).catch(() => current);
         if (coarse(next) === coarse(current)) continue;
         current = next;
         onNews();

@@ -14,7 +14,7 @@ export async function createRentals(config: AgentConfig, hostId: HostId, log: Lo
   const { rentals } = config;
   if (rentals.images.size === 0)
     return { driver: undefined, offer: async () => ({ rentalImages: [], rentalsUnavailable: "" }) };
-  const [{ createDockerDriver }, { createRentalFirewall }, { rentalProfile }, { rootOf }] = await Promise.all([
+  const [{ DockerDriver }, { createRentalFirewall }, { rentalProfile }, { rootOf }] = await Promise.all([
     import("../docker/docker-driver.ts"),
     import("../docker/rental-firewall.ts"),
     import("../docker/rental-profile.ts"),
@@ -25,7 +25,7 @@ export async function createRentals(config: AgentConfig, hostId: HostId, log: Lo
   const firewall = createRentalFirewall({ nodeName, denied: rentals.denied, deniedPorts: rentals.deniedPorts });
   const address = rentals.address ?? (config.advertise ? new URL(config.advertise).hostname : config.ingressHost);
   const profile = rentalProfile({ ...rentals, nodeName, address, firewall, log });
-  const driver = createDockerDriver({ log, nodeName, containerSubnet: rentals.subnet, runtimeImage: "", profile });
+  const driver = new DockerDriver({ log, nodeName, containerSubnet: rentals.subnet, runtimeImage: "", profile });
   if (rentals.devices === "none")
     log.warn(
       { alert: "rentals_without_gpus" },

@@ -24,8 +24,6 @@ interface SamplesParts {
   readonly log: Logger;
 }
 
-export type Samples = ReturnType<typeof createSamples>;
-
 interface Used extends UsedInstance {
   readonly cpuRatio: number | undefined;
 }
@@ -35,26 +33,35 @@ const everyMs = 5_000;
 const layersEveryMs = 60_000;
 const dcgmPort = 9400;
 
-export function createSamples(parts: SamplesParts) {
-  const { inventory, engines, log } = parts;
-  const clock = () => performance.now();
-  let wasReported = false;
-  const gpus = lastSample<readonly GpuSample[]>(gpuLoadProbe().read, clock, (error) => {
-    if (!wasReported) log.warn({ err: error }, "could not sample the GPUs; keeping the last figures");
-    wasReported = true;
-    inventory.lookSoon();
-  });
-  const readHost = hostUsage(parts.dataDir);
-  const host = lastSample(() => readHost(), clock);
-  let used: readonly Used[] = [];
-  /** By the id of the use: a new container begins with nothing. */
-  let written: ReadonlyMap<string, number> = new Map();
-  let hasDcgmExporter = false;
+const clock = () => performance.now();
 
-  async function sampleInstances(): Promise<void> {
-    const before = new Map(used.map((one) => [one.instanceId, one]));
+export class Samples {
+  readonly host;
+  readonly #parts: SamplesParts;
+  readonly #engines;
+  readonly #inventory;
+  #wasReported = false;
+  readonly #gpus = lastSample<readonly GpuSample[]>(gpuLoadProbe().read, clock, (error) => {
+    if (!this.#wasReported) this.#parts.log.warn({ err: error }, "could not sample the GPUs; keeping the last figures");
+    this.#wasReported = true;
+    this.#inventory.lookSoon();
+  });
+  #used: readonly Used[] = [];
+  /** By the id of the use: a new container begins with nothing. */
+  #written: ReadonlyMap<string, number> = new Map();
+  #hasDcgmExporter = false;
+
+  constructor(parts: SamplesParts) {
+    this.#parts = parts;
+    this.host = lastSample(hostUsage(parts.dataDir), clock);
+    this.#engines = parts.engines;
+    this.#inventory = parts.inventory;
+  }
+
+  async #sampleInstances(): Promise<void> {
+    const before = new Map(this.#used.map((one) => [one.instanceId, one]));
     const found = await Promise.all(
-      parts.instances().map(async (one): Promise<Used | undefined> => {
+      this.#parts.instances().map(async (one): Promise<Used | undefined> => {
         const seen = one.identity ? await instanceUsage(one.identity) : undefined;
         if (!seen) return undefined;
         // A plain process has its limit from us, not from a control group of an engine.
@@ -67,101 +74,108 @@ export function createSamples(parts: SamplesParts) {
         const startedAt = Number(one.startedAtMs ?? 0) / 1000;
         const cpuRatio = passed > 0 ? Math.max(0, spent / passed) : undefined;
         const deployId = one.deployId ?? "";
-        const layer = { writtenBytes: written.get(usage.id) };
-        return { instanceId, deployId, image: parts.image, startedAt, seenAt, usage, cpuRatio, ...layer };
+        const layer = { writtenBytes: this.#written.get(usage.id) };
+        return { instanceId, deployId, image: this.#parts.image, startedAt, seenAt, usage, cpuRatio, ...layer };
       }),
     );
-    used = found.filter((one) => one !== undefined);
+    this.#used = found.filter((one) => one !== undefined);
   }
 
-  async function sampleLayers(signal: AbortSignal): Promise<void> {
+  async #sampleLayers(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const next = new Map<string, number>();
-      for (const { usage } of used) {
+      for (const { usage } of this.#used) {
         const pid = usage.id.startsWith("/process/") ? undefined : usage.pids[0];
         const bytes = pid === undefined ? undefined : await writtenBytes(pid, signal).catch(() => undefined);
         if (bytes !== undefined) next.set(usage.id, bytes);
       }
-      written = next;
+      this.#written = next;
       // The first look at the instances is yet to come, or has found none.
-      await wait(used.length === 0 ? everyMs : layersEveryMs, undefined, { signal }).catch(() => {});
+      await wait(this.#used.length === 0 ? everyMs : layersEveryMs, undefined, { signal }).catch(() => {});
     }
   }
 
-  async function sampleGpus(signal: AbortSignal): Promise<void> {
-    if (!(await gpus.look(signal))) return;
-    wasReported = false;
+  async #sampleGpus(signal: AbortSignal): Promise<void> {
+    if (!(await this.#gpus.look(signal))) return;
+    this.#wasReported = false;
     // Update the inventory early if a GPU appeared, disappeared or has new memory errors.
     const key = (list: readonly (readonly [string, number])[]) => JSON.stringify([...new Map(list)].sort());
-    const known = (inventory.current().gpus ?? []).filter((gpu) => gpu.pciBusId && !gpu.faultId?.startsWith("gone:"));
+    const known = (this.#inventory.current().gpus ?? []).filter(
+      (gpu) => gpu.pciBusId && !gpu.faultId?.startsWith("gone:"),
+    );
     const reported = known.map((gpu) => [gpu.parentUuid || gpu.uuid || "", Number(gpu.eccUncorrected ?? 0)] as const);
-    const whole = (gpus.value ?? []).filter((gpu) => gpu.parentUuid === undefined);
+    const whole = (this.#gpus.value ?? []).filter((gpu) => gpu.parentUuid === undefined);
     const seen = whole.map((gpu) => [gpu.uuid, gpu.eccUncorrected ?? 0] as const);
-    if (key(reported) !== key(seen)) inventory.lookSoon();
+    if (key(reported) !== key(seen)) this.#inventory.lookSoon();
   }
 
-  return {
-    host,
-    async run(signal: AbortSignal) {
-      const layers = sampleLayers(signal);
-      for (let turn = 0; !signal.aborted; turn++) {
-        const beganMs = clock();
-        if (parts.looksForDcgm && turn % 12 === 0)
-          hasDcgmExporter = await isPortOpen("127.0.0.1", dcgmPort, 500, signal);
-        await Promise.all([sampleGpus(signal), host.look(signal), sampleInstances(), engines.look(signal)]).catch(
-          (error) => log.warn({ err: error }, "could not take a sample; will retry"),
-        );
-        await wait(Math.max(500, everyMs - (clock() - beganMs)), undefined, { signal }).catch(() => {});
-      }
-      await layers;
-    },
-    gpuFacts() {
-      const known = (inventory.current().gpus ?? []).map((gpu) => ({
-        uuid: gpu.uuid ?? "",
-        index: gpu.index ?? 0,
-        healthy: gpu.healthy ?? false,
-      }));
-      const byAddress = new Map(parts.xids().map((xid) => [xid.pciAddress, xid.code]));
-      const lastXids = (inventory.current().gpus ?? []).flatMap((gpu) => {
-        const code = gpu.pciBusId ? byAddress.get(pciAddress(gpu.pciBusId)) : undefined;
-        return code === undefined ? [] : [[gpu.uuid ?? "", code] as const];
-      });
-      const allocated = parts
-        .instances()
-        .flatMap(({ gpuUuids = [], deployId = "" }) => gpuUuids.map((uuid) => ({ uuid, deployId })));
-      return {
-        samples: gpus.value ?? [],
-        ageSeconds: gpus.value ? gpus.ageMs / 1000 : undefined,
-        known,
-        lastXids: new Map(lastXids),
-        allocated,
-        node: parts.node,
-        hasDcgmExporter,
-      };
-    },
-    used: () => used,
-    figures() {
-      const owners = new Map(used.flatMap(({ instanceId, usage }) => usage.pids.map((pid) => [pid, instanceId])));
-      return {
-        load: host.value ?? null,
-        gpus: (gpus.value ?? []).map((sample) => writeGpuLoad(sample, (pid) => owners.get(pid) ?? "")),
-        gpuSampleAgeMs: Math.round(gpus.ageMs),
-      };
-    },
-    withUsage(report: InstanceReport) {
-      const found = used.find(({ instanceId }) => instanceId === report.instanceId);
-      const { running, waiting, kvCacheRatio } = engines.figures(report.instanceId ?? "");
-      return {
-        ...report,
-        ...(found?.usage.workingSetBytes === undefined ? {} : { memoryBytes: found.usage.workingSetBytes }),
-        ...(found?.cpuRatio === undefined ? {} : { cpuRatio: found.cpuRatio }),
-        ...(kvCacheRatio === undefined ? {} : { kvCacheRatio }),
-        ...(running === undefined ? {} : { engineRunning: Math.round(running) }),
-        ...(waiting === undefined ? {} : { engineWaiting: Math.round(waiting) }),
-      };
-    },
-    errors: () => ({ nvidia_smi: gpus.failures, engine: engines.failures }),
+  async run(signal: AbortSignal) {
+    const layers = this.#sampleLayers(signal);
+    for (let turn = 0; !signal.aborted; turn++) {
+      const beganMs = clock();
+      if (this.#parts.looksForDcgm && turn % 12 === 0)
+        this.#hasDcgmExporter = await isPortOpen("127.0.0.1", dcgmPort, 500, signal);
+      await Promise.all([
+        this.#sampleGpus(signal),
+        this.host.look(signal),
+        this.#sampleInstances(),
+        this.#engines.look(signal),
+      ]).catch((error) => this.#parts.log.warn({ err: error }, "could not take a sample; will retry"));
+      await wait(Math.max(500, everyMs - (clock() - beganMs)), undefined, { signal }).catch(() => {});
+    }
+    await layers;
+  }
+
+  readonly gpuFacts = () => {
+    const known = (this.#inventory.current().gpus ?? []).map((gpu) => ({
+      uuid: gpu.uuid ?? "",
+      index: gpu.index ?? 0,
+      healthy: gpu.healthy ?? false,
+    }));
+    const byAddress = new Map(this.#parts.xids().map((xid) => [xid.pciAddress, xid.code]));
+    const lastXids = (this.#inventory.current().gpus ?? []).flatMap((gpu) => {
+      const code = gpu.pciBusId ? byAddress.get(pciAddress(gpu.pciBusId)) : undefined;
+      return code === undefined ? [] : [[gpu.uuid ?? "", code] as const];
+    });
+    const allocated = this.#parts
+      .instances()
+      .flatMap(({ gpuUuids = [], deployId = "" }) => gpuUuids.map((uuid) => ({ uuid, deployId })));
+    return {
+      samples: this.#gpus.value ?? [],
+      ageSeconds: this.#gpus.value ? this.#gpus.ageMs / 1000 : undefined,
+      known,
+      lastXids: new Map(lastXids),
+      allocated,
+      node: this.#parts.node,
+      hasDcgmExporter: this.#hasDcgmExporter,
+    };
   };
+
+  readonly used = () => this.#used;
+
+  readonly figures = () => {
+    const owners = new Map(this.#used.flatMap(({ instanceId, usage }) => usage.pids.map((pid) => [pid, instanceId])));
+    return {
+      load: this.host.value ?? null,
+      gpus: (this.#gpus.value ?? []).map((sample) => writeGpuLoad(sample, (pid) => owners.get(pid) ?? "")),
+      gpuSampleAgeMs: Math.round(this.#gpus.ageMs),
+    };
+  };
+
+  readonly withUsage = (report: InstanceReport) => {
+    const found = this.#used.find(({ instanceId }) => instanceId === report.instanceId);
+    const { running, waiting, kvCacheRatio } = this.#engines.figures(report.instanceId ?? "");
+    return {
+      ...report,
+      ...(found?.usage.workingSetBytes === undefined ? {} : { memoryBytes: found.usage.workingSetBytes }),
+      ...(found?.cpuRatio === undefined ? {} : { cpuRatio: found.cpuRatio }),
+      ...(kvCacheRatio === undefined ? {} : { kvCacheRatio }),
+      ...(running === undefined ? {} : { engineRunning: Math.round(running) }),
+      ...(waiting === undefined ? {} : { engineWaiting: Math.round(waiting) }),
+    };
+  };
+
+  readonly errors = () => ({ nvidia_smi: this.#gpus.failures, engine: this.#engines.failures });
 }
 
 interface LastSample<Value> {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import pino from "pino";
 import { describe } from "vitest";
 import { findMemoryCgroups, type MemoryCgroups } from "../../agent/process/memory-cgroup.ts";
-import { createProcessDriver } from "../../agent/process/process-driver.ts";
+import { ProcessDriver } from "../../agent/process/process-driver.ts";
 import { driverConformance } from "./driver-suite.ts";
 
 /** With control groups where this machine allows them, and with the watch that stands in for them elsewhere. */
@@ -25,7 +25,7 @@ function processConformance(cgroups: MemoryCgroups | false | undefined): void {
     let scripts = 0;
     return {
       open: async () =>
-        createProcessDriver({
+        new ProcessDriver({
           folder: join(folder, "instances"),
           entry,
           log: pino({ level: "silent" }),

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createProcessDriver } from "../../agent/process/process-driver.ts";
+import { ProcessDriver } from "../../agent/process/process-driver.ts";
 import { isAlive } from "../../agent/process/process-identity.ts";
 import type { ContainerDriver, ContainerPlan } from "../../agent/reconcile/driver.ts";
 import { type DeploymentId, type InstanceId, randomId } from "../../proto/ids.ts";
@@ -20,7 +20,7 @@ describe("a process driver after the death of its agent", () => {
   let plan: ContainerPlan;
   const record = () => join(folder, plan.instanceId, "process.json");
   const read = () => JSON.parse(readFileSync(record(), "utf8"));
-  const open = () => createProcessDriver({ folder, entry, log: pino({ level: "silent" }) });
+  const open = () => new ProcessDriver({ folder, entry, log: pino({ level: "silent" }) });
   const seen = async (driver: ContainerDriver) => (await driver.list(signal()))[0];
 
   beforeEach(async () => {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { pino } from "pino";
 import { inject } from "vitest";
-import { createDockerDriver, type DockerDriverOptions } from "../../agent/docker/docker-driver.ts";
+import { DockerDriver, type DockerDriverOptions } from "../../agent/docker/docker-driver.ts";
 import type { ContainerDriver } from "../../agent/reconcile/driver.ts";
 import { oncePerRun } from "./once.ts";
 import { importTinyImage } from "./tiny-image.ts";
@@ -61,7 +61,7 @@ async function buildImage(target: "runtime" | "agent"): Promise<void> {
 
 export function testDriver(nodeName: string, more: Partial<DockerDriverOptions> = {}): ContainerDriver {
   const log = pino({ level: "silent" });
-  return createDockerDriver({ log, nodeName, runtimeImage, containerSubnet: testSubnet, ...more });
+  return new DockerDriver({ log, nodeName, runtimeImage, containerSubnet: testSubnet, ...more });
 }
 
 /** The docker command; answers with its standard output. */

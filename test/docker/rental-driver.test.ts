@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { bridgePrefix } from "../../agent/docker/bridge-network.ts";
-import { createDockerDriver } from "../../agent/docker/docker-driver.ts";
+import { DockerDriver } from "../../agent/docker/docker-driver.ts";
 import { createRentalFirewall, rulesFor } from "../../agent/docker/rental-firewall.ts";
 import { rentalProfile } from "../../agent/docker/rental-profile.ts";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
@@ -30,7 +30,7 @@ const rules = async () => (await run("iptables-save")).stdout + (await run("ip6t
 describe.skipIf(!host.ok)("a rented container", () => {
   const firewall = createRentalFirewall({ nodeName });
   const open = (): ContainerDriver =>
-    createDockerDriver({
+    new DockerDriver({
       log: pino({ level: "silent" }),
       nodeName,
       runtimeImage: "",

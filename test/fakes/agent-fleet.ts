@@ -6,7 +6,7 @@ import { vi } from "vitest";
 import { createBarredHosts } from "../../agent/session/barred-hosts.ts";
 import { type ControlClock, createControlClock } from "../../agent/session/control-clock.ts";
 import { enroll, makeKey } from "../../agent/session/enroll.ts";
-import { createSession } from "../../agent/session/session.ts";
+import { Session } from "../../agent/session/session.ts";
 import type { SessionStore } from "../../agent/session/store.ts";
 import type { TlsParts } from "../../agent/session/wire.ts";
 import type { HostId } from "../../proto/ids.ts";
@@ -92,7 +92,7 @@ function startAgent(host: HostId, address: string, tls: TlsParts) {
     skewSeconds: 0,
     roundTripSeconds: 0,
   };
-  const session = createSession({
+  const session = new Session({
     addresses: [address],
     identity: {
       tls: async () => {

@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
-import { createIngress, type Ingress, type IngressOptions } from "../../agent/ingress/create-ingress.ts";
+import { Ingress, type IngressOptions } from "../../agent/ingress/create-ingress.ts";
 import type { UsageSpool } from "../../agent/ingress/spool.ts";
 import type { RouteTarget } from "../../agent/reconcile/ports.ts";
 import { openState } from "../../agent/state/open-state.ts";
@@ -67,7 +67,7 @@ export async function startDataPath(origin: string, options: Partial<IngressOpti
   const log = options.log ?? pino({ level: "silent" });
   const state = options.spool ? undefined : await openState(join(folder, "state.db"), log);
   const spool = options.spool ?? (state as NonNullable<typeof state>).spool;
-  const ingress = createIngress({
+  const ingress = new Ingress({
     host: "127.0.0.1",
     port: 0,
     hostId: "host000000000001" as HostId,

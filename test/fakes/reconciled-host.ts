@@ -3,9 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
-import { createProcessDriver } from "../../agent/process/process-driver.ts";
+import { ProcessDriver } from "../../agent/process/process-driver.ts";
 import { createProbe } from "../../agent/reconcile/health.ts";
-import { createReconciler, type LoopDeps, type Reconciler } from "../../agent/reconcile/loop.ts";
+import { type LoopDeps, Reconciler } from "../../agent/reconcile/loop.ts";
 import type { DataPathStats } from "../../agent/reconcile/ports.ts";
 import { watchLimits } from "../../agent/reconcile/progress.ts";
 import type { OneReport } from "../../agent/reconcile/report.ts";
@@ -34,11 +34,11 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
   const folder = mkdtempSync(join(tmpdir(), "stoker-host-"));
   const log = pino({ level: "silent" });
   const entry = join(import.meta.dirname, "tiny-runtime.ts");
-  const driver = createProcessDriver({ folder: join(folder, "instances"), entry, log });
+  const driver = new ProcessDriver({ folder: join(folder, "instances"), entry, log });
   const stats = new Map<string, Partial<DataPathStats>>();
   const none = () => {};
   const ending = new AbortController();
-  const reconciler = createReconciler({
+  const reconciler = new Reconciler({
     meter: undefined,
     driver,
     weights: { ensure: async ({ localPath }) => ({ modelPath: localPath }) },
@@ -89,7 +89,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     report: (id) => reconciler.report()?.instances.find((one) => one.instanceId === id),
     stats: (id, given) => void stats.set(id, given),
     pid: (id) => Number(JSON.parse(readFileSync(join(folder, "instances", id, "process.json"), "utf8")).pid),
-    whileEnded: reconciler.whileEnded,
+    whileEnded: (deployId, work, signal) => reconciler.whileEnded(deployId, work, signal),
     async close() {
       ending.abort();
       await running;

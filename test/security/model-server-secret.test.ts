@@ -9,7 +9,7 @@ import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { readConfig as readAgentConfig } from "../../agent/config.ts";
 import { startMetricsServer } from "../../agent/metrics/metrics-server.ts";
-import { createProcessDriver } from "../../agent/process/process-driver.ts";
+import { ProcessDriver } from "../../agent/process/process-driver.ts";
 import type { ContainerDriver, ContainerPlan, Observed } from "../../agent/reconcile/driver.ts";
 import { createProbe } from "../../agent/reconcile/health.ts";
 import { readConfig as readControlPlaneConfig } from "../../control-plane/config.ts";
@@ -39,7 +39,7 @@ describe("a model server of the process driver", () => {
   type Running = Extract<Observed, { state: "running" }>;
 
   const open = () =>
-    createProcessDriver({
+    new ProcessDriver({
       folder: join(folder, "instances"),
       entry: join(import.meta.dirname, "../../runtime/main.ts"),
       log,

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { createAdapterFiles } from "../../../agent/adapters/adapter-files.ts";
-import { type Adapters, createAdapters } from "../../../agent/adapters/adapters.ts";
+import { Adapters } from "../../../agent/adapters/adapters.ts";
 import { completeDesired } from "../../../agent/session/wire.ts";
 import type { InstanceId } from "../../../proto/ids.ts";
 import { imageAdapter } from "../../fakes/image-adapter.ts";
@@ -68,7 +68,7 @@ afterEach(async () => {
 
 function begin(): void {
   ending = new AbortController();
-  adapters = createAdapters({
+  adapters = new Adapters({
     ensure: async ({ repo = "", url = "" }) => ({
       modelPath: url === "" ? fetched(repo) : imageFile(url),
       commit: commits.get(repo) ?? "",

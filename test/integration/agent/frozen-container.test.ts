@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
 import { expect, it } from "vitest";
-import { createDockerDriver } from "../../../agent/docker/docker-driver.ts";
+import { DockerDriver } from "../../../agent/docker/docker-driver.ts";
 import type { InstanceId } from "../../../proto/ids.ts";
 
 it("a stop does not say that a frozen container has ended, and sends it no signal until it is awake", async () => {
@@ -32,7 +32,7 @@ it("a stop does not say that a frozen container has ended, and sends it no signa
   const socketPath = join(folder, "engine.sock");
   engine.listen(socketPath);
   await once(engine, "listening");
-  const driver = createDockerDriver({
+  const driver = new DockerDriver({
     log: pino({ level: "silent" }),
     socketPath,
     nodeName: "node",

@@ -7,8 +7,8 @@ import pino from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createBarredHosts } from "../../../agent/session/barred-hosts.ts";
 import { createControlClock } from "../../../agent/session/control-clock.ts";
-import { createIdentity } from "../../../agent/session/identity.ts";
-import { createSession, type HostInstances, type Session } from "../../../agent/session/session.ts";
+import { Identity } from "../../../agent/session/identity.ts";
+import { type HostInstances, Session } from "../../../agent/session/session.ts";
 import type { SessionStore } from "../../../agent/session/store.ts";
 import type { DesiredState__Output } from "../../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { HostId } from "../../../proto/ids.ts";
@@ -54,9 +54,9 @@ describe("an agent's session", () => {
   };
   const start = (token = plane.joinToken) => {
     ending = new AbortController();
-    session = createSession({
+    session = new Session({
       addresses: [plane.address],
-      identity: createIdentity({
+      identity: new Identity({
         folder,
         hostId: "host-of-a-test",
         hostname: "h",

@@ -7,7 +7,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { dockerProbe } from "../../../agent/fingerprint/docker.ts";
 import { type GpuFacts, gpuProbe } from "../../../agent/fingerprint/gpu.ts";
-import { createInventory } from "../../../agent/fingerprint/inventory.ts";
+import { HostInventory } from "../../../agent/fingerprint/inventory.ts";
 import { watchInventory } from "../../../agent/wiring/inventory-watch.ts";
 
 let folder: string;
@@ -88,7 +88,7 @@ describe("a Docker engine", () => {
     await new Promise<void>((resolve) => engine.listen(socket, resolve));
     const docker = dockerProbe(socket, 200);
     await expect(docker.read(AbortSignal.timeout(5000))).rejects.toThrow(/did not say what it is: nothing came within/);
-    const host = createInventory({
+    const host = new HostInventory({
       dataDir: folder,
       overrides: {},
       log: pino({ level: "silent" }),
@@ -105,7 +105,7 @@ describe("a Docker engine", () => {
 });
 
 it("this very machine has an inventory with a processor, memory, a disk and at least one GPU", async () => {
-  const inventory = createInventory({ dataDir: folder, overrides: {}, log: pino({ level: "silent" }) });
+  const inventory = new HostInventory({ dataDir: folder, overrides: {}, log: pino({ level: "silent" }) });
   const found = await inventory.read(AbortSignal.timeout(30_000));
   expect(found.os).not.toBe("");
   for (const amount of [found.cpuCores, found.memoryBytes, found.diskTotalBytes, found.diskFreeBytes])

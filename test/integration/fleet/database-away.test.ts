@@ -6,8 +6,8 @@ import pino from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { createBarredHosts } from "../../../agent/session/barred-hosts.ts";
 import { createControlClock } from "../../../agent/session/control-clock.ts";
-import { createIdentity } from "../../../agent/session/identity.ts";
-import { createSession, type Session } from "../../../agent/session/session.ts";
+import { Identity } from "../../../agent/session/identity.ts";
+import { Session } from "../../../agent/session/session.ts";
 import type { SessionStore } from "../../../agent/session/store.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -60,9 +60,9 @@ beforeEach(async () => {
     sawFenced: async () => {},
   };
   ending = new AbortController();
-  session = createSession({
+  session = new Session({
     addresses,
-    identity: createIdentity({
+    identity: new Identity({
       folder,
       hostId: host,
       hostname: "h",

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import pino from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { enroll, makeKey } from "../../../agent/session/enroll.ts";
-import { createIdentity, type IdentityOptions } from "../../../agent/session/identity.ts";
+import { Identity, type IdentityOptions } from "../../../agent/session/identity.ts";
 import { fleetClient, type TlsParts } from "../../../agent/session/wire.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { type FakeAgent, type FakeAgentOptions, startFakeAgent } from "../../fakes/agent-session.ts";
@@ -56,7 +56,7 @@ const tokenOf = async (replica: Replica, over: { ttlMs?: number; forHost?: HostI
 const joins = (replica: Replica, token: string, hostId: string, keyPem = makeKey()) =>
   enroll({ address: replica.address, token, keyPem, hostId }, hostId, limit());
 const identity = (replica: Replica, over: Partial<IdentityOptions> = {}) =>
-  createIdentity({
+  new Identity({
     folder: join(folder, "identity"),
     hostId: "host-1",
     hostname: "h",

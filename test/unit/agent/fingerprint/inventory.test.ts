@@ -1,12 +1,7 @@
 import { pino } from "pino";
 import { describe, expect, it } from "vitest";
 import type { FoundGpu, GpuFacts } from "../../../../agent/fingerprint/gpu.ts";
-import {
-  createInventory,
-  type HostInventory,
-  type InventoryOptions,
-  virtualGpus,
-} from "../../../../agent/fingerprint/inventory.ts";
+import { HostInventory, type InventoryOptions, virtualGpus } from "../../../../agent/fingerprint/inventory.ts";
 import type { Xid } from "../../../../agent/fingerprint/xid.ts";
 
 const [share] = virtualGpus({ hostname: "x", cpuCores: 1, memoryBytes: 1024 ** 3 }, { gpus: 1 });
@@ -32,7 +27,7 @@ function hostWith(
     if (!answer || answer instanceof Error) throw answer;
     return answer;
   };
-  return createInventory({
+  return new HostInventory({
     dataDir: "/",
     overrides: {},
     log: pino({ level: "silent" }),

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { expect, it } from "vitest";
-import { createIdentity } from "../../../../agent/session/identity.ts";
+import { Identity } from "../../../../agent/session/identity.ts";
 
 it("does not join with a key that could not be stored: the token would be spent and the key lost", async () => {
   const folder = mkdtempSync(join(tmpdir(), "stoker-identity-"));
@@ -12,7 +12,7 @@ it("does not join with a key that could not be stored: the token would be spent 
   const address = "127.0.0.1:1";
   const inTheWay = join(folder, "key.pem.new");
   mkdirSync(inTheWay);
-  const identity = createIdentity({
+  const identity = new Identity({
     folder,
     hostId: "host-1",
     hostname: "h",
