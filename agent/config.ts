@@ -20,7 +20,10 @@ const gpuMetrics = ["native", "dcgm", "off"] as const;
 const firewalls = ["auto", "required"] as const;
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
-export function readConfig(env: Readonly<Record<string, string | undefined>>) {
+type Settings = ReturnType<typeof settingsOf>;
+
+/** Reads single settings and collects what is wrong with them. */
+function settingsOf(env: Readonly<Record<string, string | undefined>>) {
   const problems: string[] = [];
   const text = (key: string) => env[key]?.trim() || undefined;
   const need = (key: string, what: string) => {
@@ -45,7 +48,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     if (!(values as readonly string[]).includes(raw)) problems.push(`${key} must be one of ${values.join(", ")}`);
     return raw as T;
   };
+  return { problems, text, need, number, seconds, oneOf };
+}
 
+/** Where the state, the control planes and the data path of this agent are. */
+function readPlaces({ problems, text, need, oneOf }: Settings) {
   const localDesired = text("STOKER_LOCAL_DESIRED");
   const dataDir = resolve(need("STOKER_AGENT_DATA", "folder for the agent's state"));
   const control = localDesired ? "" : need("STOKER_CONTROL", "host:port of each control plane, separated by commas");
@@ -75,6 +82,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     problems.push(
       `STOKER_ADVERTISE begins with https://, but this data path speaks no TLS: ${tls === "off" ? "leave STOKER_INGRESS_TLS out" : "on this machine alone it does with STOKER_INGRESS_TLS=on"}, or write http://`,
     );
+  return { localDesired, dataDir, addresses, tokenFile, advertise, ingressHost, ingressTls, isLocal };
+}
+
+export function readConfig(env: Readonly<Record<string, string | undefined>>) {
+  const settings = settingsOf(env);
+  const { problems, text, number, seconds, oneOf } = settings;
+  const { localDesired, dataDir, addresses, tokenFile, advertise, ingressHost, ingressTls, isLocal } =
+    readPlaces(settings);
   const blockedNetworks = networksIn(text("STOKER_WEBHOOK_BLOCK") ?? "");
   if (!blockedNetworks)
     problems.push(

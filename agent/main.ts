@@ -1,9 +1,9 @@
-// The agent of one host as a process. A straight list: configuration, state, data path, drivers, loop, session; the reverse
-// at shutdown. Model servers keep running unless STOKER_STOP_INSTANCES is set. Environment: config.ts.
+// The agent of one host as a process: its state and drivers (openHost), then control, data path and loop (wireAgent); ended in
+// the reverse order. Model servers keep running unless STOKER_STOP_INSTANCES is set. Environment: config.ts.
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { pino } from "pino";
+import { type Logger, pino } from "pino";
 import { isLoopbackHost } from "../proto/address-rules.ts";
 import { readBearerSecret } from "../proto/bearer-secret.ts";
 import type { DesiredState__Output } from "../proto/gen/stoker/fleet/v1/DesiredState.ts";
@@ -11,12 +11,12 @@ import { createLogDestination } from "../proto/log-destination.ts";
 import { createAdapterFiles } from "./adapters/adapter-files.ts";
 import { Adapters } from "./adapters/adapters.ts";
 import { lastSuccess } from "./backups/backups.ts";
-import { readConfig } from "./config.ts";
+import { type AgentConfig, readConfig } from "./config.ts";
 import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
 import { HostInventory } from "./fingerprint/inventory.ts";
 import { openKernelLog } from "./fingerprint/kernel-log.ts";
 import { createXidWatch } from "./fingerprint/xid.ts";
-import { Ingress } from "./ingress/create-ingress.ts";
+import { Ingress, type IngressOptions } from "./ingress/create-ingress.ts";
 import { createGpuMeter } from "./metering/gpu-meter.ts";
 import { createAgentMetrics } from "./metrics/agent-metrics.ts";
 import { createEnginePages } from "./metrics/engine-pages.ts";
@@ -51,6 +51,18 @@ import { createHostWeights, dropOldGraphs } from "./wiring/weights.ts";
 const instanceGraceMs = 5_000;
 const flushMs = 2_000;
 
+interface Process {
+  readonly config: AgentConfig;
+  readonly log: Logger;
+  readonly version: string;
+  readonly isStopping: () => boolean;
+  /** Set once they listen. */
+  readonly ports: { ingress: number; metrics: number };
+}
+
+type Host = Awaited<ReturnType<typeof openHost>>;
+type Agent = Awaited<ReturnType<typeof wireAgent>>;
+
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = pino({ level: config.logLevel }, createLogDestination(2, 64));
@@ -58,10 +70,74 @@ async function main(): Promise<void> {
   if (config.isPlain) log.warn(plainWarning);
   const stopping = stopSignal({ withParent: config.stopsWithParent, log });
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"));
+  const ports = { ingress: 0, metrics: config.metricsPort };
+  const own: Process = { config, log, version, isStopping: () => stopping.aborted, ports };
+  let agent: Agent | undefined;
+  const host = await openHost(own, () => agent?.control.reportSoon());
+  agent = await wireAgent(own, host);
+  const { backups, control, reconciler, ingress } = agent;
+
+  await backups
+    ?.recover(AbortSignal.timeout(60_000))
+    .catch((err) => log.error({ err }, "volumes could not be looked after"));
+
+  // Serving begins from what was kept, before any session; a fenced agent begins nothing.
+  reconciler.hold(control.state().isFenced);
+  const desired = firstDesired(config, host.state, log);
+  if (desired) agent.obey(desired);
+  ports.ingress = (await ingress.listen()).port;
+  const page = await openPages(own, host, agent);
+  ports.metrics = page.port;
+  const address = {
+    ingress_port: ports.ingress,
+    metrics_host: config.metricsHost,
+    metrics_port: page.port,
+    ...(config.metricsTokenFile === undefined ? {} : { metrics_token_file: resolve(config.metricsTokenFile) }),
+  };
+  writeAgentFile(config.dataDir, { pid: process.pid, ...address, host_id: host.hostId }, log);
+  const loopEnding = new AbortController();
+  const sessionEnding = new AbortController();
+  const loop = Promise.all([
+    reconciler.run(loopEnding.signal),
+    agent.adapters.run(loopEnding.signal),
+    host.inventory.run(loopEnding.signal),
+    agent.samples.run(loopEnding.signal),
+  ]);
+  const session = control.run(sessionEnding.signal);
+  const { hostId, driverName: driver } = host;
+  log.info({ hostId, version, driver, ingressPort: ports.ingress, metricsPort: page.port }, "the agent serves");
+
+  // Shutdown: accept and start nothing new, finish running requests, send their usage.
+  if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
+  setTimeout(() => process.exit(1), config.drainMs + 2 * instanceGraceMs + 10_000).unref();
+  control.reportSoon();
+  loopEnding.abort();
+  const volumesLeft = Promise.race([backups?.close(), wait(config.drainMs)]);
+  await Promise.all([loop, ingress.close(config.drainMs), volumesLeft]);
+  if (config.stopsInstances) await reconciler.stopInstances(instanceGraceMs, AbortSignal.timeout(3 * instanceGraceMs));
+  for (
+    let waited = 0;
+    control.state().isConnected && host.state.spool.depth().records > 0 && waited < flushMs;
+    waited += 50
+  )
+    await wait(50);
+  sessionEnding.abort();
+  await session;
+  await page.close();
+  await agent.weights.close();
+  await host.driver.close();
+  await host.kernelLog.close();
+  await agent.meter.close();
+  await host.state.close();
+  host.lock.release();
+  log.info("the agent has stopped");
+  log.flush(() => process.exit(0));
+}
+
+/** State of this agent, what its host has, and the driver of its model servers. */
+async function openHost({ config, log, version, ports }: Process, reportSoon: () => void) {
   const lastBackup = lastSuccess(config.dataDir, log);
   const metrics = createAgentMetrics(lastBackup.read());
-
-  // State and what this host has.
   mkdirSync(config.dataDir, { recursive: true, mode: 0o700 });
   const lock = await lockFolder(config.dataDir, log);
   const state = await openState(join(config.dataDir, "state.db"), log, Date.now, config.keep);
@@ -70,7 +146,6 @@ async function main(): Promise<void> {
   const xids = createXidWatch(kernelLog, log);
   await xids.look(AbortSignal.timeout(10_000));
   const rentals = await createRentals(config, hostId, log);
-  let metricsPort = config.metricsPort;
   const fingerprint = new HostInventory({
     dataDir: config.dataDir,
     overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
@@ -82,15 +157,13 @@ async function main(): Promise<void> {
     rentalsUseGpus: config.rentals.devices === "nvidia",
     containers: (dockerVersion) => containerRules(config, dockerVersion),
     isolation: (dockerVersion) => isolationTrouble(config, dockerVersion, hostId, log),
-    metricsAddress: () => metricsAddress(config, metricsPort),
+    metricsAddress: () => metricsAddress(config, ports.metrics),
     recordsUnavailable: () => recordTrouble(state.spool),
     log,
   });
   const hasRecordNews = recordTroubleChanges(state.spool);
   const lookForTrouble = async (signal: AbortSignal) => [await xids.look(signal), hasRecordNews()].includes(true);
-  const inventory = await watchInventory(fingerprint, lookForTrouble, AbortSignal.timeout(30_000), () =>
-    control.reportSoon(),
-  );
+  const inventory = await watchInventory(fingerprint, lookForTrouble, AbortSignal.timeout(30_000), reportSoon);
   if (config.driver === "auto") await inventory.untilClear(AbortSignal.timeout(120_000));
   const found = inventory.current();
   metrics.info({
@@ -104,10 +177,13 @@ async function main(): Promise<void> {
   const plain = await createDrivers(driverName, config, hostId, log, rentals.driver);
   const volumes = hostVolumes(config, driverName, hostId, log);
   const driver = measuredDriver(volumes?.withVolumes(plain) ?? plain, metrics.registry);
+  return { lastBackup, metrics, lock, state, hostId, kernelLog, xids, rentals, inventory, driverName, volumes, driver };
+}
 
-  // Control, data path and loop know each other through these.
+/** Control, data path and loop, which know each other. */
+async function wireAgent({ config, log, version, isStopping, ports }: Process, host: Host) {
+  const { lastBackup, metrics, state, xids, inventory, driverName, volumes } = host;
   let reconciler: Reconciler;
-  let ingressPort = 0;
   const backups = await volumes?.backups(
     () => reconciler,
     (op, seconds) => {
@@ -124,11 +200,9 @@ async function main(): Promise<void> {
     metrics,
     log,
   );
-  const graphsDir = join(config.dataDir, "graphs");
-  const adaptersDir = join(config.dataDir, "adapters");
   const adapters = new Adapters({
     ensure: (wanted, signal) => weights.ensure(wanted, () => {}, signal),
-    files: createAdapterFiles(adaptersDir, driverName === "docker"),
+    files: createAdapterFiles(adaptersDirOf(config), driverName === "docker"),
     onNews: () => control.reportSoon(),
     clock: () => performance.now(),
     log,
@@ -136,7 +210,7 @@ async function main(): Promise<void> {
   const obey = (wanted: DesiredState__Output) => {
     weights.setDesired(wanted);
     adapters.setDesired(wanted);
-    void dropOldGraphs(graphsDir, new Set(wanted.instances.map(({ deployId }) => deployId)), Date.now());
+    void dropOldGraphs(graphsDirOf(config), new Set(wanted.instances.map(({ deployId }) => deployId)), Date.now());
     reconciler.setDesired(wanted);
   };
   const engines = createEnginePages(config.nodeName, () => performance.now());
@@ -151,13 +225,13 @@ async function main(): Promise<void> {
     engines,
     log,
   });
-  const advertise = () => announcedOrigin(config, ingressPort);
+  const advertise = () => announcedOrigin(config, ports.ingress);
   const control = createControl({
     config,
     version,
     state,
     // The page may listen only after the inventory was read, and its address must not be reported a minute late.
-    inventory: () => ({ ...inventory.current(), metricsAddress: metricsAddress(config, metricsPort) }),
+    inventory: () => ({ ...inventory.current(), metricsAddress: metricsAddress(config, ports.metrics) }),
     advertise,
     reconciler: () => ({ report: reconciler.report, setDesired: obey, hold: reconciler.hold }),
     weights: weights.report,
@@ -165,7 +239,7 @@ async function main(): Promise<void> {
     samples: () => samples,
     executors: volumeExecutors(backups),
     answered: metrics.commanded,
-    isStopping: () => stopping.aborted,
+    isStopping,
     log,
   });
   metrics.observe({
@@ -175,7 +249,43 @@ async function main(): Promise<void> {
     certificateSecondsLeft: control.certificateSecondsLeft,
     spool: () => state.spool.depth(),
   });
-  const ingress = new Ingress({
+  const ingress = await createDataPath(config, host, control, weights.serve, log);
+  const meter = createGpuMeter({
+    store: state.meter,
+    monotonicMs: () => performance.now(),
+    controlTimeMs: control.clock.nowMs,
+    nodeEpoch: control.nodeEpoch,
+    log,
+  });
+  reconciler = new Reconciler({
+    ...loopPartsOf(config, host),
+    meter: config.control ? meter : undefined,
+    weights,
+    dataPath: {
+      ...ingress,
+      setTargets(targets) {
+        ingress.setTargets(targets);
+        engines.setTargets(targets);
+        adapters.setTargets(targets);
+      },
+    },
+    controlTimeMs: control.clock.nowMs,
+    onNews: control.reportSoon,
+    log,
+  });
+  return { backups, weights, adapters, obey, engines, samples, advertise, control, ingress, meter, reconciler };
+}
+
+type Control = ReturnType<typeof createControl>;
+
+async function createDataPath(
+  config: AgentConfig,
+  { hostId, state, driver, metrics }: Host,
+  control: Control,
+  weights: NonNullable<IngressOptions["weights"]>,
+  log: Logger,
+) {
+  return new Ingress({
     host: config.ingressHost,
     port: await choosePort(config.dataDir, config.ingressHost, config.ingressPort),
     hostId,
@@ -186,7 +296,7 @@ async function main(): Promise<void> {
     ticketTimeMs: control.clock.ticketTimeMs,
     spool: state.spool,
     logs: (id, range, signal) => driver.logs(id, range, signal),
-    weights: weights.serve,
+    weights,
     log,
     metrics: metrics.registry,
     limits: {
@@ -195,29 +305,16 @@ async function main(): Promise<void> {
     },
     fault: config.fault,
   });
-  const meter = createGpuMeter({
-    store: state.meter,
-    monotonicMs: () => performance.now(),
-    controlTimeMs: control.clock.nowMs,
-    nodeEpoch: control.nodeEpoch,
-    log,
-  });
+}
+
+/** What the loop needs of this host, whatever it is connected to. */
+function loopPartsOf(config: AgentConfig, { metrics, xids, inventory, rentals, driverName, volumes, driver }: Host) {
   const gpuLoad = gpuLoadProbe();
-  reconciler = new Reconciler({
-    meter: config.control ? meter : undefined,
+  return {
     driver,
-    weights,
-    dataPath: {
-      ...ingress,
-      setTargets(targets) {
-        ingress.setTargets(targets);
-        engines.setTargets(targets);
-        adapters.setTargets(targets);
-      },
-    },
     probe: createProbe(),
     progress: { canary: createCanary(), limits: watchLimits },
-    gpuMemory: { read: (signal) => gpuLoad.read(signal), limitMs: 60_000, everyMs: 1_000 },
+    gpuMemory: { read: (signal: AbortSignal) => gpuLoad.read(signal), limitMs: 60_000, everyMs: 1_000 },
     gpuFaults: gpuFaults(inventory, xids, gpuLoad.read),
     host: {
       driver: driverName,
@@ -225,30 +322,26 @@ async function main(): Promise<void> {
       engineImages: config.engineImages,
       allowedImages: config.allowedImages,
       filesDir: join(config.dataDir, "files"),
-      adaptersDir,
-      graphsDir,
+      adaptersDir: adaptersDirOf(config),
+      graphsDir: graphsDirOf(config),
       logLevel: config.logLevel,
       volumesDir: volumes?.folder,
       ...(rentals.driver ? { rentals: config.rentals } : {}),
     },
     events: metrics,
     clock: () => performance.now(),
-    controlTimeMs: control.clock.nowMs,
     random: Math.random,
     drainMs: 30_000,
-    onNews: control.reportSoon,
-    log,
-  });
+  };
+}
 
-  await backups
-    ?.recover(AbortSignal.timeout(60_000))
-    .catch((err) => log.error({ err }, "volumes could not be looked after"));
+const graphsDirOf = ({ dataDir }: AgentConfig) => join(dataDir, "graphs");
+const adaptersDirOf = ({ dataDir }: AgentConfig) => join(dataDir, "adapters");
 
-  // Serving begins from what was kept, before any session; a fenced agent begins nothing.
-  reconciler.hold(control.state().isFenced);
-  const desired = firstDesired(config, state, log);
-  if (desired) obey(desired);
-  ingressPort = (await ingress.listen()).port;
+/** Metrics of this agent and its engines, and what `stoker inspect` shows. */
+function openPages({ config, log, version }: Process, host: Host, agent: Agent) {
+  const { metrics, hostId, driverName, inventory, state } = host;
+  const { samples, engines, control, advertise, reconciler } = agent;
   addGpuMetrics(metrics.registry, config.gpuMetrics, samples.gpuFacts);
   addUsageMetrics(metrics.registry, () => samples.host.value, samples.used);
   const { metricsTokenFile } = config;
@@ -258,7 +351,7 @@ async function main(): Promise<void> {
       { host: config.metricsHost },
       "metrics pages are open to other machines: set STOKER_AGENT_METRICS_TOKEN_FILE",
     );
-  const page = await startMetricsServer({
+  return startMetricsServer({
     pages: {
       "/metrics": { contentType: metrics.registry.contentType, render: () => metrics.registry.metrics() },
       "/metrics/runtime": { contentType: metrics.registry.contentType, render: engines.page },
@@ -289,46 +382,6 @@ async function main(): Promise<void> {
     took: metrics.served,
     token: metricsToken,
   });
-  metricsPort = page.port;
-  const address = {
-    ingress_port: ingressPort,
-    metrics_host: config.metricsHost,
-    metrics_port: page.port,
-    ...(metricsTokenFile === undefined ? {} : { metrics_token_file: resolve(metricsTokenFile) }),
-  };
-  writeAgentFile(config.dataDir, { pid: process.pid, ...address, host_id: hostId }, log);
-  const loopEnding = new AbortController();
-  const sessionEnding = new AbortController();
-  const loop = Promise.all([
-    reconciler.run(loopEnding.signal),
-    adapters.run(loopEnding.signal),
-    inventory.run(loopEnding.signal),
-    samples.run(loopEnding.signal),
-  ]);
-  const session = control.run(sessionEnding.signal);
-  log.info({ hostId, version, driver: driverName, ingressPort, metricsPort: page.port }, "the agent serves");
-
-  // Shutdown: accept and start nothing new, finish running requests, send their usage.
-  if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
-  setTimeout(() => process.exit(1), config.drainMs + 2 * instanceGraceMs + 10_000).unref();
-  control.reportSoon();
-  loopEnding.abort();
-  const volumesLeft = Promise.race([backups?.close(), wait(config.drainMs)]);
-  await Promise.all([loop, ingress.close(config.drainMs), volumesLeft]);
-  if (config.stopsInstances) await reconciler.stopInstances(instanceGraceMs, AbortSignal.timeout(3 * instanceGraceMs));
-  for (let waited = 0; control.state().isConnected && state.spool.depth().records > 0 && waited < flushMs; waited += 50)
-    await wait(50);
-  sessionEnding.abort();
-  await session;
-  await page.close();
-  await weights.close();
-  await driver.close();
-  await kernelLog.close();
-  await meter.close();
-  await state.close();
-  lock.release();
-  log.info("the agent has stopped");
-  log.flush(() => process.exit(0));
 }
 
 await main().catch(reportAndExit);

@@ -263,10 +263,10 @@ export class DockerDriver implements ContainerDriver {
     void followEvents(this.#client, this.#nodeName, notify, this.#log, this.#closing.signal);
   };
 
-  async close() {
+  readonly close = async () => {
     this.#listeners.length = 0;
     this.#closing.abort();
-  }
+  };
 }
 
 async function startIt(docker: Docker, id: string, abortSignal: AbortSignal): Promise<void> {

@@ -22,13 +22,8 @@ export type AgentMetrics = ReturnType<typeof createAgentMetrics>;
 
 const infoLabels = ["version", "node", "driver_version", "cuda_version", "docker_version"] as const;
 
-/** `lastBackupBefore`: in unix seconds, of the agent before this one. */
-export function createAgentMetrics(lastBackupBefore?: number) {
-  const registry = new Registry();
-  const registers = [registry];
-  let facts: AgentFacts | undefined;
-  const known = new Map<string, { readonly deployId: string; readonly phase: string }>();
-
+/** Nothing is shown before `facts` are known. */
+function addAgentGauges(registers: Registry[], factsNow: () => AgentFacts | undefined): void {
   /** Undefined removes the series. */
   const gauge = (name: string, help: string, read: (facts: AgentFacts) => number | undefined) =>
     new Gauge({
@@ -36,15 +31,12 @@ export function createAgentMetrics(lastBackupBefore?: number) {
       help,
       registers,
       collect() {
+        const facts = factsNow();
         const value = facts && read(facts);
         if (value === undefined) this.remove();
         else this.set(value);
       },
     });
-  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
-    new Counter<Label>({ name, help, registers, labelNames });
-  const histogram = <Label extends string>(name: string, help: string, label: Label, buckets: number[]) =>
-    new Histogram<Label>({ name, help, registers, labelNames: [label], buckets });
   const counts = (name: string, help: string, label: string, read: (facts: AgentFacts) => Iterable<[string, number]>) =>
     new Counter({
       name,
@@ -53,15 +45,10 @@ export function createAgentMetrics(lastBackupBefore?: number) {
       labelNames: [label],
       collect() {
         this.reset();
+        const facts = factsNow();
         for (const [value, count] of facts ? read(facts) : []) this.inc({ [label]: value }, count);
       },
     });
-  const info = new Gauge({
-    name: "stoker_agent_info",
-    help: "Versions of this agent and its host",
-    registers,
-    labelNames: infoLabels,
-  });
   gauge("stoker_agent_control_connected", "1 while a session with the control plane is open", (f) =>
     Number(f.session().isConnected),
   );
@@ -93,6 +80,26 @@ export function createAgentMetrics(lastBackupBefore?: number) {
     "source",
     (f) => Object.entries(f.errors()),
   );
+}
+
+/** `lastBackupBefore`: in unix seconds, of the agent before this one. */
+export function createAgentMetrics(lastBackupBefore?: number) {
+  const registry = new Registry();
+  const registers = [registry];
+  let facts: AgentFacts | undefined;
+  const known = new Map<string, { readonly deployId: string; readonly phase: string }>();
+
+  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[]) =>
+    new Counter<Label>({ name, help, registers, labelNames });
+  const histogram = <Label extends string>(name: string, help: string, label: Label, buckets: number[]) =>
+    new Histogram<Label>({ name, help, registers, labelNames: [label], buckets });
+  const info = new Gauge({
+    name: "stoker_agent_info",
+    help: "Versions of this agent and its host",
+    registers,
+    labelNames: infoLabels,
+  });
+  addAgentGauges(registers, () => facts);
   new Gauge({
     name: "stoker_instance_state",
     help: "1 for the phase an instance is in",

@@ -170,10 +170,10 @@ export class ProcessDriver implements ContainerDriver {
 
   readonly watch: ContainerDriver["watch"] = (listener) => void this.#listeners.push(listener);
 
-  async close() {
+  readonly close = async () => {
     this.#isClosed = true;
     clearTimeout(this.#timer);
-  }
+  };
 }
 
 function startError(error: unknown): DriverError {

@@ -15,6 +15,16 @@ import type { Screen } from "./screen.ts";
 const root = resolve(import.meta.dirname, "../..");
 const controlPlaneLimitMs = 60_000;
 
+// One V8 helper thread per remaining core. V8's default of four slows the serving threads on small machines.
+const helpers = Math.min(4, Math.max(1, availableParallelism() - 1));
+const program = (path: string): string[] => [
+  "--disable-warning=ExperimentalWarning",
+  `--v8-pool-size=${helpers}`,
+  // Half of V8's default: the young generation then takes 64 MiB at most. docs/BENCH.md has the cost.
+  "--max-semi-space-size=32",
+  join(root, path),
+];
+
 type StackOptions = Pick<UpOptions, "dataDir" | "port" | "host" | "rpcPort" | "replicas" | "joins">;
 
 export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, screen: Screen) {
@@ -23,16 +33,6 @@ export function createStack(options: StackOptions, env: NodeJS.ProcessEnv, scree
   const controlPlanes: Child[] = [];
   const agents: Child[] = [];
   const controls: string[] = [];
-  // One V8 helper thread per remaining core. V8's default of four slows the serving threads on small machines.
-  const helpers = Math.min(4, Math.max(1, availableParallelism() - 1));
-  const program = (path: string): string[] => [
-    "--disable-warning=ExperimentalWarning",
-    `--v8-pool-size=${helpers}`,
-    // Half of V8's default: the young generation then takes 64 MiB at most. docs/BENCH.md has the cost.
-    "--max-semi-space-size=32",
-    join(root, path),
-  ];
-
   const own = ownApi(env["STOKER_TLS_CERT"]);
 
   return {
