@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { acknowledgedKeptMs } from "../../proto/usage-record.ts";
 import type { KeepLimits } from "./database.ts";
 import { chooseHostId } from "./host-id.ts";
-import { sqliteCommandLog, sqliteMeterStore, sqliteSessionStore, sqliteSpool } from "./sqlite-stores.ts";
+import { sqliteCommandLog, sqliteMeterStore, sqliteSessionStore } from "./sqlite-stores.ts";
 import { startStateThread } from "./state-thread.ts";
 import { openTextSeal } from "./text-seal.ts";
 
@@ -22,12 +22,12 @@ export async function openState(
   nowMs: () => number = Date.now,
   keep: KeepLimits = defaultKeep,
 ) {
-  const thread = await startStateThread(path, log, keep);
+  const thread = await startStateThread(path, log, keep, nowMs);
   const host = chooseHostId(thread.meta.host_id, `${path}.host-id`, log);
   // Do not wait: on a full disk the agent still starts, and admits nothing.
   if (thread.meta.host_id !== host) thread.write(["set", "host_id", host]).catch((err) => log.warn({ err }, "host id"));
   return {
-    spool: sqliteSpool(thread, nowMs),
+    spool: thread,
     session: sqliteSessionStore(thread, host, openTextSeal(`${path}.key`, log), log),
     meter: sqliteMeterStore(thread, log),
     commands: sqliteCommandLog(thread, log),

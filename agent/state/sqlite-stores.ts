@@ -2,7 +2,6 @@
 import type { Logger } from "pino";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { HostId } from "../../proto/ids.ts";
-import type { UsageSpool } from "../ingress/spool.ts";
 import type { MeterStore, Tally } from "../metering/store.ts";
 import type { CommandLog, KnownOutcome, SessionStore } from "../session/store.ts";
 import type { StateThread } from "./state-thread.ts";
@@ -94,26 +93,6 @@ export function sqliteMeterStore(thread: StateThread, log: Logger): MeterStore {
         thread.write(["set", "metering", JSON.stringify(open)]),
       ]);
     },
-  };
-}
-
-export function sqliteSpool(thread: StateThread, nowMs: () => number): UsageSpool {
-  return {
-    get isWritable() {
-      return thread.isWritable;
-    },
-    start: (row) => thread.start(row),
-    end: (row) => thread.end(row),
-    pending: async (limit) => thread.recent.oldest(limit) ?? thread.pending(limit),
-    acknowledge: async (spoolIds) => thread.acknowledge(spoolIds),
-    resend: (id) => thread.resend(id),
-    openLeaseIds: () => thread.leaseIds(),
-    depth: () => {
-      const { records, bytes, oldestMs } = thread.depth;
-      return { records, bytes, oldestAgeSeconds: oldestMs === 0 ? 0 : Math.max(0, (nowMs() - oldestMs) / 1000) };
-    },
-    onPending: (listener) => thread.onPending(listener),
-    close: () => thread.close(),
   };
 }
 

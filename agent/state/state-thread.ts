@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import type { Logger } from "pino";
 import { unreachable } from "../../proto/unreachable.ts";
 import type { PendingRecord } from "../../proto/usage-record.ts";
-import type { RecordRow } from "../ingress/spool.ts";
+import type { RecordRow, UsageSpool } from "../ingress/spool.ts";
 import type { KeepLimits } from "./database.ts";
 import {
   endLine,
@@ -54,16 +54,22 @@ const startWrite = (row: RecordRow): Write => [
 const textOf = ({ json }: RecordRow): string => (typeof json === "string" ? json : json());
 
 /** Resolves when the file is open and start rows of an earlier run are durable records. Rejects when it cannot be opened. */
-export async function startStateThread(path: string, log: Logger, keep: KeepLimits): Promise<StateThread> {
+export async function startStateThread(
+  path: string,
+  log: Logger,
+  keep: KeepLimits,
+  nowMs: () => number,
+): Promise<StateThread> {
   const opening = Promise.withResolvers<void>();
-  const thread = new StateThread(path, log, keep, opening);
+  const thread = new StateThread(path, log, keep, nowMs, opening);
   await opening.promise;
   return thread;
 }
 
-export class StateThread {
-  readonly recent = new Unacknowledged();
+export class StateThread implements UsageSpool {
+  readonly #recent = new Unacknowledged();
   readonly #log: Logger;
+  readonly #nowMs: () => number;
   readonly #path: string;
   readonly #opening: Pick<PromiseWithResolvers<void>, "resolve" | "reject">;
   readonly #worker: Worker;
@@ -95,10 +101,12 @@ export class StateThread {
     path: string,
     log: Logger,
     keep: KeepLimits,
+    nowMs: () => number,
     opening: Pick<PromiseWithResolvers<void>, "resolve" | "reject">,
   ) {
     this.#path = path;
     this.#log = log;
+    this.#nowMs = nowMs;
     this.#opening = opening;
     this.#worker = new Worker(new URL("./state-worker.ts", import.meta.url), { workerData: { path, keep } });
     this.#worker.on("message", (message: FromWorker) => this.#take(message));
@@ -116,9 +124,10 @@ export class StateThread {
     return this.#isWritable;
   }
 
-  get depth(): SpoolDepth {
-    return this.#depth;
-  }
+  readonly depth = () => {
+    const { records, bytes, oldestMs } = this.#depth;
+    return { records, bytes, oldestAgeSeconds: oldestMs === 0 ? 0 : Math.max(0, (this.#nowMs() - oldestMs) / 1000) };
+  };
 
   get meta(): Readonly<Partial<Record<MetaKey, string>>> {
     return this.#meta;
@@ -143,8 +152,8 @@ export class StateThread {
   }
 
   /** Does not wait: an acknowledgement lost with the machine only causes a resend. */
-  acknowledge(spoolIds: readonly string[]): void {
-    this.recent.acknowledged(spoolIds);
+  async acknowledge(spoolIds: readonly string[]): Promise<void> {
+    this.#recent.acknowledged(spoolIds);
     for (const id of spoolIds) this.#acks.push(id);
     this.#schedule();
   }
@@ -153,22 +162,21 @@ export class StateThread {
     return this.#put(write);
   }
 
-  pending(limit: number): Promise<readonly PendingRecord[]> {
+  async pending(limit: number): Promise<readonly PendingRecord[]> {
+    const recent = this.#recent.oldest(limit);
+    if (recent) return recent;
     // The reply must not contain records that were just acknowledged.
     if (this.#acks.length > 0) this.#flush(false);
     return this.#ask((query) => ({ kind: "pending", query, limit }));
   }
 
-  leaseIds(): Promise<readonly string[]> {
+  openLeaseIds(): Promise<readonly string[]> {
     // The reply must contain the leases of every running request.
     this.#flush(true);
     return this.#ask((query) => ({ kind: "leases", query }));
   }
 
-  /**
-   * Makes acknowledged records that are kept pending again, durably and once per `id`. Resolves when all are; until then
-   * other writes go on, and a restart continues it.
-   */
+  /** Until it resolves other writes go on, and a restart continues it. */
   resend(id: string): Promise<Resend> {
     // Write the acknowledgements first: their records are then among the kept ones.
     this.#flush(true);
@@ -228,7 +236,7 @@ export class StateThread {
     const fresh = settled.filter((w) => w.record).length;
     let id = lastId - fresh;
     for (const w of settled) {
-      if (w.record) this.recent.add(++id, w.record);
+      if (w.record) this.#recent.add(++id, w.record);
       w.resolve();
     }
     this.#schedule();
@@ -290,7 +298,7 @@ export class StateThread {
   #sawDepth(now: SpoolDepth, hasFresh: boolean): void {
     const hasNews = hasFresh || now.records > this.#depth.records;
     this.#depth = now;
-    if (now.records === 0) this.recent.emptied();
+    if (now.records === 0) this.#recent.emptied();
     if (hasNews) for (const listener of this.#listeners) listener();
   }
 
@@ -307,7 +315,7 @@ export class StateThread {
   }
 
   #take(message: FromWorker) {
-    const { recent } = this;
+    const recent = this.#recent;
     const log = this.#log;
     switch (message.kind) {
       case "opened":
