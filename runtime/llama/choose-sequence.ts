@@ -20,7 +20,7 @@ export function commonPrefix(a: readonly number[], b: readonly number[]): number
   return length;
 }
 
-/** `running`: places that are in use. Undefined when none is idle. */
+/** `running`: numbers of the sequences in use. Undefined when none is idle. */
 export function chooseSequence<S extends IdleSequence>(
   idle: readonly S[],
   running: ReadonlySet<number>,

@@ -1,5 +1,5 @@
-// A second, smaller model that guesses the next tokens; the model checks all of a guess in one step. Its sequences stand one
-// beside each of the model's own.
+// A second, smaller model that guesses the next tokens; the model checks all of a guess in one step. It has one
+// sequence for each of the model's own.
 import {
   DraftSequenceTokenPredictor,
   type Llama,
@@ -15,13 +15,13 @@ import type { ModelOptions } from "./model-options.ts";
 
 /** Guesses use only the end of the text; a longer context costs more than it gains. */
 const longestContext = 4096;
-/** So many are awaited before a check, unless the draft is in doubt earlier; more are taken when they are there. */
+/** Tokens awaited before a check, unless the draft is uncertain earlier, and tokens taken if they are ready. */
 const [minGuesses, maxGuesses] = [3, 8];
 
 export interface DraftModel {
   /** Memory it has taken beside the model's. */
   readonly bytes: number;
-  /** Throws LoadFailure when its words are not the model's. Call once, with one of the model's sequences. */
+  /** Throws LoadFailure when its vocabulary is not the model's. Call once, with one of the model's sequences. */
   check(sequence: LlamaContextSequence): Promise<void>;
   newPredictor(): Predictor;
 }

@@ -45,16 +45,16 @@ import type { ToolFormat } from "./tools/tool-format.ts";
 
 /** Default of max_tokens (null or absent), unless the context has less space. */
 const defaultMaxTokens = 16_384;
-/** Tokens that an answer counts for at most in the order of turns: most end long before their limit. */
+/** Maximum tokens that a response counts for in the order of the queue: most responses end long before their limit. */
 const expectedTokens = 512;
 
 export interface LlamaEngineOptions {
   /** With a draft model that model guesses. */
   readonly speculative: "off" | "prompt-lookup";
-  /** For prompts kept under a key whose place another request needs; 0 = none. */
+  /** For prompts kept under a key whose sequence another request needs; 0 = none. */
   readonly promptCacheBytes: number;
   readonly onRound: (size: number, seconds: number) => void;
-  /** So long a request waited for its place. */
+  /** Time that a request waited for its sequences. */
   readonly onQueued: (seconds: number) => void;
 }
 
@@ -202,13 +202,13 @@ export class LlamaEngine implements TextEngine {
   }
 
   async generate(job: GenerationJob, sink: ChoiceSink, usage: RunningUsage, signal: AbortSignal): Promise<void> {
-    const room = this.contextLength - job.prompt.length;
-    if (room < 1)
+    const space = this.contextLength - job.prompt.length;
+    if (space < 1)
       throw new EngineRefusal(
         "context_length",
-        `this model's context is ${this.contextLength} tokens, but the prompt has ${job.prompt.length}; shorten it by at least ${1 - room}`,
+        `this model's context is ${this.contextLength} tokens, but the prompt has ${job.prompt.length}; shorten it by at least ${1 - space}`,
       );
-    const maxTokens = Math.min(job.maxTokens ?? defaultMaxTokens, room);
+    const maxTokens = Math.min(job.maxTokens ?? defaultMaxTokens, space);
     let sequences: readonly LlamaSequence[];
     const askedAt = performance.now();
     try {

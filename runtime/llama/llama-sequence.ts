@@ -99,7 +99,7 @@ export class LlamaSequence implements PoolSequence {
   /** Call when a request is done with it. A failed one may have left anything behind. */
   async settle(hasFailed: boolean): Promise<void> {
     if (hasFailed) await this.clear();
-    // Tokens that were guessed right and not asked for any more.
+    // Tokens that were guessed right and are no longer needed.
     else if (this.#predictor) {
       const end = this.inner.nextTokenIndex;
       await this.inner.eraseContextTokenRanges([{ start: end, end: end + 1 }]);
@@ -108,7 +108,7 @@ export class LlamaSequence implements PoolSequence {
   }
 }
 
-/** Call for each place of the context in turn: the library numbers its sequences as they are asked for. */
+/** Call for each number of the context in order: the library numbers its sequences as they are created. */
 export function newSequence(context: LlamaContext, place: number, predictor: Predictor | undefined): LlamaSequence {
   return new LlamaSequence(context.getSequence(predictor ? { tokenPredictor: predictor } : {}), place, predictor);
 }

@@ -221,8 +221,8 @@ const shortest = 256;
  */
 export function fitContext({ wanted, trained, small, large, budgetBytes }: ContextParams): number {
   const perToken = Math.max(1, (large.bytes - small.bytes) / (large.contextSize - small.contextSize));
-  const room = small.contextSize + (budgetBytes - small.bytes) / perToken;
-  const fits = room === Infinity ? Infinity : Math.floor(room / step) * step;
+  const available = small.contextSize + (budgetBytes - small.bytes) / perToken;
+  const fits = available === Infinity ? Infinity : Math.floor(available / step) * step;
   const inMiB = (bytes: number) => `${Math.ceil(bytes / 1024 / 1024)} MiB`;
   if (wanted > 0) {
     // llama.cpp allocates in steps, so a length costs what its next step costs.

@@ -12,7 +12,7 @@ import type { ModelOptions } from "./model-options.ts";
 import { explained, loadWeights } from "./open-model.ts";
 import { isTooLongInTurns, widestToken } from "./prompt-bound.ts";
 
-/** Longer texts cost memory by the square; who needs them says so. */
+/** Memory grows by the square of a text's length: longer ones only on request. */
 const usualContext = 8192;
 
 /** Throws LoadFailure. */
@@ -47,7 +47,7 @@ function textCheck(model: LlamaModel, { contextSize }: Size) {
     widestToken: widestToken(model.fileInfo.metadata.tokenizer.ggml.tokens),
   };
   return async (texts: readonly string[], name: string) => {
-    // Each text's turn: many of them together must not keep others waiting either.
+    // One event-loop turn per text: many texts together must not block others either.
     await nextTurn();
     for (const text of texts)
       if (await isTooLongInTurns(text, bound, (piece) => model.tokenize(piece).length))
@@ -129,7 +129,7 @@ export type VectorKind = "embeddings" | "reranker";
 
 const [poolingNone, poolingRank] = [0, 4];
 
-/** Detects a model of vectors or scores. `task`: what the deployment says; empty: what the file says. Undefined = it generates text. */
+/** Detects a model of vectors or scores. `task`: of the deployment; empty: by the file. Undefined: it generates text. */
 export function vectorKind(task: string, architecture: string, pooling: number | undefined): VectorKind | undefined {
   if (task === "embeddings" || task === "reranker") return task;
   if (pooling === poolingRank) return "reranker";

@@ -12,7 +12,7 @@ export interface PromptPart {
 
 export interface TextBound {
   readonly maxTokens: number;
-  /** Characters (UTF-16) that one token stands for at most. */
+  /** Maximum characters (UTF-16) of one token. */
   readonly widestToken: number;
 }
 
@@ -24,7 +24,7 @@ const perPart = 64;
 /** Always allowed length: word tokenizers make one token of a long unknown word, and drop white space. */
 const minWidth = 64;
 
-/** Long texts that may fit are tokenised one at a time, and between two of them others get their turns. */
+/** Long texts that may fit are tokenised one at a time; other requests run in between. */
 const longTexts = new FairTurns();
 
 function inTurn<T>(work: () => T): Promise<T> {
@@ -79,7 +79,7 @@ function* overlong(
   return false;
 }
 
-/** Tokens of all parts. Throws EngineRefusal("context_length") for far too many; a few too many are for `generate` to refuse. */
+/** Tokens of all parts. Throws EngineRefusal("context_length") for far too many; `generate` refuses a few too many. */
 export async function promptTokens(
   parts: readonly PromptPart[],
   bound: TextBound,

@@ -1,4 +1,4 @@
-// Speculative decoding without a second model: what followed the last few tokens when they stood in the text before is
+// Speculative decoding without a second model: what followed an earlier occurrence of the last few tokens is
 // guessed to follow again, and checked in the same step that makes the next token. Worth it where answers repeat their input.
 import { type LlamaContextSequence, type Token, TokenPredictor } from "node-llama-cpp";
 import type { Predictor } from "./llama-sequence.ts";
@@ -6,7 +6,7 @@ import type { Predictor } from "./llama-sequence.ts";
 /** Longer matches first: they are right more often. */
 const patternLengths = [4, 3, 2];
 const guesses = 5;
-/** Text that is looked through; further back costs more than it finds. */
+/** Tokens that are searched; going further back costs more than it finds. */
 const window = 4096;
 
 export class PromptLookup extends TokenPredictor implements Predictor {

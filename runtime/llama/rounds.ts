@@ -1,7 +1,7 @@
 // One batch at a time: every sequence submits its next step, and the next round begins when all of them are done.
 // Without it a sequence that samples a moment faster starts a batch of its own, and two then take turns for good.
-// The steps begin in the order of their sequences: llama.cpp evaluates in one pass over the weights only what stands in
-// a batch by rising sequence numbers without a gap; 0, 1, 2, 3 is one pass, 0, 2, 1, 3 are four.
+// The steps begin in the order of their sequences: llama.cpp evaluates in one pass over the weights only
+// rising sequence numbers without a gap; 0, 1, 2, 3 is one pass, 0, 2, 1, 3 are four.
 
 interface Step {
   /** Its sequence's number in the context. */

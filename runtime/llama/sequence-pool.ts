@@ -1,5 +1,5 @@
 // The sequences of all contexts, a group per adapter and one for the bare model. A request takes all it needs of its group
-// at once or waits, in turns by tenant; no more than `max` run at a time over all groups. A waiter whose client went away
+// at once or waits, in turns by tenant; no more than `max` run at a time over all groups. A waiter whose client disconnected
 // leaves the queue.
 import { FairLines } from "../batch/fair-lines.ts";
 import { EngineRefusal } from "../server/text-engine.ts";
@@ -77,7 +77,7 @@ export class SequencePool<S extends PoolSequence> {
     });
   }
 
-  /** Rejects with the signal's reason, or EngineRefusal when too many wait or more are asked for than there are. */
+  /** Rejects with the signal's reason, or EngineRefusal when too many wait or more are requested than exist. */
   async acquire(ask: Ask, signal: AbortSignal): Promise<readonly S[]> {
     signal.throwIfAborted();
     const group = this.#groups.get(ask.group);

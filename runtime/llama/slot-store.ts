@@ -55,7 +55,7 @@ export class SlotStore {
       this.#slots.set(key, { path, tokens, bytes, untilMs });
       await this.#freeSpace(0);
     } catch {
-      // A full disk costs the cache, never the request that wants its place.
+      // A full disk costs the cache, never the request that needs its sequence.
       await rm(path, { force: true });
     }
   }

@@ -1,4 +1,4 @@
-// The one place that calls onnxruntime-node: opens a graph on the best available provider.
+// The only module that calls onnxruntime-node: opens a graph on the best available provider.
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { env, InferenceSession, Tensor as OrtTensor, type Tensor, type TypedTensor } from "onnxruntime-node";
 import type { IoInfo, TensorValue } from "./session.ts";

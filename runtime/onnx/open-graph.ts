@@ -48,7 +48,7 @@ export class Graphs {
     return { threads, hasGpu: chooseProviders(provider, hasGpu)[0] !== "cpu" };
   }
 
-  /** Keeps what a model runs on, and says so where it is not the best that was tried. */
+  /** Stores the provider of a model, and adds a warning if it is not the first that was tried. */
   opened(tried: readonly string[], used: string, refused: readonly string[]): void {
     this.#provider = used;
     const warning = fallbackWarning(tried, used, refused);
@@ -159,7 +159,7 @@ function graphFailure(path: string, error: unknown): LoadFailure {
 
 type Provider = "cpu" | "cuda" | "tensorrt" | "webgpu";
 
-/** `auto`: the GPU where one was granted. TensorRT compiles for minutes and WebGPU is an experiment, so both are used only where asked for. */
+/** `auto`: the GPU where one was granted. TensorRT compiles for minutes and WebGPU is an experiment, so both are used only on request. */
 export function chooseProviders(wanted: "auto" | Provider, hasGpu: boolean): readonly Provider[] {
   switch (wanted) {
     case "auto":

@@ -19,7 +19,7 @@ export interface TensorRef {
 export interface IoInfo {
   readonly name: string;
   readonly type: string;
-  /** A name stands for a length that differs from run to run. */
+  /** A name is a length that differs from run to run. */
   readonly shape: readonly (number | string)[];
 }
 
@@ -38,7 +38,7 @@ export interface Session {
     keep: (name: string) => boolean,
   ): Promise<{ readonly given: Record<string, TensorValue>; readonly kept: Record<string, TensorRef> }>;
   release(refs: readonly TensorRef[]): void;
-  /** Gives its memory back after the runs that were asked for. */
+  /** Releases its memory after the pending runs. */
   close(): void;
 }
 

@@ -176,7 +176,7 @@ async function hear(open: Open, window: Float32Array, ask: HearingAsk, stop: Int
 }
 
 /**
- * The library gives each token the time at which the model listened when that token was put in, which is when it looked for
+ * The library gives each token the time at which the model listened when that token was put in, which is when it computed
  * the next one (whisper/timing.py counts so): times belong to the token after. The first token is a timestamp.
  */
 function startsOf(times: readonly number[], first: number, until: number): readonly number[] {

@@ -1,5 +1,5 @@
 // Locates tokens in their text. Tokenizers change case, accents and spaces; letters keep their order,
-// so each token is looked for, without these, from where the last one ended. Pure.
+// so each token is searched, without these, from the end of the last one. Pure.
 export interface Span {
   /** In characters (code points) of the text. */
   readonly start: number;
@@ -11,7 +11,7 @@ export interface Span {
 /** Maximum text to skip after a token that was not found. */
 const reach = 64;
 
-/** `texts`: each token as text, `##` or a leading space marking where it stands in its word; unknown ones as undefined. */
+/** `texts`: each token as text, `##` or a leading space marking its position in its word; unknown ones as undefined. */
 export function alignTokens(text: string, texts: readonly (string | undefined)[]): Span[] {
   const { folded, positions } = fold(text);
   const spans: Span[] = [];

@@ -1,4 +1,4 @@
-// The part of a text that answers a question. A text longer than the model reads is looked at in windows that overlap.
+// The part of a text that answers a question. A text longer than the model's input is read in windows that overlap.
 // Source of the scores: Hugging Face's question answering pipeline (softmax over each window's own text).
 import type { ModelFolder } from "../onnx/model-folder.ts";
 import type { TensorValue } from "../onnx/session.ts";
@@ -87,17 +87,17 @@ function windowsOf(tokenizer: Tokenizer, question: string, context: string, ids:
   const after =
     whole.ids.length - 1 - whole.ids.findLastIndex((id) => !tokenizer.isSpecial(id) || tokenizer.isUnknown(id));
   const before = whole.ids.length - after - ids.length;
-  const room = tokenizer.longest - before - after;
-  if (room < 16)
+  const space = tokenizer.longest - before - after;
+  if (space < 16)
     throw unusable(
       "question",
       `question leaves no room for the text: this model takes ${tokenizer.longest} tokens`,
       "context_length_exceeded",
     );
   const windows: Window[] = [];
-  const step = Math.max(1, Math.floor(room / 2));
+  const step = Math.max(1, Math.floor(space / 2));
   for (let first = 0; ; first += step) {
-    const count = Math.min(room, ids.length - first);
+    const count = Math.min(space, ids.length - first);
     const inner = (list: readonly number[]) => [
       ...list.slice(0, before),
       ...list.slice(before + first, before + first + count),

@@ -1,4 +1,4 @@
-// The picture of a request: its bytes stand in the body, as base64 or as a data address.
+// The picture of a request: its bytes are in the body, as base64 or as a data address.
 import { decodePicture, type Picture, PictureError } from "../onnx/image-processor.ts";
 import type { Fields } from "../server/fields.ts";
 import { invalid, RequestError, unusable } from "../server/request-error.ts";
@@ -14,7 +14,7 @@ export function refusePicture(error: unknown, param: string, what = param): neve
   throw new RequestError(400, `the ${what} cannot be used: ${error.message}`, { param, cause: error });
 }
 
-/** The bytes that stand in the field. Throws RequestError. */
+/** The bytes in the field. Throws RequestError. */
 export function pictureBytes(fields: Fields, name: string): Buffer {
   const text = fields.string(name);
   if (text === undefined || text === "")

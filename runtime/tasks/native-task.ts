@@ -20,7 +20,7 @@ export function jsonRoute(
   };
 }
 
-/** A task that has POST /v1/infer alone. `answer` gives the keys of the reply before its usage. */
+/** A task with POST /v1/infer only. `answer` gives the keys of the reply before its usage. */
 export function nativeTask(
   contextLength: number,
   load: OpenTask["load"],

@@ -1,8 +1,8 @@
 // Arithmetic on what graphs take and give. Pure.
 export function softmax(values: ArrayLike<number>): number[] {
   const all = Array.from(values);
-  const most = all.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
-  const powers = all.map((value) => Math.exp(value - most));
+  const max = all.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+  const powers = all.map((value) => Math.exp(value - max));
   const sum = powers.reduce((a, b) => a + b, 0);
   return powers.map((power) => power / sum);
 }

@@ -29,12 +29,12 @@ const openers: Partial<Record<Task, Open>> = {
   "token-classification": openTokenClassification,
   "fill-mask": openFillMask,
   "question-answering": openQuestionAnswering,
-  // The library of pictures is read by those who need it.
+  // Only tasks with pictures load the library of pictures.
   "image-classification": async (...given) => (await import("./match-image.ts")).openImageClassification(...given),
   "zero-shot-image-classification": async (...given) => (await import("./match-image.ts")).openImageMatching(...given),
   "object-detection": async (...given) => (await import("./detect-objects.ts")).openObjectDetection(...given),
   "text-to-image": async (...given) => (await import("./images/open-painting.ts")).openPainting(...given),
-  // And so are those of sound.
+  // Only tasks with sound load the libraries of sound.
   "automatic-speech-recognition": async (...given) =>
     (await import("./transcribe/open-transcription.ts")).openTranscription(...given),
   "text-to-speech": async (...given) => (await import("./speech/open-speech.ts")).openSpeech(...given),

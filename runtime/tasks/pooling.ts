@@ -24,10 +24,10 @@ function poolTokens(values: Float32Array, count: number, width: number, pooling:
     case "last":
       return values.slice((count - 1) * width);
     case "max": {
-      const most = values.slice(0, width);
+      const max = values.slice(0, width);
       for (let at = width; at < values.length; at += width)
-        for (let i = 0; i < width; i++) most[i] = Math.max(most[i] as number, values[at + i] as number);
-      return most;
+        for (let i = 0; i < width; i++) max[i] = Math.max(max[i] as number, values[at + i] as number);
+      return max;
     }
     case "mean": {
       const sum = new Float64Array(width);
@@ -40,7 +40,7 @@ function poolTokens(values: Float32Array, count: number, width: number, pooling:
   }
 }
 
-/** Of length one and cut, as the request says. `isUsuallyNormalized`: for a request that does not say. */
+/** Of length one and cut as requested. `isUsuallyNormalized`: for a request that does not specify it. */
 export function shaped(
   vector: Float32Array,
   { normalize, dimensions }: { readonly normalize: boolean | undefined; readonly dimensions: number | undefined },

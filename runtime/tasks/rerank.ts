@@ -14,7 +14,7 @@ export async function openRerank(deps: TaskDeps, folder: ModelFolder): Promise<O
   const encode = ([query, document]: Pair) => tokenizer.encode(query, document);
   const routes = rerankRoutes(async (pairs, field, call) => {
     const found = await run(call, await encodeAll(tokenizer, pairs, field, encode));
-    // A model of two labels says how likely the second is.
+    // With two labels, the score is the probability of the second.
     return found.map((row) =>
       rounded(sigmoid(row.length === 1 ? (row[0] as number) : (row[1] as number) - (row[0] as number))),
     );

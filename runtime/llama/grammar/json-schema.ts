@@ -181,7 +181,7 @@ class SchemaWriter {
     const ws = json.space(rules);
     const colon = `":" ${ws}`;
     const comma = `"," ${ws}`;
-    // `next` follows a property, `first` stands where none was written yet; built from the last property backwards.
+    // `next` follows a property, `first` is used before any property; built from the last property backwards.
     let next = "";
     let first = "";
     if (extra === true || (typeof extra === "object" && extra !== null)) {

@@ -26,7 +26,7 @@ const maxVarying = 64;
  * many take 0.3 s a token, twice as many take minutes.
  */
 const maxAdjacent = 16;
-/** Those within an endless repetition count as so many: each letter may begin any anew, or a certain character alone. */
+/** Factor of those within an endless repetition: any letter can start one again, or only a certain character can. */
 const [loopFactor, markedLoopFactor] = [4, 2];
 /** In all groups together: each token is held against those that are open, as all of groups within groups may be. */
 const maxBranches = 1000;

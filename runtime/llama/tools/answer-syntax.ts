@@ -55,7 +55,7 @@ export function answerReader(
   return calls ? bothOf(thoughts, calls) : thoughts;
 }
 
-/** Calls stand in the answer, never in the reasoning. */
+/** Calls occur in the answer, never in the reasoning. */
 function bothOf(thoughts: ToolCallParser, calls: ToolCallParser): ToolCallParser {
   const read = (event: ToolEvent) => (event.kind === "text" ? calls.push(event.text) : [event]);
   return {

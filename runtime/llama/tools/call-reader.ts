@@ -130,7 +130,7 @@ function parse(text: string): string | undefined {
 }
 
 /**
- * Reads calls that stand as JSON objects one after the other, with or without a list around them. An object that names no
+ * Reads calls that are JSON objects one after the other, with or without a list around them. An object that names no
  * function is shown as the text it was.
  */
 export class JsonCalls {

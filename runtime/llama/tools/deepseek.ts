@@ -78,7 +78,7 @@ class DeepSeekParser extends MarkerParser {
     }
   }
 
-  /** `function` before the separator means that the name stands behind it, before the fence. */
+  /** `function` before the separator means that the name follows it, before the fence. */
   #body(): readonly ToolEvent[] {
     const kind = this.#head.trim();
     this.#isFenced = kind === "function" || kind === "";

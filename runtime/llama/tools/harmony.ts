@@ -40,7 +40,7 @@ export class HarmonyParser extends MarkerParser {
     } else {
       if (this.#state !== "head") this.#head = "";
       this.#state = "head";
-      // The marks stand between words of the head.
+      // Markers separate words of the head.
       this.#head += marker === start ? "" : ` ${marker === channel ? channel : ""}`;
     }
     return [];

@@ -7,7 +7,7 @@ import type { ToolEvent, ToolFormat } from "./tool-format.ts";
 interface ListedForm {
   /** Any of them begins the calls. */
   readonly begin: readonly string[];
-  /** Parts of a call that is not JSON as a whole: what ends its name, and what stands between name and arguments. */
+  /** Parts of a call that is not JSON as a whole: what ends its name, and what separates name and arguments. */
   readonly named?: { readonly id: string; readonly args: string };
 }
 

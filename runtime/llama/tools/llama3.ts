@@ -1,5 +1,5 @@
 // The form of Llama 3.1 and later: the whole answer is {"name": .., "parameters": {..}}, more of them after "; ", possibly
-// behind <|python_tag|>; behind it stand also calls of built-in tools, as `brave_search.call(query="..")`.
+// behind <|python_tag|>; after it also come calls of built-in tools, as `brave_search.call(query="..")`.
 // https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_1/
 import { literal } from "../grammar/grammar-rules.ts";
 import { JsonCalls } from "./call-reader.ts";

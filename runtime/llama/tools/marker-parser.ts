@@ -38,7 +38,7 @@ export abstract class MarkerParser implements ToolCallParser {
     return [...(text === "" ? [] : this.text(text)), ...this.rest()];
   }
 
-  /** The earliest marker; of two at one place the longer. */
+  /** The earliest marker; of two at one position the longer. */
   #first(): { readonly at: number; readonly marker: string } | undefined {
     return this.#markers
       .map((marker) => ({ marker, at: this.#held.indexOf(marker) }))

@@ -17,7 +17,7 @@ const marks: Readonly<Record<Exclude<ReasoningName, "gpt-oss">, Marks>> = {
   // DeepSeek R1, Qwen 3, and Granite from 3.3, which puts the answer into <response>.
   think: { begin: ["<think>"], end: ["</think>"], dropped: ["<response>", "</response>"] },
   mistral: { begin: ["[THINK]"], end: ["[/THINK]"], dropped: [] },
-  // Granite 3.2 says it in words.
+  // Granite 3.2 writes words instead of marks.
   granite: {
     begin: ["Here is my thought process:", "Here's my thought process:"],
     end: ["Here is my response:", "Here's my response:"],
@@ -61,7 +61,7 @@ class ThinkParser extends MarkerParser {
       (begin.includes(marker) && !this.#hasReasoned) ||
       (end.includes(marker) && this.#isReasoning) ||
       (dropped.includes(marker) && this.#hasReasoned && !this.#isReasoning);
-    // Anywhere else it is what the model says.
+    // Anywhere else it is text of the model.
     if (!isForm) return this.text(marker);
     if (begin.includes(marker)) this.#isReasoning = true;
     if (end.includes(marker)) this.#isReasoning = false;

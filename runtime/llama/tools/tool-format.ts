@@ -1,5 +1,5 @@
 // Tool calls of a model family: a grammar that forces them and a parser that reads them while they stream.
-// One file per format; the chat template says which one a model speaks.
+// One file per format; the chat template determines the format of a model.
 
 export interface ToolDefinition {
   readonly name: string;

@@ -51,9 +51,9 @@ async function denoiseGroup(
     states = states.filter(({ painting }) => !painting.signal.aborted);
     if (states.length === 0) return;
     for (const { painting } of states) painting.onStep(i - from + 1);
-    const said = await guesses(graphs, size, i, states);
+    const outputs = await guesses(graphs, size, i, states);
     for (const [row, state] of states.entries()) {
-      const stepped = state.stepper.step(said[row] as Latents, i, state.latents);
+      const stepped = state.stepper.step(outputs[row] as Latents, i, state.latents);
       state.latents = restored(state.painting, stepped, i + 1);
     }
   }

@@ -28,7 +28,7 @@ export interface LatentSize {
 export interface DiffusionGraphs {
   /** Planes of a picture's latents. */
   readonly channels: number;
-  /** Pixels along a side that one latent stands for. */
+  /** Pixels along a side of one latent. */
   readonly factor: number;
   readonly sizes: Sizes;
   readonly takesPictures: boolean;
@@ -58,7 +58,7 @@ export const adaptedGraphs = { unet: "unet/model.onnx", text_encoder: "text_enco
 const decoderGraph = "vae_decoder/model.onnx";
 const encoderGraph = "vae_encoder/model.onnx";
 
-/** A pipeline, and what makes others of it that differ in their adapters alone. */
+/** A pipeline that can be opened again with other adapters. */
 export interface DiffusionPipeline extends DiffusionGraphs {
   /** With one adapter more than it was opened with. Throws AdapterRefusal, LoadFailure. */
   adapted(adapter: ImageAdapter): Promise<AdaptedGraphs>;
@@ -175,7 +175,7 @@ function graphsOf({ text, unet, decoder, encoder }: Sessions, configs: Configs):
       if (!encoder) throw new TypeError("the pipeline takes no pictures");
       const dims = [1, 3, size.height * factor, size.width * factor];
       const found = await encoder.run({ sample: inputOf(encoder, "sample", pixels, dims) }, [configs.encoded]);
-      // The mean stands before the variance; another draw from between them would only blur what was sent.
+      // The mean precedes the variance; a random draw would only blur the picture that was sent.
       const mean = floatsOf(found[configs.encoded] as TensorValue).slice(0, channels * size.width * size.height);
       return mean.map((value) => value * scaling);
     },
@@ -189,7 +189,7 @@ function graphsOf({ text, unet, decoder, encoder }: Sessions, configs: Configs):
   return made;
 }
 
-/** Trained on one size; a graph that was exported for one size alone makes that one. */
+/** Trained on one size; a graph exported for a fixed size makes only that size. */
 function sizesOf(unet: Session, config: Json, factor: number): Sizes {
   const [, , height, width] = unet.inputs.find(({ name }) => name === "sample")?.shape ?? [];
   if (typeof height === "number" && typeof width === "number" && height > 0 && width > 0)

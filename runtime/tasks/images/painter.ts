@@ -1,4 +1,4 @@
-// From what is asked to finished pictures: text to vectors, noise by the seed, the denoising that requests share, pixels.
+// From a request to finished pictures: text to vectors, noise by the seed, the denoising that requests share, pixels.
 import { MicroBatcher } from "../../batch/micro-batcher.ts";
 import { isMemoryFailure } from "../../onnx/session.ts";
 import type { Encoded, Tokenizer } from "../../onnx/tokenizer.ts";
@@ -92,7 +92,7 @@ export function openPainter(
     const paintings = done.map((_, index): Painting => {
       const noise = normalNoise(seed + index, graphs.channels * latentSize.width * latentSize.height);
       const kept: Kept | undefined = clean && mask && { clean, noise, share: mask };
-      // A picture that is wholly painted over begins as pure noise does.
+      // A picture that is painted over completely starts as pure noise.
       const begun = clean && from > 0 ? schedule.noised(clean, noise, from) : undefined;
       return {
         graphs,

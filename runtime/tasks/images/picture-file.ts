@@ -77,7 +77,7 @@ export function rgbOf(planes: Float32Array): Uint8Array {
   return new Uint8Array(rgb.buffer);
 }
 
-/** `anew` of the one and the rest of the other, by pixel. */
+/** Share `anew` of the first and the rest of the second, by pixel. */
 export function blended(painted: Uint8Array, given: Uint8Array, anew: Float32Array): Uint8Array {
   return painted.map((value, at) => {
     const share = anew[Math.floor(at / 3)] as number;

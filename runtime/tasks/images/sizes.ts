@@ -1,10 +1,10 @@
 // Sizes of pictures that a model generates. Pure.
-import { RequestError, unusable } from "../../server/request-error.ts";
+import { unusable } from "../../server/request-error.ts";
 
 export interface Sizes {
   readonly width: number;
   readonly height: number;
-  /** Sides are a multiple of it; 0: that size alone. */
+  /** Sides are a multiple of it; 0: only that size. */
   readonly step: number;
 }
 

@@ -117,7 +117,7 @@ async function voiceNames(folder: ModelFolder): Promise<readonly string[]> {
     .sort();
 }
 
-/** Numbers alone, little-endian; nothing in the file is run. */
+/** Contains only numbers, little-endian; nothing in the file is run. */
 async function readStyle(path: string): Promise<Float32Array> {
   const bytes = await readFile(path);
   if (bytes.length === 0 || bytes.length % (styleSize * 4) !== 0)

@@ -14,12 +14,12 @@ export function phonemeTokens(phonemes: string, ids: PhonemeIds): readonly (read
   return tokens;
 }
 
-/** Parts of at most `most` signs, cut after punctuation where there is any, else between words. */
-export function cutPhonemes(phonemes: string, most: number): readonly string[] {
+/** Parts of at most `maxLength` signs, cut after punctuation where there is any, else between words. */
+export function cutPhonemes(phonemes: string, maxLength: number): readonly string[] {
   const parts: string[] = [];
   let rest = phonemes;
-  while (rest.length > most) {
-    const end = cutAt(rest, most, [", ", ". ", "; ", ": ", "! ", "? "]);
+  while (rest.length > maxLength) {
+    const end = cutAt(rest, maxLength, [", ", ". ", "; ", ": ", "! ", "? "]);
     parts.push(rest.slice(0, end).trim());
     rest = rest.slice(end).trim();
   }

@@ -2,11 +2,11 @@
 import Espeak from "@echogarden/espeak-ng-emscripten";
 
 export interface Phonemizer {
-  /** `language`: as eSpeak calls it, e.g. `en-us`. Empty where nothing can be said. Throws RangeError for one it does not have. */
+  /** `language`: as eSpeak calls it, e.g. `en-us`. Empty if nothing can be spoken. Throws RangeError for an unknown language. */
   phonemes(text: string, language: string): string;
 }
 
-/** Punctuation that stands at the end of words, or around them. Within a number or an address it is part of the word. */
+/** Punctuation at the end of words, or around them. Within a number or an address it is part of the word. */
 const marks = /(\s*[;:,.!?…]+(?=\s|["»”)]|$)\s*|\s*[¡¿"«»“”()—]+\s*)/u;
 
 export async function openPhonemizer(): Promise<Phonemizer> {

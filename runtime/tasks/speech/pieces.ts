@@ -24,8 +24,8 @@ function cutLong(sentence: string, isFirst: boolean): readonly string[] {
   const pieces: string[] = [];
   let rest = sentence.replace(/\s+/g, " ").trim();
   while (rest !== "") {
-    const most = isFirst && pieces.length === 0 ? firstLength : longest;
-    const end = rest.length <= most ? rest.length : cutAt(rest, most, [", ", "; ", ": ", " — ", ") "]);
+    const maxLength = isFirst && pieces.length === 0 ? firstLength : longest;
+    const end = rest.length <= maxLength ? rest.length : cutAt(rest, maxLength, [", ", "; ", ": ", " — ", ") "]);
     pieces.push(rest.slice(0, end).trim());
     rest = rest.slice(end).trim();
   }
@@ -33,11 +33,11 @@ function cutLong(sentence: string, isFirst: boolean): readonly string[] {
 }
 
 /** After the last of the marks that fits, else the last word, else anywhere. */
-export function cutAt(text: string, most: number, marks: readonly string[]): number {
-  const head = text.slice(0, most);
+export function cutAt(text: string, maxLength: number, marks: readonly string[]): number {
+  const head = text.slice(0, maxLength);
   const clause = Math.max(...marks.map((mark) => head.lastIndexOf(mark)));
-  if (clause > most / 4) return clause + 1;
+  if (clause > maxLength / 4) return clause + 1;
   const word = head.lastIndexOf(" ");
   // Never between the halves of one character.
-  return word > 0 ? word : most - (/[\uD800-\uDBFF]$/.test(head) ? 1 : 0);
+  return word > 0 ? word : maxLength - (/[\uD800-\uDBFF]$/.test(head) ? 1 : 0);
 }

@@ -1,4 +1,4 @@
-// Piper voices (VITS): phonemes in, the sound of one speaker out, at the rate that its configuration says.
+// Piper voices (VITS): phonemes in, the sound of one speaker out, at the rate of its configuration.
 import { LoadFailure } from "../../llama/load-failure.ts";
 import { checkIo } from "../../onnx/check-io.ts";
 import { graphOf, type Json, type ModelFolder } from "../../onnx/model-folder.ts";

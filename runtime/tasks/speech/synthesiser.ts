@@ -20,6 +20,6 @@ export interface Synthesiser {
   languageOf(voice: Voice): string;
   /** Sound can be made for a mixture of presets. */
   readonly canBlend: boolean;
-  /** Undefined where the text holds nothing that can be said. */
+  /** Undefined if the text contains nothing that can be spoken. */
   speak(text: string, manner: Manner): Promise<Float32Array> | undefined;
 }

@@ -1,5 +1,5 @@
 // POST /v1/audio/voices: recordings of a speaker -> a blend of presets, and what was measured for it. The model cannot clone:
-// the answer says so, and its `voice` is what a speech request names.
+// the response states this, and a speech request uses its `voice`.
 
 import { unitsHeader } from "../../../proto/usage.ts";
 import type { DecodeAudio } from "../../audio/decode-audio.ts";

@@ -3,7 +3,7 @@ export interface HearingAsk {
   /** ISO 639-1; undefined for a model of one language. */
   readonly language: string | undefined;
   readonly translates: boolean;
-  /** Tokens of text that is taken as said before. */
+  /** Tokens of text that precedes the window. */
   readonly prompt: readonly number[];
   /** 0 = greedy. */
   readonly temperature: number;

@@ -68,7 +68,7 @@ function readLanguage(text: string | undefined, { languages }: Abilities): strin
   );
 }
 
-/** A form has texts alone. */
+/** A form contains only texts. */
 function readNumber(fields: Fields, name: string, min: number, max: number): number | undefined {
   const text = fields.raw(name);
   if (text === undefined || text === "") return undefined;

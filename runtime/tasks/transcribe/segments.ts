@@ -1,5 +1,5 @@
 // Tokens of one window -> segments in seconds of the whole recording, and how far the window was understood. Pure.
-// A segment stands between two timestamps; where one begins that the window's end cut off, the next window starts at it.
+// A segment lies between two timestamps; if the window's end cuts one off, the next window starts at it.
 export interface WindowTokens {
   readonly tokens: readonly number[];
   readonly starts: readonly number[] | undefined;

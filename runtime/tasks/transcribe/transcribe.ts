@@ -34,16 +34,16 @@ export interface Transcript {
   readonly seconds: number;
   readonly text: string;
   readonly segments: readonly Segment[];
-  /** Undefined unless they were asked for. */
+  /** Undefined unless requested. */
   readonly words: readonly Word[] | undefined;
   /** Generated, for the log and the metrics. */
   readonly outputTokens: number;
 }
 
-/** Quieter than 16 bits can tell from nothing, the last of them being rounded: a model asked about silence makes words up. */
+/** Quieter than 16 bits can tell from nothing, the last of them being rounded: a model invents words for silence. */
 const silence = 1.5 / 0x8000;
 
-/** Characters per token of the prompt that are looked at. */
+/** Maximum characters per token of the prompt. */
 const widestHint = 64;
 
 /** Throws the signal's reason when it aborts. */

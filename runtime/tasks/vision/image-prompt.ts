@@ -6,7 +6,7 @@ export interface Layout {
 }
 
 export interface ImageTokens {
-  /** The text that stands for one feature, and in an unexpanded prompt for a whole picture. */
+  /** Text of one feature, and in an unexpanded prompt of a whole picture. */
   readonly image: string;
   readonly around: string;
   readonly whole: string;
@@ -25,7 +25,7 @@ export function imageText({ rows, columns }: Layout, { image, around, whole, per
   return `${text}${rows > 0 ? "\n" : ""}${around}${whole}${tile}${around}`;
 }
 
-/** `expansions`: the tokens of each picture, in order. There must be as many as places. */
+/** `expansions`: the tokens of each picture, in order. There must be one for each image token. */
 export function placeImages(
   prompt: readonly number[],
   imageToken: number,

@@ -6,7 +6,7 @@ export interface Seen {
   readonly generated: ReadonlyMap<number, number>;
 }
 
-/** Less likely than the best by e^20 at the asked temperature: never drawn. */
+/** Less likely than the best by e^20 at the requested temperature: never drawn. */
 const widestGap = 20;
 
 /** `random`: 0 <= x < 1. */

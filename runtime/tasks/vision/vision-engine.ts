@@ -1,4 +1,4 @@
-// TextEngine on a model that reads pictures: the places of pictures in a prompt are filled with their features, and the answer
+// TextEngine on a model that reads pictures: picture tokens of a prompt are replaced by features, and the answer
 // is generated token by token. Requests take their steps in turns.
 import { setImmediate as turn } from "node:timers/promises";
 import type { ChatTemplate } from "../../llama/chat-template.ts";
@@ -27,7 +27,7 @@ import { logprobsOf, sampleToken, seededRandom } from "./sample.ts";
 import type { Memory, VisionGraphs } from "./vision-graphs.ts";
 
 export interface VisionTokenizer {
-  /** Characters that one token stands for at most. */
+  /** Maximum characters of one token. */
   readonly widestToken: number;
   /** Special tokens of the text are taken as such. */
   encode(text: string): readonly number[];
@@ -55,7 +55,7 @@ export interface VisionFacts extends Pick<TaskDeps, "maxBatchSize" | "observe"> 
   close(): Promise<void>;
 }
 
-/** Prompt tokens per step: a client that goes away is noticed in between. */
+/** Prompt tokens per step: a disconnected client is noticed in between. */
 const promptStep = 256;
 const defaultMaxTokens = 16_384;
 
@@ -156,8 +156,8 @@ export class VisionEngine implements TextEngine {
   async #start(job: GenerationJob, usage: RunningUsage, signal: AbortSignal): Promise<Started> {
     const { graphs } = this.#parts;
     const { prompt, features } = await this.#withPictures(job, signal);
-    const room = this.contextLength - prompt.length;
-    if (room < 1)
+    const space = this.contextLength - prompt.length;
+    if (space < 1)
       throw new EngineRefusal(
         "context_length",
         `this model's context is ${this.contextLength} tokens, but the prompt has ${prompt.length}, pictures included; shorten it or send smaller pictures`,
@@ -216,7 +216,7 @@ export class VisionEngine implements TextEngine {
       expansions.push(tokens);
       features.push(found);
     }
-    // Without a place of their own pictures stand before the text.
+    // Pictures without a position in the prompt precede the text.
     const given = places === 0 ? [...images.map(() => imageToken), ...prompt] : prompt;
     return { prompt: placeImages(given, imageToken, expansions), features: joined(features) };
   }

@@ -20,7 +20,7 @@ export interface VisionGraphs {
   /** Features of all tiles, one after the other. */
   features(tiles: Tiles, signal: AbortSignal): Promise<Float32Array>;
   embed(tokens: readonly number[]): Promise<Float32Array>;
-  /** Reads on. Scores of the token after the last, where they are asked for. */
+  /** Continues. Returns scores of the next token on request. */
   read(
     embeds: Float32Array,
     memory: Memory,

@@ -14,7 +14,7 @@ export interface ImageAdapter {
 
 const usualNames = ["adapter_model.safetensors", "pytorch_lora_weights.safetensors"];
 
-/** Throws AdapterRefusal, and what the file system says. */
+/** Throws AdapterRefusal, and errors of the file system. */
 export async function deltasOf({ path, strength }: ImageAdapter): Promise<readonly LayerDelta[]> {
   try {
     const file = await fileOf(path);

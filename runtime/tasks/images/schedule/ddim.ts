@@ -13,13 +13,13 @@ export function ddim(levels: NoiseLevels, steps: number, clip: number | undefine
     scaled: (sample) => sample,
     noised: (clean, noise, i) => noisedAt(levels, clean, noise, timesteps[i]),
     stepper: () => ({
-      step(said, i, sample) {
+      step(output, i, sample) {
         const now = timesteps[i] as number;
         const here = { picture: Math.sqrt(keptAt(now)), noise: Math.sqrt(1 - keptAt(now)) };
         const next = keptAt(now - Math.floor(count / steps));
-        const picture = pictureOf(prediction, said, sample, here);
+        const picture = pictureOf(prediction, output, sample, here);
         const bounded = clip === undefined ? picture : picture.map((v) => Math.max(-clip, Math.min(clip, v)));
-        return mixed(Math.sqrt(next), bounded, Math.sqrt(1 - next), noiseOf(prediction, said, sample, here));
+        return mixed(Math.sqrt(next), bounded, Math.sqrt(1 - next), noiseOf(prediction, output, sample, here));
       },
     }),
   };
@@ -36,13 +36,13 @@ export function noisedAt(
   return mixed(Math.sqrt(share), clean, Math.sqrt(1 - share), noise);
 }
 
-/** The noise beside the picture in the sample, by what the model said of it. */
-function noiseOf(prediction: NoiseLevels["prediction"], said: Latents, sample: Latents, parts: Parts): Latents {
+/** The noise beside the picture in the sample, by the model's output for it. */
+function noiseOf(prediction: NoiseLevels["prediction"], output: Latents, sample: Latents, parts: Parts): Latents {
   const { picture, noise } = parts;
-  if (prediction === "epsilon") return said;
+  if (prediction === "epsilon") return output;
   return prediction === "v_prediction"
-    ? mixed(picture, said, noise, sample)
-    : mixed(1 / noise, sample, -picture / noise, said);
+    ? mixed(picture, output, noise, sample)
+    : mixed(1 / noise, sample, -picture / noise, output);
 }
 
 interface Parts {

@@ -35,10 +35,10 @@ type At = (i: number) => { readonly picture: number; readonly noise: number; rea
 function stepper(prediction: NoiseLevels["prediction"], steps: number, settings: SolverSettings, at: At): Stepper {
   let last: Latents | undefined;
   return {
-    step(said, i, sample) {
+    step(output, i, sample) {
       const here = at(i);
       const next = at(i + 1);
-      const picture = pictureOf(prediction, said, sample, here);
+      const picture = pictureOf(prediction, output, sample, here);
       const before = last;
       last = picture;
       const span = next.ratio - here.ratio;

@@ -7,15 +7,15 @@ export function euler(levels: NoiseLevels, steps: number): Schedule {
   const timesteps = spacedSteps(levels, steps);
   const sigmas = [...timesteps.map((step) => sigmaAt(levels, step)), 0];
   const sigma = (i: number) => sigmas[i] as number;
-  const most = Math.max(...sigmas);
+  const maxSigma = Math.max(...sigmas);
   return {
     timesteps,
-    initialScale: levels.spacing === "leading" ? Math.sqrt(most ** 2 + 1) : most,
+    initialScale: levels.spacing === "leading" ? Math.sqrt(maxSigma ** 2 + 1) : maxSigma,
     scaled: (sample, i) => times(1 / Math.sqrt(sigma(i) ** 2 + 1), sample),
     noised: (clean, noise, i) => mixed(1, clean, sigma(i), noise),
     stepper: () => ({
-      step: (said, i, sample) => {
-        const picture = pictureOf(levels.prediction, said, sample, sigma(i));
+      step: (output, i, sample) => {
+        const picture = pictureOf(levels.prediction, output, sample, sigma(i));
         // sample + (sample - picture) / sigma * (next - sigma)
         const share = sigma(i + 1) / sigma(i);
         return mixed(share, sample, 1 - share, picture);
@@ -24,14 +24,14 @@ export function euler(levels: NoiseLevels, steps: number): Schedule {
   };
 }
 
-function pictureOf(prediction: NoiseLevels["prediction"], said: Latents, sample: Latents, sigma: number): Latents {
+function pictureOf(prediction: NoiseLevels["prediction"], output: Latents, sample: Latents, sigma: number): Latents {
   switch (prediction) {
     case "epsilon":
-      return mixed(1, sample, -sigma, said);
+      return mixed(1, sample, -sigma, output);
     case "v_prediction":
-      return mixed(1 / (sigma ** 2 + 1), sample, -sigma / Math.sqrt(sigma ** 2 + 1), said);
+      return mixed(1 / (sigma ** 2 + 1), sample, -sigma / Math.sqrt(sigma ** 2 + 1), output);
     case "sample":
-      return said;
+      return output;
     default:
       return prediction satisfies never;
   }

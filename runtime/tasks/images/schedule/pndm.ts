@@ -29,7 +29,7 @@ function stepper(levels: NoiseLevels, timesteps: readonly number[], stride: numb
       const nth = counter;
       counter += 1;
       if (nth === 1) {
-        // The same step once more, by the mean of what the model said before and after it.
+        // The same step once more, by the mean of the model's outputs before and after it.
         const mean = mixed(0.5, output, 0.5, said[0] as Latents);
         return moved(levels, before as Latents, now + stride, now, mean);
       }

@@ -13,13 +13,13 @@ export interface Schedule {
   scaled(sample: Latents, i: number): Latents;
   /** A clean picture as it would be before evaluation `i`; after the last one as it is. */
   noised(clean: Latents, noise: Latents, i: number): Latents;
-  /** Steps of one picture; they remember what the model said before. */
+  /** Steps of one picture; they keep earlier outputs of the model. */
   stepper(): Stepper;
 }
 
 export interface Stepper {
-  /** The sample after evaluation `i`, of what the model said of it. */
-  step(said: Latents, i: number, sample: Latents): Latents;
+  /** The sample after evaluation `i`, from the model's output for it. */
+  step(output: Latents, i: number, sample: Latents): Latents;
 }
 
 /** a·x + b·y */
@@ -29,20 +29,20 @@ export function mixed(a: number, x: Latents, b: number, y: Latents): Latents {
   return out;
 }
 
-/** The picture in a sample of `picture` parts picture and `noise` parts noise, by what the model said of it. */
+/** The picture in a sample of `picture` parts picture and `noise` parts noise, by the model's output for it. */
 export function pictureOf(
   prediction: "epsilon" | "v_prediction" | "sample",
-  said: Latents,
+  output: Latents,
   sample: Latents,
   { picture, noise }: { readonly picture: number; readonly noise: number },
 ): Latents {
   switch (prediction) {
     case "epsilon":
-      return mixed(1 / picture, sample, -noise / picture, said);
+      return mixed(1 / picture, sample, -noise / picture, output);
     case "v_prediction":
-      return mixed(picture, sample, -noise, said);
+      return mixed(picture, sample, -noise, output);
     case "sample":
-      return said;
+      return output;
     default:
       return prediction satisfies never;
   }
