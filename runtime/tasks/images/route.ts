@@ -26,13 +26,6 @@ interface Given {
   readonly strength: number;
 }
 
-interface Asked {
-  /** As the request names it. */
-  readonly model: unknown;
-  readonly ask: ImageAsk;
-  readonly given: Given | undefined;
-}
-
 /**
  * A whole picture that is changed stays recognisable; a part that is painted again starts from nothing; of what is varied, more
  * noise than this would leave another subject.
@@ -49,41 +42,37 @@ export function imageRoutes(
   adapters: () => readonly string[],
 ): ReadonlyMap<string, TaskRoute> {
   const defaults = { ...usual, maxSteps: painter.maxSteps };
-  const route = (read: (call: TaskCall) => Promise<Asked>): TaskRoute => ({
+  const readAsk = (body: Body, needsPrompt = true) => readImageAsk(body, defaults, needsPrompt);
+  const route = (
+    read: (call: TaskCall) => Promise<readonly [body: Body, ask: ImageAsk, given: Given | undefined]>,
+  ): TaskRoute => ({
     operation: "image_generation",
     async run(call) {
-      const { model, ask, given } = await read(call);
-      const { model: bare, formerAdapters: former } = call;
-      const { adapter } = servedModel(model, { model: bare, adapters: adapters(), former });
+      const [body, ask, given] = await read(call);
+      const { model, formerAdapters: former } = call;
+      const { adapter } = servedModel(body["model"], { model, adapters: adapters(), former });
       await answer(painter, call, { ...ask, adapter }, given);
     },
   });
+  const generations = route(async ({ request }) => {
+    const body = await readBody(request);
+    return [body, readAsk(body), givenIn(body)];
+  });
+  const edits = route(async (call) => {
+    const { body, image, mask } = await readPictureForm(call);
+    return [body, readAsk(body), { image, mask, strength: mask === undefined ? usualStrength : maskedStrength }];
+  });
+  const variations = route(async (call) => {
+    const { body, image, mask } = await readPictureForm(call);
+    if (mask) throw unusable("mask", "a variation takes no mask; send it to /v1/images/edits");
+    // Without a text there is nothing that the picture could be led towards.
+    const ask = { ...readAsk(body, false), prompt: "", negative: "", guidance: 1 };
+    return [body, ask, { image, mask: undefined, strength: variedStrength }];
+  });
   return new Map([
-    [
-      "/v1/images/generations",
-      route(async ({ request }) => {
-        const body = await readBody(request);
-        return { model: body["model"], ask: readImageAsk(body, defaults, true), given: givenIn(body) };
-      }),
-    ],
-    [
-      "/v1/images/edits",
-      route(async (call) => {
-        const { body, image, mask } = await readPictureForm(call);
-        const strength = mask === undefined ? usualStrength : maskedStrength;
-        return { model: body["model"], ask: readImageAsk(body, defaults, true), given: { image, mask, strength } };
-      }),
-    ],
-    [
-      "/v1/images/variations",
-      route(async (call) => {
-        const { body, image, mask } = await readPictureForm(call);
-        if (mask) throw unusable("mask", "a variation takes no mask; send it to /v1/images/edits");
-        // Without a text there is nothing that the picture could be led towards.
-        const ask = { ...readImageAsk(body, defaults, false), prompt: "", negative: "", guidance: 1 };
-        return { model: body["model"], ask, given: { image, mask: undefined, strength: variedStrength } };
-      }),
-    ],
+    ["/v1/images/generations", generations],
+    ["/v1/images/edits", edits],
+    ["/v1/images/variations", variations],
   ]);
 }
 
