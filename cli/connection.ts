@@ -1,9 +1,21 @@
 // Server and key, in this order: flags, STOKER_HOST and STOKER_API_KEY, the profile, a server on this machine.
-import { existsSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { parseEnv } from "node:util";
 import { CliError, exitCode } from "./cli-error.ts";
-import { profilePath, readProfile } from "./profile.ts";
-import { isLoopback, runningUp } from "./running-up.ts";
 
 export interface Connection {
   readonly host: string;
@@ -85,4 +97,76 @@ function readFirst(paths: readonly string[]): string | undefined {
       },
     );
   }
+}
+
+// Finds a running `up` on this machine by the lock of its data folder (scripts/supervisor/lock.ts).
+interface RunningUp {
+  readonly folder: string;
+  /** URL of the API, as seen from this machine. */
+  readonly url: string;
+  /** URLs of the other control planes. */
+  readonly others: readonly string[];
+}
+
+/**
+ * Undefined if none runs there, or the lock is not trusted. The key is sent to the URL of the lock and the folder may belong to
+ * another user, so the lock must belong to this user or root, and its URLs must be on this machine.
+ */
+function runningUp(folder: string): RunningUp | undefined {
+  try {
+    const lock = JSON.parse(readOwn(join(folder, "up.lock"))) as { pid: unknown; url: unknown; others?: unknown };
+    const { pid, url, others = [] } = lock;
+    const isValid = typeof pid === "number" && isLocalUrl(url) && Array.isArray(others) && others.every(isLocalUrl);
+    return isValid && isAlive(pid) ? { folder, url, others } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const isLocalUrl = (url: unknown): url is string =>
+  typeof url === "string" && /^https?:\/\//.test(url) && isLoopback(new URL(url).hostname);
+
+/** `hostname`: as `URL.hostname` returns it. */
+const isLoopback = (hostname: string): boolean =>
+  hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/.test(hostname);
+
+/** Throws if the file belongs to another user. Checks the open file, because the path can be replaced in between. */
+function readOwn(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const { uid } = fstatSync(file);
+    if (uid !== 0 && uid !== process.getuid?.()) throw new Error(`${path} belongs to another user.`);
+    return readFileSync(file, "utf8");
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A killed `up` leaves its lock behind. */
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+// Server and key of the current user. The file is readable only by that user.
+export function profilePath(env: NodeJS.ProcessEnv): string {
+  return join(env["XDG_CONFIG_HOME"] ?? join(homedir(), ".config"), "stoker", "profile");
+}
+
+export function readProfile(path: string): NodeJS.Dict<string> {
+  return existsSync(path) ? parseEnv(readFileSync(path, "utf8")) : {};
+}
+
+export function writeProfile(path: string, host: string, key: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  // Writing keeps the mode of an existing file.
+  if (existsSync(path)) chmodSync(path, 0o600);
+  writeFileSync(path, `STOKER_HOST=${host}\nSTOKER_API_KEY=${key}\n`, { mode: 0o600 });
+}
+
+export function removeProfile(path: string): void {
+  rmSync(path, { force: true });
 }

@@ -1,7 +1,8 @@
 // Operator commands that run on the host with the database and the secrets, without a server: entries of the control plane.
+
+import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { runNode } from "./child-process.ts";
 import { CliError, exitCode } from "./cli-error.ts";
 
 /** Runs an entry and exits with its exit code. Throws as hostEnvironment does. */
@@ -83,3 +84,26 @@ function withoutPassword(text = ""): string {
   if (!url) return "DATABASE_URL";
   return `${url.protocol}//${url.username && `${url.username}@`}${url.host}${url.pathname}`;
 }
+
+/** Runs a program on this terminal and exits with its exit code. */
+export function runChild(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: "inherit", env });
+    // Ctrl-C reaches the child as well; this process only waits for its end.
+    process.on("SIGINT", () => {});
+    process.on("SIGTERM", () => child.kill("SIGTERM"));
+    child.once("error", reject);
+    child.once("exit", (code) => {
+      process.exitCode = code ?? 1;
+      resolve();
+    });
+  });
+}
+
+/** Runs a TypeScript entry under this Node. */
+export const runNode = (entry: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<void> =>
+  runChild(process.execPath, ["--disable-warning=ExperimentalWarning", entry, ...args], env);

@@ -1,7 +1,8 @@
 // Command tree: one file per group in commands/.
-import { Command } from "commander";
+
+import type { Command as AnyCommand } from "commander";
 import { exitCode } from "./cli-error.ts";
-import { adminGroup } from "./command-groups.ts";
+import { Command } from "./command.ts";
 import { addAccountCommands } from "./commands/account.ts";
 import { addAdminAccount, addAdminPrefixCache } from "./commands/admin-account.ts";
 import { addAdminApplication } from "./commands/admin-application.ts";
@@ -54,15 +55,13 @@ export function createProgram(version: string): Command {
     .exitOverride((error) => process.exit(error.exitCode === 0 ? exitCode.done : exitCode.wrongUsage))
     .showHelpAfterError("(stoker --help lists the commands)");
   for (const add of groups) add(program);
-  addAdminLimits(adminGroup(program));
-  addAdminPrefixCache(adminGroup(program));
   addVersion(program, version);
   program.commands.forEach(pointToHelp);
   return program;
 }
 
 /** Usage errors end with the help command of the group or command. */
-function pointToHelp(command: Command): void {
+function pointToHelp(command: AnyCommand): void {
   const path = [command.name()];
   for (let above = command.parent; above; above = above.parent) path.unshift(above.name());
   const listed = command.commands.length > 0 ? "its commands" : "its arguments and options";
@@ -110,4 +109,6 @@ const groups: readonly ((program: Command) => void)[] = [
   addAdminRestores,
   addAdminUsage,
   addNodeWeights,
+  addAdminLimits,
+  addAdminPrefixCache,
 ];

@@ -10,20 +10,19 @@ export interface Terminal {
   readonly api: Api;
   /** Prints a record: JSON with --json, otherwise text. */
   show<Value>(value: Value, text: (value: Value) => string): void;
-  rows<Value>(
-    values: readonly Value[],
-    head: readonly string[],
-    row: (value: Value) => readonly string[],
-    empty?: string,
-  ): void;
+  rows<Value>(values: readonly Value[], columns: Columns<Value>, empty?: string): void;
   /** Prints records as CSV. */
-  csv<Value>(values: readonly Value[], head: readonly string[], row: (value: Value) => readonly string[]): void;
+  csv<Value>(values: readonly Value[], columns: Columns<Value>): void;
   write(text: string): void;
   progress(line: string): void;
   /** Clears the screen and moves the cursor to its top. */
   clear(): void;
   readonly json: boolean;
 }
+
+type Printed<Value> = { [Name in keyof Value]-?: Value[Name] extends string | number ? Name : never }[keyof Value];
+/** By title, a field of the record or its text. */
+export type Columns<Value> = Readonly<Record<string, Printed<Value> | ((value: Value) => string)>>;
 
 /** C0 and C1 control characters except tab, newline and the carriage return of a CSV line, and DEL. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression matches control characters.
@@ -52,11 +51,16 @@ export function openTerminal(command: Command): Terminal {
     write,
     clear: () => void process.stdout.write("\u001B[2J\u001B[H"),
     show: (value, text) => (json ? print(value) : write(`${text(value)}\n`)),
-    rows(values, head, row, empty = "None.") {
+    rows(values, columns, empty = "None.") {
       if (json) print(values);
-      else write(`${values.length === 0 ? empty : table(head, values.map(row), maxWidth)}\n`);
+      else write(`${values.length === 0 ? empty : table(Object.keys(columns), cellsOf(values, columns), maxWidth)}\n`);
     },
-    csv: (values, head, row) => write(`${csv(head, values.map(row))}\r\n`),
+    csv: (values, columns) => write(`${csv(Object.keys(columns), cellsOf(values, columns))}\r\n`),
     progress: (line) => void process.stderr.write(printable(`${line}\n`)),
   };
 }
+
+const cellsOf = <Value>(values: readonly Value[], columns: Columns<Value>): readonly string[][] =>
+  values.map((value) =>
+    Object.values(columns).map((cell) => (typeof cell === "function" ? cell(value) : String(value[cell]))),
+  );

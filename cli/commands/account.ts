@@ -1,7 +1,7 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import { openTerminal } from "../terminal.ts";
+import type { Command } from "../command.ts";
+
 import { dayDimensions, showUsageDays } from "./usage-log.ts";
 
 type Account = Responses["GET /v1/me"];
@@ -14,8 +14,7 @@ export function addAccountCommands(program: Command): void {
   program
     .command("me")
     .description("show the account of the API key")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       terminal.show(
         await terminal.api.call<Account>("GET", "/v1/me"),
         ({ uid, email, display_name: name, is_admin: isAdmin }) =>
@@ -37,8 +36,7 @@ export function addAccountCommands(program: Command): void {
     )
     .option("--to <month>", "end, in the same format")
     .option("--csv", "print CSV")
-    .action(async (flags: { by: string; from: string; to?: string; csv?: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { by: string; from: string; to?: string; csv?: boolean }, command: Command) => {
       const by = dayDimensions[flags.by];
       if (by !== undefined) {
         const from = command.getOptionValueSource("from") === "default" ? undefined : flags.from;
@@ -53,19 +51,18 @@ export function addAccountCommands(program: Command): void {
       const usage = await terminal.api.call<Usage>("GET", path);
       if (terminal.json) return terminal.show(usage, String);
       const lines = usage.months.flatMap((month) => month.items.map((item) => ({ ...item, period: month.period })));
-      terminal[flags.csv ? "csv" : "rows"](lines, ["MONTH", "MODEL", "TYPE", "UNITS", "USD"], (item) => [
-        item.period,
-        item.model.model_name,
-        item.pricing_type,
-        String(item.units),
-        (item.cost / 100).toFixed(6),
-      ]);
+      terminal[flags.csv ? "csv" : "rows"](lines, {
+        MONTH: "period",
+        MODEL: (item) => item.model.model_name,
+        TYPE: "pricing_type",
+        UNITS: "units",
+        USD: (item) => (item.cost / 100).toFixed(6),
+      });
     });
   program
     .command("balance")
     .description("remaining funds in USD")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       terminal.show(await terminal.api.call<Checklist>("GET", "/payment/checklist"), (checklist) =>
         (-checklist.payments_balance - checklist.recent).toFixed(2),
       );

@@ -1,10 +1,26 @@
-import { Argument, type Command } from "commander";
+import { Argument } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { accountsPath, uidOf } from "../account-uid.ts";
 import type { Api } from "../api.ts";
-import { adminGroup } from "../command-groups.ts";
+import { CliError, exitCode } from "../cli-error.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { between, money } from "../option-values.ts";
-import { isoTime, openTerminal } from "../terminal.ts";
+import { isoTime } from "../terminal.ts";
+
+type Named = Responses["GET /v1/admin/accounts"]["accounts"][number];
+
+export const accountsPath = "/v1/admin/accounts";
+
+/** Uid of the account with this uid, e-mail address or display name. Operators only. */
+export async function uidOf(api: Api, name: string): Promise<string> {
+  if (/^u:\w+$/.test(name)) return name;
+  const query = new URLSearchParams({ query: name, limit: "200" });
+  const { accounts } = await api.call<{ accounts: Named[] }>("GET", `${accountsPath}?${query}`);
+  const text = name.toLowerCase();
+  const found = accounts.find((one) => [one.email, one.display_name].some((value) => value.toLowerCase() === text));
+  if (!found)
+    throw new CliError(`Account ${name} not found. Give its uid, e-mail address or display name.`, exitCode.notFound);
+  return found.uid;
+}
 
 type Summary = Responses["GET /v1/admin/accounts"]["accounts"][number];
 
@@ -21,8 +37,7 @@ export function addAdminAccount(program: Command): void {
     .requiredOption("--email <address>")
     .requiredOption("--name <display-name>", "letters, digits and single hyphens")
     .option("--credit <usd>", "initial credit", money, 0)
-    .action(async (flags: { email: string; name: string; credit: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { email: string; name: string; credit: number }) => {
       const body = { email: flags.email, display_name: flags.name, credit_usd: flags.credit };
       const created = await terminal.api.call<{ uid: string; api_key: string }>("POST", root, body);
       if (!terminal.json) terminal.progress(`Created account ${created.uid}. Its API key, shown only once:`);
@@ -34,29 +49,27 @@ export function addAdminAccount(program: Command): void {
     .description("list accounts, newest first")
     .option("--search <text>", "part of an e-mail address, a display name or a uid", "")
     .option("--limit <n>", "maximum number of accounts", between(1, 200), 50)
-    .action(async (flags: { search: string; limit: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { search: string; limit: number }) => {
       const query = new URLSearchParams({ query: flags.search, limit: String(flags.limit) });
       const { accounts, next_cursor: more } = await terminal.api.call<{
         accounts: Summary[];
         next_cursor: string | null;
       }>("GET", `${root}?${query}`);
-      terminal.rows(accounts, ["UID", "NAME", "EMAIL", "FUNDS", "SPENT", "STATUS"], (one) => [
-        one.uid,
-        one.display_name,
-        one.email,
-        usd(one.funds_usd),
-        usd(one.spent_usd),
-        statusOf(one),
-      ]);
+      terminal.rows(accounts, {
+        UID: "uid",
+        NAME: "display_name",
+        EMAIL: "email",
+        FUNDS: (one) => usd(one.funds_usd),
+        SPENT: (one) => usd(one.spent_usd),
+        STATUS: (one) => statusOf(one),
+      });
       if (more !== null) terminal.progress("More accounts match. Use --search to narrow the list.");
     });
 
   account
     .command("show <account>")
     .description("show an account; a deleted account by its uid")
-    .action(async (name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string) => {
       terminal.show(await terminal.api.call<Account>("GET", await pathOf(terminal.api, name)), described);
     });
 
@@ -66,14 +79,13 @@ export function addAdminAccount(program: Command): void {
     .requiredOption("--note <text>", "reason, recorded in the audit log")
     .option("--reference <text>", "idempotency key: the same reference is credited once")
     .option("--below-zero", "allow the correction to make the funds negative")
-    .action(
+    .run(
       async (
+        terminal,
         name: string,
         amount: string,
         flags: { note: string; reference?: string; belowZero?: boolean },
-        command: Command,
       ) => {
-        const terminal = openTerminal(command);
         const body = { amount_usd: money(amount), note: flags.note, may_go_below_zero: flags.belowZero ?? false };
         const headers = flags.reference === undefined ? {} : { "idempotency-key": flags.reference };
         const path = `${await pathOf(terminal.api, name)}/credit`;
@@ -86,8 +98,7 @@ export function addAdminAccount(program: Command): void {
     .description("suspend an account")
     .option("--reason <reason>", "admin, balance, limit-reached, payment-method, overdue-invoices or bad-cc", "admin")
     .requiredOption("--note <text>", "reason, recorded in the audit log")
-    .action(async (name: string, { reason, note }: { reason: string; note: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, { reason, note }: { reason: string; note: string }) => {
       const path = `${await pathOf(terminal.api, name)}/suspend`;
       terminal.show(await terminal.api.call<Account>("POST", path, { reason, note }), described);
     });
@@ -97,8 +108,7 @@ export function addAdminAccount(program: Command): void {
     .description("end a suspension")
     .option("--reason <reason>", "end only this suspension (default: all)")
     .requiredOption("--note <text>", "reason, recorded in the audit log")
-    .action(async (name: string, { reason, note }: { reason?: string; note: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, { reason, note }: { reason?: string; note: string }) => {
       const path = `${await pathOf(terminal.api, name)}/lift`;
       terminal.show(await terminal.api.call<Account>("POST", path, { reason: reason ?? null, note }), described);
     });
@@ -111,8 +121,7 @@ export function addAdminAccount(program: Command): void {
     .option("--team", "make it a team account")
     .option("--no-team", "make it a personal account")
     .option("--note <text>", "reason, recorded in the audit log")
-    .action(async (name: string, flags: { admin?: boolean; team?: boolean; note?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, flags: { admin?: boolean; team?: boolean; note?: string }) => {
       const body = { is_admin: flags.admin ?? null, is_team_account: flags.team ?? null, note: flags.note ?? null };
       const path = await pathOf(terminal.api, name);
       terminal.show(await terminal.api.call<Account>("PATCH", path, body), described);
@@ -137,15 +146,14 @@ function described(one: Account): string {
   ].join("\n");
 }
 
-export function addAdminPrefixCache(admin: Command): void {
-  admin
+export function addAdminPrefixCache(program: Command): void {
+  adminGroup(program)
     .command("prefix-cache")
     .argument("<deploy_id>", "id of the deployment")
     .addArgument(new Argument("<mode>", "shared between accounts, or separate").choices(["shared", "separate"]))
     .description("share the prefix cache of a deployment between accounts, or keep it separate (default)")
     .option("--note <text>", "reason, recorded in the audit log")
-    .action(async (id: string, mode: string, { note }: { readonly note?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, mode: string, { note }: { readonly note?: string }) => {
       const path = `/v1/admin/deployments/${encodeURIComponent(id)}/prefix-cache`;
       const body = { shared: mode === "shared", note };
       const result = await terminal.api.call<{ deploy_id: string; shared: boolean }>("PUT", path, body);

@@ -1,8 +1,6 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { adminGroup } from "../command-groups.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { money } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 type Application = Responses["POST /v1/admin/program-applications/{id}/approve"];
 
@@ -16,17 +14,16 @@ export function addAdminApplication(program: Command): void {
     .command("list")
     .description("list applications, newest first")
     .option("--status <status>", "pending, approved or rejected")
-    .action(async (flags: { status?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { status?: string }) => {
       const query = new URLSearchParams(flags);
       const { applications } = await terminal.api.call<{ applications: Application[] }>("GET", `${root}?${query}`);
-      terminal.rows(applications, ["ID", "COMPANY", "EMAIL", "FUNDING", "STATUS"], (one) => [
-        one.id,
-        one.company,
-        one.email,
-        one.funding,
-        one.status,
-      ]);
+      terminal.rows(applications, {
+        ID: "id",
+        COMPANY: "company",
+        EMAIL: "email",
+        FUNDING: "funding",
+        STATUS: "status",
+      });
     });
 
   group
@@ -34,8 +31,7 @@ export function addAdminApplication(program: Command): void {
     .description("approve an application")
     .requiredOption("--note <text>", "reason, shown to the applicant")
     .option("--credit <usd>", "credit to grant", money, 0)
-    .action(async (id: string, flags: { note: string; credit: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: { note: string; credit: number }) => {
       const body = { note: flags.note, credit_usd: flags.credit };
       const path = `${root}/${encodeURIComponent(id)}/approve`;
       terminal.show(await terminal.api.call<Application>("POST", path, body), line);
@@ -45,8 +41,7 @@ export function addAdminApplication(program: Command): void {
     .command("reject <id>")
     .description("reject an application")
     .requiredOption("--note <text>", "reason, shown to the applicant")
-    .action(async (id: string, { note }: { note: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, { note }: { note: string }) => {
       const path = `${root}/${encodeURIComponent(id)}/reject`;
       terminal.show(await terminal.api.call<Application>("POST", path, { note }), line);
     });

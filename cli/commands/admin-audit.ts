@@ -1,9 +1,7 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { uidOf } from "../account-uid.ts";
-import { adminGroup } from "../command-groups.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { between } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
+import { uidOf } from "./admin-account.ts";
 
 type Entry = Responses["GET /v1/admin/audit"]["entries"][number];
 
@@ -16,17 +14,16 @@ export function addAdminAudit(program: Command): void {
     .option("--from <time>", "start, Unix seconds or ISO 8601")
     .option("--to <time>", "end, Unix seconds or ISO 8601")
     .option("--limit <n>", "maximum number of entries", between(1, 200), 50)
-    .action(async ({ limit, ...filter }: Record<string, string> & { limit: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, { limit, ...filter }: Record<string, string> & { limit: number }) => {
       if (filter["account"] !== undefined) filter["account"] = await uidOf(terminal.api, filter["account"]);
       const query = new URLSearchParams({ ...filter, limit: String(limit) });
       const { entries } = await terminal.api.call<{ entries: Entry[] }>("GET", `/v1/admin/audit?${query}`);
-      terminal.rows(entries, ["AT", "ACTOR", "ACTION", "SUBJECT", "NOTE"], (entry) => [
-        entry.at.slice(0, 19),
-        entry.actor,
-        entry.action,
-        entry.subject,
-        entry.note,
-      ]);
+      terminal.rows(entries, {
+        AT: (entry) => entry.at.slice(0, 19),
+        ACTOR: "actor",
+        ACTION: "action",
+        SUBJECT: "subject",
+        NOTE: "note",
+      });
     });
 }

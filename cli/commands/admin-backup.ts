@@ -1,5 +1,4 @@
-import type { Command } from "commander";
-import { adminGroup } from "../command-groups.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { runOnHost } from "../on-host.ts";
 
 interface Flags {

@@ -1,9 +1,8 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { accountsPath, uidOf } from "../account-uid.ts";
-import { adminGroup } from "../command-groups.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { atLeast, money } from "../option-values.ts";
-import { isoTime, openTerminal } from "../terminal.ts";
+import { isoTime } from "../terminal.ts";
+import { accountsPath, uidOf } from "./admin-account.ts";
 
 type Terms = Responses["GET /v1/admin/accounts/{uid}/terms"];
 
@@ -24,8 +23,7 @@ export function addAdminBilling(program: Command): void {
   terms
     .command("show <account>")
     .description("show the terms of an account (uid, e-mail address or display name)")
-    .action(async (name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string) => {
       const path = termsPath(await uidOf(terminal.api, name));
       terminal.show(await terminal.api.call<Terms>("GET", path), termsText);
     });
@@ -37,8 +35,7 @@ export function addAdminBilling(program: Command): void {
     .option("--payment-method", "require a payment method")
     .option("--no-payment-method", "require no payment method")
     .requiredOption("--note <text>", "reason, recorded in the audit log")
-    .action(async (name: string, flags: TermsFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, flags: TermsFlags) => {
       const body = {
         credit_line_usd: flags.creditLine,
         due_days: flags.dueDays,
@@ -55,23 +52,21 @@ export function addAdminBilling(program: Command): void {
   topup
     .command("list")
     .description("list pending requests, oldest first")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const { requests } = await terminal.api.call<{ requests: TopupRequest[] }>("GET", requestsPath);
-      terminal.rows(requests, ["ID", "ACCOUNT", "USD", "SINCE"], (one) => [
-        one.id,
-        one.uid,
-        one.amount_usd.toFixed(2),
-        isoTime(one.created_at).slice(0, 16),
-      ]);
+      terminal.rows(requests, {
+        ID: "id",
+        ACCOUNT: "uid",
+        USD: (one) => one.amount_usd.toFixed(2),
+        SINCE: (one) => isoTime(one.created_at).slice(0, 16),
+      });
     });
   for (const verb of ["fulfil", "reject"] as const) {
     topup
       .command(`${verb} <request>`)
       .description(verb === "fulfil" ? "credit a paid request" : "reject a request and mark it as failed")
       .requiredOption("--note <text>", "reason, recorded in the audit log")
-      .action(async (id: string, { note }: { note: string }, command: Command) => {
-        const terminal = openTerminal(command);
+      .run(async (terminal, id: string, { note }: { note: string }) => {
         const path = `${requestsPath}/${encodeURIComponent(id)}/${verb}`;
         terminal.show(
           await terminal.api.call<TopupRequest>("POST", path, { note }),

@@ -1,8 +1,7 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { uidOf } from "../account-uid.ts";
-import { adminGroup } from "../command-groups.ts";
-import { openTerminal } from "../terminal.ts";
+import { adminGroup, type Command } from "../command.ts";
+import { uidOf } from "./admin-account.ts";
 
 type Discount = Responses["POST /v1/admin/discounts"];
 
@@ -25,17 +24,16 @@ export function addAdminDiscount(program: Command): void {
   discount
     .command("list")
     .description("list all discounts, newest first")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const { discounts } = await terminal.api.call<{ discounts: Discount[] }>("GET", path);
-      terminal.rows(discounts, ["ID", "PERCENT", "FOR", "FROM", "TO", "NAME"], (one) => [
-        one.id,
-        String(one.percent),
-        forText(one),
-        one.effective_from.slice(0, 16),
-        one.effective_to?.slice(0, 16) ?? "",
-        one.name,
-      ]);
+      terminal.rows(discounts, {
+        ID: "id",
+        PERCENT: "percent",
+        FOR: (one) => forText(one),
+        FROM: (one) => one.effective_from.slice(0, 16),
+        TO: (one) => one.effective_to?.slice(0, 16) ?? "",
+        NAME: "name",
+      });
     });
 
   discount
@@ -49,8 +47,7 @@ export function addAdminDiscount(program: Command): void {
     .option("--from <time>", "start, Unix seconds or ISO 8601 (default: now)")
     .option("--to <time>", "end, Unix seconds or ISO 8601 (default: none)")
     .option("--note <text>", "reason, recorded in the audit log")
-    .action(async (percent: string, flags: GiveFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, percent: string, flags: GiveFlags) => {
       const { name, text, account, model, surface, from, to, note } = flags;
       const body = {
         percent: percentOf(percent),
@@ -72,8 +69,7 @@ export function addAdminDiscount(program: Command): void {
   discount
     .command("end <id>")
     .description("end a discount now; billed amounts stay unchanged")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       await terminal.api.call("DELETE", `${path}/${encodeURIComponent(id)}`);
       terminal.show({ id }, () => `${id} ended`);
     });

@@ -1,5 +1,4 @@
-import type { Command } from "commander";
-import { adminGroup } from "../command-groups.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { runOnHost } from "../on-host.ts";
 
 /** Commands that work on the database and the secrets of the host, without a server. */

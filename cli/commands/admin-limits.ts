@@ -1,9 +1,8 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { accountsPath, uidOf } from "../account-uid.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { countOrDefault, countsOrDefault, orNull } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
+import { accountsPath, uidOf } from "./admin-account.ts";
 
 type Counts = Readonly<Record<string, number>>;
 
@@ -31,13 +30,12 @@ interface SetFlags {
 
 const folders = ["gpu-pool-requests", "rate-limit-requests"] as const;
 
-export function addAdminLimits(admin: Command): void {
-  const limits = admin.command("limits").description("rate limits and GPU limits of accounts");
+export function addAdminLimits(program: Command): void {
+  const limits = adminGroup(program).command("limits").description("rate limits and GPU limits of accounts");
   limits
     .command("show <account>")
     .description("show the limits of an account (uid, e-mail address or display name)")
-    .action(async (name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string) => {
       terminal.show(await terminal.api.call<Limits>("GET", pathOf(await uidOf(terminal.api, name))), limitsText);
     });
   limits
@@ -48,8 +46,7 @@ export function addAdminLimits(admin: Command): void {
     .option("--max <gpu=n>", "maximum number of GPUs of a type (repeatable)", countsOrDefault)
     .option("--min <gpu=n>", "guaranteed number of GPUs of a type (repeatable)", countsOrDefault)
     .option("--note <text>", "reason, recorded in the audit log")
-    .action(async (name: string, { requests, tokens, max, min, note }: SetFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, { requests, tokens, max, min, note }: SetFlags) => {
       const body = {
         rate_limit: orNull(requests),
         tpm_rate_limit: orNull(tokens),
@@ -63,27 +60,25 @@ export function addAdminLimits(admin: Command): void {
     .command("requests")
     .description("list open requests for higher limits")
     .option("--all", "include decided and withdrawn requests")
-    .action(async ({ all = false }: { all?: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, { all = false }: { all?: boolean }) => {
       const pages = await Promise.all(
         folders.map((folder) => terminal.api.call<{ requests: readonly Listed[] }>("GET", `/v1/admin/${folder}`)),
       );
       const found = pages.flatMap(({ requests }) => requests).filter((one) => all || one.status === "open");
-      terminal.rows(found, ["ID", "ACCOUNT", "STATUS", "REQUESTED", "REASON"], (one) => [
-        one.id,
-        `${one.display_name} (${one.uid})`,
-        one.status,
-        requestText(one),
-        one.reason,
-      ]);
+      terminal.rows(found, {
+        ID: "id",
+        ACCOUNT: (one) => `${one.display_name} (${one.uid})`,
+        STATUS: "status",
+        REQUESTED: (one) => requestText(one),
+        REASON: "reason",
+      });
     });
   for (const verb of ["approve", "reject"] as const) {
     limits
       .command(`${verb} <request>`)
       .description(verb === "approve" ? "approve a request" : "reject a request")
       .requiredOption("--note <text>", "reason, shown to the account and recorded in the audit log")
-      .action(async (id: string, { note }: { note: string }, command: Command) => {
-        const terminal = openTerminal(command);
+      .run(async (terminal, id: string, { note }: { note: string }) => {
         const folder = id.startsWith("gpr_") ? folders[0] : id.startsWith("rlr_") ? folders[1] : undefined;
         if (!folder)
           throw new CliError(`Invalid request id ${id}. It must start with gpr_ or rlr_.`, exitCode.wrongUsage);

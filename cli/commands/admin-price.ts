@@ -1,8 +1,6 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { adminGroup } from "../command-groups.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { price as priceOption } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 type Rates = Readonly<Record<string, number>>;
 
@@ -23,16 +21,15 @@ export function addAdminPrice(program: Command): void {
     .description("list all price versions in USD (per million tokens or characters, per 1000 seconds of audio)")
     .option("--kind <kind>", "model, gpu or container")
     .option("--subject <name>", "only this model, GPU type or plan")
-    .action(async (flags: Record<string, string>, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: Record<string, string>) => {
       const { prices } = await terminal.api.call<{ prices: Price[] }>("GET", `${path}?${new URLSearchParams(flags)}`);
-      terminal.rows(prices, ["KIND", "SUBJECT", "FROM", "NOW", "RATES"], (one) => [
-        one.kind,
-        one.subject,
-        one.effective_from.slice(0, 16),
-        one.current ? "yes" : "",
-        rateText(one.rates),
-      ]);
+      terminal.rows(prices, {
+        KIND: "kind",
+        SUBJECT: "subject",
+        FROM: (one) => one.effective_from.slice(0, 16),
+        NOW: (one) => (one.current ? "yes" : ""),
+        RATES: (one) => rateText(one.rates),
+      });
     });
 
   price
@@ -47,14 +44,13 @@ export function addAdminPrice(program: Command): void {
     .option("--hour <usd>", "per hour of a GPU or container", priceOption(1e6))
     .option("--from <time>", "start, Unix seconds or ISO 8601 (default: now)")
     .option("--note <text>", "reason, recorded in the audit log")
-    .action(
+    .run(
       async (
+        terminal,
         kind: string,
         subject: string,
         { from, note, cachedInput, ...rates }: Record<string, number> & { from?: never; note?: never },
-        command: Command,
       ) => {
-        const terminal = openTerminal(command);
         const body = {
           kind,
           subject,

@@ -1,7 +1,5 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { adminGroup } from "../command-groups.ts";
-import { openTerminal } from "../terminal.ts";
+import { adminGroup, type Command } from "../command.ts";
 
 type Restore = Responses["GET /v1/admin/restores"]["restores"][number];
 
@@ -11,8 +9,7 @@ export function addAdminRestores(program: Command): void {
   adminGroup(program)
     .command("restores")
     .description("list restores of the database: hosts that still have to resend usage, and recovered records")
-    .action(async (_flags: unknown, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const { restores } = await terminal.api.call<{ restores: readonly Restore[] }>("GET", "/v1/admin/restores");
       terminal.show(restores, (all) => (all.length === 0 ? "None." : all.map(described).join("\n")));
     });

@@ -1,8 +1,7 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { accountsPath, uidOf } from "../account-uid.ts";
-import { adminGroup } from "../command-groups.ts";
-import { openTerminal } from "../terminal.ts";
+import { adminGroup, type Command } from "../command.ts";
+import { accountsPath, uidOf } from "./admin-account.ts";
 
 type Policy = Responses["GET /v1/admin/sign-in-policy"];
 
@@ -14,8 +13,7 @@ export function addAdminSignIn(program: Command): void {
   group
     .command("show")
     .description("show the policy")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       terminal.show(await terminal.api.call<Policy>("GET", path), policyText);
     });
   group
@@ -27,16 +25,14 @@ export function addAdminSignIn(program: Command): void {
         .makeOptionMandatory(),
     )
     .option("--note <text>", "reason, recorded in the audit log")
-    .action(async (flags: { requireSecondFactor: string; note?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { requireSecondFactor: string; note?: string }) => {
       const body = { second_factor: flags.requireSecondFactor, note: flags.note ?? null };
       terminal.show(await terminal.api.call<Policy>("PUT", path, body), policyText);
     });
   group
     .command("reset <account>")
     .description("remove all second factors of an account and end its sessions")
-    .action(async (name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string) => {
       const factors = `${accountsPath}/${await uidOf(terminal.api, name)}/factors`;
       terminal.show(
         await terminal.api.call<{ removed: number }>("DELETE", factors),

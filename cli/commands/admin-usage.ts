@@ -1,8 +1,6 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { adminGroup } from "../command-groups.ts";
+import { adminGroup, type Command } from "../command.ts";
 import { between } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 type Quarantined = Page["records"][number];
 
@@ -18,15 +16,20 @@ export function addAdminUsage(program: Command): void {
     .description("list records, oldest first (--json: complete, with counts per host)")
     .option("--node <id>", "only records of this host")
     .option("--limit <n>", "maximum number of records", between(1, 200), 50)
-    .action(async ({ node, limit }: { node?: string; limit: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, { node, limit }: { node?: string; limit: number }) => {
       const query = new URLSearchParams({ ...(node === undefined ? {} : { host_id: node }), limit: String(limit) });
       const page = await terminal.api.call<Page>("GET", `${path}?${query}`);
       if (terminal.json) return terminal.show(page, String);
       terminal.rows(
         page.records,
-        ["ID", "HOST", "REQUEST", "PROBLEM", "AT", "REASON"],
-        (one) => [one.id, one.host_id, `${one.request_id}/${one.attempt}`, one.problem, one.at.slice(0, 19), one.why],
+        {
+          ID: "id",
+          HOST: "host_id",
+          REQUEST: (one) => `${one.request_id}/${one.attempt}`,
+          PROBLEM: "problem",
+          AT: (one) => one.at.slice(0, 19),
+          REASON: "why",
+        },
         "No records in quarantine.",
       );
     });
@@ -36,8 +39,7 @@ export function addAdminUsage(program: Command): void {
       .command(`${verb} <id>`)
       .description(verb === "release" ? "bill a record by its ticket" : "discard a record")
       .requiredOption("--note <text>", "reason, recorded in the audit log")
-      .action(async (id: string, { note }: { note: string }, command: Command) => {
-        const terminal = openTerminal(command);
+      .run(async (terminal, id: string, { note }: { note: string }) => {
         terminal.show(
           await terminal.api.call<Quarantined>("POST", `${path}/${encodeURIComponent(id)}/${verb}`, { note }),
           (one) => `${one.id}: ${verb}d, request ${one.request_id}/${one.attempt} of ${one.host_id}`,
@@ -49,8 +51,7 @@ export function addAdminUsage(program: Command): void {
     .command("discard-host <host>")
     .description("discard all records of a host")
     .requiredOption("--note <text>", "reason, recorded in the audit log")
-    .action(async (host: string, { note }: { note: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, host: string, { note }: { note: string }) => {
       terminal.show(
         await terminal.api.call<{ discarded: number }>("POST", `${path}/discard`, { host_id: host, note }),
         ({ discarded }) => `${discarded} records of ${host} discarded`,

@@ -1,11 +1,11 @@
 // `stoker agent`: long-lived containers with a volume. `stoker backup`: copies of such a volume.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
 import { meantBy } from "../meant-by.ts";
-import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
+import { isoTime, type Terminal } from "../terminal.ts";
 
 type Agent = Responses["GET /v1/agent/{instance_id}"];
 type Type = Responses["GET /v1/agent/catalog"][string];
@@ -22,13 +22,16 @@ export function addAgent(program: Command): void {
   agent
     .command("catalog")
     .description("list types and plans")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const types = await terminal.api.call<Record<string, Type>>("GET", "/v1/agent/catalog");
       const rows = Object.entries(types).flatMap(([id, type]) => type.plans.map((plan) => ({ type: id, ...plan })));
-      terminal.rows(rows, ["TYPE", "PLAN", "VCPU", "RAM GB", "USD/HOUR"], (one) =>
-        [one.type, one.id, one.vcpu, one.ram_gb, one.price_per_hour].map(String),
-      );
+      terminal.rows(rows, {
+        TYPE: "type",
+        PLAN: "id",
+        VCPU: "vcpu",
+        "RAM GB": "ram_gb",
+        "USD/HOUR": "price_per_hour",
+      });
       if (rows.length === 0) terminal.progress(noCatalogue);
     });
   agent
@@ -36,8 +39,7 @@ export function addAgent(program: Command): void {
     .description("create an agent instance")
     .requiredOption("--type <id>", "type; `stoker agent catalog` lists them")
     .option("--plan <id>", "size", "standard")
-    .action(async (name: string, flags: { type: string; plan: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, flags: { type: string; plan: string }) => {
       const body = { name, agent_type_id: flags.type, plan_id: flags.plan };
       const made = await terminal.api.call<{ instance_id: string }>("POST", "/v1/agent", body);
       terminal.show(made, ({ instance_id: id }) => id);
@@ -46,36 +48,32 @@ export function addAgent(program: Command): void {
     .command("list")
     .description("list agent instances")
     .option("--state <which>", "active, inactive or all", "active")
-    .action(async (flags: { state: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { state: string }) => {
       const found = await terminal.api.call<Agent[]>("GET", `/v1/agent?state=${encodeURIComponent(flags.state)}`);
-      terminal.rows(found, ["ID", "NAME", "STATE", "TYPE", "PLAN"], (one) => [
-        one.id,
-        one.name,
-        one.operation ?? one.state,
-        one.agent_type,
-        one.plan_id,
-      ]);
+      terminal.rows(found, {
+        ID: "id",
+        NAME: "name",
+        STATE: (one) => one.operation ?? one.state,
+        TYPE: "agent_type",
+        PLAN: "plan_id",
+      });
     });
   agent
     .command("info <id>")
     .description("show an agent instance")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Agent>("GET", of(id)), described);
     });
   agent
     .command("rename <id> <name>")
     .description("rename an agent instance")
-    .action(async (id: string, name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, name: string) => {
       terminal.show(await terminal.api.call("PATCH", of(id), { name }), () => `${id} renamed to ${name}`);
     });
   agent
     .command("open <agent>")
     .description("print a dashboard URL, valid once and for one minute; by name or id")
-    .action(async (given: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string) => {
       const all = await terminal.api.call<Agent[]>("GET", "/v1/agent");
       const id = meantBy(
         given,
@@ -99,8 +97,7 @@ export function addAgent(program: Command): void {
     agent
       .command(`${verb} <id>`)
       .description(description)
-      .action(async (id: string, _flags: object, command: Command) => {
-        const terminal = openTerminal(command);
+      .run(async (terminal, id: string) => {
         terminal.show(await terminal.api.call(method, `${of(id)}${suffix}`), () => `${id} ${result}`);
       });
 }
@@ -111,8 +108,7 @@ export function addBackup(program: Command): void {
     .command("create <agent>")
     .description("create a backup and wait for it")
     .option("--no-wait", "return immediately")
-    .action(async (id: string, flags: { wait: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: { wait: boolean }) => {
       const made = await terminal.api.call<{ snapshot_name: string }>("POST", `${of(id)}/backup`);
       if (flags.wait) await waitUntilDone(terminal, id);
       terminal.show(made, ({ snapshot_name: name }) => name);
@@ -120,21 +116,19 @@ export function addBackup(program: Command): void {
   backup
     .command("list <agent>")
     .description("list backups, newest first")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       const found = await terminal.api.call<Backup[]>("GET", `${of(id)}/backups`);
-      terminal.rows(found, ["BACKUP", "CREATED", "GB", "STATE"], (one) => [
-        one.snapshot_name,
-        isoTime(one.created_at_unix),
-        one.size_in_gb.toFixed(3),
-        one.fail_reason ?? one.state,
-      ]);
+      terminal.rows(found, {
+        BACKUP: "snapshot_name",
+        CREATED: (one) => isoTime(one.created_at_unix),
+        GB: (one) => one.size_in_gb.toFixed(3),
+        STATE: (one) => one.fail_reason ?? one.state,
+      });
     });
   backup
     .command("delete <agent> <backup>")
     .description("delete a backup")
-    .action(async (id: string, name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, name: string) => {
       const deleted = await terminal.api.call("DELETE", `${of(id)}/backups/${encodeURIComponent(name)}`);
       terminal.show(deleted, () => `${name} deleted`);
     });
@@ -146,8 +140,7 @@ export function addBackup(program: Command): void {
       .command(`${verb} <agent> <backup>`)
       .description(description)
       .option("--no-wait", "return immediately")
-      .action(async (id: string, name: string, flags: { wait: boolean }, command: Command) => {
-        const terminal = openTerminal(command);
+      .run(async (terminal, id: string, name: string, flags: { wait: boolean }) => {
         const started = await terminal.api.call("POST", `${of(id)}/backups/${encodeURIComponent(name)}/${verb}`);
         if (flags.wait) await waitUntilDone(terminal, id);
         terminal.show(started, () =>

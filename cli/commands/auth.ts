@@ -1,11 +1,11 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
+import { profilePath, writeProfile } from "../connection.ts";
 import { readLocalFile } from "../local-file.ts";
 import { meantBy } from "../meant-by.ts";
-import { profilePath, writeProfile } from "../profile.ts";
-import { isoTime, openTerminal } from "../terminal.ts";
+import { isoTime } from "../terminal.ts";
 
 type FactorList = Responses["GET /v1/me/factors"];
 
@@ -16,8 +16,7 @@ export function addAuth(program: Command): void {
   auth
     .command("set-token [file]")
     .description("check and store an API key for this server, from a file or stdin")
-    .action(async (file: string | undefined, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, file: string | undefined) => {
       if (file === undefined && process.stdin.isTTY) terminal.progress("Paste the key, then press Enter and Ctrl-D.");
       const key = readLocalFile(file ?? "-")
         .toString()
@@ -36,8 +35,7 @@ export function addAuth(program: Command): void {
       "set the sign-in password from a file or stdin and end all browser sessions; accounts with a second factor change it " +
         "in the console",
     )
-    .action(async (file: string | undefined, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, file: string | undefined) => {
       if (file === undefined && process.stdin.isTTY)
         terminal.progress("Type the new password, at least 12 characters, then press Enter and Ctrl-D.");
       const password = readLocalFile(file ?? "-")
@@ -50,17 +48,16 @@ export function addAuth(program: Command): void {
   auth
     .command("factors")
     .description("list second factors; add and remove them in the console")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const list = await terminal.api.call<FactorList>("GET", factorsPath);
       if (terminal.json) return terminal.show(list, String);
-      terminal.rows(list.factors, ["ID", "KIND", "NAME", "ADDED", "LAST USED"], (one) => [
-        one.id,
-        one.kind,
-        one.name,
-        isoTime(one.created_at),
-        one.last_used_at === null ? "never" : isoTime(one.last_used_at),
-      ]);
+      terminal.rows(list.factors, {
+        ID: "id",
+        KIND: "kind",
+        NAME: "name",
+        ADDED: (one) => isoTime(one.created_at),
+        "LAST USED": (one) => (one.last_used_at === null ? "never" : isoTime(one.last_used_at)),
+      });
       terminal.progress(
         list.factors.length > 0
           ? `${list.recovery_codes_left} recovery codes left.`
@@ -70,8 +67,7 @@ export function addAuth(program: Command): void {
   auth
     .command("rename-factor <factor> <name>")
     .description("rename a passkey or authenticator app, given by id, name or prefix of either")
-    .action(async (given: string, name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string, name: string) => {
       const { factors } = await terminal.api.call<FactorList>("GET", factorsPath);
       const id = meantBy(
         given,

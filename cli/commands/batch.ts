@@ -1,9 +1,10 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
 import { atLeast, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import type { Terminal } from "../terminal.ts";
 import { downloadFile, uploadFile } from "./file.ts";
 
 type Batch = Responses["GET /v1/batches/{batch_id}"];
@@ -33,9 +34,8 @@ export function addBatch(program: Command): void {
         .argParser(seconds)
         .default(defaultTimeoutSeconds, "25h"),
     )
-    .action(async (path: string, flags: WaitFlags & { endpoint: string }, command: Command) => {
+    .run(async (terminal, path: string, flags: WaitFlags & { endpoint: string }) => {
       const { endpoint, wait, timeout } = flags;
-      const terminal = openTerminal(command);
       const input = /^file_\w+$/.test(path) ? path : (await uploadFile(terminal, path)).id;
       const body = { input_file_id: input, endpoint, completion_window: "24h" };
       const created = await terminal.api.call<Batch>("POST", "/v1/batches", body);
@@ -51,8 +51,7 @@ export function addBatch(program: Command): void {
         .argParser(seconds)
         .default(defaultTimeoutSeconds, "25h"),
     )
-    .action(async (id: string, { wait, timeout }: WaitFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, { wait, timeout }: WaitFlags) => {
       const found = await terminal.api.call<Batch>("GET", of(id));
       terminal.show(wait ? await waitUntilEnded(terminal, found, timeout) : found, statusText);
     });
@@ -60,20 +59,20 @@ export function addBatch(program: Command): void {
     .command("list")
     .description("list batches, newest first")
     .option("--limit <n>", "maximum number of batches", atLeast(1), 20)
-    .action(async ({ limit }: { limit: number }, command: Command) => {
-      const terminal = openTerminal(command);
-      terminal.rows(await newest(terminal, limit), ["ID", "STATUS", "MODEL", "DONE", "FAILED", "TOTAL"], (one) => [
-        one.id,
-        one.status,
-        one.model ?? "",
-        ...[one.request_counts.completed, one.request_counts.failed, one.request_counts.total].map(String),
-      ]);
+    .run(async (terminal, { limit }: { limit: number }) => {
+      terminal.rows(await newest(terminal, limit), {
+        ID: "id",
+        STATUS: "status",
+        MODEL: (one) => one.model ?? "",
+        DONE: (one) => String(one.request_counts.completed),
+        FAILED: (one) => String(one.request_counts.failed),
+        TOTAL: (one) => String(one.request_counts.total),
+      });
     });
   batch
     .command("cancel <id>")
     .description("cancel the remaining requests; finished results are kept")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Batch>("POST", `${of(id)}/cancel`), statusText);
     });
   batch
@@ -81,8 +80,7 @@ export function addBatch(program: Command): void {
     .description("print or save the results of a finished batch, one JSON object per line")
     .option("-o, --output <path>", "file to write (default: stdout)")
     .option("--errors", "failed requests instead")
-    .action(async (id: string, flags: { output?: string; errors?: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: { output?: string; errors?: boolean }) => {
       const found = await terminal.api.call<Batch>("GET", of(id));
       const file = flags.errors ? found.error_file_id : found.output_file_id;
       if (file === null) {

@@ -1,6 +1,6 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { openTerminal } from "../terminal.ts";
+import type { Command } from "../command.ts";
 
 type Invoice = Responses["GET /payment/invoices"]["invoices"][number];
 
@@ -13,25 +13,23 @@ export function addBillingCommands(program: Command): void {
     .command("invoices")
     .description("list invoices, newest first")
     .option("--limit <count>", "maximum number of invoices, up to 50", "12")
-    .action(async (flags: { limit: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { limit: string }) => {
       const path = `/payment/invoices?${new URLSearchParams({ limit: flags.limit })}`;
       const list = await terminal.api.call<{ invoices: Invoice[] }>("GET", path);
       if (terminal.json) return terminal.show(list, String);
-      terminal.rows(list.invoices, ["MONTH", "STATUS", "USD", "DUE", "INVOICE"], (one) => [
-        one.period,
-        one.status,
-        (one.total / 100).toFixed(2),
-        (one.amount_due / 100).toFixed(2),
-        one.id,
-      ]);
+      terminal.rows(list.invoices, {
+        MONTH: "period",
+        STATUS: "status",
+        USD: (one) => (one.total / 100).toFixed(2),
+        DUE: (one) => (one.amount_due / 100).toFixed(2),
+        INVOICE: "id",
+      });
     });
 
   billing
     .command("limit [usd]")
     .description("show or set the monthly spending limit (none: no limit)")
-    .action(async (given: string | undefined, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string | undefined) => {
       const config =
         given === undefined
           ? await terminal.api.call<{ limit: number }>("GET", "/payment/config")
@@ -42,8 +40,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("funds <usd>")
     .description("add funds: prints the payment page, or asks the operator to credit the amount")
-    .action(async (given: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string) => {
       const amount = Math.round(usd(given) * 100);
       if (amount < minFundsCents || amount > maxFundsCents)
         throw new InvalidArgumentError(`Must be from USD ${minFundsCents / 100} to USD ${maxFundsCents / 100}.`);
@@ -59,8 +56,7 @@ export function addBillingCommands(program: Command): void {
     .option("--amount <usd>", "amount to add", usdAtMost)
     .option("--threshold <usd>", "funds that trigger a top-up", usdAtMost)
     .option("--off", "disable automatic top-ups")
-    .action(async (flags: { amount?: number; threshold?: number; off?: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { amount?: number; threshold?: number; off?: boolean }) => {
       const body = {
         amount: Math.round((flags.amount ?? 0) * 100),
         threshold: Math.round((flags.threshold ?? 0) * 100),
@@ -73,8 +69,7 @@ export function addBillingCommands(program: Command): void {
   billing
     .command("key-limits [token_id] [usd]")
     .description("show the monthly limits of API keys, or set one (none: no limit, 0: blocked)")
-    .action(async (key: string | undefined, given: string | undefined, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, key: string | undefined, given: string | undefined) => {
       if (key !== undefined && given === undefined)
         throw new InvalidArgumentError("Limit missing: an amount in USD, or none.");
       const limits =
@@ -85,12 +80,12 @@ export function addBillingCommands(program: Command): void {
               limit: usdOrNone(given ?? "none"),
             });
       if (terminal.json) return terminal.show(limits, String);
-      terminal.rows(limits, ["KEY", "NAME", "LIMIT", "SPENT"], (one) => [
-        one.token_id,
-        one.name,
-        one.limit === null ? "none" : exact(one.limit),
-        one.spend.toFixed(6),
-      ]);
+      terminal.rows(limits, {
+        KEY: "token_id",
+        NAME: "name",
+        LIMIT: (one) => (one.limit === null ? "none" : exact(one.limit)),
+        SPENT: (one) => one.spend.toFixed(6),
+      });
     });
 }
 

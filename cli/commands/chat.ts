@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline/promises";
-import type { Command } from "commander";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import type { Command } from "../command.ts";
+import type { Terminal } from "../terminal.ts";
 
 interface Message {
   readonly role: "system" | "user" | "assistant";
@@ -19,14 +19,13 @@ export function addChat(program: Command): void {
     .option("--system <text>", "system message")
     .option("--max-tokens <n>", "maximum number of tokens of the answer", Number)
     .option("--temperature <t>", "0 (deterministic) to 2", Number)
-    .action(
+    .run(
       async (
+        terminal,
         model: string,
         words: string[],
         flags: { system?: string; maxTokens?: number; temperature?: number },
-        command: Command,
       ) => {
-        const terminal = openTerminal(command);
         const before: Message[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
         const answer = (messages: readonly Message[]): Promise<string> =>
           streamAnswer(terminal, { model, messages, max_tokens: flags.maxTokens, temperature: flags.temperature });

@@ -1,7 +1,6 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
-import { openTerminal } from "../terminal.ts";
 
 type Container = Responses["GET /v1/containers/{container_id}"];
 
@@ -16,18 +15,17 @@ export function addContainer(program: Command): void {
     .command("list")
     .description("list containers")
     .option("--inactive", "list failed and deleted containers instead")
-    .action(async ({ inactive }: { inactive?: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, { inactive }: { inactive?: boolean }) => {
       const state = inactive ? "inactive" : "active";
       const all = await terminal.api.call<Container[]>("GET", `/v1/containers?state=${state}`);
-      terminal.rows(all, ["ID", "NAME", "STATE", "GPUS", "USD/H", "LOGIN"], (one) => [
-        one.id,
-        one.name,
-        one.state,
-        one.gpu_config,
-        String(one.price_per_hour),
-        loginOf(one) ?? one.fail_reason ?? "",
-      ]);
+      terminal.rows(all, {
+        ID: "id",
+        NAME: "name",
+        STATE: "state",
+        GPUS: "gpu_config",
+        "USD/H": "price_per_hour",
+        LOGIN: (one) => loginOf(one) ?? one.fail_reason ?? "",
+      });
     });
   container
     .command("create <name>")
@@ -35,8 +33,7 @@ export function addContainer(program: Command): void {
     .requiredOption("--gpus <config>", "count and type, such as 1xH100-80GB; see `stoker container offers`")
     .requiredOption("--image <image>", "container image; see `stoker container offers`")
     .option("--user-data <file>", "#! script or #cloud-config for the first start")
-    .action(async (name: string, flags: { gpus: string; image: string; userData?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, flags: { gpus: string; image: string; userData?: string }) => {
       const body = {
         name,
         gpu_config: flags.gpus,
@@ -52,8 +49,7 @@ export function addContainer(program: Command): void {
   container
     .command("get <id>")
     .description("show a container and its login command")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       const one = await terminal.api.call<Container>("GET", path(id));
       const more = loginOf(one) ?? one.fail_reason ?? "";
       terminal.show(one, () => `${one.id} ${one.name}: ${one.state}${more === "" ? "" : `\n${more}`}`);
@@ -61,34 +57,31 @@ export function addContainer(program: Command): void {
   container
     .command("rename <id> <name>")
     .description("rename a container")
-    .action(async (id: string, name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, name: string) => {
       const one = await terminal.api.call<Container>("PATCH", path(id), { name });
       terminal.show(one, () => `${one.id} renamed to ${one.name}`);
     });
   container
     .command("delete <id>")
     .description("delete a container and its data")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<object>("DELETE", path(id)), () => `${id} deleted`);
     });
   container
     .command("offers")
     .description("list images and available GPUs")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const { gpus } = await terminal.api.call<{ gpus: GpuOffer[] }>("GET", "/v1/containers/gpu_availability");
       const { container_images } = await terminal.api.call<{ container_images: string[] }>(
         "GET",
         "/v1/containers/params",
       );
       if (terminal.json) return terminal.show({ gpus, container_images }, String);
-      terminal.rows(gpus, ["GPUS", "USD/H", "FREE"], (one) => [
-        one.gpu_config,
-        String(one.usd_per_hour),
-        one.available ? "yes" : "no",
-      ]);
+      terminal.rows(gpus, {
+        GPUS: "gpu_config",
+        "USD/H": "usd_per_hour",
+        FREE: (one) => (one.available ? "yes" : "no"),
+      });
       terminal.progress(`Images: ${container_images.join(", ") || "none, because no host offers containers"}`);
     });
 }

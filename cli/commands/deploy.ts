@@ -1,11 +1,12 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import type { Api } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import { type Deployment, statusText, waitUntilDeployed } from "../deployment.ts";
+import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { atLeast, collect, seconds } from "../option-values.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import { poll } from "../poll.ts";
+import type { Terminal } from "../terminal.ts";
 
 interface CreateFlags {
   readonly gpu?: string;
@@ -58,12 +59,11 @@ export function addDeploy(program: Command): void {
     .description("list deployments, newest first")
     .option("--state <status>", "active (the default), inactive, pending, any, or a status")
     .option("--model <name>", "only deployments of this model")
-    .action(async (flags: { state?: string; model?: string }, command: Command) => list(openTerminal(command), flags));
+    .run(async (terminal, flags: { state?: string; model?: string }) => list(terminal, flags));
   deploy
     .command("info <id>")
     .description("show a deployment")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Deployment>("GET", `/deploy/${encodeURIComponent(id)}`), describe);
     });
   addUpdate(deploy);
@@ -72,8 +72,7 @@ export function addDeploy(program: Command): void {
     .description("show requests, tokens and cost of a deployment")
     .option("--from <time>", "start, Unix seconds or relative such as now-5h (s, m, h, d, w, M)", "now-5h")
     .option("--to <time>", "end, Unix seconds or now", "now")
-    .action(async (id: string, flags: { from: string; to: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: { from: string; to: string }) => {
       const path = `/deploy/${encodeURIComponent(id)}/stats?${new URLSearchParams({ from: flags.from, to: flags.to })}`;
       terminal.show(await terminal.api.call<Stats>("GET", path), statsText);
     });
@@ -86,8 +85,7 @@ export function addDeploy(program: Command): void {
     deploy
       .command(`${verb} <id>`)
       .description(`${verb} a deployment`)
-      .action(async (id: string, _flags: object, command: Command) => {
-        const terminal = openTerminal(command);
+      .run(async (terminal, id: string) => {
         terminal.show(
           await terminal.api.call(method, `/deploy/${encodeURIComponent(id)}${suffix}`),
           () => `${id} ${result}`,
@@ -115,7 +113,7 @@ function addCreate(command: Command): Command {
         .argParser(seconds)
         .default(1800, "30m"),
     )
-    .action(async (model: string, flags: CreateFlags, self: Command) => create(openTerminal(self), model, flags));
+    .run(async (terminal, model: string, flags: CreateFlags) => create(terminal, model, flags));
 }
 
 async function create(terminal: Terminal, model: string, flags: CreateFlags): Promise<void> {
@@ -183,7 +181,7 @@ function addUpdate(deploy: Command): void {
         .argParser(seconds)
         .default(1800, "30m"),
     )
-    .action((id: string, flags: UpdateFlags, self: Command) => update(openTerminal(self), id, flags));
+    .run((terminal, id: string, flags: UpdateFlags) => update(terminal, id, flags));
 }
 
 async function update(terminal: Terminal, id: string, flags: UpdateFlags): Promise<void> {
@@ -242,12 +240,12 @@ async function list(terminal: Terminal, flags: { state?: string; model?: string 
   const all = await terminal.api.call<Deployment[]>("GET", `/deploy/list${status ?? ""}`);
   const ofModel = flags.model === undefined ? all : all.filter((one) => one.model_name === flags.model);
   const shown = flags.state ? ofModel : ofModel.filter((one) => states["active"]?.includes(one.status));
-  terminal.rows(shown, ["ID", "MODEL", "STATUS", "GPU"], (one) => [
-    one.deploy_id,
-    one.model_name,
-    statusText(one),
-    one.config ? `${one.config.num_gpus}x${one.config.gpu}` : "",
-  ]);
+  terminal.rows(shown, {
+    ID: "deploy_id",
+    MODEL: "model_name",
+    STATUS: (one) => statusText(one),
+    GPU: (one) => (one.config ? `${one.config.num_gpus}x${one.config.gpu}` : ""),
+  });
   const hidden = ofModel.filter((one) => !shown.includes(one));
   if (hidden.length > 0) terminal.progress(`Not shown: ${counted(hidden)}. Use --state any or inactive to list them.`);
 }
@@ -329,4 +327,61 @@ function statsText(stats: Stats): string {
 function rolloutText({ rollout }: Deployment): string {
   if (!rollout || rollout.outdated === 0) return "";
   return `${rollout.up_to_date} up to date, ${rollout.outdated} outdated, ${rollout.booting} starting`;
+}
+
+type Shown = Responses["GET /deploy/{deploy_id}"];
+
+/** The deployment record as the API sends it. Older servers omit the fields that were added later. */
+export type Deployment = Partial<Shown> &
+  Pick<Shown, "deploy_id" | "model_name" | "status" | "fail_reason" | "created_at">;
+
+/** `deployed 1/2`: running and desired instances. */
+export function statusText({ status, instances }: Deployment): string {
+  if (!instances) return status;
+  if (instances.running + instances.pending === 0) return status === "deployed" ? "deployed (asleep)" : status;
+  return `${status} ${instances.running}/${instances.running + instances.pending}`;
+}
+
+/** Progress of a start, such as `downloading 0/1, 35 % of 4.5 GiB`, and the reasons if no host accepts it. */
+function phaseText(one: Deployment): string {
+  const { progress, pending_reasons: reasons = [], instances } = one;
+  const parts = [statusText(one)];
+  if (progress?.phase === "downloading" && progress.total_bytes > 0) {
+    // In steps of 5 %, to limit the number of lines.
+    const percent = Math.floor((20 * progress.done_bytes) / progress.total_bytes) * 5;
+    parts.push(`${percent} % of ${(progress.total_bytes / 1024 ** 3).toFixed(1)} GiB`);
+  } else if (progress && isStarting(one) && progress.phase !== one.status && progress.phase !== "ready") {
+    parts.push(progress.phase);
+  }
+  const trouble = isStarting(one) && progress?.trouble ? `; ${progress.trouble}` : "";
+  const text = `${parts.join(", ")}${trouble}`;
+  if (reasons.length === 0 || !isStarting(one) || (instances?.running ?? 0) > 0) return text;
+  return [`${text}; waiting for a host:`, ...reasons.map(({ host, why }) => `  ${host ? `${host}: ` : ""}${why}`)].join(
+    "\n",
+  );
+}
+
+const isStarting = ({ status }: Deployment) =>
+  ["initializing", "downloading", "deploying", "updating"].includes(status);
+
+/** Prints each status change on stderr and returns the deployed record. Throws on failure and after the limit. */
+export async function waitUntilDeployed(
+  terminal: Terminal,
+  created: Deployment,
+  limitSeconds: number,
+  pauseMs = 500,
+): Promise<Deployment> {
+  const id = created.deploy_id;
+  const last = await poll(terminal, {
+    first: created,
+    read: () => terminal.api.call<Deployment>("GET", `/deploy/${id}`),
+    isDone: ({ status }) => ["deployed", "failed", "stopped", "deleted"].includes(status),
+    text: phaseText,
+    pauseMs,
+    limitSeconds,
+    timeoutText: ({ status }) =>
+      `${id} is still ${status} after ${limitSeconds} s. It continues in the background: stoker deploy info ${id}`,
+  });
+  if (last.status === "deployed") return last;
+  throw new CliError(`${id} ${last.status}: ${last.fail_reason || "no reason given"}`, exitCode.failed);
 }

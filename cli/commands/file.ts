@@ -1,11 +1,11 @@
 import { basename } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import type { Command } from "../command.ts";
 import { localBlob, streamToLocalFile } from "../local-file.ts";
 import { atLeast } from "../option-values.ts";
-import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
+import { isoTime, type Terminal } from "../terminal.ts";
 
 type StoredFile = Responses["POST /v1/files"];
 
@@ -16,39 +16,34 @@ export function addFile(program: Command): void {
     .alias("put")
     .description("upload a file of requests, one JSON object per line")
     .option("--expires <days>", "days to keep it (default: 30)", atLeast(1))
-    .action(async (path: string, { expires }: { expires?: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, path: string, { expires }: { expires?: number }) => {
       terminal.show(await uploadFile(terminal, path, expires), (made) => made.id);
     });
   file
     .command("list")
     .description("list files, newest first")
     .option("--limit <n>", "maximum number of files", atLeast(1), 50)
-    .action(async ({ limit }: { limit: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, { limit }: { limit: number }) => {
       const { data } = await terminal.api.call<{ data: StoredFile[] }>("GET", `/v1/files?limit=${limit}`);
-      terminal.rows(data, ["ID", "NAME", "PURPOSE", "BYTES", "EXPIRES"], (one) => [
-        one.id,
-        one.filename,
-        one.purpose,
-        String(one.bytes),
-        isoTime(one.expires_at).slice(0, 10),
-      ]);
+      terminal.rows(data, {
+        ID: "id",
+        NAME: "filename",
+        PURPOSE: "purpose",
+        BYTES: "bytes",
+        EXPIRES: (one) => isoTime(one.expires_at).slice(0, 10),
+      });
     });
   file
     .command("download <id>")
     .alias("get")
     .description("print or save a file")
     .option("-o, --output <path>", "file to write (default: stdout)")
-    .action(async (id: string, { output }: { output?: string }, command: Command) =>
-      downloadFile(openTerminal(command), id, output),
-    );
+    .run(async (terminal, id: string, { output }: { output?: string }) => downloadFile(terminal, id, output));
   file
     .command("delete <id>")
     .alias("rm")
     .description("delete a file")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call("DELETE", `/v1/files/${encodeURIComponent(id)}`), () => `${id} deleted`);
     });
 }

@@ -1,9 +1,9 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
+import { writeLocalFile } from "../local-file.ts";
 import { collect, inputs } from "../option-values.ts";
-import { readable, saveOutputs } from "../outputs.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import type { Terminal } from "../terminal.ts";
 
 type Completion = Responses["POST /v1/completions"];
 
@@ -40,8 +40,7 @@ export function addInfer(program: Command): void {
     )
     .option("--stream", "stream the text")
     .option("--webhook <url>", "return immediately and send the result to this URL")
-    .action(async (flags: Flags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: Flags) => {
       const model = flags.model ?? (flags.deployment === undefined ? undefined : `deploy_id:${flags.deployment}`);
       if (model === undefined) throw new CliError("Give a model with -m or a deployment with -d.", exitCode.wrongUsage);
       if (flags.webhook !== undefined) await queue(terminal, pathOf(flags), flags);
@@ -113,4 +112,49 @@ async function print<Event>(
     terminal.write(terminal.json ? `${JSON.stringify(event)}\n` : (text ?? ""));
   }
   if (!terminal.json) terminal.write("\n");
+}
+
+// Text and files of native inference responses. Files are data URIs in the response.
+type Answer = Readonly<Record<string, unknown>>;
+
+const uri = /^data:([\w.+/-]+);base64,(.*)$/s;
+
+/** Saves fields as files. `outputs`: `field=path`; {IDX} is the index in a list, {EXT} the extension of the type. Returns the paths. */
+function saveOutputs(answer: Answer, outputs: readonly string[]): readonly string[] {
+  return outputs.flatMap((output) => {
+    const cut = output.indexOf("=");
+    if (cut < 1) throw new CliError("--output must be field=path, such as audio=a.wav.", exitCode.wrongUsage);
+    const field = output.slice(0, cut);
+    const path = output.slice(cut + 1);
+    const value = answer[field];
+    const files = (Array.isArray(value) ? value : [value]).map((one) => uri.exec(String(one ?? "")));
+    if (files.length > 1 && !path.includes("{IDX}"))
+      throw new CliError(`The response contains ${files.length} ${field}. Add {IDX} to the path.`, exitCode.wrongUsage);
+    return files.map((found, index) => {
+      if (!found) throw new CliError(`The response contains no file in ${field}.`, exitCode.failed);
+      const [, type = "", bytes = ""] = found;
+      const to = path.replaceAll("{IDX}", String(index)).replaceAll("{EXT}", extensionOf(type));
+      writeLocalFile(to, Buffer.from(bytes, "base64"));
+      return to;
+    });
+  });
+}
+
+const extensionOf = (type: string): string =>
+  ({ "image/jpeg": "jpg", "audio/mpeg": "mp3" })[type] ?? type.split("/")[1] ?? "bin";
+
+/** Generated or transcribed text unchanged; everything else as JSON with shortened files. */
+function readable(answer: Answer): string {
+  const { results, text } = answer;
+  if (typeof text === "string") return text;
+  const texts = Array.isArray(results) ? results.map((one: Answer) => one["generated_text"]) : [];
+  if (texts.length > 0 && texts.every((one) => typeof one === "string")) return texts.join("\n");
+  return JSON.stringify(answer, (_key, value) => (typeof value === "string" ? shortened(value) : value), 2);
+}
+
+function shortened(value: string): string {
+  const [, type, bytes = ""] = uri.exec(value) ?? [];
+  return type === undefined
+    ? value
+    : `data:${type};base64,... (${Buffer.from(bytes, "base64").length} bytes; -o saves it)`;
 }

@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
-import type { Command } from "commander";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
 import {
   gpuLine,
   instanceLine,
@@ -14,7 +14,6 @@ import {
   type Spool,
   troubles,
 } from "../node.ts";
-import { openTerminal } from "../terminal.ts";
 
 interface Inspection {
   readonly node_id: string;
@@ -54,8 +53,7 @@ export function addInspect(program: Command): void {
       "--data <folder>",
       "data folder of the agent (default: STOKER_AGENT_DATA, or the folders under STOKER_DATA)",
     )
-    .action(async (flags: { data?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { data?: string }) => {
       const folders = agentFolders(flags.data, process.env, process.cwd());
       const found = await Promise.all(folders.map(inspect));
       if (terminal.json && found.length === 1) return terminal.show(found[0], String);

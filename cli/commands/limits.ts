@@ -1,10 +1,9 @@
 // `stoker rate-limit` and `stoker gpu-pool`: limits of the caller's account.
 
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
 import { atLeast, counts } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 type RateLimit = Responses["GET /v1/me/rate_limit"];
 
@@ -25,8 +24,7 @@ export function addLimits(program: Command): void {
   rate
     .command("show")
     .description("show the rate limits")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       terminal.show(
         await terminal.api.call<RateLimit>("GET", "/v1/me/rate_limit"),
         (limit) =>
@@ -39,8 +37,7 @@ export function addLimits(program: Command): void {
     .requiredOption("--requests <n>", "concurrent requests", atLeast(1))
     .option("--tokens <n>", "tokens per minute (default: unchanged)", atLeast(1))
     .requiredOption("--reason <text>", "shown to the operator")
-    .action(async (flags: { requests: number; tokens?: number; reason: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { requests: number; tokens?: number; reason: string }) => {
       const body = { rate_limit: flags.requests, tpm_rate_limit: flags.tokens ?? null, reason: flags.reason };
       await terminal.api.call("POST", "/v1/me/rate_limit/request", body);
       terminal.progress("The request is pending until your operator decides.");
@@ -50,18 +47,18 @@ export function addLimits(program: Command): void {
   gpu
     .command("show")
     .description("show limits and the open request")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const pool = await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool");
       if (terminal.json) return terminal.show(pool, String);
       const requested = pool.pending_request?.requested_max ?? {};
-      const types = [...new Set([...Object.keys(pool.max_limits), ...Object.keys(requested)])];
-      terminal.rows(types, ["GPU", "MIN", "MAX", "REQUESTED"], (type) => [
-        type,
-        String(pool.min_limits[type] ?? 0),
-        String(pool.max_limits[type] ?? 0),
-        String(requested[type] ?? ""),
-      ]);
+      const types = new Set([...Object.keys(pool.max_limits), ...Object.keys(requested)]);
+      const limits = [...types].map((gpu) => ({ gpu, min: pool.min_limits[gpu] ?? 0, max: pool.max_limits[gpu] ?? 0 }));
+      terminal.rows(limits, {
+        GPU: "gpu",
+        MIN: "min",
+        MAX: "max",
+        REQUESTED: ({ gpu }) => String(requested[gpu] ?? ""),
+      });
       if (pool.pending_request) terminal.progress(`Request ${pool.pending_request.id} is open.`);
       if (pool.last_rejection) {
         terminal.progress(`Request ${pool.last_rejection.id} was rejected: ${pool.last_rejection.resolution_reason}`);
@@ -73,8 +70,7 @@ export function addLimits(program: Command): void {
     .option("--max <gpu=n>", "maximum number of GPUs of a type (repeatable)", counts)
     .option("--min <gpu=n>", "guaranteed number of GPUs of a type (repeatable)", counts)
     .requiredOption("--reason <text>", "shown to the operator")
-    .action(async ({ max, min, reason }: GpuFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, { max, min, reason }: GpuFlags) => {
       const { pending_request: open } = await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool");
       const filed = await terminal.api.call<GpuRequest>("POST", "/v1/me/gpu_pool/request", {
         reason,
@@ -87,8 +83,7 @@ export function addLimits(program: Command): void {
   gpu
     .command("withdraw [id]")
     .description("withdraw the open request, or the given one")
-    .action(async (given: string | undefined, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string | undefined) => {
       const id = given ?? (await terminal.api.call<GpuPool>("GET", "/v1/me/gpu_pool")).pending_request?.id;
       if (id === undefined) throw new CliError("No open GPU request.", exitCode.notFound);
       await terminal.api.call("DELETE", `/v1/me/gpu_pool/request/${encodeURIComponent(id)}`);

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Command } from "commander";
 import type { Api } from "../api.ts";
-import { type Entry, LogCursor, maxLines } from "../log-cursor.ts";
+import type { Command } from "../command.ts";
 import { atLeast } from "../option-values.ts";
 import { isUnavailable } from "../poll.ts";
-import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
+import { isoTime, type Terminal } from "../terminal.ts";
 
 const followPauseMs = 2000;
 
@@ -25,8 +24,7 @@ export function addLog(program: Command): void {
     .option("--limit <n>", "maximum number of lines", atLeast(1), 100)
     .option("--instance <id>", "only this instance")
     .option("-f, --follow", "print new lines as they appear")
-    .action(async (id: string, flags: LogFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: LogFlags) => {
       const print = ([at, line]: Entry): void => {
         if (terminal.json) terminal.write(`${JSON.stringify({ at, line })}\n`);
         else terminal.write(`${isoTime(Number(at))} ${line}\n`);
@@ -65,4 +63,54 @@ async function read(api: Api, id: string, flags: LogFlags, from: string | undefi
   query.set("pod_name", flags.instance);
   const { entries } = await api.call<{ entries: Record<string, Entry[]> }>("GET", `/v1/deployment_logs/query?${query}`);
   return entries[flags.instance] ?? [];
+}
+
+// Position in a followed log: lines already shown, start of the next page, and whether to wait before reading it.
+export type Entry = readonly [at: string, line: string];
+
+/** Maximum number of lines per page. */
+export const maxLines = 1000;
+
+export class LogCursor {
+  /** Unix seconds. Undefined: the newest lines. */
+  from: string | undefined;
+  /** All current lines were read. */
+  isAtEnd = false;
+  #seen: string | undefined;
+  /** Lines shown with that timestamp, and how often. */
+  #shown = new Map<string, number>();
+
+  constructor(from: string | undefined) {
+    this.from = from;
+  }
+
+  /** Returns the new lines of a page. A range includes its start, so a page repeats the lines of the last timestamp. */
+  take(found: readonly Entry[]): readonly Entry[] {
+    const seen = this.#seen;
+    const again = new Map(this.#shown);
+    const fresh = found.filter(([at, line]) => {
+      if (seen === undefined || at > seen) return true;
+      if (at < seen) return false;
+      const left = again.get(line) ?? 0;
+      again.set(line, left - 1);
+      return left <= 0;
+    });
+    this.isAtEnd = fresh.length === 0 || found.length < maxLines;
+    const last = fresh.at(-1)?.[0];
+    if (last !== undefined) {
+      if (last !== seen) this.#shown.clear();
+      for (const [at, line] of fresh) if (at === last) this.#shown.set(line, (this.#shown.get(line) ?? 0) + 1);
+      this.from = this.#seen = last;
+    }
+    // The page holds one timestamp only and would repeat forever: skip the other lines of that timestamp.
+    else if (seen !== undefined && found.length >= maxLines) this.from = after(seen);
+    return fresh;
+  }
+}
+
+/** Adds a nanosecond. */
+function after(at: string): string {
+  const [seconds = "0", decimals = ""] = at.split(".");
+  const nanos = BigInt(seconds) * 1_000_000_000n + BigInt(decimals.padEnd(9, "0")) + 1n;
+  return `${nanos / 1_000_000_000n}.${String(nanos % 1_000_000_000n).padStart(9, "0")}`;
 }

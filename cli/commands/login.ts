@@ -1,12 +1,10 @@
 // `stoker login`: waits for a key with a random login id that the user approves in a browser.
 import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
-import type { Command } from "commander";
 import { type Api, openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import { hostsIn } from "../connection.ts";
-import { profilePath, readProfile, removeProfile, writeProfile } from "../profile.ts";
-import { openTerminal } from "../terminal.ts";
+import type { Command } from "../command.ts";
+import { hostsIn, profilePath, readProfile, removeProfile, writeProfile } from "../connection.ts";
 
 /** The server keeps an approval for this time. */
 const loginLimitMs = 600_000;
@@ -15,8 +13,7 @@ export function addLogin(program: Command): void {
   program
     .command("login")
     .description("get a key for this machine by signing in with a browser")
-    .action(async (_flags: object, command: Command) => {
-      const { connection, progress } = openTerminal(command);
+    .run(async ({ connection, progress }) => {
       const { host, others = [] } = connection;
       const loginId = randomBytes(24).toString("base64url");
       progress(`Open ${host}/login?cli=${loginId}`);
@@ -31,8 +28,7 @@ export function addLogin(program: Command): void {
   program
     .command("logout")
     .description("revoke the key from `stoker login` and delete it from this machine")
-    .action(async (_flags: object, command: Command) => {
-      const { progress } = openTerminal(command);
+    .run(async ({ progress }) => {
       const path = profilePath(process.env);
       const { STOKER_HOST: stored = "", STOKER_API_KEY: key } = readProfile(path);
       const [host, ...others] = hostsIn(stored);

@@ -1,9 +1,9 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { calledInFull, meantBy } from "../meant-by.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import type { Terminal } from "../terminal.ts";
 
 type LoraStatus = Responses["GET /v1/lora/{lora_name}"];
 
@@ -27,8 +27,7 @@ export function addLora(program: Command): void {
     .option("--revision <revision>", "branch, tag or commit")
     .option("--hf-token-file <file>", "file with a token for the hub or the URL")
     .option("--description <text>", "shown in lists")
-    .action(async (name: string, flags: AddFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, flags: AddFlags) => {
       const { repo, url, base, revision, hfTokenFile, description } = flags;
       if ((repo === undefined) === (url === undefined))
         throw new CliError("Give --repo or --url.", exitCode.wrongUsage);
@@ -45,21 +44,14 @@ export function addLora(program: Command): void {
   lora
     .command("list")
     .description("list your adapters")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const all = await terminal.api.call<LoraStatus[]>("GET", "/v1/user/loras");
-      terminal.rows(all, ["NAME", "BASE", "STATUS", "ID"], (one) => [
-        one.lora_name,
-        one.base_model,
-        one.status,
-        one.deploy_id,
-      ]);
+      terminal.rows(all, { NAME: "lora_name", BASE: "base_model", STATUS: "status", ID: "deploy_id" });
     });
   lora
     .command("status <name>")
     .description("show the status of an adapter; a unique prefix of the name is enough")
-    .action(async (given: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string) => {
       const name = await nameOf(terminal, given);
       terminal.show(await terminal.api.call<LoraStatus>("GET", `${pathOf(name)}/status`), (one) =>
         one.fail_reason === "" ? one.status : `${one.status}: ${one.fail_reason}`,
@@ -68,8 +60,7 @@ export function addLora(program: Command): void {
   lora
     .command("delete <name>")
     .description("delete an adapter, given by its full name with or without owner")
-    .action(async (given: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string) => {
       const name = await nameOf(terminal, given, calledInFull);
       terminal.show(await terminal.api.call("DELETE", pathOf(name)), () => `${name} deleted`);
     });

@@ -1,9 +1,9 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { collect } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 import { addAlias } from "./model-alias.ts";
 
 /** USD: per million tokens, per million characters, per second of audio, per image. */
@@ -44,21 +44,23 @@ export function addModel(program: Command): void {
     .description("list models with prices in USD per million tokens, unless another unit is shown")
     .option("--search <text>", "only names that contain this text")
     .addOption(new Option("--visibility <which>", "which models").choices(["private", "public", "all"]).default("all"))
-    .action(async (flags: { search?: string; visibility: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { search?: string; visibility: string }) => {
       const text = flags.search?.toLowerCase() ?? "";
       const list = lists[flags.visibility];
       if (list !== undefined) {
         const found = await terminal.api.call<Summary[]>("GET", list);
         const matching = found.filter((one) => one.model_name.toLowerCase().includes(text));
-        const row = (one: Summary) => [one.model_name, one.type, one.pricing.short];
-        return terminal.rows(matching, ["MODEL", "TASK", "PRICE"], row);
+        return terminal.rows(matching, { MODEL: "model_name", TASK: "type", PRICE: (one) => one.pricing.short });
       }
       const { data } = await terminal.api.call<{ data: Model[] }>("GET", "/v1/models");
       terminal.rows(
         data.filter((one) => one.id.toLowerCase().includes(text)),
-        ["MODEL", "CONTEXT", "INPUT", "OUTPUT"],
-        ({ id, metadata }) => [id, String(metadata?.context_length || ""), ...prices(metadata?.pricing ?? {})],
+        {
+          MODEL: "id",
+          CONTEXT: ({ metadata }) => String(metadata?.context_length || ""),
+          INPUT: ({ metadata }) => prices(metadata?.pricing ?? {})[0],
+          OUTPUT: ({ metadata }) => prices(metadata?.pricing ?? {})[1],
+        },
       );
     });
 
@@ -67,8 +69,7 @@ export function addModel(program: Command): void {
     .alias("get")
     .description("show a model with price, version and example calls")
     .option("-v, --version-of <version>", "version of the model")
-    .action(async (name: string, { versionOf }: { versionOf?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, { versionOf }: { versionOf?: string }) => {
       const path = versionOf === undefined ? recordPath(name) : recordPath(`${modelName(name)}:${versionOf}`);
       terminal.show(await terminal.api.call<ModelRecord>("GET", path), recordText);
     });
@@ -76,31 +77,29 @@ export function addModel(program: Command): void {
   model
     .command("versions <name>")
     .description("list versions, newest first")
-    .action(async (name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string) => {
       const versions = await terminal.api.call<{ version: string; uploaded_at: string }[]>(
         "GET",
         `${recordPath(name)}/versions`,
       );
-      terminal.rows(versions, ["VERSION", "SINCE"], (one) => [one.version, one.uploaded_at]);
+      terminal.rows(versions, { VERSION: "version", SINCE: "uploaded_at" });
     });
 
   model
     .command("schema <name> [variant]")
     .description("show the input fields of an API variant (default: native inference)")
     .option("-v, --version-of <version>", "version of the model")
-    .action(async (name: string, variant = "default", flags: { versionOf?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, variant: string | undefined, flags: { versionOf?: string }) => {
       const query = flags.versionOf === undefined ? "" : `?${new URLSearchParams({ version: flags.versionOf })}`;
-      const path = `${recordPath(name)}/schema/${encodeURIComponent(variant)}${query}`;
+      const path = `${recordPath(name)}/schema/${encodeURIComponent(variant ?? "default")}${query}`;
       const schema = await terminal.api.call<{ fields_in: Field[] }>("GET", path);
       if (terminal.json) return terminal.show(schema, String);
-      terminal.rows(schema.fields_in, ["FIELD", "TYPE", "DEFAULT", "VALUES"], (field) => [
-        field.parent === "" ? field.name : `${field.parent}.${field.name}`,
-        field.ftype,
-        field.default === null ? "" : JSON.stringify(field.default),
-        allowedValues(field),
-      ]);
+      terminal.rows(schema.fields_in, {
+        FIELD: (field) => (field.parent === "" ? field.name : `${field.parent}.${field.name}`),
+        TYPE: "ftype",
+        DEFAULT: (field) => (field.default === null ? "" : JSON.stringify(field.default)),
+        VALUES: (field) => allowedValues(field),
+      });
     });
 
   model
@@ -117,8 +116,7 @@ export function addModel(program: Command): void {
     .option("--deprecated <day>", "date of deprecation (2027-01-31), or none", dayOrNone)
     .option("--sunset <day>", "date of removal, or none", dayOrNone)
     .option("--replaced-by <name>", "replacement model, or none")
-    .action(async (name: string, flags: MetaFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, flags: MetaFlags) => {
       const body = metaOf(flags);
       if (Object.keys(body).length === 0)
         throw new CliError("Nothing to change. Give at least one option.", exitCode.wrongUsage);
@@ -132,9 +130,8 @@ export function addModel(program: Command): void {
     .description("make your model public or private")
     .addOption(new Option("--public", "show it to all accounts").conflicts("private"))
     .option("--private", "show it only to your account; ends a public offer")
-    .action(async (name: string, flags: { public?: boolean; private?: boolean }, command: Command) => {
+    .run(async (terminal, name: string, flags: { public?: boolean; private?: boolean }) => {
       if (!flags.public && !flags.private) throw new CliError("Give --public or --private.", exitCode.wrongUsage);
-      const terminal = openTerminal(command);
       const body = { public: flags.public === true };
       const shown = await terminal.api.call<object>("POST", `${recordPath(name)}/publicity`, body);
       terminal.show(shown, () => `${name} is now ${body.public ? "public" : "private"}`);
@@ -144,8 +141,7 @@ export function addModel(program: Command): void {
     .command("delete <name>")
     .description("delete the deployments of your model")
     .requiredOption("--of <version>", "version, or ALL")
-    .action(async (name: string, flags: { of: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, flags: { of: string }) => {
       const path = `${recordPath(name)}?${new URLSearchParams({ version: flags.of })}`;
       terminal.show(await terminal.api.call<object>("DELETE", path), () => `${name} deleted`);
     });

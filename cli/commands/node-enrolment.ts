@@ -2,14 +2,13 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { homedir, networkInterfaces } from "node:os";
 import { join, resolve } from "node:path";
 import { connect } from "node:tls";
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { runNode } from "../child-process.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import { nodeGroup } from "../command-groups.ts";
+import { type Command, nodeGroup } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
+import { runNode } from "../on-host.ts";
 import { hostName, seconds } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
 
@@ -24,8 +23,7 @@ export function addNodeEnrolment(program: Command): void {
     .option("--pool <label>", "pool label of the host, for `stoker node list --pool` and the console filter", "")
     .addOption(new Option("--ttl <time>", "lifetime of the token").argParser(seconds).default(900, "15m"))
     .option("--node <node>", "re-enrol this host, by id or name, after revocation or loss of its key", hostName)
-    .action(async (flags: { pool: string; ttl: number; node?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { pool: string; ttl: number; node?: string }) => {
       const body = { pool: flags.pool, ttl_seconds: flags.ttl, node_id: flags.node ?? null };
       const made = await terminal.api.call<{ token: string; expires_at: string }>("POST", `${root}/tokens`, body);
       if (!terminal.json) {
@@ -62,8 +60,7 @@ export function addNodeEnrolment(program: Command): void {
     .description("revoke the certificate of a host; it gets no more requests")
     .argument("<node>", "id or name", hostName)
     .option("--note <text>", "reason, recorded in the audit log", "")
-    .action(async (id: string, flags: { note: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: { note: string }) => {
       const path = `${root}/${encodeURIComponent(id)}/revoke`;
       const answer = await terminal.api.call<{ node_id: string }>("POST", path, { note: flags.note });
       terminal.show(answer, ({ node_id: revoked }) => `Host ${revoked} revoked.`);
@@ -74,8 +71,7 @@ export function addNodeEnrolment(program: Command): void {
     .description("adopt a host whose state is newer than the database, with its running instances")
     .argument("<node>", "id or name", hostName)
     .option("--note <text>", "reason, recorded in the audit log", "")
-    .action(async (id: string, flags: { note: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: { note: string }) => {
       const path = `${root}/${encodeURIComponent(id)}/adopt`;
       terminal.show(await terminal.api.call<Adopted>("POST", path, { note: flags.note }), describeAdopted);
     });

@@ -1,10 +1,10 @@
-import { type Command, Option } from "commander";
+import { Option } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import { nodeGroup } from "../command-groups.ts";
+import { type Command, nodeGroup } from "../command.ts";
 import { hostName, seconds } from "../option-values.ts";
 import { poll } from "../poll.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import type { Terminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
 const pauseMs = 2_000;
@@ -29,8 +29,7 @@ export function addNodeOperations(program: Command): void {
     .description("stop placing instances on a host; running instances stay")
     .argument("<node>", "id or name", hostName)
     .option("--note <text>", "reason, shown with the host", "")
-    .action(async (id: string, flags: { note: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: { note: string }) => {
       const answer = await terminal.api.call<{ node_id: string }>("POST", `${of(id)}/cordon`, flags);
       terminal.show(
         answer,
@@ -50,8 +49,7 @@ export function addNodeOperations(program: Command): void {
     .option("--force", "stop instances at once, without replacement, and cancel requests")
     .option("--note <text>", "reason, shown with the host", "")
     .option("--no-wait", "return immediately")
-    .action(async (id: string, flags: DrainFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: DrainFlags) => {
       const body = { deadline_seconds: flags.force ? 0 : flags.deadline, note: flags.note };
       const started = await terminal.api.call<Progress>("POST", `${of(id)}/drain`, body);
       const last = flags.wait ? await waitUntilEmpty(terminal, started) : started;
@@ -62,8 +60,7 @@ export function addNodeOperations(program: Command): void {
     .command("remove")
     .description("remove a host that is unavailable and empty")
     .argument("<node>", "id or name", hostName)
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       const answer = await terminal.api.call<{ node_id: string }>("DELETE", of(id));
       terminal.show(answer, ({ node_id }) => `Host ${node_id} removed.`);
     });
@@ -74,8 +71,7 @@ export function addNodeOperations(program: Command): void {
     .argument("<node>", "id or name", hostName)
     .argument("[instance...]", "only these instances")
     .option("--note <text>", "reason, recorded in the audit log", "")
-    .action(async (id: string, instances: string[], flags: { note: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, instances: string[], flags: { note: string }) => {
       const body = { instance_ids: instances.length > 0 ? instances : undefined, note: flags.note };
       const path = `${of(id)}/end-unknown`;
       const answer = await terminal.api.call<{ node_id: string; instance_ids: string[] }>("POST", path, body);
@@ -90,8 +86,7 @@ export function addNodeOperations(program: Command): void {
     .command("rebalance")
     .description("propose moves that free the most GPUs on one host")
     .option("--dry-run", "show the moves; required, because moves are not automatic")
-    .action(async (flags: { dryRun?: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { dryRun?: boolean }) => {
       if (!flags.dryRun)
         throw new CliError(
           "Moves are not automatic. Show them with --dry-run, then use `stoker node drain` or restart a deployment.",

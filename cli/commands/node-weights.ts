@@ -1,8 +1,6 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { nodeGroup } from "../command-groups.ts";
+import { type Command, nodeGroup } from "../command.ts";
 import { hostName } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 type Prefetch = Responses["POST /v1/admin/nodes/{node_id}/weights"];
 
@@ -27,8 +25,7 @@ export function addNodeWeights(program: Command): void {
     .option("--file <path>", "only this file")
     .option("--format <name>", "gguf, safetensors, onnx or lora")
     .option("--pin", "never evict them")
-    .action(async (name: string, repo: string, flags: Flags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, repo: string, flags: Flags) => {
       const made = await terminal.api.call<Prefetch>("POST", path(name), { repo, ...flags });
       terminal.show(made, ({ prefetch_id }) => prefetch_id);
     });
@@ -36,25 +33,23 @@ export function addNodeWeights(program: Command): void {
     .command("weights")
     .argument("<node>", "id or name", hostName)
     .description("list prefetched weights of a host with their progress")
-    .action(async (name: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string) => {
       const { weights } = await terminal.api.call<{ weights: Prefetch[] }>("GET", path(name));
-      terminal.rows(weights, ["ID", "REPO", "REVISION", "STATE", "DONE", "PINNED"], (one) => [
-        one.prefetch_id,
-        one.repo,
-        one.revision,
-        one.fail_code || one.state,
-        one.bytes_total > 0 ? `${Math.floor((100 * one.bytes) / one.bytes_total)} %` : "",
-        one.pinned ? "yes" : "",
-      ]);
+      terminal.rows(weights, {
+        ID: "prefetch_id",
+        REPO: "repo",
+        REVISION: "revision",
+        STATE: (one) => one.fail_code || one.state,
+        DONE: (one) => (one.bytes_total > 0 ? `${Math.floor((100 * one.bytes) / one.bytes_total)} %` : ""),
+        PINNED: (one) => (one.pinned ? "yes" : ""),
+      });
     });
   node
     .command("unfetch")
     .argument("<node>", "id or name", hostName)
     .argument("<prefetch_id>")
     .description("cancel a prefetch and unpin its weights; the files are evicted when space is needed")
-    .action(async (name: string, id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, id: string) => {
       await terminal.api.call("DELETE", path(name, id));
       terminal.progress(`${id} cancelled on ${name}`);
     });

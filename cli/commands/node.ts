@@ -1,8 +1,6 @@
-import type { Command } from "commander";
-import { nodeGroup } from "../command-groups.ts";
+import { type Command, nodeGroup } from "../command.ts";
 import { gibText, gpuLine, instanceLine, loadLine, type Node, percent, troubles } from "../node.ts";
 import { hostName } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 const root = "/v1/admin/nodes";
 
@@ -15,22 +13,22 @@ export function addNode(program: Command): void {
     .command("list")
     .description("list hosts, those with issues first")
     .option("--pool <label>", "only hosts of this pool")
-    .action(async (flags: { pool?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: { pool?: string }) => {
       const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", root);
       const chosen = nodes.filter(({ pool }) => flags.pool === undefined || pool === flags.pool);
       const sorted = chosen.sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
-      terminal.rows(sorted, ["NAME", "STATE", "GPUS", "FREE", "CPU", "MEMORY", "INST", "SEEN", "ID"], (one) => [
-        one.name,
-        one.state,
-        gpuCounts(one),
-        String(one.gpus.filter((gpu) => gpu.is_healthy && !gpu.is_claimed).length),
-        percent(one.load?.cpu_ratio ?? null),
-        one.load ? `${gibText(one.load.memory_used_bytes)}/${gibText(one.load.memory_total_bytes)}G` : "-",
-        String(one.instances.length),
-        `${Math.round(one.silent_seconds)}s ago`,
-        one.node_id,
-      ]);
+      terminal.rows(sorted, {
+        NAME: "name",
+        STATE: "state",
+        GPUS: (one) => gpuCounts(one),
+        FREE: (one) => String(one.gpus.filter((gpu) => gpu.is_healthy && !gpu.is_claimed).length),
+        CPU: (one) => percent(one.load?.cpu_ratio ?? null),
+        MEMORY: (one) =>
+          one.load ? `${gibText(one.load.memory_used_bytes)}/${gibText(one.load.memory_total_bytes)}G` : "-",
+        INST: (one) => String(one.instances.length),
+        SEEN: (one) => `${Math.round(one.silent_seconds)}s ago`,
+        ID: "node_id",
+      });
       if (terminal.json) return;
       for (const one of sorted) {
         if (one.condition !== "") terminal.progress(`${one.name}: ${one.condition}`);
@@ -43,8 +41,7 @@ export function addNode(program: Command): void {
     .command("info")
     .description("show a host with versions, GPUs and instances")
     .argument("<node>", "id or name", hostName)
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<Node>("GET", `${root}/${encodeURIComponent(id)}`), describe);
     });
 
@@ -54,8 +51,7 @@ export function addNode(program: Command): void {
     .argument("<node>", "id or name", hostName)
     .option("--gpu <uuid>", "only this GPU")
     .option("--note <text>", "reason, recorded in the audit log")
-    .action(async (id: string, flags: { gpu?: string; note?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, flags: { gpu?: string; note?: string }) => {
       const path = `${root}/${encodeURIComponent(id)}/uncordon`;
       const after = await terminal.api.call<Node>("POST", path, { gpu: flags.gpu ?? null, note: flags.note ?? null });
       terminal.show(after, describe);

@@ -1,10 +1,11 @@
 // API keys of the account, and scoped tokens signed with them.
 
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { collect, money, seconds } from "../option-values.ts";
-import { isoTime, openTerminal } from "../terminal.ts";
+import { isoTime } from "../terminal.ts";
 import { showUsageDays } from "./usage-log.ts";
 
 type Token = Responses["POST /v1/api-tokens"];
@@ -25,8 +26,7 @@ export function addToken(program: Command): void {
     .command("create <name>")
     .description("create an API key and print it once")
     .option("--ip <address>", "allow only this address or network (repeatable)", collect)
-    .action(async (name: string, { ip }: { ip?: readonly string[] }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, { ip }: { ip?: readonly string[] }) => {
       const created = await terminal.api.call<Token>("POST", "/v1/api-tokens", { name, allowed_ips: ip ?? null });
       terminal.show(created, (key) => key.token);
       terminal.progress(`Created ${created.name} (${created.token_id}). Save the key now: it is shown only once.`);
@@ -34,23 +34,21 @@ export function addToken(program: Command): void {
   token
     .command("list")
     .description("list API keys, masked")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const keys = await terminal.api.call<Token[]>("GET", "/v1/api-tokens");
-      terminal.rows(keys, ["ID", "NAME", "KEY", "CREATED", "LAST USED", "ALLOWED FROM"], (key) => [
-        key.token_id,
-        key.name,
-        key.token,
-        day(key.created_at),
-        key.last_used_at === null ? "never" : day(key.last_used_at),
-        key.allowed_ips?.join(",") ?? "anywhere",
-      ]);
+      terminal.rows(keys, {
+        ID: "token_id",
+        NAME: "name",
+        KEY: "token",
+        CREATED: (key) => day(key.created_at),
+        "LAST USED": (key) => (key.last_used_at === null ? "never" : day(key.last_used_at)),
+        "ALLOWED FROM": (key) => key.allowed_ips?.join(",") ?? "anywhere",
+      });
     });
   token
     .command("delete <id>")
     .description("revoke an API key by its id (`stoker token list`), with all tokens it signed")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       // This path takes ids only, so a key typed by mistake deletes nothing.
       const revoked = await terminal.api.call<Token>("DELETE", `/v1/api-tokens/id/${encodeURIComponent(id)}`);
       terminal.show(revoked, (key) => `Revoked ${key.name} (${key.token_id}) and all tokens it signed`);
@@ -61,8 +59,8 @@ export function addToken(program: Command): void {
     .option("--from <day>", "start, YYYY-MM-DD (default: the last 30 days)")
     .option("--to <day>", "end, YYYY-MM-DD")
     .option("--csv", "print CSV")
-    .action((only: string, flags: { from?: string; to?: string; csv?: boolean }, command: Command) =>
-      showUsageDays(openTerminal(command), "key", { ...flags, from: flags.from, only }),
+    .run((terminal, only: string, flags: { from?: string; to?: string; csv?: boolean }) =>
+      showUsageDays(terminal, "key", { ...flags, from: flags.from, only }),
     );
   addMint(token.command("mint"));
   const jwt = token.command("jwt").description("scoped tokens");
@@ -70,8 +68,7 @@ export function addToken(program: Command): void {
   jwt
     .command("inspect [token]")
     .description("show the scope and spending of a token; read from standard input if omitted")
-    .action(async (given: string | undefined, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string | undefined) => {
       const query = new URLSearchParams({ jwtoken: given ?? readLocalFile("-").toString().trim() });
       terminal.show(await terminal.api.call<TokenState>("GET", `/v1/scoped-jwt?${query}`), stateText);
     });
@@ -85,8 +82,7 @@ function addMint(command: Command): void {
     .option("--model <name>", "allowed model (repeatable)", collect)
     .option("--expires <time>", "lifetime, such as 90s, 30m, 1h or 7d (default: one year)", seconds)
     .option("--limit <usd>", "spending limit in USD (default: none)", money)
-    .action(async ({ key, models, model, expires, limit }: MintFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, { key, models, model, expires, limit }: MintFlags) => {
       const body = {
         api_key_name: key,
         models: models || model ? [...(models ?? []), ...(model ?? [])] : null,

@@ -1,8 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
-import type { Command } from "commander";
+import type { Command } from "../command.ts";
 import { gpuLine, instanceLine, loadLine, type Node, troubles } from "../node.ts";
 import { atLeast } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 interface TopFlags {
   readonly nodes?: boolean;
@@ -17,8 +16,7 @@ export function addTop(program: Command): void {
     .option("--nodes", "GPUs by host (default)")
     .option("--deployments", "instances by deployment")
     .option("--every <seconds>", "refresh interval", atLeast(1), 2)
-    .action(async (flags: TopFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: TopFlags) => {
       const isLive = Boolean(process.stdout.isTTY) && !terminal.json;
       for (;;) {
         const { nodes } = await terminal.api.call<{ nodes: Node[] }>("GET", "/v1/admin/nodes");

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import type { Command } from "commander";
-import { runChild } from "../child-process.ts";
+import type { Command } from "../command.ts";
+import { runChild } from "../on-host.ts";
 
 /** Passes all arguments to scripts/up. */
 export function addUp(program: Command): void {

@@ -1,8 +1,8 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
-import { uidOf } from "../account-uid.ts";
+import type { Command } from "../command.ts";
 import { between } from "../option-values.ts";
-import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
+import { isoTime, type Terminal } from "../terminal.ts";
+import { uidOf } from "./admin-account.ts";
 
 type Days = Responses["GET /v1/usage/days"];
 
@@ -42,13 +42,14 @@ export async function showUsageDays(
   if (only !== undefined && days.every(({ items }) => items.length === 0)) await requireKey(terminal, only);
   if (terminal.json) return terminal.show({ ...found, days }, String);
   const lines = days.flatMap(({ day, items }) => items.map((item) => ({ ...item, day })));
-  terminal[csv ? "csv" : "rows"](lines, ["DAY", by.toUpperCase(), "REQUESTS", "TOKENS", "USD"], (item) => [
-    item.day,
-    by === "token" ? `${item.id.slice(0, 12)} of ${item.name}` : item.name || item.id || "no key",
-    String(item.requests),
-    `${item.input_tokens}+${item.output_tokens}`,
-    usd(item.cost),
-  ]);
+  terminal[csv ? "csv" : "rows"](lines, {
+    DAY: "day",
+    [by.toUpperCase()]: (item) =>
+      by === "token" ? `${item.id.slice(0, 12)} of ${item.name}` : item.name || item.id || "no key",
+    REQUESTS: "requests",
+    TOKENS: (item) => `${item.input_tokens}+${item.output_tokens}`,
+    USD: (item) => usd(item.cost),
+  });
 }
 
 /** Fails with 404 if the key does not exist, instead of showing no usage. Revoked keys keep their usage. */
@@ -67,8 +68,7 @@ export function addRequest(program: Command): void {
     .option("--limit <n>", "maximum number of requests", between(1, maxListed), 50)
     .option("--after <id>", "list requests after this one (next page)")
     .option("--account <account>", "requests of another account, for operators (uid, e-mail address or display name)")
-    .action(async (flags: Readonly<Record<string, string>> & { limit: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, flags: Readonly<Record<string, string>> & { limit: number }) => {
       const { limit, account, ...filter } = flags;
       const of = account === undefined ? {} : { account: await uidOf(terminal.api, account) };
       const query = queryOf({ ...filter, ...of, limit: String(limit) });
@@ -77,7 +77,15 @@ export function addRequest(program: Command): void {
         "GET",
         `${path}?${query}`,
       );
-      terminal.rows(requests, ["REQUEST", "AT (UTC)", "MODEL", "END", "MS", "USD"], listed);
+      // Narrow enough for a terminal.
+      terminal.rows(requests, {
+        REQUEST: "request_id",
+        "AT (UTC)": (one) => isoTime(one.created_at).slice(5, 16).replace("T", " "),
+        MODEL: "model",
+        END: "end_reason",
+        MS: "total_ms",
+        USD: (one) => usd(one.cost),
+      });
       if (isMore)
         terminal.progress(
           `More requests: use --limit (up to ${maxListed}), or --after ${requests.at(-1)?.request_id} for the next page.`,
@@ -87,23 +95,12 @@ export function addRequest(program: Command): void {
     .command("show <id>")
     .description("show the attempts of a request, by the x-request-id of its response")
     .option("--anybody", "requests of all accounts, for operators")
-    .action(async (id: string, { anybody }: { anybody?: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string, { anybody }: { anybody?: boolean }) => {
       const path = `/v1/${anybody ? "admin/" : ""}requests/${encodeURIComponent(id)}`;
       const found = await terminal.api.call<{ attempts: LoggedRequest[] }>("GET", path);
       terminal.show(found, ({ attempts }) => attempts.map(described).join("\n\n"));
     });
 }
-
-/** Row of the list, narrow enough for a terminal. */
-const listed = (one: LoggedRequest): string[] => [
-  one.request_id,
-  isoTime(one.created_at).slice(5, 16).replace("T", " "),
-  one.model,
-  one.end_reason,
-  String(one.total_ms),
-  usd(one.cost),
-];
 
 const described = (one: LoggedRequest): string =>
   [

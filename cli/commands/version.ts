@@ -1,8 +1,7 @@
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { openApi } from "../api.ts";
 import { CliError, exitCode } from "../cli-error.ts";
-import { openTerminal } from "../terminal.ts";
+import type { Command } from "../command.ts";
 
 type Versions = Responses["GET /cli/version"];
 
@@ -11,12 +10,11 @@ export function addVersion(program: Command, version: string): void {
   group
     .command("info", { isDefault: true })
     .description("print the version")
-    .action((_flags: object, command: Command) => openTerminal(command).show({ version }, () => version));
+    .run((terminal) => terminal.show({ version }, () => version));
   group
     .command("check")
     .description("check whether the server supports this version")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const api = openApi(terminal.connection, { anonymous: true });
       const versions = await api.call<Versions>("GET", `/cli/version?version=${encodeURIComponent(version)}`);
       if (isOlder(version, versions.min)) {

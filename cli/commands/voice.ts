@@ -1,9 +1,9 @@
 import { basename } from "node:path";
-import type { Command } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import type { Command } from "../command.ts";
 import { localBlob } from "../local-file.ts";
 import { calledInFull, meantBy } from "../meant-by.ts";
-import { openTerminal, type Terminal } from "../terminal.ts";
+import type { Terminal } from "../terminal.ts";
 
 type Voice = Responses["GET /v1/voices/{voice_id}"];
 
@@ -12,22 +12,20 @@ export function addVoice(program: Command): void {
   voice
     .command("list")
     .description("list your voices and the presets of served models")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const { voices } = await terminal.api.call<{ voices: Voice[] }>("GET", "/v1/voices");
-      terminal.rows(voices, ["ID", "NAME", "KIND", "DESCRIPTION"], (one) => [
-        one.voice_id,
-        one.name,
-        one.kind ?? "",
-        one.description,
-      ]);
+      terminal.rows(voices, {
+        ID: "voice_id",
+        NAME: "name",
+        KIND: (one) => one.kind ?? "",
+        DESCRIPTION: "description",
+      });
     });
   voice
     .command("add <name> <recordings...>")
     .description("create a mixed voice from recordings of one speaker (wav, mp3, flac, ogg, m4a, webm); not a clone")
     .option("--description <text>", "shown in lists")
-    .action(async (name: string, recordings: string[], { description }: { description?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, recordings: string[], { description }: { description?: string }) => {
       const form = new FormData();
       form.set("name", name);
       if (description !== undefined) form.set("description", description);
@@ -39,8 +37,7 @@ export function addVoice(program: Command): void {
     .description("rename a voice, given by id, name or prefix of either")
     .requiredOption("--name <name>", "new name")
     .option("--description <text>", "shown in lists; removed if omitted")
-    .action(async (given: string, { name, description }: { name: string; description?: string }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string, { name, description }: { name: string; description?: string }) => {
       const id = await idOf(terminal, given);
       const form = new FormData();
       form.set("name", name);
@@ -51,8 +48,7 @@ export function addVoice(program: Command): void {
   voice
     .command("delete <voice>")
     .description("delete one of your voices, given by its full id or name")
-    .action(async (given: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, given: string) => {
       const id = await idOf(terminal, given, calledInFull);
       const deleted = await terminal.api.call("DELETE", `/v1/voices/${encodeURIComponent(id)}`);
       terminal.show(deleted, () => `${id} deleted`);

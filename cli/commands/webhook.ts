@@ -2,11 +2,12 @@
 
 import { randomBytes } from "node:crypto";
 import { buffer } from "node:stream/consumers";
-import { Argument, type Command } from "commander";
+import { Argument } from "commander";
 import { Webhook } from "standardwebhooks";
 import type { Responses } from "../../proto/gen/responses.ts";
 import { unixSeconds } from "../../proto/unix-seconds.ts";
 import { CliError, exitCode } from "../cli-error.ts";
+import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
 import { between } from "../option-values.ts";
 import { isoTime, openTerminal, type Terminal } from "../terminal.ts";
@@ -30,44 +31,40 @@ export function addWebhook(program: Command): void {
     .command("secret")
     .description("print the secret that signs the account's webhooks")
     .addArgument(new Argument("[act]", "rotate: replace the secret first").choices(["rotate"]))
-    .action(async (act: string | undefined, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, act: string | undefined) => {
       if (act === "rotate") await rotate(terminal);
       else terminal.show(await secretOf(terminal), ({ secret }) => secret);
     });
   webhook
     .command("rotate")
     .description("replace the secret; the old secret stays valid for 24 hours")
-    .action((_flags: object, command: Command) => rotate(openTerminal(command)));
+    .run((terminal) => rotate(terminal));
   webhook
     .command("list")
     .alias("log")
     .description("list deliveries of the last 7 days, newest first")
     .option("--limit <n>", "maximum number of deliveries", between(1, 100), 20)
-    .action(async ({ limit }: { limit: number }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, { limit }: { limit: number }) => {
       const path = `/v1/webhooks/deliveries?limit=${limit}`;
       const { deliveries } = await terminal.api.call<{ deliveries: Delivery[] }>("GET", path);
-      terminal.rows(deliveries, ["ID", "STATE", "ATTEMPTS", "LAST", "CREATED"], (one) => [
-        one.id,
-        one.state,
-        String(one.attempts),
-        String(one.last_status ?? one.last_outcome ?? "-"),
-        moment(one.created_at),
-      ]);
+      terminal.rows(deliveries, {
+        ID: "id",
+        STATE: "state",
+        ATTEMPTS: "attempts",
+        LAST: (one) => String(one.last_status ?? one.last_outcome ?? "-"),
+        CREATED: (one) => moment(one.created_at),
+      });
     });
   webhook
     .command("info <id>")
     .description("show a delivery and its attempts; the id is the header `webhook-id`")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       terminal.show(await terminal.api.call<DeliveryWithHistory>("GET", pathOf(id)), deliveryText);
     });
   webhook
     .command("replay <id>")
     .description("send a finished delivery again, with the same id and body")
-    .action(async (id: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, id: string) => {
       const one = await terminal.api.call<DeliveryWithHistory>("POST", `${pathOf(id)}/replay`);
       terminal.show(one, ({ url }) => `Sending ${id} to ${url} again`);
     });
@@ -142,8 +139,7 @@ function addTest(webhook: Command): void {
   webhook
     .command("test <url>")
     .description("send a signed example delivery to a receiver from this machine; not recorded in the log")
-    .action(async (url: string, _flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, url: string) => {
       if (!URL.canParse(url)) throw new CliError(`Invalid URL ${url}.`, exitCode.wrongUsage);
       const { secret } = await secretOf(terminal);
       const startMs = performance.now();

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, it, onTestFinished } from "vitest";
-import { cliLoginTimedOut, cliLoginUsed } from "../../../control-plane/accounts/cli-login-errors.ts";
+import { cliLoginTimedOut, cliLoginUsed } from "../../../control-plane/accounts/cli-login.ts";
 import { createHttp } from "../../../control-plane/http/core/create-http.ts";
 import { listenOn } from "../../../control-plane/http/core/listen.ts";
 import { ada, apiKey, fakePorts } from "../../fakes/ports.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CliError, exitCode } from "../../../cli/cli-error.ts";
-import { type Deployment, waitUntilDeployed } from "../../../cli/deployment.ts";
+import { type Deployment, waitUntilDeployed } from "../../../cli/commands/deploy.ts";
 import type { Terminal } from "../../../cli/terminal.ts";
 
 const gib = 1024 ** 3;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Entry, LogCursor, maxLines } from "../../../cli/log-cursor.ts";
+import { type Entry, LogCursor, maxLines } from "../../../cli/commands/log.ts";
 
 const at = (ms: number) => `${1_682_343_934 + Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, "0")}000000`;
 const full = (ms: (n: number) => number) => Array.from({ length: maxLines }, (_, n): Entry => [at(ms(n)), `line ${n}`]);

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { expect, test } from "vitest";
-import { statusText } from "../../../cli/deployment.ts";
+import { statusText } from "../../../cli/commands/deploy.ts";
 import {
   atLeast,
   between,
