@@ -12,8 +12,8 @@ import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createAccounts } from "./accounts/create-account.ts";
 import { createDataKeys } from "./accounts/data-keys.ts";
 import { makeFirstAccount } from "./accounts/first-account.ts";
-import { createKekWatch } from "./accounts/kek-watch.ts";
 import { createReasoningSeals } from "./accounts/reasoning-seals.ts";
+import { createKekWatch } from "./accounts/rotate-kek.ts";
 import {
   hubTokens,
   invoiceLinkKey,

@@ -1,8 +1,8 @@
 // `stoker model alias`: names that stand for one or several models.
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import type { Command } from "../command.ts";
 import { collect } from "../option-values.ts";
-import { openTerminal } from "../terminal.ts";
 
 type Alias = Responses["GET /v1/model-aliases"]["aliases"][number];
 
@@ -26,16 +26,15 @@ export function addAlias(model: Command): void {
   alias
     .command("list")
     .description("list your aliases and those of the installation")
-    .action(async (_flags: object, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal) => {
       const { aliases } = await terminal.api.call<{ aliases: Alias[] }>("GET", "/v1/model-aliases");
-      terminal.rows(aliases, ["ALIAS", "SCOPE", "TARGETS", "FALLBACKS", "STICKY"], (one) => [
-        one.name,
-        one.scope,
-        one.targets.map(({ model: name, weight }) => `${name}=${weight}`).join(" "),
-        one.fallbacks.join(" "),
-        one.sticky ? "yes" : "no",
-      ]);
+      terminal.rows(aliases, {
+        ALIAS: "name",
+        SCOPE: "scope",
+        TARGETS: (one) => one.targets.map(({ model: name, weight }) => `${name}=${weight}`).join(" "),
+        FALLBACKS: (one) => one.fallbacks.join(" "),
+        STICKY: (one) => (one.sticky ? "yes" : "no"),
+      });
     });
   alias
     .command("set <name>")
@@ -48,8 +47,7 @@ export function addAlias(model: Command): void {
       "after",
       "\nExample: send 5 % of the requests to a new version\n  stoker model alias set prod --target org/v1=95 --target org/v2=5",
     )
-    .action(async (name: string, flags: SetFlags, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, flags: SetFlags) => {
       const body = { targets: flags.target, fallbacks: flags.fallback ?? [], sticky: flags.sticky === true };
       terminal.show(await terminal.api.call<Alias>("PUT", pathOf(name, flags.installation), body), (one) => one.name);
     });
@@ -57,8 +55,7 @@ export function addAlias(model: Command): void {
     .command("delete <name>")
     .description("delete an alias; requests that name it receive 404")
     .option("--installation", "an alias for every account (operators)")
-    .action(async (name: string, { installation }: { installation?: boolean }, command: Command) => {
-      const terminal = openTerminal(command);
+    .run(async (terminal, name: string, { installation }: { installation?: boolean }) => {
       terminal.show(await terminal.api.call<object>("DELETE", pathOf(name, installation)), () => `${name} deleted`);
     });
 }

@@ -1,9 +1,10 @@
 // Sign-in of the command line: it waits under a random id of its own, a signed-in browser approves that id, and the waiting
 // request receives a new key, once. Replicas meet in the database: an approval at one replica ends a wait at another.
+
 import { createHmac, hkdfSync, randomInt } from "node:crypto";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
+import { notFound, rateLimited, requestTimeout } from "../service-error.ts";
 import { networkOf } from "./attempts.ts";
-import { cliLoginBusy, cliLoginTimedOut, cliLoginUsed } from "./cli-login-errors.ts";
 import type { Actor, CliLoginStore } from "./store.ts";
 
 export interface CliLogins {
@@ -141,3 +142,17 @@ function keyName(unixMs: number): string {
     .padStart(4, "0");
   return `cli-${new Date(unixMs).toISOString().slice(0, 10)}-${random}`;
 }
+
+export const cliLoginUsed = () =>
+  notFound("login_used", "This login was already used or has expired. Run `stoker login` again.");
+
+export const cliLoginTimedOut = () =>
+  requestTimeout(
+    "login_timed_out",
+    "This login is not confirmed in a browser yet. Retry, or run `stoker login` again.",
+  );
+
+export const cliLoginBusy = () =>
+  rateLimited("login_busy", "Too many pending logins. Try again in a few seconds.", {
+    retryAfterSeconds: 5,
+  });

@@ -1,5 +1,6 @@
 // Rotation of the key-encryption key. The new key is stored as a file before it wraps anything, old ones stay, and each row is
 // changed by a guarded statement: an interrupted rotation leaves every key readable, and the next run continues it.
+
 import { setTimeout as wait } from "node:timers/promises";
 import { OperatorError } from "../service-error.ts";
 import type { Act } from "./act.ts";
@@ -151,4 +152,22 @@ async function resealAll(deps: RotateDeps, kind: SealedKind, version: number, ba
     if (changed.length > 0) count += await deps.store.reseal(kind, version, changed);
     after = last.id;
   }
+}
+
+/** Reads new key-encryption keys and records the newest version of this control plane, for which a rotation waits. */
+export function createKekWatch(deps: {
+  readonly store: Pick<KekStore, "hold">;
+  readonly secrets: SecretFiles;
+  readonly replica: string;
+}): { refresh(): Promise<void> } {
+  let recorded = 0;
+  return {
+    async refresh() {
+      deps.secrets.reread();
+      const newest = deps.secrets.keks[0]?.version ?? 0;
+      if (newest === recorded) return;
+      await deps.store.hold(deps.replica, newest);
+      recorded = newest;
+    },
+  };
 }

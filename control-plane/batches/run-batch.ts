@@ -1,17 +1,17 @@
 // One run of one batch, continuing the run before: validate, run the lines without a result, write the files. INVARIANTS: a
 // line's request id is the same in every run and its attempts only increase, so it is billed once; a result is stored before
 // it counts; a run that was taken over changes nothing.
+
+import { Readable } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { FileNotFound } from "../files/errors.ts";
 import type { Files } from "../files/files.ts";
-import type { BatchError, BatchStatus } from "./batch.ts";
+import type { Batch, BatchError, BatchStatus } from "./batch.ts";
 import { ResultWriter } from "./result-writer.ts";
-import { outputNotWritten, outputWaits, pauseMs, waitsTooLong } from "./retry.ts";
-import type { BatchRun, BatchStore } from "./store.ts";
+import type { BatchRun, BatchStore, OutputFile } from "./store.ts";
 import { type Validation, validate } from "./validate.ts";
 import { type LineDeps, RunOver, workLines } from "./work-lines.ts";
-import { writeOutput } from "./write-output.ts";
 
 export interface RunDeps extends LineDeps {
   readonly store: BatchStore;
@@ -168,3 +168,68 @@ function fileGone(error: unknown): BatchError {
   if (!(error instanceof FileNotFound)) throw error;
   return ofBatch("input_file_not_found", `The input file no longer exists. ${rest}`);
 }
+
+/** Page size in memory. */
+const page = { lines: 200, bytes: 4 * 1024 * 1024 };
+
+/** Writes the results, without empty files. The files are published when the batch ends. */
+async function writeOutput(
+  deps: { readonly store: Pick<BatchStore, "results">; readonly files: Pick<Files, "write"> },
+  batch: Batch,
+  signal: AbortSignal,
+): Promise<{ readonly output: OutputFile | undefined; readonly errors: OutputFile | undefined }> {
+  async function* linesOf(isError: boolean): AsyncGenerator<string> {
+    for (let after = 0; ; ) {
+      const results = await deps.store.results(batch.id, isError, after, page);
+      for (const { body } of results) yield `${body}\n`;
+      const last = results.at(-1);
+      if (!last) return;
+      after = last.line;
+    }
+  }
+  async function write(isError: boolean): Promise<OutputFile | undefined> {
+    const [some] = await deps.store.results(batch.id, isError, 0, { lines: 1, bytes: 1 });
+    if (!some) return undefined;
+    const written = await deps.files.write(
+      batch.account,
+      Readable.from(linesOf(isError), { objectMode: false }),
+      signal,
+    );
+    return { ...written, filename: `${batch.id}_${isError ? "error" : "output"}.jsonl` };
+  }
+  return { output: await write(false), errors: await write(true) };
+}
+
+// Retry schedule of batches whose run failed. Pure.
+const maxPauseMs = 15 * 60_000;
+/** Maximum wait for the file store, because the results were billed. */
+const maxWaitMs = 7 * 24 * 3_600_000;
+
+/** `barren`: consecutive runs without a result, from 1. */
+const pauseMs = (barren: number, firstMs: number): number =>
+  Math.min(maxPauseMs, firstMs * 2 ** Math.min(barren - 1, 20));
+
+function waitsTooLong({ finalizing, cancelling }: Batch["times"], nowMs: number): boolean {
+  const sinceMs = finalizing ?? cancelling;
+  return sinceMs !== null && nowMs - sinceMs > maxWaitMs;
+}
+
+/** The `output_` prefix marks errors that an output clears. */
+const ofOutput = (code: `output_${string}`, message: string): BatchError => ({
+  code,
+  line: null,
+  message,
+  param: null,
+});
+
+const outputWaits = (nextMs: number): BatchError =>
+  ofOutput(
+    "output_waits",
+    `The result files cannot be written at the moment. The results are stored; the next attempt is at ` +
+      `${new Date(nextMs).toISOString()}.`,
+  );
+
+const outputNotWritten = ofOutput(
+  "output_not_written",
+  "The result files could not be written for 7 days. Send the batch id to your operator: its results are stored.",
+);

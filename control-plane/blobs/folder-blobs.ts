@@ -3,9 +3,8 @@ import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { BlobMissing, type BlobStore } from "../files/blobs.ts";
+import { BlobMissing, type BlobStore, checkKey } from "../files/blobs.ts";
 import { fileStoreUnavailable } from "../files/errors.ts";
-import { checkKey } from "./key.ts";
 
 export function createFolderBlobs(folder: string): BlobStore {
   const pathOf = (key: string) => join(folder, checkKey(key));

@@ -3,9 +3,8 @@
 import { Readable } from "node:stream";
 import { DeleteObjectCommand, GetObjectCommand, NoSuchKey, S3Client } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
-import { BlobMissing, type BlobStore } from "../files/blobs.ts";
+import { BlobMissing, type BlobStore, checkKey } from "../files/blobs.ts";
 import { fileStoreUnavailable } from "../files/errors.ts";
-import { checkKey } from "./key.ts";
 
 export interface S3Options {
   readonly bucket: string;

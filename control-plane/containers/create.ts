@@ -9,10 +9,9 @@ import type { HostView } from "../fleet/host.ts";
 import { GpuLimitReached } from "../quotas/errors.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
 import type { ServiceError } from "../service-error.ts";
-import { offeredImages } from "./availability.ts";
+import { offeredImages, parseGpuConfig } from "./availability.ts";
 import { containerLimitReached, containerNameTaken, containerRefused, firstStartRefused } from "./errors.ts";
 import { readFirstStart } from "./first-start.ts";
-import { parseGpuConfig } from "./gpu-config.ts";
 
 export interface ContainerRequest {
   readonly name: string;

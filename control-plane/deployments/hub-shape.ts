@@ -3,7 +3,7 @@
 import type { Response } from "undici";
 import { bytesOf, chooseGguf } from "../../proto/gguf-choice.ts";
 import { chooseOnnx } from "../../proto/onnx-choice.ts";
-import { hubFetch } from "../catalog/hub-fetch.ts";
+import { hubFetch } from "../catalog/hub-look.ts";
 import type { ShapeOfRepo } from "./expected-memory.ts";
 import { graphShape, loraWidthOf, type ModelShape } from "./memory-estimate.ts";
 

@@ -1,4 +1,5 @@
 // Storage of the bytes of files. Implemented by blobs/folder-blobs.ts and blobs/s3-blobs.ts.
+
 import type { Readable } from "node:stream";
 
 export interface BlobStore {
@@ -19,4 +20,10 @@ export interface BlobStore {
  */
 export class BlobMissing extends Error {
   override readonly name = "BlobMissing";
+}
+
+/** Throws when the key could name anything outside of the store. */
+export function checkKey(key: string): string {
+  if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(key)) throw new Error(`invalid blob key: ${key.slice(0, 80)}`);
+  return key;
 }

@@ -5,8 +5,7 @@ import { type Readable, Transform } from "node:stream";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import { BlobMissing, type BlobStore } from "./blobs.ts";
 import { FileNotFound, fileEmpty, fileInUse, fileQuotaUsedUp, fileTooLarge, unknownCursor } from "./errors.ts";
-import type { FileId, FilePurpose, StoredFile } from "./file.ts";
-import type { FileStore, PageParams } from "./store.ts";
+import type { FileId, FilePurpose, FileStore, PageParams, StoredFile } from "./store.ts";
 
 /** Uploaded, but not a file yet: `keep` makes it one, `discard` deletes it. */
 export interface StagedFile {

@@ -1,11 +1,12 @@
 // Limits of accounts: read, request, decide. Every change is one guarded write of the store.
+
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import * as errors from "./errors.ts";
+import { rateRequestOpen, rateRequestRefused, requestForbidden } from "./errors.ts";
 import { type GpuDefaults, gpuLimits } from "./gpu-limits.ts";
 import { fileGpuLimit, fileGpuRequest, type GpuLimitParams } from "./gpu-request.ts";
 import { effectiveRateLimits, type RateLimits } from "./rate-limits.ts";
-import { fileRateRequest, type RateLimitParams } from "./rate-request.ts";
 import type {
   Act,
   Filing,
@@ -148,4 +149,31 @@ function raise(outcome: "done" | "decided" | "moved" | "unknown"): void {
     case "unknown":
       throw errors.limitRequestNotFound();
   }
+}
+
+interface RateLimitParams {
+  readonly concurrent: number;
+  /** Null: unchanged. */
+  readonly tokensPerMinute: number | null;
+  readonly reason: string;
+}
+
+/** Throws requestForbidden, rateRequestOpen, rateRequestRefused. */
+export function fileRateRequest(
+  request: RateLimitParams,
+  record: LimitRecord,
+  open: LimitRequest | undefined,
+  defaults: RateLimits,
+): Filing<"rate"> {
+  if (record.suspendReason !== null) throw requestForbidden(record.suspendReason);
+  if (open) throw rateRequestOpen();
+  const now = effectiveRateLimits(record.rate, defaults);
+  const tokensPerMinute = request.tokensPerMinute ?? now.tokensPerMinute;
+  const isLower = request.concurrent < now.concurrent || tokensPerMinute < now.tokensPerMinute;
+  const isHigher = request.concurrent > now.concurrent || tokensPerMinute > now.tokensPerMinute;
+  if (isLower || !isHigher) throw rateRequestRefused(now.concurrent, now.tokensPerMinute);
+  return {
+    requested: { concurrent: request.concurrent, tokensPerMinute: request.tokensPerMinute },
+    reason: request.reason,
+  };
 }

@@ -1,19 +1,18 @@
 // Runs accepted requests: each goes through the spine under a claim, and its end is stored together with the call that
 // reports it. The claim of a control plane that dies expires; the next run's attempts void those of the previous one.
+
+import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { AccountId, KeyId } from "../../proto/ids.ts";
-import { randomId } from "../../proto/ids.ts";
+import { type AccountId, type KeyId, type RequestId, randomId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { AccountLoad, mib } from "./account-load.ts";
-import { callbackOf } from "./callback.ts";
 import { createClaimLoop } from "./claim-loop.ts";
 import { callerOf, type JobAnswer, type RunJob } from "./job.ts";
 import { broken, expired, failureOf, hasBrokenTooOften, type JobFailure } from "./job-failure.ts";
 import type { WebhookMetrics } from "./metrics.ts";
 import type { ResultsLinks } from "./results-link.ts";
 import type { ClaimedJob, WebhookJobStore } from "./store.ts";
-import { makeWebhookId } from "./webhook-id.ts";
 
 const maxConcurrent = 64;
 /** Bodies contain files of tens of MiB. */
@@ -175,4 +174,38 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
       await renewals;
     },
   };
+}
+
+// Body of a webhook call: the interface's format without a wrapper, serialised once. Pure.
+/** Larger calls carry a link instead of the results. */
+const maxCallBytes = 5 * 1024 * 1024;
+
+interface Callback {
+  readonly body: Buffer;
+  /** Content behind the link in the body. */
+  readonly results: Buffer | undefined;
+}
+
+function callbackOf(requestId: RequestId, answer: JobAnswer | undefined, linkOf: () => string): Callback {
+  const status = answer ? "succeeded" : "failed";
+  const inference_status = { status, runtime_ms: answer?.runtimeMs ?? 0, cost: answer?.cost ?? 0 };
+  const serialise = (results?: object) =>
+    Buffer.from(JSON.stringify({ request_id: requestId, inference_status, results }));
+  if (!answer) return { body: serialise(), results: undefined };
+  const full = serialise(answer.results);
+  if (full.length <= maxCallBytes) return { body: full, results: undefined };
+  return { body: serialise({ results_url: linkOf() }), results: Buffer.from(JSON.stringify(answer.results)) };
+}
+
+const letters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/** Returns `msg_` and a ULID: 48 bits of time, 80 random bits, in Crockford's base 32. Sorts by time. */
+export function makeWebhookId(unixMs: number): string {
+  let bits = (BigInt(unixMs) << 80n) | BigInt(`0x${randomBytes(10).toString("hex")}`);
+  let text = "";
+  for (let i = 0; i < 26; i++) {
+    text = (letters[Number(bits & 31n)] as string) + text;
+    bits >>= 5n;
+  }
+  return `msg_${text}`;
 }

@@ -1,5 +1,5 @@
 import { describe, it } from "vitest";
-import { batchNeedsKey, tooManyBatches } from "../../control-plane/batches/errors.ts";
+import { batchNeedsKey, tooManyBatches } from "../../control-plane/batches/batches.ts";
 import { fileStoreUnavailable } from "../../control-plane/files/errors.ts";
 import { batchId, endedBatchId } from "../fakes/batch-ports.ts";
 import { fileId } from "../fakes/file-ports.ts";

@@ -1,7 +1,7 @@
 // Statuses that no request to an installation reaches within a test's time, or without a race. A fake of the feature throws
 // the error; each group says why. All other statuses: status-table.ts.
 import { describe, it } from "vitest";
-import { cliLoginTimedOut } from "../../control-plane/accounts/cli-login-errors.ts";
+import { cliLoginTimedOut } from "../../control-plane/accounts/cli-login.ts";
 import { accountGone, accountInUse } from "../../control-plane/accounts/errors.ts";
 import { reportsBusy } from "../../control-plane/billing/report-slots.ts";
 import { logsUnavailable } from "../../control-plane/deployments/errors.ts";

@@ -1,7 +1,7 @@
 // /login and the wait of a command line, by plain HTTP: what a browser without scripts does.
 import type { FastifyInstance } from "fastify";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { cliLoginBusy, cliLoginUsed } from "../../control-plane/accounts/cli-login-errors.ts";
+import { cliLoginBusy, cliLoginUsed } from "../../control-plane/accounts/cli-login.ts";
 import { TooManyAttempts } from "../../control-plane/accounts/errors.ts";
 import { signInExpired } from "../../control-plane/accounts/factor-errors.ts";
 import { recentSignInMs } from "../../control-plane/accounts/sessions.ts";

@@ -8,7 +8,7 @@ import { rulesFor } from "../../agent/docker/rental-firewall.ts";
 import { findWheel } from "../../agent/weights/package-wheel.ts";
 import { createPublicWeb, readPublicUrl } from "../../agent/weights/public-web.ts";
 import { createWeb } from "../../agent/weights/web.ts";
-import { hubFetch } from "../../control-plane/catalog/hub-fetch.ts";
+import { hubFetch } from "../../control-plane/catalog/hub-look.ts";
 import { createTargets } from "../../control-plane/webhooks/target.ts";
 import { type AddressKind, addressKind, addressTest } from "../../proto/address-rules.ts";
 import { refuseBeyond } from "../../proto/redirect-reach.ts";

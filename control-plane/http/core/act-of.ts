@@ -1,7 +1,12 @@
-import type { FastifyReply } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Act } from "../../accounts/act.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import type { Actor } from "../../accounts/store.ts";
+
+/** Returns scheme and host for links to our own pages: as configured, otherwise as this client reached us. */
+export function originOf(publicUrl: string | undefined, request: FastifyRequest): string {
+  return publicUrl ?? `${request.protocol}://${request.host}`;
+}
 
 /** Returns the caller as the actor of an audit log entry. */
 export const actOf = (caller: Caller, reply: FastifyReply, note = ""): Act => ({

@@ -1,5 +1,14 @@
 // Time ranges of statistics: unix seconds, or `now` minus a duration.
+
 import { invalid } from "../../service-error.ts";
+import { badTime } from "../errors/errors.ts";
+
+/** Returns unix ms of unix seconds or ISO 8601. Throws badTime, which names the field and its place. */
+export function readTime(param: string, text: string, place: "body" | "query" = "body"): number {
+  const ms = /^\d{1,11}$/.test(text) ? Number(text) * 1000 : Date.parse(text);
+  if (Number.isNaN(ms)) throw badTime(param, place);
+  return ms;
+}
 
 export const badRange = (param: string, what: string) =>
   invalid("bad_time", `${param} ${what}`, { param, in: "query" });

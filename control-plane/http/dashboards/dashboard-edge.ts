@@ -1,6 +1,7 @@
 // Requests with the `Host` of a dashboard. They never reach a route, parser or cookie of the API, and requests of the API never
-// reach this. Order: find the dashboard, authorise (own-page.ts, the visit's cookie), forward (forward.ts).
-import type { IncomingMessage, ServerResponse } from "node:http";
+// reach this. Order: find the dashboard, authorise (isForeign, the visit's cookie), forward (forward.ts).
+
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { fastifyCookie } from "@fastify/cookie";
 import type { Logger } from "pino";
@@ -22,7 +23,6 @@ import type { Visitor } from "./dashboard-headers.ts";
 import type { DashboardMetrics } from "./dashboard-metrics.ts";
 import { forwardRequest } from "./forward.ts";
 import { forwardUpgrade, refuseSocket } from "./forward-upgrade.ts";
-import { isForeign } from "./own-page.ts";
 import { createWays } from "./ways.ts";
 
 interface DashboardEdge {
@@ -242,3 +242,21 @@ const clientGone = 499;
 const common = [
   ...["cache-control", "no-store", "referrer-policy", "no-referrer", "x-content-type-options", "nosniff"],
 ] as const;
+
+// Dashboards share a domain, so browsers treat them as one site, and SameSite does not protect the cookie of one from pages of
+// another. This checks which page sent a request. Pure.
+const harmless: ReadonlySet<string | undefined> = new Set(["GET", "HEAD"]);
+
+/** Returns true when a page of another origin sent the request, unless a person followed a link. */
+export function isForeign(method: string | undefined, headers: IncomingHttpHeaders, isUpgrade: boolean): boolean {
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined) {
+    if (site === "same-origin" || site === "none") return false;
+    const isVisit = headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
+    return isUpgrade || !isVisit || !harmless.has(method);
+  }
+  // Older browsers send Origin with writes and WebSockets.
+  const { origin } = headers;
+  if (origin === undefined || (harmless.has(method) && !isUpgrade)) return false;
+  return !URL.canParse(origin) || new URL(origin).host !== headers.host?.toLowerCase();
+}

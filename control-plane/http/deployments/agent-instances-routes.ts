@@ -1,19 +1,79 @@
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
+import { toUsd } from "../../../proto/money.ts";
+import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import { stateOf } from "../../agent-instances/agent-instances.ts";
+import type { AgentInstance, AgentType, Backup } from "../../agent-instances/store.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import {
-  AgentCatalogAnswer,
-  AgentId,
-  AgentLaunch,
-  AgentRecord,
-  AgentRename,
-  AgentRequest,
-  BackupRecord,
-  BackupStarted,
-} from "./agent-instances-schemas.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
-import { renderAgent, renderAgentCatalog, renderBackup } from "./render-agent-instance.ts";
+
+const name = Type.String({ minLength: 1, maxLength: 64, pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$" });
+const seconds = Type.Integer({ description: "Unix seconds" });
+const secondsOrNull = Type.Union([seconds, Type.Null()]);
+
+const AgentRequest = Type.Object({
+  name,
+  agent_type_id: Type.String({ minLength: 1, maxLength: 64, description: "As GET /v1/agent/catalog lists it" }),
+  plan_id: Type.Optional(Type.String({ minLength: 1, maxLength: 64, default: "standard" })),
+});
+
+const AgentRename = Type.Object({ name }, { additionalProperties: false });
+
+const AgentId = Type.Object({ instance_id: Type.String() });
+
+const AgentRecord = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  state: Type.String({ description: "creating, starting, running, stopping, stopped, failed, deleted" }),
+  start_ts: seconds,
+  state_ts: seconds,
+  stop_ts: secondsOrNull,
+  price_per_hour: Type.Number({ description: "USD" }),
+  region: Type.String(),
+  last_backup_ts: secondsOrNull,
+  ssh_port: Type.Union([Type.Integer(), Type.Null()], { description: "Always null: agent instances have no SSH" }),
+  fail_reason: nullable.string(),
+  public_ip: nullable.string(),
+  version: Type.String(),
+  agent_type: Type.String(),
+  ssh_user: nullable.string({ description: "Always null" }),
+  plan_id: Type.String(),
+  operation: Type.Union([Type.String(), Type.Null()], {
+    description: "backup, restore or try_restore; null: none is running",
+  }),
+});
+
+const AgentCatalogAnswer = Type.Record(
+  Type.String(),
+  Type.Object({
+    pretty_name: Type.String(),
+    version: Type.String(),
+    has_dashboard: Type.Boolean(),
+    self_service_update_command: nullable.string(),
+    plans: Type.Array(
+      Type.Object({
+        id: Type.String(),
+        vcpu: Type.Number(),
+        ram_gb: Type.Number(),
+        price_per_hour: Type.Number({ description: "USD" }),
+        monthly_egress_gb: Type.Number(),
+      }),
+    ),
+  }),
+);
+
+const BackupRecord = Type.Object({
+  snapshot_name: Type.String(),
+  size_in_gb: Type.Number(),
+  state: Type.String({ description: "creating, ready, failed" }),
+  created_at_unix: seconds,
+  fail_reason: nullable.string(),
+});
+
+const AgentLaunch = Type.Object({ dashboard_url: Type.String({ description: "Valid for one visit" }) });
+
+const BackupStarted = Type.Object({ snapshot_name: Type.String() });
 
 const base = "/v1/agent";
 const inactive = new Set(["failed", "deleted"]);
@@ -150,4 +210,69 @@ export function addAgentInstanceRoutes(
       handler: ({ caller, params, reply }) =>
         verb.call(agentBackups, caller, params.instance_id as DeploymentId, params.backup_id, reply.request.ip),
     });
+}
+
+const gb = 1e9;
+const gib = 1024 ** 3;
+/** Renders an agent instance with every key of the interface. */
+export function renderAgent(one: AgentInstance) {
+  const { deployment } = one;
+  const state = stateOf(one);
+  const hasEnded = state === "stopped" || state === "failed" || state === "deleted";
+  return {
+    id: deployment.id,
+    name: deployment.modelName,
+    state,
+    start_ts: unixSeconds(one.startedAtMs),
+    state_ts: unixSeconds(deployment.updatedAtMs),
+    stop_ts: hasEnded ? unixSeconds(deployment.updatedAtMs) : null,
+    price_per_hour: Number(toUsd(one.hourRate)),
+    region: "",
+    last_backup_ts: unixSecondsOrNull(one.lastBackupAtMs),
+    ssh_port: null,
+    fail_reason: deployment.failReason || whyItWaits(one) || one.lastFault || null,
+    public_ip: state === "running" ? one.address : null,
+    version: one.version,
+    agent_type: one.type,
+    ssh_user: null,
+    plan_id: one.plan,
+    operation: one.operation,
+  };
+}
+
+/** The volume is on one host: while that host has no capacity, the instance waits and its owner needs the reason. */
+function whyItWaits({ deployment: { status, pendingReasons } }: AgentInstance): string {
+  if (status !== "initializing" || pendingReasons.length === 0) return "";
+  return `It waits for a host: ${pendingReasons.map(({ host, why }) => (host === "" ? why : `${host}: ${why}`)).join("; ")}.`;
+}
+
+function renderAgentCatalog(types: readonly AgentType[]) {
+  return Object.fromEntries(
+    types.map((type) => [
+      type.id,
+      {
+        pretty_name: type.prettyName,
+        version: type.version,
+        has_dashboard: type.dashboardPort !== null,
+        self_service_update_command: type.updateCommand,
+        plans: type.plans.map((plan) => ({
+          id: plan.id,
+          vcpu: plan.vcpu,
+          ram_gb: plan.ramBytes / gib,
+          price_per_hour: Number(toUsd(plan.hourRate)),
+          monthly_egress_gb: plan.monthlyEgressGb,
+        })),
+      },
+    ]),
+  );
+}
+
+function renderBackup(one: Backup) {
+  return {
+    snapshot_name: one.id,
+    size_in_gb: one.sizeBytes / gb,
+    state: one.state,
+    created_at_unix: unixSeconds(one.createdAtMs),
+    fail_reason: one.fault || null,
+  };
 }

@@ -9,15 +9,17 @@ import { readStandardArgs } from "../../deployments/standard-args.ts";
 import { badRequest } from "../../service-error.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
+import { renderLoraDeployment } from "./adapters-routes.ts";
+import { GpuAvailability } from "./containers-routes.ts";
 import {
   DeployId,
   DeployLlmRequest,
   DeploymentRecord,
   NewPlacementReport,
+  PlacementReport,
   UpdateRequest,
 } from "./deployment-schemas.ts";
 import type { DeploymentFeatures } from "./features.ts";
-import { renderLoraDeployment } from "./render-adapter.ts";
 import { renderDeployment } from "./render-deployment.ts";
 
 const refusals = [404, 409];
@@ -197,4 +199,39 @@ function readDeployLlm(body: DeployLlmRequest): DeployRequest {
     engine: body.engine,
     image: (body.container_image as string | null | undefined) ?? undefined,
   };
+}
+
+export function addPlacementRoutes(endpoints: Endpoints, { placement }: DeploymentFeatures): void {
+  const own = endpoints.with({ tag: "deployments", access: "key" });
+
+  own.get("/deploy/llm/gpu_availability", {
+    summary: "List GPU configurations for models with their availability and price",
+    query: Type.Object({
+      source: Type.Optional(Type.String({ maxLength: 256, description: "Weights repository for which to recommend" })),
+      base_model: Type.Optional(Type.String({ maxLength: 256, description: "Public model for which to recommend" })),
+    }),
+    answer: GpuAvailability,
+    refusals: [404],
+    async handler({ caller, query }) {
+      const gpus = await placement.gpus(caller, { source: query.source ?? "", baseModel: query.base_model ?? "" });
+      return {
+        gpus: gpus.map(({ gpu, count, hourRate, isAvailable, isRecommended }) => ({
+          gpu_config: `${count}x${gpu}`,
+          usd_per_hour: toUsd(nano(hourRate)),
+          available: isAvailable,
+          recommended: isRecommended,
+        })),
+      };
+    },
+  });
+
+  own.get("/deploy/:deploy_id/placement", {
+    summary: "Check whether one more instance would fit, and why hosts refuse it",
+    answer: PlacementReport,
+    refusals: [404],
+    async handler({ caller, params }) {
+      const { host, refused } = await placement.dryRun(caller, params.deploy_id as DeploymentId);
+      return { fits: host !== undefined, refused: refused.map(({ host, why }) => ({ host, why })) };
+    },
+  });
 }

@@ -1,14 +1,12 @@
 import type { Endpoints } from "../core/endpoint.ts";
 import { addAdapterRoutes } from "./adapters-routes.ts";
-import { addAdminDeployRoutes } from "./admin-deploy-routes.ts";
 import { addAgentInstanceRoutes } from "./agent-instances-routes.ts";
 import { addContainerRoutes } from "./containers-routes.ts";
-import { addDeployHubRoutes } from "./deploy-hub-routes.ts";
-import { addDeployRoutes } from "./deploy-routes.ts";
+import { addAdminDeployRoutes, addDeployHubRoutes } from "./deploy-hub-routes.ts";
+import { addDeployRoutes, addPlacementRoutes } from "./deploy-routes.ts";
 import { addDeployStatsRoutes } from "./deploy-stats-routes.ts";
 import type { DeploymentFeatures } from "./features.ts";
 import { addLogRoutes } from "./logs-routes.ts";
-import { addPlacementRoutes } from "./placement-routes.ts";
 
 export function addDeployments(endpoints: Endpoints, features: DeploymentFeatures): void {
   addAdapterRoutes(endpoints, features);

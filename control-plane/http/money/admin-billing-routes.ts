@@ -6,7 +6,7 @@ import type { Charge } from "../../billing/store.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { MoneyFeatures } from "./features.ts";
-import { TermsBody, TermsChange, TopupDecision, TopupRequestBody } from "./paying-schemas.ts";
+import { TermsBody, TermsChange, TopupDecision, TopupRequestBody } from "./paying-routes.ts";
 
 export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }: MoneyFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });

@@ -1,16 +1,94 @@
 // The price book counts in nano-USD per million units, audio in milliseconds; the wire in USD.
+
 import type { FastifyReply } from "fastify";
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import type { ListedPrice } from "../../billing/price-book.ts";
 import type { Discount, PriceRates } from "../../billing/store.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { readTime } from "../core/read-time.ts";
+import { readTime } from "../core/read-range.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
+import { maxImageUsd } from "../models/models-schemas.ts";
 import { priceFromUsd } from "../models/rates.ts";
+import { Note } from "../operator/operator-schemas.ts";
 import type { MoneyFeatures } from "./features.ts";
-import { DiscountBody, Kind, NewDiscount, NewPrice, Price, type Rates } from "./prices-schemas.ts";
+
+const kinds = ["model", "gpu", "container"] as const;
+const Kind = Type.Unsafe<(typeof kinds)[number]>({ type: "string", enum: [...kinds] });
+
+const usdPer = (description: string, maximum = 1e6) =>
+  Type.Optional(Type.Number({ minimum: 0, maximum, description: `USD per ${description}` }));
+
+/** USD. Models have a price per unit, GPUs and containers per hour; omitted units are free. */
+const Rates = Type.Object(
+  {
+    input: usdPer("million tokens"),
+    cached_input: usdPer("million tokens; default: as input"),
+    output: usdPer("million tokens"),
+    characters: usdPer("million characters"),
+    audio: usdPer("1000 seconds of audio"),
+    image: usdPer("image", maxImageUsd),
+    image_steps: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 1_000,
+        description:
+          "Steps of a 1024 x 1024 image at that price; other images cost in proportion. 0: all images cost the same",
+      }),
+    ),
+    hour: usdPer("hour of one GPU or container"),
+  },
+  { additionalProperties: false, minProperties: 1 },
+);
+type Rates = Static<typeof Rates>;
+
+const time = (description: string) =>
+  nullable.string({ maxLength: 40, description: `Unix seconds, or ISO 8601; ${description}` });
+
+const NewPrice = Type.Object({
+  kind: Kind,
+  subject: Type.String({ minLength: 1, maxLength: 256, description: "Public model name, GPU type or container plan" }),
+  rates: Rates,
+  effective_from: Type.Optional(time("null: now. Must not be in the past")),
+  note: Type.Optional(Note),
+});
+
+const Price = Type.Object({
+  version: Type.Integer(),
+  kind: Kind,
+  subject: Type.String(),
+  rates: Rates,
+  effective_from: Type.String({ description: "ISO 8601" }),
+  current: Type.Boolean({ description: "Currently valid" }),
+});
+
+const words = (maxLength: number) => nullable.string({ minLength: 1, maxLength });
+
+const NewDiscount = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 128, description: "Shown on bills" }),
+  text: Type.Optional(nullable.string({ maxLength: 1_000, description: "Shown on bills" })),
+  percent: Type.Number({ minimum: 0.01, maximum: 100, description: "In steps of 0.01" }),
+  uid: Type.Optional(words(64)),
+  model: Type.Optional(words(256)),
+  surface: Type.Optional(words(64)),
+  effective_from: Type.Optional(time("null: now")),
+  effective_to: Type.Optional(time("null: open")),
+  note: Type.Optional(Note),
+});
+
+const DiscountBody = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  text: Type.String(),
+  percent: Type.Number(),
+  uid: nullable.string({ description: "null: every account" }),
+  model: nullable.string({ description: "null: every model" }),
+  surface: nullable.string({ description: "null: every surface" }),
+  effective_from: Type.String({ description: "ISO 8601" }),
+  effective_to: nullable.string({ description: "ISO 8601, exclusive; null: open" }),
+});
 
 export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }: MoneyFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });

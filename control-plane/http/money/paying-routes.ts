@@ -1,24 +1,80 @@
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import type { KeyId } from "../../../proto/ids.ts";
 import { fromUsd, nano, toUsd } from "../../../proto/money.ts";
 import { badRequest } from "../../service-error.ts";
 import { largeBodyBytes } from "../body/json-body.ts";
-import { actOf } from "../core/act-of.ts";
+import { actOf, originOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { originOf } from "../core/origin.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
 import type { MoneyFeatures } from "./features.ts";
-import {
-  BillingConfig,
-  BillingConfigRequest,
-  CheckoutUrl,
-  FundsRequest,
-  KeyLimitRequest,
-  KeyLimits,
-  PortalUrl,
-  RequestCosts,
-  RequestCostsQuestion,
-  TopupRequest,
-} from "./paying-schemas.ts";
+
+/** Maximum limit in USD. */
+const maxUsd = 1_000_000_000;
+/** Cents. */
+const maxCents = 100_000_000;
+
+const BillingConfig = Type.Object({
+  limit: Type.Number({ description: "USD per UTC month; negative: none" }),
+});
+const BillingConfigRequest = Type.Object({
+  limit: nullable.number({ maximum: maxUsd, description: "USD per UTC month; negative: none; null: unchanged" }),
+});
+
+const KeyLimitRequest = Type.Object({
+  token_id: Type.String(),
+  limit: Type.Optional(nullable.number({ maximum: maxUsd, description: "USD per UTC month" })),
+});
+const KeyLimits = Type.Array(
+  Type.Object({
+    token_id: Type.String(),
+    name: Type.String(),
+    limit: nullable.number({ description: "USD per UTC month; null: none; 0: blocked" }),
+    spend: Type.Number({ description: "USD this month" }),
+  }),
+);
+
+const FundsRequest = Type.Object({
+  amount: Type.Integer({ minimum: 100, maximum: maxCents, description: "Cents" }),
+});
+const CheckoutUrl = Type.Object({ checkout_url: nullable.string() });
+const PortalUrl = Type.Object({ url: Type.String() });
+
+const TopupRequest = Type.Object({
+  amount: Type.Optional(Type.Integer({ minimum: 0, maximum: maxCents, default: 0, description: "Cents" })),
+  threshold: Type.Optional(Type.Integer({ minimum: 0, maximum: maxCents, default: 0, description: "Cents" })),
+  enabled: Type.Optional(Type.Boolean({ default: true })),
+});
+
+const RequestCostsQuestion = Type.Object({
+  requestIds: Type.Array(Type.String({ maxLength: 512 }), { minItems: 1, maxItems: 1000 }),
+});
+const RequestCosts = Type.Object({
+  requests: Type.Array(Type.Object({ requestId: Type.String(), costNanoUsd: Type.Integer() })),
+});
+
+export const TermsBody = Type.Object({
+  credit_line_usd: Type.Number({
+    minimum: 0,
+    maximum: maxUsd,
+    description: "Amount that the account may owe; 0: prepaid",
+  }),
+  due_days: Type.Integer({ minimum: 0, maximum: 365 }),
+  needs_payment_method: Type.Boolean(),
+});
+export const TermsChange = Type.Object({
+  ...Type.Partial(TermsBody).properties,
+  note: Type.String({ maxLength: 1024 }),
+});
+
+export const TopupRequestBody = Type.Object({
+  id: Type.String(),
+  uid: Type.String(),
+  amount_usd: Type.Number(),
+  state: Type.String({ enum: ["requested", "done", "failed"] }),
+  created_at: Type.Integer({ description: "Unix seconds" }),
+});
+export type TopupRequestBody = Static<typeof TopupRequestBody>;
+export const TopupDecision = Type.Object({ note: Type.String({ maxLength: 1024 }) });
 
 const centsToNano = (cents: number) => BigInt(cents) * 10_000_000n;
 const usdOrNone = (limit: bigint | null) => (limit === null ? -1 : toUsd(nano(limit)));

@@ -1,8 +1,62 @@
+import { Type } from "typebox";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { isoTime } from "../deployments/render-deployment.ts";
 import type { OperatorFeatures } from "./features.ts";
-import { JoinTokenAnswer, JoinTokenRequest, NodeAct, NodeActed, NodeAdopted, NodeId } from "./nodes-schemas.ts";
+
+const JoinTokenRequest = Type.Object(
+  {
+    pool: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        pattern: "^[\\w.-]*$",
+        description: "Label of the host, for filters",
+      }),
+    ),
+    ttl_seconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 604_800, default: 900 })),
+    node_id: Type.Optional(
+      Type.Union([Type.String({ minLength: 1, maxLength: 253 }), Type.Null()], {
+        description: "Id or name of a host that returns after a revocation or the loss of its key. Null: any new host",
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const JoinTokenAnswer = Type.Object({
+  token: Type.String({ description: "Shown once: `id.secret.caHash`" }),
+  token_id: Type.String(),
+  expires_at: Type.String({ format: "date-time" }),
+});
+
+export const NodeId = Type.Object({
+  id: Type.String({
+    minLength: 1,
+    maxLength: 253,
+    description: "Id of a host, or its name if unique",
+  }),
+});
+
+const NodeAct = Type.Object({
+  note: Type.Optional(Type.String({ maxLength: 500, description: "Reason; for the audit log" })),
+});
+
+export const NodeActed = Type.Object({ node_id: Type.String() });
+
+const NodeAdopted = Type.Object({
+  node_id: Type.String(),
+  instances: Type.Array(Type.String(), { description: "Running instances that are known again" }),
+  left: Type.Array(
+    Type.Object({
+      instance_id: Type.String(),
+      deploy_id: Type.String(),
+      why: Type.String({ description: "Reason" }),
+    }),
+    {
+      description: "Running instances that stay unknown: they hold their GPUs until `stoker node end-unknown`",
+    },
+  ),
+});
 
 const defaultTtlSeconds = 900;
 

@@ -3,9 +3,129 @@ import type { HostProgress } from "../../fleet/host-operations.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
 import type { OperatorFeatures } from "./features.ts";
-import { Cordon, Drain, DrainProgress, EndUnknown, Rebalance, UnknownEnded } from "./node-operations-schemas.ts";
-import { NodeActed, NodeId } from "./nodes-schemas.ts";
+import { NodeActed, NodeId } from "./node-enrolment-routes.ts";
+import { closed, NodeDetail, Nodes, Uncordon } from "./node-schemas.ts";
+import { renderNode, renderNodeDetail } from "./render-nodes.ts";
+
+export function addAdminNodeRoutes(endpoints: Endpoints, { hosts }: OperatorFeatures): void {
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/nodes", {
+    summary: "List hosts with their GPUs, instances and activity",
+    answer: Nodes,
+    handler: async () => ({ nodes: (await hosts.list()).map(renderNode) }),
+  });
+
+  admin.get("/v1/admin/hosts", {
+    summary: "List hosts, under `hosts`",
+    answer: Type.Object({ hosts: Nodes.properties.nodes }),
+    handler: async () => ({ hosts: (await hosts.list()).map(renderNode) }),
+  });
+
+  admin.get("/v1/admin/nodes/:id", {
+    summary: "Get a host with its disks and network interfaces",
+    params: NodeId,
+    answer: NodeDetail,
+    refusals: [404],
+    handler: async ({ params: { id } }) => renderNodeDetail(await hosts.get(id)),
+  });
+
+  admin.post("/v1/admin/nodes/:id/uncordon", {
+    summary: "Return a cordoned or drained host, or faulty GPUs, to use",
+    params: NodeId,
+    body: Uncordon,
+    answer: NodeDetail,
+    refusals: [404, 409],
+    handler: async ({ params: { id }, body, caller, reply }) =>
+      renderNodeDetail(await hosts.uncordon(id, body.gpu ?? undefined, actOf(caller, reply, body.note ?? ""))),
+  });
+}
+
+const Cordon = Type.Object(
+  {
+    note: Type.Optional(
+      nullable.string({ maxLength: 500, description: "Reason; shown with the host and in the audit log" }),
+    ),
+  },
+  closed,
+);
+
+const Drain = Type.Object(
+  {
+    deadline_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 604_800,
+        default: 600,
+        description:
+          "Time until the host is empty. Instances without a replacement accept no new requests in the last 30 s (or half of a shorter time); requests still running at the end are aborted. 0: at once",
+      }),
+    ),
+    note: Cordon.properties.note,
+  },
+  closed,
+);
+
+const DrainProgress = Type.Object({
+  node_id: Type.String(),
+  total: Type.Integer({ description: "Instances at the start" }),
+  left: Type.Integer(),
+  fixed: Type.Integer({
+    description: "Part of `left`: rented containers and agent instances, which stay on their host",
+  }),
+  in_flight: Type.Integer({ description: "Running and waiting requests" }),
+});
+
+const EndUnknown = Type.Object(
+  {
+    instance_ids: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+        minItems: 1,
+        maxItems: 256,
+        description: "Unknown instances; absent: all of them",
+      }),
+    ),
+    note: Cordon.properties.note,
+  },
+  closed,
+);
+
+const UnknownEnded = Type.Object({
+  node_id: Type.String(),
+  instance_ids: Type.Array(Type.String(), { description: "Instances that the host stops" }),
+});
+
+const Rebalance = Type.Object({
+  proposal: Type.Unsafe<unknown>({
+    type: ["object", "null"],
+    description: "Null: no moves would free more GPUs on one host",
+    required: ["gpu", "node_id", "largest_now", "largest_after", "moves"],
+    properties: {
+      gpu: { type: "string" },
+      node_id: { type: "string" },
+      largest_now: { type: "integer", description: "Maximum free GPUs of that type on one host" },
+      largest_after: { type: "integer" },
+      moves: {
+        type: "array",
+        items: {
+          type: "object",
+          required: ["instance_id", "deploy_id", "model_name", "from", "to", "gpus", "gap_seconds"],
+          properties: {
+            instance_id: { type: "string" },
+            deploy_id: { type: "string" },
+            model_name: { type: "string" },
+            from: { type: "string" },
+            to: { type: "string" },
+            gpus: { type: "integer" },
+            gap_seconds: { type: "number", description: "Time without a running instance; 0: it starts there first" },
+          },
+        },
+      },
+    },
+  }),
+});
 
 const defaultDeadlineSeconds = 600;
 

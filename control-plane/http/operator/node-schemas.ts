@@ -1,7 +1,9 @@
 // Hosts for operators. Figures that a host does not report are null; others have an age.
 import { type Static, type TSchema, Type } from "typebox";
 import { nullable } from "../inference/sampling-schemas.ts";
-import { closed } from "./node-operations-schemas.ts";
+
+/** A misspelt field would widen the operation, for example from one GPU to the whole host. */
+export const closed = { additionalProperties: false } as const;
 
 const ratio = (description: string) => nullable.number({ description: `${description}, 0 to 1` });
 const orNull = <Schema extends TSchema>(schema: Schema) =>

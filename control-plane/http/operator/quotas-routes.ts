@@ -1,17 +1,115 @@
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import { gpuTypes, sizedGpuTypes } from "../../../proto/gpu.ts";
+import type { AccountId } from "../../../proto/ids.ts";
+import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
+import type { AccountLimits, GpuPool } from "../../quotas/limit-requests.ts";
+import type { LimitKind, LimitRequest, ListedRequest } from "../../quotas/store.ts";
+import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
 import type { OperatorFeatures } from "./features.ts";
-import {
-  GpuLimitBody,
-  GpuPoolBody,
-  GpuPoolChange,
-  GpuTypes,
-  PendingGpuRequest,
-  RateLimitBody,
-  RateLimitRequest,
-} from "./quotas-schemas.ts";
-import { renderGpuPool, renderPending } from "./render-quotas.ts";
+
+const Counts = Type.Record(Type.String(), Type.Integer(), { description: "GPUs by type" });
+/** The contract answers invalid names and numbers with 400, so the feature checks them. */
+const RequestedCounts = Type.Unsafe<Readonly<Record<string, number>> | null>({
+  type: ["object", "null"],
+  additionalProperties: { type: "integer" },
+});
+const inSeconds = { description: "Unix seconds" };
+
+const RateLimitBody = Type.Object({
+  rate_limit: Type.Integer({ description: "Concurrent requests per model" }),
+  tpm_rate_limit: Type.Integer({ description: "Tokens per minute, per model" }),
+});
+
+const RateLimitRequest = Type.Object({
+  rate_limit: Type.Integer({ minimum: 1, maximum: 1_000_000 }),
+  tpm_rate_limit: Type.Optional(nullable.integer({ minimum: 1, maximum: 1e12 })),
+  reason: Type.String({ minLength: 1, maxLength: 2048 }),
+});
+
+const GpuTypes = Type.Object({ gpu_types: Type.Array(Type.String()) });
+
+const pendingFields = {
+  id: Type.String(),
+  created_at: Type.Integer(inSeconds),
+  requested_max: Counts,
+  reason: nullable.string(),
+};
+const PendingGpuRequest = Type.Object(pendingFields);
+type PendingGpuRequest = Static<typeof PendingGpuRequest>;
+
+const GpuPoolBody = Type.Object({
+  max_limits: Counts,
+  min_limits: Counts,
+  pending_request: Type.Union([PendingGpuRequest, Type.Null()]),
+  last_rejection: Type.Union([
+    Type.Object({ ...pendingFields, resolved_at: nullable.integer(inSeconds), resolution_reason: nullable.string() }),
+    Type.Null(),
+  ]),
+});
+type GpuPoolBody = Static<typeof GpuPoolBody>;
+
+const GpuPoolChange = Type.Object({
+  reason: Type.String({ maxLength: 2000, description: "Shown to the operator" }),
+  requested_max: Type.Optional(RequestedCounts),
+  requested_min: Type.Optional(RequestedCounts),
+  expected_request_id: Type.Optional(
+    nullable.string({ description: "Id of the open request to replace; null: no request is open" }),
+  ),
+});
+
+const GpuLimitBody = Type.Object({ limits: Counts, pending_requests: Counts });
+
+export const Decision = Type.Object({
+  note: Type.String({ maxLength: 2000, description: "Shown to the account" }),
+  revision: Type.Optional(nullable.integer({ description: "Revision that was read; 409 if it has changed" })),
+});
+
+const listedFields = {
+  id: Type.String(),
+  uid: Type.String(),
+  email: Type.String(),
+  display_name: Type.String(),
+  reason: Type.String(),
+  revision: Type.Integer(),
+  created_at: Type.Integer(inSeconds),
+  status: Type.Unsafe<string>({ type: "string", enum: ["open", "approved", "rejected", "withdrawn"] }),
+  resolved_at: nullable.integer(inSeconds),
+  resolution_reason: nullable.string(),
+};
+export const ListedGpuRequest = Type.Object({ ...listedFields, requested_max: Counts, requested_min: Counts });
+export type ListedGpuRequest = Static<typeof ListedGpuRequest>;
+export const ListedRateRequest = Type.Object({
+  ...listedFields,
+  rate_limit: Type.Integer(),
+  tpm_rate_limit: nullable.integer(),
+});
+export type ListedRateRequest = Static<typeof ListedRateRequest>;
+
+/** Null: the installation's default; omitted: unchanged. */
+const SetCounts = Type.Optional(
+  Type.Unsafe<Readonly<Record<string, number | null>>>({
+    type: "object",
+    propertyNames: { enum: [...gpuTypes] },
+    additionalProperties: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000 },
+  }),
+);
+export const LimitsUpdate = Type.Object({
+  rate_limit: Type.Optional(nullable.integer({ minimum: 0, maximum: 1_000_000 })),
+  tpm_rate_limit: Type.Optional(nullable.integer({ minimum: 0, maximum: 1e12 })),
+  gpu_max: SetCounts,
+  gpu_min: SetCounts,
+  note: Type.Optional(Type.String({ maxLength: 2000 })),
+});
+
+export const LimitsBody = Type.Object({
+  rate_limit: Type.Integer(),
+  tpm_rate_limit: Type.Integer(),
+  gpu_max: Counts,
+  gpu_min: Counts,
+});
+export type LimitsBody = Static<typeof LimitsBody>;
 
 export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key" });
@@ -96,5 +194,119 @@ export function addQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeature
     refusals: [403, 404, 409],
     handler: ({ caller, body }) =>
       quotas.requestGpuLimit(caller.account, body.gpu_type, body.requested_limit, body.reason),
+  });
+}
+
+function renderGpuPool({ max, min, pending, lastRejection }: GpuPool): GpuPoolBody {
+  return {
+    max_limits: max,
+    min_limits: min,
+    pending_request: pending ? renderPending(pending) : null,
+    last_rejection: lastRejection
+      ? {
+          ...renderPending(lastRejection),
+          resolved_at: unixSecondsOrNull(lastRejection.resolvedAtMs),
+          resolution_reason: lastRejection.resolutionReason,
+        }
+      : null,
+  };
+}
+
+/** The contract has no field for the requested minimum. */
+function renderPending({ id, createdAtMs, requested, reason }: LimitRequest<"gpu">): PendingGpuRequest {
+  return { id, created_at: unixSeconds(createdAtMs), requested_max: requested.max, reason };
+}
+
+export function renderListedGpu(request: ListedRequest<"gpu">): ListedGpuRequest {
+  const { max, min } = request.requested;
+  return { ...listed(request), requested_max: max, requested_min: min };
+}
+
+export function renderListedRate(request: ListedRequest<"rate">): ListedRateRequest {
+  const { concurrent, tokensPerMinute } = request.requested;
+  return { ...listed(request), rate_limit: concurrent, tpm_rate_limit: tokensPerMinute };
+}
+
+export function renderLimits({ rates, max, min }: AccountLimits): LimitsBody {
+  return { rate_limit: rates.concurrent, tpm_rate_limit: rates.tokensPerMinute, gpu_max: max, gpu_min: min };
+}
+
+function listed(request: ListedRequest) {
+  return {
+    id: request.id,
+    uid: request.account,
+    email: request.email,
+    display_name: request.displayName,
+    reason: request.reason,
+    revision: request.revision,
+    created_at: unixSeconds(request.createdAtMs),
+    status: request.decision ?? "open",
+    resolved_at: unixSecondsOrNull(request.resolvedAtMs),
+    resolution_reason: request.resolutionReason,
+  };
+}
+
+const Page = Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })) });
+
+export function addAdminQuotaRoutes(endpoints: Endpoints, { quotas }: OperatorFeatures): void {
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
+  admin.get("/v1/admin/gpu-pool-requests", {
+    summary: "List requests for another GPU pool, open ones first",
+    query: Page,
+    answer: Type.Object({ requests: Type.Array(ListedGpuRequest) }),
+    handler: async ({ query }) => ({ requests: (await quotas.list("gpu", query.limit ?? 100)).map(renderListedGpu) }),
+  });
+
+  admin.get("/v1/admin/rate-limit-requests", {
+    summary: "List requests for higher rate limits, open ones first",
+    query: Page,
+    answer: Type.Object({ requests: Type.Array(ListedRateRequest) }),
+    handler: async ({ query }) => ({ requests: (await quotas.list("rate", query.limit ?? 100)).map(renderListedRate) }),
+  });
+
+  const decisions = [
+    ["approve", "approved"],
+    ["reject", "rejected"],
+  ] as const;
+  for (const [folder, kind] of [
+    ["gpu-pool-requests", "gpu"],
+    ["rate-limit-requests", "rate"],
+  ] as const satisfies readonly (readonly [string, LimitKind])[]) {
+    for (const [verb, decision] of decisions) {
+      admin.post(`/v1/admin/${folder}/:request_id/${verb}`, {
+        summary: verb === "approve" ? "Approve the open request" : "Reject the open request",
+        body: Decision,
+        refusals: [404, 409],
+        async handler({ caller, params, body, reply }) {
+          const act = actOf(caller, reply, body.note);
+          await quotas.resolve(kind, params.request_id, decision, body.revision ?? undefined, act);
+        },
+      });
+    }
+  }
+
+  admin.get("/v1/admin/accounts/:uid/limits", {
+    summary: "Get rate limits and GPU limits of an account",
+    answer: LimitsBody,
+    refusals: [404],
+    handler: async ({ params }) => renderLimits(await quotas.limits(params.uid as AccountId)),
+  });
+
+  admin.put("/v1/admin/accounts/:uid/limits", {
+    summary: "Set limits of an account; null: the installation's default, omitted: unchanged",
+    body: LimitsUpdate,
+    answer: LimitsBody,
+    refusals: [404],
+    async handler({ caller, params, body, reply }) {
+      const change = {
+        ...(body.rate_limit === undefined ? {} : { concurrent: body.rate_limit }),
+        ...(body.tpm_rate_limit === undefined ? {} : { tokensPerMinute: body.tpm_rate_limit }),
+        ...(body.gpu_max === undefined ? {} : { max: body.gpu_max }),
+        ...(body.gpu_min === undefined ? {} : { min: body.gpu_min }),
+      };
+      const act = actOf(caller, reply, body.note ?? "");
+      return renderLimits(await quotas.setLimits(params.uid as AccountId, change, act));
+    },
   });
 }

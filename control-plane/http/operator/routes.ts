@@ -1,13 +1,10 @@
 import type { Endpoints } from "../core/endpoint.ts";
-import { addAdminAuditRoutes } from "./admin-audit-routes.ts";
 import { addAdminNodeWeightsRoutes } from "./admin-node-weights-routes.ts";
-import { addAdminNodeRoutes } from "./admin-nodes-routes.ts";
-import { addAdminQuotaRoutes } from "./admin-quotas-routes.ts";
-import { addRestoreRoutes } from "./admin-restores-routes.ts";
+import { addAdminAuditRoutes, addRestoreRoutes } from "./admin-restores-routes.ts";
 import type { OperatorFeatures } from "./features.ts";
 import { addNodeEnrolmentRoutes } from "./node-enrolment-routes.ts";
-import { addNodeOperationRoutes } from "./node-operations-routes.ts";
-import { addQuotaRoutes } from "./quotas-routes.ts";
+import { addAdminNodeRoutes, addNodeOperationRoutes } from "./node-operations-routes.ts";
+import { addAdminQuotaRoutes, addQuotaRoutes } from "./quotas-routes.ts";
 
 export function addOperator(endpoints: Endpoints, features: OperatorFeatures): void {
   addRestoreRoutes(endpoints, features);

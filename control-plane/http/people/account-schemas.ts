@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { nullable } from "../inference/sampling-schemas.ts";
-import { Checklist } from "../money/payment-schemas.ts";
+import { Checklist } from "../money/payment-routes.ts";
 
 export const AccountBody = Type.Object({
   uid: Type.String(),

@@ -22,8 +22,7 @@ import {
   signInPage,
   type Visit,
 } from "./login-pages.ts";
-import { checkOrigin, cookieOf, takeCookie } from "./session.ts";
-import { giveCookies, visitorOf } from "./visitor.ts";
+import { checkOrigin, cookieOf, giveCookies, takeCookie, visitorOf } from "./session.ts";
 
 const formLimitBytes = 16 * 1024;
 /** Forms that check a password or a code. */

@@ -8,6 +8,7 @@ import type { Session } from "../../accounts/sessions.ts";
 import { actOf, actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { PeopleFeatures } from "./features.ts";
+import { relyingPartyOf } from "./session.ts";
 import {
   Factor,
   FactorAdded,
@@ -20,7 +21,6 @@ import {
   SignInPolicy,
   SignInPolicyChange,
 } from "./sign-in-schemas.ts";
-import { relyingPartyOf } from "./visitor.ts";
 
 export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: PeopleFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });

@@ -1,15 +1,13 @@
 import type { FastifyInstance } from "fastify";
 import type { Endpoints } from "../core/endpoint.ts";
 import { addAdminAccountRoutes } from "./admin-accounts-routes.ts";
-import { addCliLoginRoutes } from "./cli-login-routes.ts";
 import { addFactorRoutes } from "./factors-routes.ts";
 import type { PeopleFeatures } from "./features.ts";
 import { addMeRoutes } from "./me-routes.ts";
 import { addProgramRoutes } from "./program-routes.ts";
-import { addScopedJwtRoutes } from "./scoped-jwt-routes.ts";
-import { addSignInRoutes } from "./sign-in-routes.ts";
+import { addCliLoginRoutes, addSignInRoutes } from "./sign-in-routes.ts";
 import { addSshKeyRoutes } from "./ssh-keys-routes.ts";
-import { addTokenRoutes } from "./tokens-routes.ts";
+import { addScopedJwtRoutes, addTokenRoutes } from "./tokens-routes.ts";
 
 export function addPeople(endpoints: Endpoints, app: FastifyInstance, features: PeopleFeatures): void {
   addMeRoutes(endpoints, features);

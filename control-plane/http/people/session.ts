@@ -1,10 +1,15 @@
 // The session cookie, and proof that a page of ours sent a write with it. A cookie is used only without a key, and never for
 // inference.
+
+import { isIP } from "node:net";
 import { fastifyCookie } from "@fastify/cookie";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { InvalidApiKey } from "../../accounts/errors.ts";
+import type { RelyingParty } from "../../accounts/passkeys.ts";
 import { type BegunSession, maxSessionMs, type Session, type Sessions } from "../../accounts/sessions.ts";
+import type { SignedIn, Visitor } from "../../accounts/sign-in.ts";
 import type { AddressLimits } from "../connections/address-limits.ts";
+import { originOf } from "../core/act-of.ts";
 import { csrfRefused, noSession } from "../errors/errors.ts";
 
 type Asked = Pick<FastifyRequest, "headers" | "protocol">;
@@ -106,4 +111,28 @@ function setCookie(reply: FastifyReply, name: string, value: string, maxAge: num
     maxAge,
   });
   reply.header("set-cookie", text).header("cache-control", "no-store");
+}
+
+/** The person who signs in by this request. */
+export const visitorOf = (request: FastifyRequest, publicUrl: string | undefined): Visitor => ({
+  ip: request.ip,
+  cookie: cookieOf(request),
+  device: deviceOf(request),
+  site: relyingPartyOf(publicUrl, request),
+});
+
+export function giveCookies(reply: FastifyReply, { session, device }: SignedIn): void {
+  giveCookie(reply, session);
+  giveDevice(reply, device);
+}
+
+/**
+ * The site that passkeys belong to: STOKER_PUBLIC_URL. Without it `localhost` only, because a client chooses the Host header.
+ * Undefined: passkeys cannot be bound to this address; browsers refuse bare IP addresses.
+ */
+export function relyingPartyOf(publicUrl: string | undefined, request: FastifyRequest): RelyingParty | undefined {
+  const url = URL.parse(originOf(publicUrl, request));
+  if (!url || isIP(url.hostname.replace(/[[\]]/g, "")) !== 0) return undefined;
+  if (publicUrl === undefined && url.hostname !== "localhost") return undefined;
+  return { id: url.hostname, origin: url.origin };
 }

@@ -1,9 +1,13 @@
+import type { FastifyInstance } from "fastify";
+import { Type } from "typebox";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
+import { loginIdForm } from "../../accounts/cli-login.ts";
 import type { Session } from "../../accounts/sessions.ts";
 import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
+import { restarting } from "../errors/errors.ts";
 import type { PeopleFeatures } from "./features.ts";
-import { checkOrigin, cookieOf, ownSession, takeCookie } from "./session.ts";
+import { checkOrigin, cookieOf, giveCookies, ownSession, takeCookie, visitorOf } from "./session.ts";
 import {
   AuthSession,
   NewCredentials,
@@ -14,7 +18,6 @@ import {
   SignInAnswer,
   SignInRequest,
 } from "./sign-in-schemas.ts";
-import { giveCookies, visitorOf } from "./visitor.ts";
 
 export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, publicUrl }: PeopleFeatures): void {
   const open = endpoints.with({ tag: "account", access: "public", isAttempt: true, holdsSecrets: true });
@@ -118,3 +121,27 @@ const rendered = ({ caller, csrfToken, endsAtMs, authTimeMs, factors, mustEnrol 
   factors: [...factors],
   must_enrol: mustEnrol,
 });
+
+export function addCliLoginRoutes(endpoints: Endpoints, app: FastifyInstance, { cliLogins }: PeopleFeatures): void {
+  const open = endpoints.with({ tag: "account", access: "public" });
+
+  // A wait of minutes must not delay shutdown.
+  const closing = new AbortController();
+  app.addHook("preClose", async () => closing.abort());
+
+  open.get("/github/cli/login", {
+    summary: "Wait until a person confirms this login at /login?cli=<login_id>; returns a key once",
+    holdsSecrets: true,
+    query: Type.Object({ login_id: Type.String({ pattern: loginIdForm, description: "32 random characters" }) }),
+    answer: Type.Object({ access_token: Type.String() }),
+    refusals: [404, 408, 429],
+    async handler({ query, reply }) {
+      const gone = new AbortController();
+      reply.raw.once("close", () => gone.abort());
+      const signal = AbortSignal.any([gone.signal, closing.signal]);
+      const key = await cliLogins.wait(query.login_id, reply.request.ip, signal);
+      if (key !== undefined) return { access_token: key };
+      throw restarting();
+    },
+  });
+}

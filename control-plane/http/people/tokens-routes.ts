@@ -1,12 +1,60 @@
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
+import { toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { ApiToken } from "../../accounts/api-tokens.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { apiKeyNotFound } from "../errors/errors.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
+import { tokenIdOf } from "../money/usage-log-routes.ts";
 import type { PeopleFeatures } from "./features.ts";
-import { ApiTokenBody, ApiTokenChange, NewApiToken } from "./tokens-schemas.ts";
+
+const allowedIps = Type.Unsafe<string[] | null>({
+  type: ["array", "null"],
+  items: { type: "string", maxLength: 60 },
+  description: "Addresses and CIDR blocks the key and the tokens signed with it may be used from; null: anywhere",
+});
+
+const ApiTokenBody = Type.Object({
+  token: Type.String({ description: "The secret; masked when read by id or in a list" }),
+  created_at: Type.Integer({ description: "Unix seconds" }),
+  name: Type.String(),
+  token_id: Type.String(),
+  allowed_ips: allowedIps,
+  fragment: Type.String({ description: "Last characters of the secret" }),
+  last_used_at: nullable.integer({ description: "Unix seconds, about half a minute late" }),
+});
+type ApiTokenBody = Static<typeof ApiTokenBody>;
+
+const NewApiToken = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 128, description: "Unique among the account's keys" }),
+  allowed_ips: Type.Optional(allowedIps),
+});
+
+const ApiTokenChange = Type.Object({ allowed_ips: allowedIps });
+
+export const NewScopedJwt = Type.Object({
+  api_key_name: Type.String({ minLength: 1, description: "Name of the API key that signs; it is charged" }),
+  models: Type.Optional(
+    nullable.array(Type.String({ minLength: 1 }), { description: "Exact names; default: any model" }),
+  ),
+  expires_delta: Type.Optional(
+    nullable.integer({ exclusiveMinimum: 0, maximum: 31_536_000, description: "Seconds; default: 1 year" }),
+  ),
+  expires_at: Type.Optional(nullable.integer({ description: "Unix seconds, instead of expires_delta" })),
+  spending_limit: Type.Optional(
+    nullable.number({ minimum: 0, maximum: 9_000_000_000, description: "USD; default: no limit" }),
+  ),
+});
+
+export const ScopedJwtState = Type.Object({
+  id: Type.String({ description: "Id in `GET /v1/usage/days?by=token`" }),
+  expires_at: Type.Integer({ description: "Unix seconds" }),
+  models: Type.Optional(Type.Array(Type.String(), { description: "Absent: any model" })),
+  spending_limit: Type.Optional(Type.Number({ description: "USD. Absent: no limit" })),
+  spending_current: Type.Number({ description: "USD settled so far" }),
+});
 
 export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
@@ -89,3 +137,47 @@ const render = (token: ApiToken): ApiTokenBody => ({
   fragment: token.fragment,
   last_used_at: unixSecondsOrNull(token.lastUsedAtMs),
 });
+
+export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: PeopleFeatures): void {
+  const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
+
+  own.post("/v1/scoped-jwt", {
+    idempotent: true,
+    summary: "Sign a token that is restricted to models, to a time and to an amount",
+    bodyLimitBytes: mediumBodyBytes,
+    needsRecentSignIn: true,
+    body: NewScopedJwt,
+    answer: Type.Object({ token: Type.String({ description: "jwt:<header>.<payload>.<signature>" }) }),
+    refusals: [404, 409],
+    handler: async ({ caller, body, reply }) => ({
+      token: await scopedJwts.mint(
+        caller.account,
+        {
+          apiKeyName: body.api_key_name,
+          models: (body.models ?? undefined) as string[] | undefined,
+          expiresAtS: body.expires_at ?? undefined,
+          expiresDeltaS: body.expires_delta ?? undefined,
+          limitUsd: body.spending_limit ?? undefined,
+        },
+        actOf(caller, reply),
+      ),
+    }),
+  });
+
+  own.get("/v1/scoped-jwt", {
+    summary: "Get the restrictions and the spending of a scoped token of this account",
+    query: Type.Object({ jwtoken: Type.String({ description: "The token" }) }),
+    answer: ScopedJwtState,
+    refusals: [404],
+    async handler({ caller, query }) {
+      const { budget, expiresAtS, models, limit, spent } = await scopedJwts.inspect(caller.account, query.jwtoken);
+      return {
+        id: tokenIdOf(budget),
+        expires_at: expiresAtS,
+        ...(models && { models: [...models] }),
+        ...(limit !== null && { spending_limit: toUsd(limit) }),
+        spending_current: toUsd(spent),
+      };
+    },
+  });
+}

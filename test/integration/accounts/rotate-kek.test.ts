@@ -10,8 +10,7 @@ import { createAccounts } from "../../../control-plane/accounts/create-account.t
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "../../../control-plane/accounts/envelope.ts";
 import { resealers, rotationReport } from "../../../control-plane/accounts/kek-rotation.ts";
-import { createKekWatch } from "../../../control-plane/accounts/kek-watch.ts";
-import { rotateKek } from "../../../control-plane/accounts/rotate-kek.ts";
+import { createKekWatch, rotateKek } from "../../../control-plane/accounts/rotate-kek.ts";
 import { hubTokens, ticketKeySeal } from "../../../control-plane/accounts/seals.ts";
 import { readSecretFiles, type SecretFiles } from "../../../control-plane/accounts/secret-files.ts";
 import type { KekStore } from "../../../control-plane/accounts/store.ts";

@@ -9,7 +9,7 @@ import { createBatches } from "../../../control-plane/batches/batches.ts";
 import { Pace } from "../../../control-plane/batches/pace.ts";
 import { createBatchRunner } from "../../../control-plane/batches/runner.ts";
 import type { BatchStore } from "../../../control-plane/batches/store.ts";
-import type { FileId } from "../../../control-plane/files/file.ts";
+import type { FileId } from "../../../control-plane/files/store.ts";
 import { createBatchQueue } from "../../../control-plane/jobs/batch-queue.ts";
 import { createBatchStore } from "../../../control-plane/store/work/batch-store.ts";
 import { query } from "../../e2e/spine/database.ts";

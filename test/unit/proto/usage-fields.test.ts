@@ -1,7 +1,7 @@
 // The list of fields in proto/usage-record.ts, held equal to what follows from it. The columns: test/integration/billing/usage-fields.test.ts.
 import { expect, it } from "vitest";
 import { readRecord } from "../../../control-plane/billing/record.ts";
-import { AdminRequestRecord, RequestRecord } from "../../../control-plane/http/money/usage-log-schemas.ts";
+import { AdminRequestRecord, RequestRecord } from "../../../control-plane/http/money/usage-log-routes.ts";
 import type { UnitCounts } from "../../../proto/money.ts";
 import {
   type ReportedUsage,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Voice, VoiceId } from "../../../../control-plane/assets/store.ts";
-import { createVoiceBook } from "../../../../control-plane/assets/voice-book.ts";
+import { createVoiceBook } from "../../../../control-plane/assets/voices.ts";
 import type { AccountId } from "../../../../proto/ids.ts";
 import { adasVoice } from "../../../fakes/voices.ts";
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { offeredImages, offers } from "../../../../control-plane/containers/availability.ts";
-import { parseGpuConfig } from "../../../../control-plane/containers/gpu-config.ts";
+import { offeredImages, offers, parseGpuConfig } from "../../../../control-plane/containers/availability.ts";
 import { place } from "../../../../control-plane/deployments/placement-preview.ts";
 import type { Inventory } from "../../../../control-plane/fleet/host.ts";
 import { account, gpu, hostView, inventory } from "../../../fakes/fleet-records.ts";

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import * as errors from "../../../../control-plane/quotas/errors.ts";
 import { gpuLimits, maxGpus, requireGpus } from "../../../../control-plane/quotas/gpu-limits.ts";
 import { fileGpuLimit, fileGpuRequest, type GpuLimitParams } from "../../../../control-plane/quotas/gpu-request.ts";
+import { fileRateRequest } from "../../../../control-plane/quotas/limit-requests.ts";
 import { defaultRateLimits } from "../../../../control-plane/quotas/rate-limits.ts";
-import { fileRateRequest } from "../../../../control-plane/quotas/rate-request.ts";
 import type { LimitRecord } from "../../../../control-plane/quotas/store.ts";
 import { gpuRequest } from "../../../fakes/limits.ts";
 

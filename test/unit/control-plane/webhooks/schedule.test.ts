@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { HostCalls, maxPerHost } from "../../../../control-plane/webhooks/host-calls.ts";
+import { makeWebhookId } from "../../../../control-plane/webhooks/run-jobs.ts";
 import {
   attemptDelaysMs,
   nextDelayMs,
   outcomeOf,
   readRetryAfter,
 } from "../../../../control-plane/webhooks/schedule.ts";
-import { makeWebhookId } from "../../../../control-plane/webhooks/webhook-id.ts";
 
 const middle = 0.5;
 

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { GoingAway } from "../../../../../control-plane/http/dashboards/going-away.ts";
+import { GoingAway } from "../../../../../control-plane/http/dashboards/forward-upgrade.ts";
 
 const goingAway = Buffer.from([0x88, 0x02, 0x03, 0xe9]);
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { isForeign } from "../../../../../control-plane/http/dashboards/own-page.ts";
+import { isForeign } from "../../../../../control-plane/http/dashboards/dashboard-edge.ts";
 
 const host = "agent-1.dash.example.com";
 const [visit, asset] = [

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { AgentInstance } from "../../../../../control-plane/agent-instances/store.ts";
 import type { Deployment } from "../../../../../control-plane/deployments/deployment.ts";
-import { renderAgent } from "../../../../../control-plane/http/deployments/render-agent-instance.ts";
+import { renderAgent } from "../../../../../control-plane/http/deployments/agent-instances-routes.ts";
 import { agentId, fakeAgentInstances } from "../../../../fakes/agent-instance-ports.ts";
 import { account } from "../../../../fakes/fleet-records.ts";
 
