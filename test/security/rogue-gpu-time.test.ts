@@ -13,7 +13,7 @@ import { createQuarantineStore } from "../../control-plane/store/money/quarantin
 import { createSettlementStore } from "../../control-plane/store/money/settlement-store.ts";
 import { createGpuBilling } from "../../control-plane/wiring/money.ts";
 import { gpuMinuteId, minuteOf } from "../../proto/gpu-minute.ts";
-import { type AccountId, type HostId, type InstanceId, randomId } from "../../proto/ids.ts";
+import { type AccountId, accountBudget, type HostId, type InstanceId, randomId } from "../../proto/ids.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { type FakeAgent, startFakeAgent } from "../fakes/agent-session.ts";
 import { startPostgres, type TestPostgres } from "../fakes/postgres.ts";
@@ -78,7 +78,7 @@ async function account(): Promise<AccountId> {
     .execute();
   await replica.db
     .insertInto("budget")
-    .values({ budgetId: `account/${id}`, scope: "account", accountId: id, lim: 100n * usd, spent: 0n, leased: 0n })
+    .values({ budgetId: accountBudget(id), scope: "account", accountId: id, lim: 100n * usd, spent: 0n, leased: 0n })
     .execute();
   return id;
 }
@@ -116,7 +116,7 @@ const budget = () =>
   replica.db
     .selectFrom("budget")
     .select(["spent", "leased"])
-    .where("budgetId", "=", `account/${of.account}`)
+    .where("budgetId", "=", accountBudget(of.account))
     .executeTakeFirstOrThrow();
 const usageRows = () => replica.db.selectFrom("usage").selectAll().where("instanceId", "=", of.instance).execute();
 const quarantined = async () => {

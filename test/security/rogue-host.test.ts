@@ -10,7 +10,7 @@ import { createSettlement, type Settlement } from "../../control-plane/billing/s
 import { checkBooks } from "../../control-plane/store/core/check-books.ts";
 import { createQuarantineStore } from "../../control-plane/store/money/quarantine-store.ts";
 import { createSettlementStore } from "../../control-plane/store/money/settlement-store.ts";
-import type { AccountId, HostId } from "../../proto/ids.ts";
+import { type AccountId, accountBudget, type HostId } from "../../proto/ids.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { type FakeAgent, startFakeAgent } from "../fakes/agent-session.ts";
@@ -76,7 +76,7 @@ beforeEach(async () => {
   await replica.db
     .insertInto("budget")
     .values({
-      budgetId: `account/${victim}`,
+      budgetId: accountBudget(victim),
       scope: "account",
       accountId: victim,
       lim: 100n * usd,
@@ -120,7 +120,7 @@ const spent = async () => {
   const row = await replica.db
     .selectFrom("budget")
     .select("spent")
-    .where("budgetId", "=", `account/${victim}`)
+    .where("budgetId", "=", accountBudget(victim))
     .executeTakeFirstOrThrow();
   return row.spent;
 };

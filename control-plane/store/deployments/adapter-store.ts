@@ -7,7 +7,7 @@ import { asked } from "../core/outage.ts";
 import { affectsRow, findsRow, rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { lockAccount } from "../people/quota-store.ts";
+import { lockAccount } from "../people/account-rows.ts";
 import { announceAdapters, ended, lockHostsOf } from "./adapter-rows.ts";
 
 /** Interval of recording use. */

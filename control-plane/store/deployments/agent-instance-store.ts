@@ -6,7 +6,7 @@ import { asked } from "../core/outage.ts";
 import { rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { lockAccount } from "../people/quota-store.ts";
+import { lockAccount } from "../people/account-rows.ts";
 import { asAgentInstance, selectAgents } from "./agent-rows.ts";
 import { changeIn } from "./deployment-changes.ts";
 import { isListed } from "./deployment-rows.ts";

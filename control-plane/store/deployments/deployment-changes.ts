@@ -7,8 +7,9 @@ import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
+import { lockAccount } from "../people/account-rows.ts";
 import { auditAct, writeAudit } from "../people/audit-rows.ts";
-import { lockAccount, readGpuUse } from "../people/quota-store.ts";
+import { readGpuUse } from "../people/quota-store.ts";
 import { asDeployment, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { addSpec, columnsOf, memoryColumnsOf, servingAs } from "./deployment-specs.ts";
 

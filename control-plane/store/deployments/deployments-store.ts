@@ -17,8 +17,9 @@ import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { nodeWeightsOf } from "../fleet/node-weights-store.ts";
 import { endedOnes, writeUnknown } from "../fleet/unknown-instances.ts";
+import { lockAccount } from "../people/account-rows.ts";
 import { writeAudit } from "../people/audit-rows.ts";
-import { lockAccount, readGpuUse } from "../people/quota-store.ts";
+import { readGpuUse } from "../people/quota-store.ts";
 import { adaptersOf, observeAdapters } from "./adapter-rows.ts";
 import { agentRows } from "./agent-rows.ts";
 import {

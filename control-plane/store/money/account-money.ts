@@ -1,8 +1,9 @@
 // The books of one account, read by a page as they are and by a judgement under the account's lock.
 import { type Selectable, sql } from "kysely";
-import { type AccountId, accountBudget } from "../../../proto/ids.ts";
-import type { AccountMoney, BudgetRefusal, Invoice, Owed } from "../../billing/store.ts";
+import { type AccountId, accountBudget, type BudgetId } from "../../../proto/ids.ts";
+import type { AccountMoney, BudgetRefusal, Owed } from "../../billing/store.ts";
 import type { Database, Db } from "../core/schema.ts";
+import { epochMs } from "../core/time.ts";
 
 export async function accountMoney(
   db: Db,
@@ -65,7 +66,7 @@ function monthBudget(db: Db, account: string, monthStartMs: number): Promise<Bud
   return db
     .selectFrom("budget")
     .select(["lim", "spent", "leased", "refusedFloor"])
-    .where("budgetId", "=", `account-month/${account}/${month}`)
+    .where("budgetId", "=", `account-month/${account}/${month}` as BudgetId)
     .executeTakeFirst();
 }
 
@@ -83,30 +84,18 @@ export async function owedOf(db: Db, account: AccountId): Promise<Owed> {
     where b.budget_id = ${accountBudget(account)}`.execute(db);
   const open = await db
     .selectFrom("invoice")
-    .selectAll()
+    .select(invoiceColumns)
     .where("accountId", "=", account)
     .where("paidAt", "is", null)
     .orderBy("month")
     .execute();
-  return { credits: rows[0]?.credits ?? null, paid: rows[0]?.paid ?? 0n, open: open.map(invoiceOf) };
+  return { credits: rows[0]?.credits ?? null, paid: rows[0]?.paid ?? 0n, open };
 }
 
-export function invoiceOf(row: {
-  invoiceId: string;
-  accountId: string;
-  month: number;
-  total: bigint;
-  createdAt: Date;
-  dueAt: Date;
-  paidAt: Date | null;
-}): Invoice {
-  return {
-    id: row.invoiceId,
-    account: row.accountId as AccountId,
-    month: row.month,
-    total: row.total,
-    createdAtMs: row.createdAt.getTime(),
-    dueAtMs: row.dueAt.getTime(),
-    paidAtMs: row.paidAt?.getTime() ?? null,
-  };
-}
+/** Columns of an Invoice. */
+export const invoiceColumns = [
+  ...(["invoiceId as id", "accountId as account", "month", "total"] as const),
+  epochMs("createdAt").as("createdAtMs"),
+  epochMs("dueAt").as("dueAtMs"),
+  epochMs<null>("paidAt").as("paidAtMs"),
+] as const;

@@ -57,9 +57,9 @@ export function createBillingStore(db: Db): BillingStore & BillingSettingsStore 
         const { rows } = await sql`select from budget where budget_id = ${budgetId} for update`.execute(trx);
         if (rows.length === 0) return false;
         const { before } = await keep(trx, account, {
-          creditLine: creditLine,
-          dueDays: dueDays,
-          needsPaymentMethod: needsPaymentMethod,
+          creditLine,
+          dueDays,
+          needsPaymentMethod,
         });
         const more = creditLine - (before?.creditLine ?? 0n);
         await trx
@@ -104,7 +104,7 @@ export function createBillingStore(db: Db): BillingStore & BillingSettingsStore 
         .select("accountId")
         .where("customer", "=", customer)
         .executeTakeFirst();
-      return row?.accountId as AccountId | undefined;
+      return row?.accountId;
     },
 
     async noteEvent(eventId, kind) {

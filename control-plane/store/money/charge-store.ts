@@ -1,11 +1,11 @@
-import { type Selectable, sql } from "kysely";
-import { type AccountId, accountBudget, randomId } from "../../../proto/ids.ts";
+import { sql } from "kysely";
+import { accountBudget, randomId } from "../../../proto/ids.ts";
 import type { Charge, ChargeStore, Unmade } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
-import type { Database, Db, Trx } from "../core/schema.ts";
-import { now } from "../core/time.ts";
+import type { Db, Trx } from "../core/schema.ts";
+import { epochMs, interval, now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 import { accountMoney, owedOf } from "./account-money.ts";
 import { lockBudgets } from "./budget-rows.ts";
@@ -16,8 +16,8 @@ export function createChargeStore(db: Db): ChargeStore {
     from
       .selectFrom("charge as c")
       .leftJoin("accountBilling as b", "b.accountId", "c.accountId")
-      .selectAll("c")
-      .select("b.customer");
+      .select(["chargeId as id", "c.accountId as account", "b.customer", "purpose", "invoiceId", "amount", "state"])
+      .select(["reference as paymentId", epochMs("c.createdAt").as("createdAtMs")]);
 
   /** Undefined: one is in flight. */
   async function insert(trx: Trx, charge: NewCharge, claimMs: number): Promise<Charge | undefined> {
@@ -34,8 +34,7 @@ export function createChargeStore(db: Db): ChargeStore {
       .returning("chargeId")
       .executeTakeFirst();
     if (!inserted) return undefined;
-    const row = await withCustomer(trx).where("chargeId", "=", chargeId).executeTakeFirst();
-    return row && chargeOf(row);
+    return withCustomer(trx).where("chargeId", "=", chargeId).executeTakeFirst();
   }
 
   return asked<ChargeStore>({
@@ -70,10 +69,7 @@ export function createChargeStore(db: Db): ChargeStore {
         return insert(trx, { account, purpose: "topup", invoiceId: null, provider, amount }, claimMs);
       }),
 
-    async find(id) {
-      const row = await withCustomer(db).where("chargeId", "=", id).executeTakeFirst();
-      return row && chargeOf(row);
-    },
+    find: (id) => withCustomer(db).where("chargeId", "=", id).executeTakeFirst(),
 
     async claimAbandoned(claimMs) {
       const claimed = await db
@@ -85,7 +81,7 @@ export function createChargeStore(db: Db): ChargeStore {
         .execute();
       if (claimed.length === 0) return [];
       const ids = claimed.map((row) => row.chargeId);
-      return (await withCustomer(db).where("chargeId", "in", ids).execute()).map(chargeOf);
+      return withCustomer(db).where("chargeId", "in", ids).execute();
     },
 
     async move(id, from, to, reference) {
@@ -140,10 +136,7 @@ export function createChargeStore(db: Db): ChargeStore {
         return true;
       }),
 
-    async requested() {
-      const rows = await withCustomer(db).where("state", "=", "requested").orderBy("c.createdAt").execute();
-      return rows.map(chargeOf);
-    },
+    requested: () => withCustomer(db).where("state", "=", "requested").orderBy("c.createdAt").execute(),
 
     async onFile(customer, found) {
       await sql`
@@ -184,18 +177,4 @@ async function auditFailure(
   await writeAudit(trx, { actor, ip, action: "charge.fail", subject: id, account, note });
 }
 
-const until = (ms: number) => sql<Date>`now() + make_interval(secs => ${ms / 1000})`;
-
-function chargeOf(row: Selectable<Database["charge"]> & { customer: string | null }): Charge {
-  return {
-    id: row.chargeId,
-    account: row.accountId as AccountId,
-    customer: row.customer,
-    purpose: row.purpose,
-    invoiceId: row.invoiceId,
-    amount: row.amount,
-    state: row.state,
-    paymentId: row.reference,
-    createdAtMs: row.createdAt.getTime(),
-  };
-}
+const until = (ms: number) => sql<Date>`now() + ${interval(ms)}`;

@@ -18,25 +18,34 @@ export async function grantIn(
   grant: CreditGrant,
   by?: { readonly actor: string; readonly ip: string },
 ): Promise<CreditOutcome> {
+  const outcome = await creditIn(trx, grant, by);
+  if (outcome.kind === "granted") await announce(trx, "limit", grant.account);
+  return outcome;
+}
+
+/** The same for a caller that announces `limit` with the account's id as its last statement. */
+export async function creditIn(
+  trx: Trx,
+  grant: CreditGrant,
+  by?: { readonly actor: string; readonly ip: string },
+): Promise<CreditOutcome> {
   const outcome = await creditFunds(trx, grant);
-  if (outcome.kind !== "granted") return outcome;
-  if (by) {
-    await writeAudit(trx, {
-      ...by,
-      action: `${grant.kind}.grant`,
-      subject: grant.account,
-      account: grant.account,
-      before: { limit: text(outcome.before.limit), spent: text(outcome.before.spent) },
-      after: {
-        limit: text(outcome.funds.limit),
-        spent: text(outcome.funds.spent),
-        amount: text(grant.amount),
-        reference: grant.reference,
-      },
-      note: grant.note,
-    });
-  }
-  await announce(trx, "limit", grant.account);
+  if (outcome.kind !== "granted" || !by) return outcome;
+  const { before, funds } = outcome;
+  await writeAudit(trx, {
+    ...by,
+    action: `${grant.kind}.grant`,
+    subject: grant.account,
+    account: grant.account,
+    before: { limit: text(before.limit), spent: text(before.spent) },
+    after: {
+      limit: text(funds.limit),
+      spent: text(funds.spent),
+      amount: text(grant.amount),
+      reference: grant.reference,
+    },
+    note: grant.note,
+  });
   return outcome;
 }
 
@@ -46,12 +55,8 @@ const text = (amount: bigint | null): string | null => (amount === null ? null :
 /** Nano-USD: USD 9,000,000,000. PostgreSQL's bigint ends at 9.22e18. */
 const maxFunds = 9n * 10n ** 18n;
 
-/**
- * Raises (or, as a correction, lowers) what the account may spend and writes the ledger, once per reference. For
- * transactions that grant credit beside something else; the caller writes the audit, and announces `limit` with the
- * account's id as its last statement.
- */
-export async function creditFunds(trx: Trx, grant: CreditGrant): Promise<CreditOutcome> {
+/** Raises (or, as a correction, lowers) what the account may spend and writes the ledger, once per reference. */
+async function creditFunds(trx: Trx, grant: CreditGrant): Promise<CreditOutcome> {
   const { account, amount, kind, note, reference } = grant;
   const budgetId = accountBudget(account);
   const { rows } = await sql<{ lim: bigint | null; spent: bigint; leased: bigint }>`

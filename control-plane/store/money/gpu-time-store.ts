@@ -22,7 +22,7 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { createBudgetMaker, lockBudgets, lockLeases, moveBudgets, moveLeases } from "./budget-rows.ts";
-import { discountOf } from "./price-store.ts";
+import { discountColumns } from "./price-store.ts";
 
 /** Holder of these leases in the lease table: no replica, so none renews them and none's death ends them. */
 const holder = "gpu-time";
@@ -180,11 +180,11 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
 
     release: (beforeMs) =>
       inTransaction(db, async (trx) => {
-        const { rows } = await sql<{ instanceId: string; accountId: string; leaseId: LeaseId }>`
+        const { rows } = await sql<{ instanceId: InstanceId; accountId: AccountId; leaseId: LeaseId }>`
           select instance_id, account_id, lease_id from gpu_hold
           where lease_id is not null and ended_at < ${new Date(beforeMs)} order by instance_id for update`.execute(trx);
         if (rows.length === 0) return 0;
-        await lockBudgets(trx, [...new Set(rows.map((row) => accountBudget(row.accountId as AccountId)))].sort());
+        await lockBudgets(trx, [...new Set(rows.map((row) => accountBudget(row.accountId)))].sort());
         const leases = (await lockLeases(trx, rows.map((row) => row.leaseId).sort())).filter((lease) => lease.isOpen);
         const left = leases.map((lease) => ({ ...lease, left: lease.granted - lease.settled }));
         await moveLeases(
@@ -260,15 +260,13 @@ async function tariffOf(
 }
 
 /** Of these accounts and of everybody, for GPU time; ended ones too, since minutes may come late. */
-async function discountsOf(db: Db, accounts: readonly AccountId[]): Promise<Discount[]> {
-  const rows = await db
+const discountsOf = (db: Db, accounts: readonly AccountId[]): Promise<Discount[]> =>
+  db
     .selectFrom("discount")
-    .selectAll()
+    .select(discountColumns)
     .where((eb) => eb.or([eb("accountId", "is", null), eb("accountId", "in", [...new Set(accounts)])]))
     .where((eb) => eb.or([eb("surface", "is", null), eb("surface", "in", ["gpu", "container"])]))
     .execute();
-  return rows.map(discountOf);
-}
 
 async function lockHold(trx: Trx, instance: InstanceId) {
   const row = await trx
@@ -282,7 +280,7 @@ async function lockHold(trx: Trx, instance: InstanceId) {
     where instance_id = ${instance} order by 1`.execute(trx);
   return {
     settledUntilMs: row.settledUntil.getTime(),
-    leaseId: row.leaseId as LeaseId | null,
+    leaseId: row.leaseId,
     spans: rows.map((span): Span => ({ fromMs: span.from.getTime(), untilMs: span.until.getTime() })),
   };
 }

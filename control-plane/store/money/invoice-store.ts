@@ -4,7 +4,7 @@ import type { InvoiceStore, UsageLine } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
-import { invoiceOf, owedOf } from "./account-money.ts";
+import { invoiceColumns, owedOf } from "./account-money.ts";
 import { writeLedger } from "./ledger-rows.ts";
 import { invoiceLines, ledgerLines } from "./usage-lines.ts";
 
@@ -71,22 +71,31 @@ export function createInvoiceStore(db: Db): InvoiceStore {
     },
 
     async list(account, limit, before) {
-      let query = db.selectFrom("invoice").selectAll().where("accountId", "=", account);
+      let query = db.selectFrom("invoice").select(invoiceColumns).where("accountId", "=", account);
       if (before !== undefined) query = query.where("month", "<", before);
-      return (await query.orderBy("month", "desc").limit(limit).execute()).map(invoiceOf);
+      return query.orderBy("month", "desc").limit(limit).execute();
     },
 
     async get(invoiceId) {
-      const row = await db.selectFrom("invoice").selectAll().where("invoiceId", "=", invoiceId).executeTakeFirst();
+      const row = await db
+        .selectFrom("invoice")
+        .select(invoiceColumns)
+        .where("invoiceId", "=", invoiceId)
+        .executeTakeFirst();
       if (!row) return undefined;
-      return { ...invoiceOf(row), lines: (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [] };
+      return { ...row, lines: (await invoiceLines(db, [invoiceId])).get(invoiceId) ?? [] };
     },
 
     owed: (account) => owedOf(db, account),
   });
 }
 
-async function insertLines(trx: Trx, invoiceId: string, accountId: string, lines: readonly UsageLine[]): Promise<void> {
+async function insertLines(
+  trx: Trx,
+  invoiceId: string,
+  accountId: AccountId,
+  lines: readonly UsageLine[],
+): Promise<void> {
   await trx
     .insertInto("invoiceLine")
     .values(

@@ -137,7 +137,7 @@ export function createLeaseStore(db: Db): LeaseStore {
           .select("budgetId")
           .where("leaseId", "in", [...leaseIds])
           .execute();
-        await lockBudgets(trx, [...new Set(owners.map((owner) => owner.budgetId as BudgetId))].sort());
+        await lockBudgets(trx, [...new Set(owners.map((owner) => owner.budgetId))].sort());
         const leases = (await lockLeases(trx, leaseIds, graceMs)).filter((lease) => lease.isOpen && lease.isExpired);
         const given = await giveUp(trx, leases, (_, left) => ({ amount: left, why: "dead" }));
         for (const { leaseId, given: amount } of given) {

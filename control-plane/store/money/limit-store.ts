@@ -5,7 +5,7 @@ import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
-import { liveAccount } from "../people/account-rows.ts";
+import { lockAccount } from "../people/account-rows.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 
 export function createLimitStore(db: Db): LimitStore {
@@ -27,14 +27,14 @@ export function createLimitStore(db: Db): LimitStore {
         .where("revokedAt", "is", null)
         .orderBy("createdAt")
         .execute();
-      const ids = keys.map((row) => monthOf(row.tokenId as KeyId));
+      const ids = keys.map((row) => monthOf(row.tokenId));
       const budgets =
         ids.length === 0
           ? []
           : await db.selectFrom("budget").select(["budgetId", "spent"]).where("budgetId", "in", ids).execute();
-      const spent = new Map(budgets.map((row) => [row.budgetId as BudgetId, row.spent]));
+      const spent = new Map(budgets.map((row) => [row.budgetId, row.spent]));
       return keys.map((row) => {
-        const key = row.tokenId as KeyId;
+        const key = row.tokenId;
         return { key, name: row.name, limit: row.monthlyLimit, spent: spent.get(monthOf(key)) ?? 0n };
       });
     },
@@ -77,8 +77,7 @@ export async function setMonthlyLimit(
   month: BudgetId,
 ): Promise<boolean> {
   const { account, key } = owner;
-  const found = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
-  if (!found) return false;
+  if (!(await lockAccount(trx, account, "forUpdate"))) return false;
   if (key === undefined) {
     await trx.updateTable("account").set({ monthlyLimit: limit }).where("accountId", "=", account).execute();
   } else {

@@ -1,11 +1,10 @@
 import { type Selectable, sql } from "kysely";
-import type { AccountId } from "../../../proto/ids.ts";
 import type { Discount, DiscountStore, NewPrice, PriceSetter, PriceStore, PriceVersion } from "../../billing/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
-import { now } from "../core/time.ts";
+import { epochMs, now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
 
 export function createPriceStore(db: Db): PriceStore & DiscountStore {
@@ -88,18 +87,15 @@ export function createPriceStore(db: Db): PriceStore & DiscountStore {
           .set({ effectiveTo: sql<Date>`greatest(now(), effective_from)` })
           .where("discountId", "=", id)
           .where((where) => where.or([where("effectiveTo", "is", null), where("effectiveTo", ">", now)]))
-          .returningAll()
+          .returning(discountColumns)
           .executeTakeFirst();
         if (!row) return false;
-        if (by) await auditDiscount(trx, "discount.end", discountOf(row), by);
+        if (by) await auditDiscount(trx, "discount.end", row, by);
         await announce(trx, "price", `discount/${id}`);
         return true;
       }),
 
-    async discounts() {
-      const rows = await db.selectFrom("discount").selectAll().orderBy("createdAt", "desc").execute();
-      return rows.map(discountOf);
-    },
+    discounts: () => db.selectFrom("discount").select(discountColumns).orderBy("createdAt", "desc").execute(),
   });
 }
 
@@ -151,14 +147,9 @@ function auditDiscount(
   return writeAudit(trx, { ...by, action, subject: id, account, after: rest });
 }
 
-export const discountOf = (row: Selectable<Database["discount"]>): Discount => ({
-  id: row.discountId,
-  name: row.name,
-  text: row.text,
-  basisPoints: row.basisPoints,
-  account: row.accountId as AccountId | null,
-  model: row.model,
-  surface: row.surface,
-  effectiveFromMs: row.effectiveFrom.getTime(),
-  effectiveToMs: row.effectiveTo?.getTime() ?? null,
-});
+/** Columns of a Discount. */
+export const discountColumns = [
+  ...(["discountId as id", "name", "text", "basisPoints", "accountId as account", "model", "surface"] as const),
+  epochMs("effectiveFrom").as("effectiveFromMs"),
+  epochMs<null>("effectiveTo").as("effectiveToMs"),
+] as const;

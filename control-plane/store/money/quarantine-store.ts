@@ -1,12 +1,12 @@
-import { type Selectable, sql } from "kysely";
+import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
-import type { Quarantined, QuarantineProblem, QuarantineStore } from "../../billing/store.ts";
+import type { QuarantineStore } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { rowCount } from "../core/rows.ts";
-import type { Database, Db } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditAct } from "../people/audit-rows.ts";
 
 export function createQuarantineStore(db: Db): QuarantineStore {
   return asked<QuarantineStore>({
@@ -51,22 +51,20 @@ export function createQuarantineStore(db: Db): QuarantineStore {
     async quarantined({ host }, after, limit) {
       let query = db
         .selectFrom("usageQuarantine")
-        .selectAll()
+        .select(columns)
         .where("resolvedAt", "is", null)
         .where("quarantineId", ">", after);
       if (host !== undefined) query = query.where("hostId", "=", host);
-      return (await query.orderBy("quarantineId").limit(limit).execute()).map(asQuarantined);
+      return query.orderBy("quarantineId").limit(limit).execute();
     },
 
-    async findQuarantined(id) {
-      const row = await db
+    findQuarantined: (id) =>
+      db
         .selectFrom("usageQuarantine")
-        .selectAll()
+        .select(columns)
         .where("quarantineId", "=", id)
         .where("resolvedAt", "is", null)
-        .executeTakeFirst();
-      return row && asQuarantined(row);
-    },
+        .executeTakeFirst(),
 
     async quarantineHosts() {
       const { rows } = await sql<{ hostId: HostId; open: bigint; dropped: bigint }>`
@@ -87,14 +85,11 @@ export function createQuarantineStore(db: Db): QuarantineStore {
           .returning(["hostId", "requestId", "attempt", "problem"])
           .executeTakeFirst();
         if (!row) return false;
-        await writeAudit(trx, {
-          actor: act.by,
+        await auditAct(trx, act, {
           action: how === "released" ? "usage.quarantine_release" : "usage.quarantine_discard",
           subject: `${row.requestId}/${row.attempt}`,
           account: null,
-          ip: act.ip,
           after: { quarantine_id: String(id), host: row.hostId, problem: row.problem },
-          ...(act.note === undefined ? {} : { note: act.note }),
         });
         return true;
       }),
@@ -114,14 +109,11 @@ export function createQuarantineStore(db: Db): QuarantineStore {
           .executeTakeFirstOrThrow();
         const records = Number(numUpdatedRows);
         if (records > 0 || counter)
-          await writeAudit(trx, {
-            actor: act.by,
+          await auditAct(trx, act, {
             action: "usage.quarantine_discard",
             subject: host,
             account: null,
-            ip: act.ip,
             after: { records, dropped: String(counter?.dropped ?? 0n) },
-            ...(act.note === undefined ? {} : { note: act.note }),
           });
         return records;
       }),
@@ -131,14 +123,8 @@ export function createQuarantineStore(db: Db): QuarantineStore {
 /** PostgreSQL's text holds every character but this one; a host chose these texts. */
 const withoutNul = (text: string): string => text.replaceAll("\0", "");
 
-const asQuarantined = (row: Selectable<Database["usageQuarantine"]>): Quarantined => ({
-  id: row.quarantineId,
-  host: row.hostId as HostId,
-  nodeEpoch: row.nodeEpoch,
-  requestId: row.requestId,
-  attempt: row.attempt,
-  problem: row.problem as QuarantineProblem,
-  why: row.why,
-  record: row.record,
-  at: row.at,
-});
+/** Columns of a Quarantined. */
+const columns = [
+  ...(["quarantineId as id", "hostId as host", "nodeEpoch", "requestId", "attempt"] as const),
+  ...(["problem", "why", "record", "at"] as const),
+] as const;

@@ -1,6 +1,5 @@
 import { CompiledQuery, sql } from "kysely";
-import type { AccountId, KeyId, LeaseId, ReplicaId, RequestId } from "../../../proto/ids.ts";
-import { nano } from "../../../proto/money.ts";
+import type { AccountId, KeyId, ReplicaId } from "../../../proto/ids.ts";
 import { type UsageName, usageFieldList } from "../../../proto/usage-record.ts";
 import type {
   BudgetScope,
@@ -15,6 +14,7 @@ import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { createBudgetMaker } from "./budget-rows.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
+import { deliveredColumns } from "./unrecorded-store.ts";
 
 /** Returns the months that a record counts in. */
 type MonthScopes = (
@@ -60,27 +60,15 @@ export function createSettlementStore(db: Db, monthScopes: MonthScopes): Settlem
   }
 
   return asked<SettlementStore>({
-    settle: (facts) => settle(facts),
+    settle,
 
     async deliveredOf(requests) {
       const rows = await db
         .selectFrom("deliveredCount")
-        .selectAll()
+        .select(deliveredColumns)
         .where("requestId", "in", [...requests])
         .execute();
-      return new Map(
-        rows.map((row) => [
-          keyOf(row.requestId, row.attempt),
-          {
-            requestId: row.requestId as RequestId,
-            attempt: row.attempt,
-            account: row.accountId as AccountId,
-            outputTokens: Number(row.outputTokens),
-            leaseIds: row.leaseIds as LeaseId[],
-            hold: nano(row.hold),
-          },
-        ]),
-      );
+      return new Map(rows.map((row) => [keyOf(row.requestId, row.attempt), row]));
     },
 
     async liveReplicas(replicas, withinMs) {

@@ -1,7 +1,10 @@
 // Tables of budgets, ledger, usage, prices, payments and GPU time.
 
 import type { Generated } from "kysely";
+import type { AccountId, BudgetId, HostId, InstanceId, LeaseId, RequestId } from "../../../proto/ids.ts";
+import type { NanoUsd } from "../../../proto/money.ts";
 import type { UsageField, usageFields } from "../../../proto/usage-record.ts";
+import type { QuarantineProblem } from "../../billing/store.ts";
 import type { DefaultTime, OptionalJson, Time } from "../core/columns.ts";
 
 type Fields = typeof usageFields;
@@ -32,10 +35,10 @@ type UsageColumns = {
 
 export interface MoneyTables {
   budget: {
-    budgetId: string;
+    budgetId: BudgetId;
     /** `account/<id>`, `account-month/<id>/<YYYYMM>`, `key/<token_id>/<YYYYMM>`, `jwt/<sha256 of header.payload>` */
     scope: "account" | "account_month" | "key_month" | "jwt";
-    accountId: string;
+    accountId: AccountId;
     /** Null: no limit. For a prepaid account: the sum of its credits. */
     lim: bigint | null;
     spent: Generated<bigint>;
@@ -44,8 +47,8 @@ export interface MoneyTables {
     refusedFloor: Generated<bigint | null>;
   };
   lease: {
-    leaseId: string;
-    budgetId: string;
+    leaseId: LeaseId;
+    budgetId: BudgetId;
     replicaId: string;
     replicaEpoch: bigint;
     granted: bigint;
@@ -62,7 +65,7 @@ export interface MoneyTables {
     transactionId: string;
     /** customer_available, customer_spent, platform_revenue, platform_loss */
     book: string;
-    accountId: string | null;
+    accountId: AccountId | null;
     amount: bigint;
     /** credit, topup, capture, correction, loss */
     kind: string;
@@ -80,7 +83,7 @@ export interface MoneyTables {
   /** Money granted to an account, once per reference. */
   credit: {
     reference: string;
-    accountId: string;
+    accountId: AccountId;
     /** Nano-USD; negative takes back. */
     amount: bigint;
     /** credit, topup, correction */
@@ -94,7 +97,7 @@ export interface MoneyTables {
    * the settlement that posts. Nothing is decided from it: usage pages read it, invoices read the ledger.
    */
   usageMonth: {
-    accountId: string;
+    accountId: AccountId;
     month: number;
     keyId: string;
     model: string;
@@ -117,12 +120,12 @@ export interface MoneyTables {
   };
   /** The gateway's own count of what it delivered of an attempt whose upstream broke. */
   deliveredCount: {
-    requestId: string;
+    requestId: RequestId;
     attempt: number;
-    accountId: string;
+    accountId: AccountId;
     outputTokens: bigint;
-    leaseIds: string[];
-    hold: bigint;
+    leaseIds: LeaseId[];
+    hold: NanoUsd;
     at: DefaultTime;
     hostId: string | null;
     /** What is billed if the host never speaks again; amounts are decimal texts. Null: the gateway did not say. */
@@ -132,10 +135,10 @@ export interface MoneyTables {
   };
   /** What the caller said of a request, for look-ups only. */
   requestLabel: {
-    requestId: string;
+    requestId: RequestId;
     /** `x-request-id`. */
     label: string | null;
-    accountId: string;
+    accountId: AccountId;
     /** `user` and `prompt_cache_key` of the body, header `x-service-source`. */
     endUser: string | null;
     cacheKey: string | null;
@@ -168,7 +171,7 @@ export interface MoneyTables {
     /** 1 to 10000: hundredths of a per cent off. */
     basisPoints: number;
     /** Null: every account, model, surface. */
-    accountId: string | null;
+    accountId: AccountId | null;
     model: string | null;
     surface: string | null;
     effectiveFrom: DefaultTime;
@@ -182,10 +185,9 @@ export interface MoneyTables {
     requestId: string;
     attempt: number;
     /** Empty: quarantined before hosts were kept. */
-    hostId: string;
+    hostId: HostId;
     nodeEpoch: string;
-    /** QuarantineProblem of billing/record.ts. */
-    problem: string;
+    problem: QuarantineProblem;
     why: string;
     /** JSON. */
     record: string;
@@ -195,12 +197,12 @@ export interface MoneyTables {
   };
   /** Records of a host that were not kept, because it had the maximum in quarantine. */
   usageQuarantineHost: {
-    hostId: string;
+    hostId: HostId;
     dropped: bigint;
   };
   /** How an account pays. No row: prepaid, nothing on file, no top-up. */
   accountBilling: {
-    accountId: string;
+    accountId: AccountId;
     /** Nano-USD the account may owe: part of its budget's `lim`, beside its credits. 0: prepaid. */
     creditLine: Generated<bigint>;
     dueDays: Generated<number>;
@@ -220,7 +222,7 @@ export interface MoneyTables {
   };
   invoice: {
     invoiceId: string;
-    accountId: string;
+    accountId: AccountId;
     /** billing/period.ts: year * 12 + month index, UTC. */
     month: number;
     total: bigint;
@@ -232,7 +234,7 @@ export interface MoneyTables {
   invoiceLine: {
     lineId: Generated<bigint>;
     invoiceId: string;
-    accountId: string;
+    accountId: AccountId;
     keyId: string;
     model: string;
     task: string;
@@ -251,7 +253,7 @@ export interface MoneyTables {
   charge: {
     /** Also the provider's idempotency key. */
     chargeId: string;
-    accountId: string;
+    accountId: AccountId;
     purpose: "topup" | "invoice";
     invoiceId: string | null;
     amount: bigint;
@@ -272,9 +274,9 @@ export interface MoneyTables {
   paymentEvent: { eventId: string; kind: string; at: DefaultTime };
   /** One row per instance that ever ran on GPUs. */
   gpuHold: {
-    instanceId: string;
+    instanceId: InstanceId;
     deployId: string;
-    accountId: string;
+    accountId: AccountId;
     /** Only what this host meters is believed; null when the instance was gone before its first hold. */
     hostId: string | null;
     /** Of each of its GPUs: 1 all of it. */
@@ -284,7 +286,7 @@ export interface MoneyTables {
     /** End of the last minute whose record is in the ledger. */
     settledUntil: DefaultTime;
     /** Where the money of the covered minutes that are not settled is reserved; null while none is needed. */
-    leaseId: string | null;
+    leaseId: LeaseId | null;
     /** Since when it serves no more; null while it does. */
     endedAt: Time | null;
   };

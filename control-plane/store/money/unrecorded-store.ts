@@ -1,13 +1,17 @@
 // Attempts without a usage record.
 import { sql } from "kysely";
-import type { AccountId, LeaseId, RequestId } from "../../../proto/ids.ts";
-import { nano } from "../../../proto/money.ts";
 import type { CountStore, LostAttempt } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
-import { now } from "../core/time.ts";
+import { epochMs, now } from "../core/time.ts";
 import { writeAudit } from "../people/audit-rows.ts";
+
+/** Columns of a DeliveredCount. */
+export const deliveredColumns = [
+  ...(["requestId", "attempt", "accountId as account", "leaseIds", "hold"] as const),
+  sql<number>`output_tokens::float8`.as("outputTokens"),
+] as const;
 
 export function createUnrecordedStore(db: Db): CountStore {
   return asked<CountStore>({
@@ -32,7 +36,8 @@ export function createUnrecordedStore(db: Db): CountStore {
       const rows = await db
         .selectFrom("deliveredCount as d")
         .leftJoin("host as h", "h.hostId", "d.hostId")
-        .selectAll("d")
+        .select(deliveredColumns)
+        .select(["lost", epochMs("at").as("reportedAtMs")])
         // An agent that was started anew after the answer broke off sends what its predecessor kept within that time, or never.
         .select(
           sql<boolean>`coalesce(h.seen_at >= ${silence} and not (h.run_began_at < ${silence}
@@ -45,20 +50,10 @@ export function createUnrecordedStore(db: Db): CountStore {
         .orderBy("d.at")
         .limit(limit)
         .execute();
-      return rows.map((row) => {
-        const lost = row.lost === null ? undefined : lostOf(row.lost as LostJson);
-        return {
-          requestId: row.requestId as RequestId,
-          attempt: row.attempt,
-          account: row.accountId as AccountId,
-          outputTokens: Number(row.outputTokens),
-          leaseIds: row.leaseIds as LeaseId[],
-          hold: nano(row.hold),
-          ...(lost ? { lost } : {}),
-          reportedAtMs: row.at.getTime(),
-          mayStillTell: row.mayStillTell,
-        };
-      });
+      return rows.map(({ lost, ...count }) => ({
+        ...count,
+        ...(lost === null ? {} : { lost: lostOf(lost as LostJson) }),
+      }));
     },
 
     release: (count, why) =>

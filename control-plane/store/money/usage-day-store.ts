@@ -33,10 +33,8 @@ export function createUsageDayStore(db: Db): UsageDayStore {
       }));
     },
 
-    async keysOf(account) {
-      const rows = await db.selectFrom("apiKey").select(["tokenId", "name"]).where("accountId", "=", account).execute();
-      return rows.map((row) => ({ key: row.tokenId as KeyId, name: row.name }));
-    },
+    keysOf: (account) =>
+      db.selectFrom("apiKey").select(["tokenId as key", "name"]).where("accountId", "=", account).execute(),
   });
 }
 

@@ -1,21 +1,14 @@
 import { sql } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
-import type { PricingType, UsageLine } from "../../billing/store.ts";
+import type { UsageLine } from "../../billing/store.ts";
 import type { Db } from "../core/schema.ts";
 
-interface LineRow {
+interface LineRow extends Omit<UsageLine, "key" | "discount"> {
   readonly month: number;
-  readonly keyId: string;
-  readonly model: string;
-  readonly task: string;
-  readonly isPrivate: boolean;
-  readonly pricingType: PricingType;
-  readonly priceVersion: bigint | null;
+  readonly keyId: KeyId | "";
   readonly discountId: string | null;
   readonly discountName: string;
   readonly discountText: string;
-  readonly milliUnits: bigint;
-  readonly cost: bigint;
 }
 
 type MonthLine = UsageLine & { readonly month: number };
@@ -119,16 +112,8 @@ export async function invoiceLines(db: Db, invoices: readonly string[]): Promise
   return lines;
 }
 
-function lineOf(row: LineRow): UsageLine {
-  return {
-    key: row.keyId as KeyId | "",
-    model: row.model,
-    task: row.task,
-    isPrivate: row.isPrivate,
-    pricingType: row.pricingType,
-    priceVersion: row.priceVersion,
-    discount: row.discountId === null ? null : { id: row.discountId, name: row.discountName, text: row.discountText },
-    milliUnits: row.milliUnits,
-    cost: row.cost,
-  };
+function lineOf({ keyId: key, discountId, discountName, discountText, ...line }: Omit<LineRow, "month">): UsageLine {
+  const { model, task, isPrivate, pricingType, priceVersion, milliUnits, cost } = line;
+  const discount = discountId === null ? null : { id: discountId, name: discountName, text: discountText };
+  return { key, model, task, isPrivate, pricingType, priceVersion, discount, milliUnits, cost };
 }

@@ -1,5 +1,4 @@
 import { sql } from "kysely";
-import type { KeyId } from "../../../proto/ids.ts";
 import type { LabelStore, UsageStore } from "../../billing/store.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
@@ -35,15 +34,13 @@ export function createUsageStore(db: Db): UsageStore & LabelStore {
       };
     },
 
-    async keysOf(account) {
-      const rows = await db
+    keysOf: (account) =>
+      db
         .selectFrom("apiKey")
-        .select(["tokenId", "name", "revokedAt"])
+        .select(["tokenId as key", "name", sql<boolean>`revoked_at is null`.as("isLive")])
         .where("accountId", "=", account)
         .orderBy("createdAt")
-        .execute();
-      return rows.map((row) => ({ key: row.tokenId as KeyId, name: row.name, isLive: row.revokedAt === null }));
-    },
+        .execute(),
 
     async rent(account, fromMs, toMs) {
       // Partitions go by admission, which for a metered minute is its beginning.

@@ -10,6 +10,16 @@ import { epochMs } from "../core/time.ts";
 export const liveAccount = (trx: Trx, account: AccountId) =>
   trx.selectFrom("account").where("accountId", "=", account).where("deletedAt", "is", null);
 
+/**
+ * Locks a live account until the commit; false when there is none. By default serialises everything that counts against its limits, without
+ * blocking readers of the row or foreign keys to it.
+ */
+export const lockAccount = (
+  trx: Trx,
+  account: AccountId,
+  strength: "forUpdate" | "forNoKeyUpdate" | "forShare" = "forNoKeyUpdate",
+): Promise<boolean> => liveAccount(trx, account).select("accountId")[strength]().$call(findsRow);
+
 /** True when the operator requires a second factor of `account`. */
 export const mustHaveFactor = sql<boolean>`exists (
   select 1 from sign_in_policy p

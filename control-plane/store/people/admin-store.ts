@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import type { BudgetId } from "../../../proto/ids.ts";
 import type { NanoUsd } from "../../../proto/money.ts";
 import type { AdminAccountStore } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
@@ -13,7 +14,7 @@ export function createAdminStore(db: Db): AdminAccountStore {
   const known = () =>
     db
       .selectFrom("account")
-      .leftJoin("budget", (join) => join.on("budget.budgetId", "=", sql<string>`'account/' || account.account_id`))
+      .leftJoin("budget", (join) => join.on("budget.budgetId", "=", sql<BudgetId>`'account/' || account.account_id`))
       .select([...accountColumns, "isTeamAccount"])
       .select([sql<NanoUsd | null>`lim - spent`.as("funds"), sql<NanoUsd>`coalesce(spent, 0)`.as("spent")]);
   const living = () => known().where("deletedAt", "is", null);

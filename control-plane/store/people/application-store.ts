@@ -6,7 +6,7 @@ import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { creditFunds } from "../money/funds-store.ts";
+import { creditIn } from "../money/funds-store.ts";
 import { auditAct } from "./audit-rows.ts";
 import { liftIn } from "./suspension-rows.ts";
 
@@ -86,25 +86,15 @@ export function createApplicationStore(db: Db): ApplicationStore {
 /** Runs in the transaction of the decision, so that no application is approved without its credit. */
 async function grant(trx: Trx, account: AccountId, id: string, amount: bigint, act: Act) {
   const reference = `program/${id}`;
-  const outcome = await creditFunds(trx, { account, amount, kind: "credit", note: act.note, reference });
+  const outcome = await creditIn(
+    trx,
+    { account, amount, kind: "credit", note: act.note, reference },
+    { actor: act.by, ip: act.ip },
+  );
   // The account was deleted, or has another grant of this reference.
   if (outcome.kind !== "granted") throw new Error(`the credit of application ${id} was not granted: ${outcome.kind}`);
-  await auditAct(trx, act, {
-    action: "credit.grant",
-    subject: account,
-    account,
-    before: { limit: textOf(outcome.before.limit), spent: String(outcome.before.spent) },
-    after: {
-      limit: textOf(outcome.funds.limit),
-      spent: String(outcome.funds.spent),
-      amount: String(amount),
-      reference,
-    },
-  });
   const { limit, spent } = outcome.funds;
   const isLifted = (limit === null || limit > spent) && (await liftIn(trx, account, ["balance"], act));
   if (isLifted) await announce(trx, "account", account);
   await announce(trx, "limit", account);
 }
-
-const textOf = (amount: bigint | null) => (amount === null ? null : String(amount));

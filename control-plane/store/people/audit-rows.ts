@@ -32,7 +32,7 @@ export async function writeAudit(trx: Trx, entry: AuditEntry): Promise<void> {
 /** Writes an action of a person, on whatever account. */
 export const auditAct = (
   trx: Trx,
-  { by, ip, note }: { readonly by: string; readonly ip: string; readonly note?: string },
+  { by, ip, note }: { readonly by: string; readonly ip: string; readonly note?: string | undefined },
   action: Omit<AuditEntry, "actor" | "ip" | "note">,
 ): Promise<void> => writeAudit(trx, { actor: by, ip, ...(note === undefined ? {} : { note }), ...action });
 

@@ -6,7 +6,7 @@ import { asked } from "../core/outage.ts";
 import { affectsRow, rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
-import { liveAccount, mustHaveFactor } from "./account-rows.ts";
+import { lockAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditAct, auditOwn } from "./audit-rows.ts";
 
 /** Columns of a FactorRecord. */
@@ -125,8 +125,7 @@ const changeMethods = (db: Db) =>
     async addFactor(actor, factor, { session, recoveryCodes, maxFactors }) {
       try {
         return await inTransaction(db, async (trx) => {
-          const live = await liveAccount(trx, actor.account).select("accountId").forUpdate().executeTakeFirst();
-          if (!live) return "gone";
+          if (!(await lockAccount(trx, actor.account, "forUpdate"))) return "gone";
           const count = await countOf(trx, actor.account, "secondFactor");
           if (count >= maxFactors) return "full";
           await trx.insertInto("secondFactor").values(rowOf(actor.account, factor)).execute();
@@ -170,7 +169,7 @@ const changeMethods = (db: Db) =>
 
     removeFactor: (actor, id) =>
       inTransaction(db, async (trx) => {
-        await liveAccount(trx, actor.account).select("accountId").forUpdate().executeTakeFirst();
+        await lockAccount(trx, actor.account, "forUpdate");
         const row = await trx
           .deleteFrom("secondFactor")
           .where("accountId", "=", actor.account)
@@ -186,7 +185,7 @@ const changeMethods = (db: Db) =>
 
     setRecoveryCodes: (actor, hashes) =>
       inTransaction(db, async (trx) => {
-        await liveAccount(trx, actor.account).select("accountId").forUpdate().executeTakeFirst();
+        await lockAccount(trx, actor.account, "forUpdate");
         if ((await countOf(trx, actor.account, "secondFactor")) === 0) return false;
         await trx.deleteFrom("recoveryCode").where("accountId", "=", actor.account).execute();
         await insertCodes(trx, actor.account, hashes);
@@ -196,8 +195,7 @@ const changeMethods = (db: Db) =>
 
     resetFactors: (account, act) =>
       inTransaction(db, async (trx) => {
-        const live = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
-        if (!live) return undefined;
+        if (!(await lockAccount(trx, account, "forUpdate"))) return undefined;
         const removed = await trx.deleteFrom("secondFactor").where("accountId", "=", account).executeTakeFirst();
         await trx.deleteFrom("recoveryCode").where("accountId", "=", account).execute();
         await endSessions(trx, account, undefined);

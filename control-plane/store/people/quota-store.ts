@@ -15,10 +15,9 @@ import type {
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
-import { findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { liveAccount } from "./account-rows.ts";
+import { lockAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 
 export function createQuotaStore(db: Db): QuotaStore {
@@ -204,14 +203,6 @@ function withoutNulls(counts: Readonly<Record<string, number | null>>): LimitRec
 }
 
 const limitsIn = (record: LimitRecord | undefined) => record && { ...record.rate, max: record.max, min: record.min };
-
-/**
- * Serialises everything that counts against one account's limits. Does not block readers of the row or foreign keys to it.
- * Returns false when there is no such account.
- */
-export async function lockAccount(trx: Trx, account: AccountId): Promise<boolean> {
-  return liveAccount(trx, account).select("accountId").forNoKeyUpdate().$call(findsRow);
-}
 
 async function readRecord(db: Db, account: AccountId): Promise<LimitRecord | undefined> {
   const row = await db

@@ -4,7 +4,7 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { accountColumns, liveAccount, mustHaveFactor } from "./account-rows.ts";
+import { accountColumns, liveAccount, lockAccount, mustHaveFactor } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 
 const hasFactor = sql<boolean>`exists (select 1 from second_factor f where f.account_id = account.account_id)`;
@@ -39,8 +39,7 @@ export function createSessionStore(db: Db): SessionStore {
 
     setPassword: (actor, hash, keep) =>
       inTransaction(db, async (trx) => {
-        const live = await liveAccount(trx, actor.account).select("accountId").forUpdate().executeTakeFirst();
-        if (!live) return false;
+        if (!(await lockAccount(trx, actor.account, "forUpdate"))) return false;
         await trx
           .insertInto("password")
           .values({ accountId: actor.account, hash })

@@ -9,7 +9,7 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
-import { liveAccount } from "./account-rows.ts";
+import { lockAccount } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 
 /** Returns true when the reason is new; false also when there is no such account. */
@@ -45,8 +45,7 @@ export async function liftIn(
 
 /** Locks the account and returns its reasons; undefined when there is no such account. */
 export async function lockReasons(trx: Trx, account: AccountId): Promise<readonly SuspendReason[] | undefined> {
-  const found = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
-  if (!found) return undefined;
+  if (!(await lockAccount(trx, account, "forUpdate"))) return undefined;
   const rows = await trx
     .selectFrom("accountSuspension")
     .select("reason")

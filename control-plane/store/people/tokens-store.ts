@@ -6,7 +6,7 @@ import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { keyOf, liveAccount, signingKeyRows } from "./account-rows.ts";
+import { keyOf, lockAccount, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 
 /** Columns of a KeyRecord. */
@@ -28,8 +28,7 @@ export function createTokenStore(db: Db): TokenStore {
       try {
         return await inTransaction(db, async (trx) => {
           // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
-          const live = await liveAccount(trx, account).select("accountId").forShare().executeTakeFirst();
-          if (!live) return "account_gone";
+          if (!(await lockAccount(trx, account, "forShare"))) return "account_gone";
           const row = await trx
             .insertInto("apiKey")
             .values({ tokenId: id, accountId: account, ...key, allowedIps: key.allowedIps && [...key.allowedIps] })

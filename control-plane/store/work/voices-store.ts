@@ -6,7 +6,7 @@ import { asked } from "../core/outage.ts";
 import { rowCount } from "../core/rows.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { liveAccount } from "../people/account-rows.ts";
+import { lockAccount } from "../people/account-rows.ts";
 
 export function createVoiceStore(db: Db): VoiceStore {
   async function voicesOf(on: Db, account: AccountId, id?: VoiceId): Promise<readonly Voice[]> {
@@ -62,8 +62,7 @@ export function createVoiceStore(db: Db): VoiceStore {
     add: (account, voice, maxVoices) =>
       inTransaction(db, async (trx) => {
         // Locks the row, so that concurrent voices count each other and none is added to a deleted account.
-        const live = await liveAccount(trx, account).select("accountId").forUpdate().executeTakeFirst();
-        if (!live) return "gone" as const;
+        if (!(await lockAccount(trx, account, "forUpdate"))) return "gone" as const;
         const { count } = await trx
           .selectFrom("voice")
           .select(rowCount)

@@ -4,7 +4,7 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
-import { liveAccount } from "../people/account-rows.ts";
+import { lockAccount } from "../people/account-rows.ts";
 import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
 import { discardOldResults, isFullOfPending } from "./webhook-kept.ts";
 
@@ -17,8 +17,7 @@ export function createWebhookJobStore(db: Db, maxKeptBytes = Number.MAX_SAFE_INT
     addJob: (job, lifeMs, limit) =>
       inTransaction(db, async (trx) => {
         // Locked until commit: an account that is being deleted must not get a request after its requests were ended.
-        const live = await liveAccount(trx, job.account).select("accountId").forShare().executeTakeFirst();
-        if (!live) return "gone";
+        if (!(await lockAccount(trx, job.account, "forShare"))) return "gone";
         // Serialised per account, so that concurrent requests count each other.
         await sql`select pg_advisory_xact_lock(hashtextextended(${`webhooks/${job.account}`}, 0))`.execute(trx);
         const { rows } = await sql<{ isFull: boolean }>`

@@ -5,7 +5,7 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
-import { liveAccount } from "../people/account-rows.ts";
+import { lockAccount } from "../people/account-rows.ts";
 import { auditOwn } from "../people/audit-rows.ts";
 
 /** Columns of a SecretRow. */
@@ -26,8 +26,7 @@ export function createWebhookSecretStore(db: Db): WebhookSecretStore {
       if (known) return known;
       const sealed = await fresh();
       await inTransaction(db, async (trx) => {
-        const live = await liveAccount(trx, account).select("accountId").forShare().executeTakeFirst();
-        if (!live) return;
+        if (!(await lockAccount(trx, account, "forShare"))) return;
         await trx
           .insertInto("webhookSecret")
           .values({ accountId: account, sealed, previousSealed: null, previousUntil: null })
@@ -39,8 +38,7 @@ export function createWebhookSecretStore(db: Db): WebhookSecretStore {
 
     rotateSecret: (account, sealed, overlapMs, ip) =>
       inTransaction(db, async (trx) => {
-        const live = await liveAccount(trx, account).select("accountId").forShare().executeTakeFirst();
-        if (!live) return undefined;
+        if (!(await lockAccount(trx, account, "forShare"))) return undefined;
         const row = await trx
           .insertInto("webhookSecret")
           .values({ accountId: account, sealed, previousSealed: null, previousUntil: null })

@@ -93,7 +93,7 @@ export async function openBillingWorld(postgres: TestPostgres) {
         .execute();
       return rows.map((row) => row.reason);
     },
-    async charges(account: string) {
+    async charges(account: AccountId) {
       return world.db.selectFrom("charge").selectAll().where("accountId", "=", account).orderBy("createdAt").execute();
     },
     /** Moves what was posted since to another time, as if the database's clock had said so. */

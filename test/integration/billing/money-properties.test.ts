@@ -178,7 +178,7 @@ it("sums to zero, captures once, and spent + leased stays within every limit and
         records += end.records;
         expect(await checkBooks(world.db)).toEqual(wholeBooks);
         for (const id of end.budgets) {
-          const row = await world.budgetRow(id);
+          const row = await world.budgetRow(id as BudgetId);
           // A token that never held anything has no budget yet.
           if (row) expect(row.spent + row.leased).toBeLessThanOrEqual(row.limit ?? 0n);
         }

@@ -299,7 +299,7 @@ describe("limits of every scope", () => {
     expect(outcomes.filter((outcome) => outcome === "served").length).toBeGreaterThan(20);
     expect(outcomes.filter((outcome) => outcome === "refused").length).toBeGreaterThan(100);
     for (const id of watched) {
-      const row = await world.budgetRow(id);
+      const row = await world.budgetRow(id as BudgetId);
       expect(row?.leased).toBe(0n);
       expect(row?.spent).toBeLessThanOrEqual(row?.limit ?? 0n);
     }

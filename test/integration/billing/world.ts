@@ -23,7 +23,14 @@ import { createUnrecordedStore } from "../../../control-plane/store/money/unreco
 import { createUsageStore } from "../../../control-plane/store/money/usage-store.ts";
 import { createAccountStore } from "../../../control-plane/store/people/accounts-store.ts";
 import { createTokenStore } from "../../../control-plane/store/people/tokens-store.ts";
-import { type AccountId, type KeyId, type ReplicaId, randomId } from "../../../proto/ids.ts";
+import {
+  type AccountId,
+  accountBudget,
+  type BudgetId,
+  type KeyId,
+  type ReplicaId,
+  randomId,
+} from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { ticketFor } from "../../fakes/data-path.ts";
@@ -120,7 +127,7 @@ export async function openWorld(postgres: TestPostgres) {
       return row?.tokenId as KeyId;
     },
 
-    async budgetRow(budgetId: string) {
+    async budgetRow(budgetId: BudgetId) {
       const row = await db.selectFrom("budget").selectAll().where("budgetId", "=", budgetId).executeTakeFirst();
       return row && { limit: row.lim, spent: row.spent, leased: row.leased };
     },
@@ -129,7 +136,7 @@ export async function openWorld(postgres: TestPostgres) {
       const row = await db
         .selectFrom("budget")
         .select(["lim", "spent", "leased"])
-        .where("budgetId", "=", `account/${account}`)
+        .where("budgetId", "=", accountBudget(account))
         .executeTakeFirstOrThrow();
       return { limit: row.lim, spent: row.spent, leased: row.leased };
     },
