@@ -8,7 +8,7 @@ import { rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { putCommand } from "../fleet/command-store.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditSystem, writeAudit } from "../people/audit-rows.ts";
 
 const kinds: Readonly<Record<Operation, string>> = {
   backup: "volume.backup",
@@ -265,9 +265,7 @@ async function settle(trx: Trx, one: Ended): Promise<boolean> {
       .execute();
   }
   if (!isDone)
-    await writeAudit(trx, {
-      actor: "system",
-      ip: "",
+    await auditSystem(trx, {
       account: null,
       action: `volume.${one.operation}_failed`,
       subject: one.deployId,

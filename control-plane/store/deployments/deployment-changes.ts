@@ -4,7 +4,7 @@ import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { Change, Claimed, GpuCheck, PrefixCacheChange } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
-import { findsRow } from "../core/rows.ts";
+import { affectsRow, findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
 import { lockAccount } from "../people/account-rows.ts";
@@ -173,14 +173,13 @@ async function bumpHostsOf(trx: Trx, id: DeploymentId): Promise<readonly HostId[
   return hosts.map(({ hostId }) => hostId);
 }
 
-/** Call it when the host's desired set changed. */
-export async function bumpHost(trx: Trx, hostId: HostId): Promise<void> {
-  await trx
+/** Call it when the host's desired set changed. False when there is no such host. */
+export const bumpHost = (trx: Trx, hostId: HostId): Promise<boolean> =>
+  trx
     .updateTable("host")
     .set((eb) => ({ generation: eb("generation", "+", 1n) }))
     .where("hostId", "=", hostId)
-    .execute();
-}
+    .$call(affectsRow);
 
 export async function claimDeployment(
   db: Db,

@@ -86,7 +86,7 @@ function keptArgs(now: Claimed["deployment"], before: Spec): StandardArgs {
 /** Moves the host's revision; throws LostRace when another claim moved it since the placement read it. */
 async function moveHost(trx: Trx, hostId: HostId, placements: readonly NewInstance[] | undefined): Promise<void> {
   const seen = placements?.[0]?.hostRevision;
-  if (seen === undefined) return bumpHost(trx, hostId);
+  if (seen === undefined) return void (await bumpHost(trx, hostId));
   const moved = await trx
     .updateTable("host")
     .set((eb) => ({ generation: eb("generation", "+", 1n), revision: eb("revision", "+", 1n) }))

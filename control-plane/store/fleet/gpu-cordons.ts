@@ -6,7 +6,7 @@ import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database, Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { auditAct, writeAudit } from "../people/audit-rows.ts";
+import { auditAct, auditSystem } from "../people/audit-rows.ts";
 
 type Cordon = Pick<Selectable<Database["gpuCordon"]>, "gpuUuid" | "faultId" | "reason" | "liftedAt" | "cordonedAt">;
 
@@ -29,12 +29,10 @@ export async function cordonFaulty(trx: Trx, host: HostId, inventory: Inventory)
     .returning(["gpuUuid", "faultId", "reason"])
     .execute();
   for (const { gpuUuid, faultId, reason } of added)
-    await writeAudit(trx, {
-      actor: "system",
+    await auditSystem(trx, {
       action: "gpu.cordon",
       subject: `${host}/${gpuUuid}`,
       account: null,
-      ip: "",
       after: { fault: faultId },
       note: reason,
     });

@@ -4,9 +4,9 @@ import type { NodeWeights, NodeWeightsStore } from "../../fleet/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
-import { affectsRow } from "../core/rows.ts";
-import type { Db, Trx } from "../core/schema.ts";
+import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
+import { bumpHost } from "../deployments/deployment-changes.ts";
 import { auditAct } from "../people/audit-rows.ts";
 
 /** Columns of NodeWeights. */
@@ -29,7 +29,7 @@ export function createNodeWeightsStore(db: Db): NodeWeightsStore {
   return asked<NodeWeightsStore>({
     ask: (host, id, { isPinned, ...weights }, act) =>
       inTransaction(db, async (trx) => {
-        if (!(await bumpGeneration(trx, host))) return undefined;
+        if (!(await bumpHost(trx, host))) return undefined;
         const row = await trx
           .insertInto("nodeWeights")
           .values({ prefetchId: id, hostId: host, pinned: isPinned, ...weights })
@@ -52,7 +52,7 @@ export function createNodeWeightsStore(db: Db): NodeWeightsStore {
     drop: (host, id, act) =>
       inTransaction(db, async (trx) => {
         // Locks the host first, as all writers do.
-        if (!(await bumpGeneration(trx, host))) return false;
+        if (!(await bumpHost(trx, host))) return false;
         const row = await trx
           .deleteFrom("nodeWeights")
           .where("hostId", "=", host)
@@ -95,12 +95,3 @@ export const nodeWeightsOf = (db: Db, host: HostId): Promise<readonly NodeWeight
     .orderBy("createdAt")
     .orderBy("prefetchId")
     .execute();
-
-/** Increments the generation of the host's desired set. Returns false when there is no such host. */
-async function bumpGeneration(trx: Trx, host: HostId): Promise<boolean> {
-  return trx
-    .updateTable("host")
-    .set((eb) => ({ generation: eb("generation", "+", 1n) }))
-    .where("hostId", "=", host)
-    .$call(affectsRow);
-}

@@ -13,7 +13,7 @@ import type {
 } from "../../fleet/store.ts";
 import { announce } from "../core/change-feed.ts";
 import type { Database, Trx } from "../core/schema.ts";
-import { auditAct, writeAudit } from "../people/audit-rows.ts";
+import { auditAct, auditSystem } from "../people/audit-rows.ts";
 import { cordonFaulty } from "./gpu-cordons.ts";
 
 type HostRow = Selectable<Database["host"]>;
@@ -121,12 +121,10 @@ export async function adoptHost(
 
 async function raiseAlert(trx: Trx, host: Registration): Promise<void> {
   await trx.updateTable("host").set({ identityAlert: cloneAlert }).where("hostId", "=", host.hostId).execute();
-  await writeAudit(trx, {
-    actor: "system",
+  await auditSystem(trx, {
     action: "node.clone",
     subject: host.hostId,
     account: null,
-    ip: "",
     after: { hostname: host.hostname, advertise: host.advertise },
     note: "two agents registered with the identity of one host",
   });

@@ -4,7 +4,7 @@ import type { GivenBack, GrantSizes, LeaseState, LeaseStore, Replica } from "../
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditSystem } from "../people/audit-rows.ts";
 import {
   createBudgetMaker,
   type LeaseMove,
@@ -156,12 +156,10 @@ async function auditVoid(trx: Trx, lease: LeaseId, host: string, amount: bigint)
     .select("b.accountId")
     .where("l.leaseId", "=", lease)
     .executeTakeFirst();
-  await writeAudit(trx, {
-    actor: "system",
+  await auditSystem(trx, {
     action: "lease.void",
     subject: lease,
     account: owner?.accountId ?? null,
-    ip: "",
     after: { host, given_nano_usd: String(amount) },
     note: "the host that reported requests on it has been silent for 24 hours",
   });

@@ -5,7 +5,7 @@ import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { writeAudit } from "../people/audit-rows.ts";
+import { auditSystem } from "../people/audit-rows.ts";
 
 /** Columns of a DeliveredCount. */
 export const deliveredColumns = [
@@ -66,12 +66,10 @@ export function createUnrecordedStore(db: Db): CountStore {
           .where("resolvedAt", "is", null)
           .executeTakeFirstOrThrow();
         if (numUpdatedRows === 0n) return false;
-        await writeAudit(trx, {
-          actor: "system",
+        await auditSystem(trx, {
           action: "usage.release",
           subject: `${count.requestId}/${count.attempt}`,
           account: count.account,
-          ip: "",
           before: { output_tokens: count.outputTokens, hold_nano_usd: String(count.hold) },
           note: why,
         });

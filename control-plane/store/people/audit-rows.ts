@@ -36,6 +36,10 @@ export const auditAct = (
   action: Omit<AuditEntry, "actor" | "ip" | "note">,
 ): Promise<void> => writeAudit(trx, { actor: by, ip, ...(note === undefined ? {} : { note }), ...action });
 
+/** Writes an action of Stoker itself. */
+export const auditSystem = (trx: Trx, action: Omit<AuditEntry, "actor" | "ip">): Promise<void> =>
+  writeAudit(trx, { actor: "system", ip: "", ...action });
+
 /** Writes a change that an account made to itself. */
 export const auditOwn = (
   trx: Trx,
