@@ -85,6 +85,6 @@ export function ceilingOf(inputTokens: number, outputTokens: number, rates: Toke
   const input = rates.input > rates.cachedInput ? rates.input : rates.cachedInput;
   let micro = BigInt(inputTokens) * input + BigInt(outputTokens) * rates.output;
   // A picture's part of a micro is rounded down there: one more covers it.
-  if (units && rates.units) micro += microOf(units, rates.units) + 1n;
+  if (units && rates.units) micro += microOf(units, rates.units) + (units.imagePixelSteps > 0 ? 1n : 0n);
   return nano((micro + million - 1n) / million);
 }

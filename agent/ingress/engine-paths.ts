@@ -20,6 +20,9 @@ const enginePaths: ReadonlySet<string> = new Set([
   "/v1/images/variations",
   // Every other task of our own runtime.
   "/v1/infer",
+  // Length of a prompt: of our runtime and vLLM, and in two steps of llama.cpp's server.
+  "/tokenize",
+  "/apply-template",
 ]);
 
 export const isEnginePath = (path: string): boolean => enginePaths.has(path);

@@ -15,7 +15,7 @@ interface Pricing {
   readonly per_image_unit?: number;
 }
 
-type Model = Responses["GET /v1/models"]["data"][number];
+type Model = Extract<Responses["GET /v1/models"], { object: "list" }>["data"][number];
 
 type Summary = Responses["GET /models/list"][number];
 

@@ -7,6 +7,8 @@ export type TaskKind =
   | "transcription"
   | "text_to_speech"
   | "image_generation"
+  /** Length of a prompt, free of charge. */
+  | "token_count"
   /** All other tasks of our own runtime. */
   | "inference";
 

@@ -2058,65 +2058,122 @@ export interface Responses {
     effective_to: string | null;
   };
   "DELETE /v1/admin/discounts/{id}": {};
-  "GET /v1/models": {
-    object: "list";
-    data: {
-      id: string;
-      object: "model";
-      /**
-       * Unix seconds
-       */
-      created: number;
-      owned_by: string;
-      root: string;
-      parent: string | null;
-      metadata: {
-        description: string;
-        context_length: number;
-        max_tokens: number;
+  "GET /v1/models":
+    | {
+        object: "list";
+        data: {
+          id: string;
+          object: "model";
+          /**
+           * Unix seconds
+           */
+          created: number;
+          owned_by: string;
+          root: string;
+          parent: string | null;
+          metadata: {
+            description: string;
+            context_length: number;
+            max_tokens: number;
+            /**
+             * USD per million tokens or characters, per second of audio, per image
+             */
+            pricing: {
+              input_tokens?: number;
+              output_tokens?: number;
+              cache_read_tokens?: number;
+              input_characters?: number;
+              input_seconds?: number;
+              per_image_unit?: number;
+            };
+            tags: string[];
+          };
+        }[];
+      }
+    | {
+        data: {
+          type: "model";
+          id: string;
+          display_name: string;
+          /**
+           * RFC 3339
+           */
+          created_at: string;
+          /**
+           * Context length; null: unknown
+           */
+          max_input_tokens: number | null;
+          max_tokens: number | null;
+          lifecycle: "active" | "deprecated";
+          /**
+           * RFC 3339
+           */
+          deprecated_at: string | null;
+          /**
+           * RFC 3339
+           */
+          retires_at: string | null;
+          capabilities: null;
+          line: null;
+        }[];
+        has_more: boolean;
+        first_id: string | null;
+        last_id: string | null;
+      };
+  "GET /v1/models/{model_name}":
+    | {
+        id: string;
+        object: "model";
         /**
-         * USD per million tokens or characters, per second of audio, per image
+         * Unix seconds
          */
-        pricing: {
-          input_tokens?: number;
-          output_tokens?: number;
-          cache_read_tokens?: number;
-          input_characters?: number;
-          input_seconds?: number;
-          per_image_unit?: number;
+        created: number;
+        owned_by: string;
+        root: string;
+        parent: string | null;
+        metadata: {
+          description: string;
+          context_length: number;
+          max_tokens: number;
+          /**
+           * USD per million tokens or characters, per second of audio, per image
+           */
+          pricing: {
+            input_tokens?: number;
+            output_tokens?: number;
+            cache_read_tokens?: number;
+            input_characters?: number;
+            input_seconds?: number;
+            per_image_unit?: number;
+          };
+          tags: string[];
         };
-        tags: string[];
+      }
+    | {
+        type: "model";
+        id: string;
+        display_name: string;
+        /**
+         * RFC 3339
+         */
+        created_at: string;
+        /**
+         * Context length; null: unknown
+         */
+        max_input_tokens: number | null;
+        max_tokens: number | null;
+        lifecycle: "active" | "deprecated";
+        /**
+         * RFC 3339
+         */
+        deprecated_at: string | null;
+        /**
+         * RFC 3339
+         */
+        retires_at: string | null;
+        capabilities: null;
+        line: null;
       };
-    }[];
-  };
-  "GET /v1/models/{model_name}": {
-    id: string;
-    object: "model";
-    /**
-     * Unix seconds
-     */
-    created: number;
-    owned_by: string;
-    root: string;
-    parent: string | null;
-    metadata: {
-      description: string;
-      context_length: number;
-      max_tokens: number;
-      /**
-       * USD per million tokens or characters, per second of audio, per image
-       */
-      pricing: {
-        input_tokens?: number;
-        output_tokens?: number;
-        cache_read_tokens?: number;
-        input_characters?: number;
-        input_seconds?: number;
-        per_image_unit?: number;
-      };
-      tags: string[];
-    };
-  };
   "GET /models/list": {
     model_name: string;
     type: string;
@@ -5998,6 +6055,9 @@ export interface Responses {
       server_tool_use: null;
       speed: null;
     };
+  };
+  "POST /v1/messages/count_tokens": {
+    input_tokens: number;
   };
   "POST /v1/rerank": {
     id: string;

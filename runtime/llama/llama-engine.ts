@@ -186,6 +186,10 @@ export class LlamaEngine implements TextEngine {
     return this.#open.model.detokenize([token as Token], true);
   }
 
+  async promptLength({ prompt }: Pick<GenerationJob, "prompt">): Promise<number> {
+    return prompt.length;
+  }
+
   async compile(constraint: Constraint, signal: AbortSignal): Promise<CompiledConstraint> {
     try {
       const { gbnf, parsed } = await this.#compiler.compile(constraint, signal);

@@ -41,6 +41,7 @@ export interface Engine {
 export type Operation =
   | "chat"
   | "text_completion"
+  | "token_count"
   | "embeddings"
   | "rerank"
   | "inference"

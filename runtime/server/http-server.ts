@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
 import { RequestError } from "./request-error.ts";
-import { runChat } from "./run-chat.ts";
+import { runChat, runTokenize } from "./run-chat.ts";
 import { runCompletion } from "./run-completion.ts";
 import type { RuntimeState } from "./runtime-state.ts";
 import { serveAdapters } from "./serve-adapters.ts";
@@ -41,6 +41,9 @@ async function route(deps: GenerationDeps, request: IncomingMessage, response: S
       return serveGeneration(deps, "text_completion", path, runCompletion, request, response);
     case "POST /v1/chat/completions":
       return serveGeneration(deps, "chat", path, runChat, request, response);
+    // vLLM's path.
+    case "POST /tokenize":
+      return serveGeneration(deps, "token_count", path, runTokenize, request, response);
     case "POST /v1/embeddings":
     case "POST /v1/rerank":
     case "POST /v1/audio/speech":

@@ -140,6 +140,8 @@ export interface TextEngine extends Engine, AdapterHost {
   /** Throws EngineRefusal("context_length") likewise. */
   tokenize(text: string): Promise<readonly number[]>;
   tokenText(token: number): string;
+  /** Number of tokens that `generate` counts as input. Throws EngineRefusal("prompt") for an image that cannot be read. */
+  promptLength(job: Pick<GenerationJob, "prompt" | "images">, signal: AbortSignal): Promise<number>;
   /** Throws EngineRefusal("constraint"), "busy" when too many requests wait, and the signal's reason when the client left. */
   compile(constraint: Constraint, signal: AbortSignal): Promise<CompiledConstraint>;
   /** Throws EngineRefusal before the first token; after an abort returns normally, with the counts final. */

@@ -241,6 +241,49 @@ describe("Anthropic's client", () => {
     expect(await client.messages.create(request)).toMatchObject({ stop_reason: "end_turn", stop_sequence: null });
   });
 
+  it("lists models page by page, forwards and backwards, and shows one", async () => {
+    const names = ["org/a", "org/b", "org/c", "org/d", "org/e"];
+    const before = edge.models.models;
+    edge.models.models = names.map((name) => servedModel({ name }));
+    try {
+      const listed: string[] = [];
+      for await (const { id } of client.models.list({ limit: 2 })) listed.push(id);
+      expect(listed).toEqual(names);
+      const first = await client.models.list({ limit: 2 });
+      expect([first.has_more, first.first_id, first.last_id]).toEqual([true, "org/a", "org/b"]);
+      const back = await client.models.list({ limit: 2, before_id: "org/e" });
+      expect([back.has_more, back.data.map(({ id }) => id)]).toEqual([true, ["org/c", "org/d"]]);
+      const start = await client.models.list({ limit: 2, before_id: "org/c" });
+      expect([start.has_more, start.data.map(({ id }) => id)]).toEqual([false, ["org/a", "org/b"]]);
+      const model: Anthropic.ModelInfo = await client.models.retrieve("org/c");
+      expect(model).toMatchObject({
+        type: "model",
+        id: "org/c",
+        display_name: "org/c",
+        created_at: "2026-08-06T07:06:40Z",
+        max_input_tokens: 4096,
+        lifecycle: "active",
+      });
+      await expect(client.models.retrieve("org/z")).rejects.toThrow(NotFoundError);
+      await expect(client.models.retrieve("org/z")).rejects.toMatchObject({ type: "not_found_error" });
+      await expect(client.models.list({ after_id: "org/z" })).rejects.toMatchObject({ status: 422 });
+    } finally {
+      edge.models.models = before;
+    }
+  });
+
+  it("lists models in its own format under its own base URL, with slashes in their names", async () => {
+    const ask = (path: string, headers: Record<string, string> = {}) =>
+      fetch(edge.url + path, { headers: { "x-api-key": apiKey, ...headers } }).then((answer) => answer.json());
+    const version = { "anthropic-version": "2023-06-01" };
+    for (const base of ["", "/anthropic"]) {
+      expect(await ask(`${base}/v1/models`, version)).toMatchObject({ has_more: false, data: [{ type: "model" }] });
+      expect(await ask(`${base}/v1/models/org/model`, version)).toMatchObject({ type: "model", id: "org/model" });
+    }
+    expect(await ask("/v1/models")).toMatchObject({ object: "list", data: [{ object: "model" }] });
+    expect(await ask("/v1/models/org/model")).toMatchObject({ object: "model", id: "org/model" });
+  });
+
   it("throws the errors of its own types", async () => {
     const create = (change: object = {}, from = client) => from.messages.create({ ...hello, ...change });
     const stranger = new Anthropic({ apiKey: "stk_unknown", baseURL: edge.url, maxRetries: 0 });

@@ -16,6 +16,10 @@ const others: Readonly<Record<string, readonly string[]>> = {
   "/v1/messages/count_tokens": ["/anthropic/v1/messages/count_tokens"],
   "/v1/rerank": ["/v1/compat/rerank", "/v1/openai/rerank", "/v2/rerank"],
   "/v1/score": ["/v1/compat/score", "/v1/openai/score"],
-  "/v1/models": ["/v1/compat/models", "/v1/openai/models"],
-  "/v1/models/:model_name": ["/v1/compat/models/:model_name", "/v1/openai/models/:model_name"],
+  "/v1/models": ["/v1/compat/models", "/v1/openai/models", "/anthropic/v1/models"],
+  "/v1/models/:model_name": [
+    "/v1/compat/models/:model_name",
+    "/v1/openai/models/:model_name",
+    "/anthropic/v1/models/:model_name",
+  ],
 };

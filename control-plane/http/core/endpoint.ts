@@ -1,4 +1,5 @@
 // Declares endpoints: the schema is validation, type and description; the handler calls one feature and renders.
+import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteHandlerMethod } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
 import type { Authenticator, Caller } from "../../accounts/caller.ts";
@@ -45,6 +46,8 @@ interface GroupOptions {
   /** `inference`: a key or a scoped token; `key`: the account itself; `admin`: the operator's account. */
   readonly access: "public" | "inference" | "key" | "admin";
   readonly dialect?: Dialect;
+  /** Dialect of one request, where clients of several share the path; undefined: `dialect`. */
+  readonly dialectOf?: (headers: IncomingHttpHeaders) => Dialect | undefined;
   /** Omits the endpoint from the OpenAPI description: it is a page for people. */
   readonly isHidden?: boolean;
   /** Requires sessions to have signed in within the last minutes. Keys are not affected. */
@@ -119,7 +122,9 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
     const meter = deps.metrics.meter(String(method), path);
 
     const begin = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
-      const state = new RequestState(deps, meter, dialect, request.id, request.headers, reply.raw);
+      const { headers } = request;
+      const spoken = endpoint.dialectOf?.(headers) ?? dialect;
+      const state = new RequestState(deps, meter, spoken, request.id, headers, reply.raw);
       state.isSecure = request.protocol === "https";
       request.state = state;
       const enter = (caller: Caller): void => {
@@ -150,7 +155,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
         return;
       }
       try {
-        const caller = authenticate(deps, request.headers, request.ip, request.raw.socket);
+        const caller = authenticate(deps, headers, request.ip, request.raw.socket);
         if (caller instanceof Promise) caller.then(enter, done);
         else enter(caller);
       } catch (error) {

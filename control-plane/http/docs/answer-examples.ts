@@ -49,6 +49,7 @@ export const answerExamples: Readonly<Record<string, Readonly<Record<string, unk
       speed: null,
     },
   },
+  "POST /v1/messages/count_tokens": { input_tokens: 6 },
   "POST /v1/compat/embeddings": {
     object: "list",
     data: [{ object: "embedding", index: 0, embedding: [0.01, -0.02] }],

@@ -27,6 +27,7 @@ const inference: Examples = {
     max_tokens: 64,
     messages: [{ role: "user", content: "Hello!" }],
   },
+  "POST /v1/messages/count_tokens": { model: chatModel, messages: [{ role: "user", content: "Hello!" }] },
   "POST /v1/compat/embeddings": { model: "BAAI/bge-m3", input: ["The first text", "The second text"] },
   "POST /v1/rerank": {
     model: "BAAI/bge-reranker-v2-m3",

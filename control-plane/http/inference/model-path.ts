@@ -7,14 +7,16 @@ const forms: Readonly<Record<string, RegExp>> = { POST: form(postSuffix) };
 const otherForm = form(getSuffix);
 
 /** One model in the compatibility API; nothing follows its name. */
-const compatForm = /^(\/v1\/(?:(?:compat|openai)\/)?models\/)(.+?)(\/?)$/;
+const compatForm = /^((?:\/anthropic\/v1\/|\/v1\/(?:(?:compat|openai)\/)?)models\/)(.+?)(\/?)$/;
+
+const prefixes = ["/models/", "/v1/", "/anthropic/v1/models/"];
 
 /** Paths at the position of a name. */
 const fixed: ReadonlySet<string> = new Set(["lora/list", "private/list", "deployment/list"]);
 
 /** Returns any other URL unchanged. */
 export function encodeModelName(method: string | undefined, url: string): string {
-  if (!url.startsWith("/models/") && !url.startsWith("/v1/")) return url;
+  if (!prefixes.some((prefix) => url.startsWith(prefix))) return url;
   const end = url.indexOf("?");
   const path = end < 0 ? url : url.slice(0, end);
   const compat = method === "GET" || method === "HEAD" ? compatForm.exec(path) : null;

@@ -1,3 +1,4 @@
+import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import type { Caller } from "../../accounts/caller.ts";
@@ -6,9 +7,21 @@ import { isListed, mayUse } from "../../inference/may-use.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { ModelFeatures } from "./features.ts";
-import { ModelItem, ModelList, ModelSummaries, OfferAnswer, OfferRequest } from "./models-schemas.ts";
+import { messagesDialect, renderMessagesModel, renderMessagesModels } from "./messages-models.ts";
+import {
+  MessagesModel,
+  MessagesModelList,
+  ModelItem,
+  ModelList,
+  ModelPage,
+  ModelSummaries,
+  OfferAnswer,
+  OfferRequest,
+} from "./models-schemas.ts";
 import { perMillion, perUnit, ratesOf } from "./rates.ts";
 import { renderModel, renderModelList, renderModelSummaries } from "./render-models.ts";
+
+const isForMessages = ({ request }: FastifyReply): boolean => request.state?.dialect === "messages";
 
 export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelRecords }: ModelFeatures): void {
   const callers = endpoints.with({ tag: "models", access: "inference" });
@@ -26,12 +39,15 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
     summary: "Models this key may use",
     isFromMemory: true,
     dialect: "compat",
-    answer: ModelList,
-    handler: ({ caller }) => {
+    dialectOf: messagesDialect,
+    query: ModelPage,
+    answer: Type.Union([ModelList, MessagesModelList]),
+    handler: ({ caller, query, reply }) => {
       const listed = models.list(caller.account).filter((model) => isListed(caller.models, model));
       const aliases = models.aliases(caller.account).flatMap((alias) => aliased(alias.name, caller) ?? []);
       const named = new Set(aliases.map(({ name }) => name));
-      return renderModelList([...aliases, ...listed.filter(({ name }) => !named.has(name))]);
+      const all = [...aliases, ...listed.filter(({ name }) => !named.has(name))];
+      return isForMessages(reply) ? renderMessagesModels(all, query) : renderModelList(all);
     },
   });
 
@@ -40,15 +56,17 @@ export function addModelRoutes(endpoints: Endpoints, { spine: { models }, modelR
     isFromMemory: true,
     dialect: "compat",
     params: Type.Object({ model_name: Type.String({ minLength: 1, description: "It may hold slashes" }) }),
-    answer: ModelItem,
+    dialectOf: messagesDialect,
+    answer: Type.Union([ModelItem, MessagesModel]),
     refusals: [404],
-    handler({ caller, params }) {
+    handler({ caller, params, reply }) {
       const name = params.model_name;
+      const render = isForMessages(reply) ? renderMessagesModel : renderModel;
       const alias = aliased(name, caller);
-      if (alias) return renderModel(alias);
+      if (alias) return render(alias);
       const model = models.find(name, caller.account);
       if (!model || !isListed(caller.models, model)) throw new ModelNotFound(name);
-      return renderModel(model);
+      return render(model);
     },
   });
 

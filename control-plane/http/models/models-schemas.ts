@@ -34,6 +34,40 @@ export type ModelItem = Static<typeof ModelItem>;
 export const ModelList = Type.Object({ object: Type.Literal("list"), data: Type.Array(ModelItem) });
 export type ModelList = Static<typeof ModelList>;
 
+/** A model as clients of the Messages API list it. Members that are always null describe models of other servers. */
+export const MessagesModel = Type.Object({
+  type: Type.Literal("model"),
+  id: Type.String(),
+  display_name: Type.String(),
+  created_at: Type.String({ description: "RFC 3339" }),
+  max_input_tokens: nullable.integer({ description: "Context length; null: unknown" }),
+  max_tokens: nullable.integer(),
+  lifecycle: Type.String({ enum: ["active", "deprecated"] }),
+  deprecated_at: nullable.string({ description: "RFC 3339" }),
+  retires_at: nullable.string({ description: "RFC 3339" }),
+  capabilities: Type.Null(),
+  line: Type.Null(),
+});
+export type MessagesModel = Static<typeof MessagesModel>;
+
+export const MessagesModelList = Type.Object({
+  data: Type.Array(MessagesModel),
+  has_more: Type.Boolean(),
+  first_id: nullable.string(),
+  last_id: nullable.string(),
+});
+export type MessagesModelList = Static<typeof MessagesModelList>;
+
+/** Only for clients of the Messages API; others receive the whole list. */
+export const ModelPage = Type.Object({
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1000, default: 20, description: "With `anthropic-version`" }),
+  ),
+  after_id: Type.Optional(Type.String({ description: "With `anthropic-version`" })),
+  before_id: Type.Optional(Type.String({ description: "With `anthropic-version`" })),
+});
+export type ModelPage = Static<typeof ModelPage>;
+
 export const ModelSummaries = Type.Array(
   Type.Object({
     model_name: Type.String(),

@@ -9,6 +9,7 @@ import { answerReader } from "../../llama/tools/answer-syntax.ts";
 import type { ToolFormat } from "../../llama/tools/tool-format.ts";
 import { PictureError } from "../../onnx/image-processor.ts";
 import type { PictureTiler } from "../../onnx/picture-tiler.ts";
+import type { Tiles } from "../../onnx/tile-thread.ts";
 import {
   type ChatPrompt,
   type ChoiceSink,
@@ -115,6 +116,11 @@ export class VisionEngine implements TextEngine {
     return this.#parts.tokenizer.textOf(token);
   }
 
+  async promptLength(job: Pick<GenerationJob, "prompt" | "images">, signal: AbortSignal): Promise<number> {
+    const prompt = await this.#withPlaces(job, async () => signal.throwIfAborted());
+    return prompt.length;
+  }
+
   async compile(): Promise<CompiledConstraint> {
     const words =
       "This model does not support response formats. Describe the format in the prompt, or use a model without image input.";
@@ -188,8 +194,25 @@ export class VisionEngine implements TextEngine {
     return { memory, scores, prompt };
   }
 
-  async #withPictures({ prompt, images }: GenerationJob, signal: AbortSignal) {
-    const { graphs, tiler, tokenizer, imageToken, imageTokens } = this.#parts;
+  async #withPictures(job: GenerationJob, signal: AbortSignal) {
+    const { graphs, imageToken } = this.#parts;
+    const features: Float32Array[] = [];
+    const prompt = await this.#withPlaces(job, async (tiles, tokens) => {
+      const found = await graphs.features(tiles, signal);
+      const expected = tokens.filter((token) => token === imageToken).length;
+      if (found.length !== expected * graphs.width)
+        throw new Error(`the encoder made ${found.length / graphs.width} features of a picture, not ${expected}`);
+      features.push(found);
+    });
+    return { prompt, features: joined(features) };
+  }
+
+  /** Returns the prompt with a token in the place of every feature. `read` receives one picture at a time: tiles are large. */
+  async #withPlaces(
+    { prompt, images }: Pick<GenerationJob, "prompt" | "images">,
+    read: (tiles: Tiles, tokens: readonly number[]) => Promise<void>,
+  ): Promise<readonly number[]> {
+    const { tiler, tokenizer, imageToken, imageTokens } = this.#parts;
     const places = prompt.filter((token) => token === imageToken).length;
     if (places !== images.length && !(images.length > 0 && places === 0))
       throw new EngineRefusal(
@@ -198,7 +221,6 @@ export class VisionEngine implements TextEngine {
         { param: "prompt" },
       );
     const expansions: (readonly number[])[] = [];
-    const features: Float32Array[] = [];
     for (const { bytes, isCoarse, param } of images) {
       const tiles = await tiler.tiles(bytes, isCoarse).catch((error: unknown) => {
         if (!(error instanceof PictureError)) throw error;
@@ -207,18 +229,13 @@ export class VisionEngine implements TextEngine {
           cause: error,
         });
       });
-      const text = imageText(tiles, imageTokens);
-      const tokens = tokenizer.encode(text);
-      const found = await graphs.features(tiles, signal);
-      const expected = tokens.filter((token) => token === imageToken).length;
-      if (found.length !== expected * graphs.width)
-        throw new Error(`the encoder made ${found.length / graphs.width} features of a picture, not ${expected}`);
+      const tokens = tokenizer.encode(imageText(tiles, imageTokens));
+      await read(tiles, tokens);
       expansions.push(tokens);
-      features.push(found);
     }
     // Pictures without a position in the prompt precede the text.
     const given = places === 0 ? [...images.map(() => imageToken), ...prompt] : prompt;
-    return { prompt: placeImages(given, imageToken, expansions), features: joined(features) };
+    return placeImages(given, imageToken, expansions);
   }
 
   async #runChoice(

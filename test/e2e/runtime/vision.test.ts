@@ -3,6 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { apiKey } from "../../fakes/ports.ts";
@@ -67,6 +68,25 @@ describe("a model that reads pictures, behind the gateway", () => {
     expect(usage).toMatchObject({ prompt_tokens, completion_tokens });
     expect(tasks.settled()).toBe(BigInt(prompt_tokens) * 20n);
   });
+
+  it.each(chats)(
+    "serves the same (%s) to a client of the Messages API, and counts its tokens in advance",
+    async (name, content) => {
+      const messages = new Anthropic({ apiKey, baseURL: tasks.edge.url, maxRetries: 0 }).messages;
+      const blocks = content().map((part): Anthropic.ContentBlockParam => {
+        if (part.type !== "image_url")
+          return { type: "text", text: (part as OpenAI.ChatCompletionContentPartText).text };
+        const data = part.image_url.url.slice("data:image/png;base64,".length);
+        return { type: "image", source: { type: "base64", media_type: "image/png", data } };
+      });
+      const prompt = { model: "org/model", messages: [{ role: "user" as const, content: blocks }] };
+      const { input_tokens: counted } = await messages.countTokens(prompt);
+      const { usage } = await messages.create({ ...prompt, max_tokens: 1 });
+      expect(counted).toBe(usage.input_tokens + (usage.cache_read_input_tokens ?? 0));
+      // That API has no `detail`.
+      if (name !== "coarse") expect(counted).toBe(references[name]?.prompt_tokens);
+    },
+  );
 
   it("streams the same response, and several at a time do not affect each other", async () => {
     const texts = await Promise.all(

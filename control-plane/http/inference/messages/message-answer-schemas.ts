@@ -48,3 +48,5 @@ export const MessageAnswer = Type.Object({
   usage: Usage,
 });
 export type MessageAnswer = Static<typeof MessageAnswer>;
+
+export const TokenCount = Type.Object({ input_tokens: Type.Integer() });

@@ -10,13 +10,17 @@ import type { RequestState } from "../../core/request-state.ts";
 import { errorBody } from "../../errors/error-body.ts";
 import { inferenceRefusals } from "../../errors/error-responses.ts";
 import { bodyTooLarge } from "../../errors/errors.ts";
+import { refusalOf } from "../../errors/render-error.ts";
+import { writeRefusal } from "../../errors/write-refusal.ts";
 import { ChatDeltas, deltasOf } from "../chat-deltas.ts";
 import { checkFormat } from "../check-format.ts";
+import { ClientSink } from "../client-sink.ts";
 import { type Relayed, type Relays, renderedWhole } from "../relay-route.ts";
 import { namedFrame, type StreamTranslation, TranslatedStream } from "../translated-stream.ts";
-import { MessageAnswer } from "./message-answer-schemas.ts";
+import { countTokens } from "./count-tokens.ts";
+import { MessageAnswer, TokenCount } from "./message-answer-schemas.ts";
 import { MessageEvents, type MessageFacts, messageOf } from "./message-events.ts";
-import { type MessageBody, MessageRequest } from "./message-request-schemas.ts";
+import { type MessageBody, MessageRequest, type PromptBody, TokenCountRequest } from "./message-request-schemas.ts";
 import { chatFields, hasImage, hasThinking } from "./to-chat.ts";
 
 export function addMessageRoutes(endpoints: Endpoints, spine: Spine, relays: Relays, seals: ReasoningSeals): void {
@@ -41,6 +45,44 @@ export function addMessageRoutes(endpoints: Endpoints, spine: Spine, relays: Rel
       return seal instanceof Promise ? seal.then(relayed) : relayed(seal);
     }),
   );
+  endpoints.addInference(
+    {
+      method: "POST",
+      path: "/v1/messages/count_tokens",
+      summary: "Count the input tokens of a message, free of charge",
+      tag: "inference",
+      access: "inference",
+      dialect: "messages",
+      bodyLimitBytes: mediaLimitBytes,
+      refusals: [402, 404, 405, 429, 500, 502, 504],
+      body: TokenCountRequest,
+      answer: TokenCount,
+    },
+    ({ body, readBody: { bytes, exact } }, state, res) => {
+      const request = body as unknown as PromptBody;
+      checkLength(bytes, request);
+      const { account } = state.caller as Caller;
+      const isSealed = hasThinking(request);
+      const count = async () => {
+        const seal = isSealed ? await seals.of(account) : undefined;
+        return countTokens(spine, (exact as PromptBody | undefined) ?? request, seal, state);
+      };
+      count()
+        .then((input_tokens) => {
+          if (input_tokens === undefined) return;
+          const answer = Buffer.from(JSON.stringify({ input_tokens }));
+          new ClientSink(res, state).whole(200, "application/json", answer);
+        })
+        .catch((error: unknown) => {
+          state.refusal = refusalOf(error);
+          writeRefusal(state.refusal, state, res);
+        });
+    },
+  );
+}
+
+function checkLength(bytes: Buffer, body: PromptBody): void {
+  if (bytes.length > bodyLimitBytes && !hasImage(body)) throw bodyTooLarge(bodyLimitBytes);
 }
 
 /** Undefined while the data key cannot be read: a reply does not need it. Rejects if `isNeeded`. */
@@ -81,7 +123,7 @@ function relayedMessage(
 }
 
 function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: ReasoningSeal | undefined): Completion {
-  if (bytes.length > bodyLimitBytes && !hasImage(body)) throw bodyTooLarge(bodyLimitBytes);
+  checkLength(bytes, body);
   const fields = chatFields((exact as MessageBody | undefined) ?? body, seal);
   checkFormat(fields);
   return {
