@@ -16,7 +16,7 @@ import { gpuLoadProbe } from "./fingerprint/gpu-load.ts";
 import { HostInventory } from "./fingerprint/inventory.ts";
 import { openKernelLog } from "./fingerprint/kernel-log.ts";
 import { createXidWatch } from "./fingerprint/xid.ts";
-import { Ingress, type IngressOptions } from "./ingress/create-ingress.ts";
+import { Ingress, type IngressOptions } from "./ingress/ingress.ts";
 import { createGpuMeter } from "./metering/gpu-meter.ts";
 import { createAgentMetrics } from "./metrics/agent-metrics.ts";
 import { createEnginePages } from "./metrics/engine-pages.ts";

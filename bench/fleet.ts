@@ -71,7 +71,6 @@ function placementsPerSecond(size: number): number {
       });
   };
   let n = 0;
-  // Warm up and fill the fleet.
   while (n < size * 2 + 2_000) once(n++);
   const from = performance.now();
   const first = n;

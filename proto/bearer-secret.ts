@@ -14,7 +14,6 @@ export class BearerSecret {
     this.#expected = Buffer.from(this.#header);
   }
 
-  /** Value of the `authorization` header. */
   get header(): string {
     return this.#header;
   }
@@ -42,6 +41,5 @@ export interface EngineAddress {
   readonly secret?: BearerSecret | undefined;
 }
 
-/** Headers of every request to the engine. */
 export const authorizationFor = ({ secret }: Pick<EngineAddress, "secret">): Record<string, string> =>
   secret ? { authorization: secret.header } : {};

@@ -10,7 +10,6 @@ const maxCountedLength = 2000;
 export const maxSchemaDepth = 1000;
 
 export interface ConstraintProblem {
-  /** Field of the request that holds the format. */
   readonly param: string;
   readonly message: string;
 }

@@ -20,7 +20,6 @@ export const frameKind = {
   /** Agent: fields, then the whole body. */
   whole: 4,
   data: 5,
-  /** End of a request's body, or of a response, with its usage figures as text, if there are any. */
   end: 6,
   /** Gateway: the response is no longer needed. Agent: the response breaks off here. */
   reset: 7,

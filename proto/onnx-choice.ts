@@ -11,7 +11,6 @@ const otherPrecision = /_(fp16|quantized|int8|uint8|q8|q4|q4f16|bnb4)\.onnx$/;
 export function chooseOnnx<F extends RepoFile>(files: readonly F[], named: string | undefined): readonly F[] {
   const graphs = files.filter(({ path }) => isGraph(path));
   const wanted = named ?? preferredNames.find((path) => graphs.some((graph) => graph.path === path));
-  // Models of several graphs (encoder, decoder, ...) bring all of one folder, each in one precision.
   const chosen =
     wanted === undefined
       ? graphs.filter((graph) => !isCopy(graph, graphs))

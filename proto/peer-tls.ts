@@ -32,7 +32,6 @@ const serverName = "data-path.stoker.internal";
 
 export const peerTlsVersion = { minVersion: "TLSv1.3" } as const;
 
-/** Undefined: a certificate for something else. That the authority signed it, and that it is in its time, is TLS's to check. */
 export function peerOf({ subjectaltname = "" }: { readonly subjectaltname?: string | undefined }): Peer | undefined {
   const uri = /^URI:([^\s,"]+)$/.exec(subjectaltname)?.[1] ?? "";
   if (uri.startsWith(hostPrefix)) return { kind: "host", id: uri.slice(hostPrefix.length) as HostId };

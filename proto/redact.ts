@@ -9,7 +9,6 @@ const shapes: readonly (readonly [RegExp, string])[] = [
   [/jwt:[A-Za-z0-9+/=_.-]+/g, "jwt:[secret]"],
 ];
 
-/** The text with anything that looks like a key, token or signing secret replaced. */
 export function redact(text: string): string {
   return shapes.reduce((left, [shape, instead]) => left.replace(shape, instead), text);
 }

@@ -114,7 +114,6 @@ function mac(key: Buffer, json: string): string {
   return hash("sha256", outer, "base64url");
 }
 
-/** A key that seals tickets. */
 export interface SealKey {
   /** 1 to 999,999,999; named in the seal, so that a rotation can replace the key. */
   readonly version: number;

@@ -111,7 +111,6 @@ export const usageFields = {
   discountId: { column: "discount_id", type: "text", from: "ticket", isRequired: true, isNullable: true },
   /** Milliseconds times GPUs of a minute of GPU time. */
   gpuMs: { column: "gpu_ms", type: "count", from: "price" },
-  /** Price of tokens and units at the rates. */
   cost: { column: "cost", type: "amount", from: "price", isRequired: true },
   /** Amount that the customer pays: at most the hold; 0 when voided. */
   charge: { column: "charge", type: "amount", from: "posting", isRequired: true },
@@ -268,7 +267,6 @@ export interface SpooledRecord extends UsageRecord {
  */
 export const acknowledgedKeptMs = 48 * 3_600_000;
 
-/** Records of a batch. */
 export const maxBatchRecords = 500;
 /** Bytes of a batch. 500 records of requests have less than 1 MiB. */
 export const maxBatchBytes = 2 * 1024 * 1024;

@@ -72,7 +72,6 @@ try {
 }
 process.exit();
 
-/** Returns the name of a served model, if any. */
 async function start(wanted: UpOptions, signal: AbortSignal): Promise<string | undefined> {
   await clearLeftOvers(wanted.dataDir, screen.say);
   for (let number = 0; number < wanted.replicas; number += 1) await requireFreePort(wanted.port + number);

@@ -58,11 +58,11 @@ const longestRetryMs = 600_000;
 
 export class Adapters {
   readonly #deps: AdapterDeps;
-  readonly #files;
-  readonly #clock;
+  readonly #files: AdapterFiles;
+  readonly #clock: () => number;
   readonly #log: Logger;
-  readonly #leaveMs;
-  readonly #retryMs;
+  readonly #leaveMs: number;
+  readonly #retryMs: number;
   #wanted = new Map<string, InstanceSpec__Output>();
   #targets: readonly RouteTarget[] = [];
   #hasDesired = false;

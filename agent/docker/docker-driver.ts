@@ -45,7 +45,7 @@ export class DockerDriver implements ContainerDriver {
   readonly #nodeName: string;
   readonly #log: Logger;
   readonly #subnet: string;
-  readonly #client;
+  readonly #client: ReturnType<typeof createEngineClient>;
   readonly #profile: ContainerProfile;
   readonly #starting = new Set<string>();
   readonly #listening = createListening();

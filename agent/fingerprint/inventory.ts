@@ -62,9 +62,9 @@ export class HostInventory {
   readonly #options: InventoryOptions;
   readonly #boot: string;
   readonly #probes: HostProbes;
-  readonly #host;
+  readonly #host: string;
   readonly #failing = new Map<string, string>();
-  readonly #os;
+  readonly #os: Probe<OperatingSystemFacts>;
   #lastGpus: readonly FoundGpu[] = [];
   #lastDocker: DockerFacts = { dockerVersion: "", hasNvidiaRuntime: false };
   #last = { driverVersion: "", cudaVersion: "" };

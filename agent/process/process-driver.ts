@@ -32,7 +32,7 @@ export class ProcessDriver implements ContainerDriver {
   readonly #listeners: (() => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
-  readonly #cgroups;
+  readonly #cgroups: MemoryCgroups | undefined;
 
   constructor(options: ProcessDriverOptions) {
     this.#options = options;

@@ -30,13 +30,13 @@ const volumeGraceMs = 10_000;
 
 export class Reconciler {
   readonly #deps: LoopDeps;
-  readonly #clock;
+  readonly #clock: () => number;
   readonly #log: LoopDeps["log"];
-  readonly #driver;
+  readonly #driver: LoopDeps["driver"];
   readonly #book = createFactsBook();
   readonly #wake = createWake();
   #lastProgressMs = Number.NEGATIVE_INFINITY;
-  readonly #executors;
+  readonly #executors: Executors;
   readonly #running = new Map<InstanceId, { readonly own: AbortController; readonly work: Promise<void> }>();
   readonly #inFlight = new Set<Promise<void>>();
   readonly #phases = new Map<InstanceId, string>();

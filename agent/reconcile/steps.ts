@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import type { PlanFile } from "../engines/host-facts.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
-import { createAttempts } from "./attempts.ts";
+import { type Attempts, createAttempts } from "./attempts.ts";
 import { crashBackOff, startBackOff } from "./back-off.ts";
 import type { Step } from "./diff.ts";
 import { untilDrained } from "./drain.ts";
@@ -28,11 +28,11 @@ const graceMs = 10_000;
 export class Executors implements StepExecutors {
   readonly fetch: StepExecutors["fetch"];
   readonly #deps: StepDeps;
-  readonly #events;
-  readonly #dataPath;
-  readonly #book;
-  readonly #driver;
-  readonly #attempts;
+  readonly #events: StepDeps["events"];
+  readonly #dataPath: StepDeps["dataPath"];
+  readonly #book: StepDeps["book"];
+  readonly #driver: StepDeps["driver"];
+  readonly #attempts: Attempts;
 
   constructor(deps: StepDeps) {
     this.#deps = deps;

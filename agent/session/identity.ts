@@ -44,10 +44,10 @@ const minWaitMs = 200;
 
 export class Identity {
   readonly #options: IdentityOptions;
-  readonly #nowMs;
+  readonly #nowMs: () => number;
   readonly #log: Logger;
-  #keyPem;
-  #held;
+  #keyPem: string | undefined;
+  #held: Held | undefined;
   /** A refused token is not tried again while there is a valid certificate. */
   #refusedToken: string | undefined;
   #refusal: Error | undefined;

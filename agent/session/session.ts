@@ -73,20 +73,20 @@ interface Serving {
 
 export class Session {
   readonly #options: SessionOptions;
-  readonly #monotonicMs;
+  readonly #monotonicMs: () => number;
   readonly #log: Logger;
-  readonly #spool;
-  readonly #store;
+  readonly #spool: SessionOptions["spool"];
+  readonly #store: SessionStore;
   readonly #reconnects = new Map<ConnectionEnd["reason"], number>();
   #keys: readonly Buffer[] = [];
-  #nodeEpoch;
+  #nodeEpoch: bigint;
   #leaseEndsMs = 0;
   #isConnected = false;
-  #fencedWhy;
+  #fencedWhy: string;
   #spreadMs: number | undefined;
   #newest: Serving | undefined;
   readonly #questions = createNeighbourQuestions();
-  readonly #restored;
+  readonly #restored: ReturnType<typeof createRestoredDatabase>;
 
   constructor(options: SessionOptions) {
     this.#options = options;

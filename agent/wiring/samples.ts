@@ -38,8 +38,8 @@ const clock = () => performance.now();
 export class Samples {
   readonly host;
   readonly #parts: SamplesParts;
-  readonly #engines;
-  readonly #inventory;
+  readonly #engines: EnginePages;
+  readonly #inventory: SamplesParts["inventory"];
   #wasReported = false;
   readonly #gpus = lastSample<readonly GpuSample[]>(gpuLoadProbe().read, clock, (error) => {
     if (!this.#wasReported) this.#parts.log.warn({ err: error }, "could not sample the GPUs; keeping the last figures");

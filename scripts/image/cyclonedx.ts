@@ -26,7 +26,6 @@ export interface Bom {
   readonly [more: string]: unknown;
 }
 
-/** Returns the package URL of an npm package. */
 export function npmPurl(name: string, version: string): string {
   return `pkg:npm/${name.replace(/^@/, "%40")}@${encodeURIComponent(version)}`;
 }

@@ -54,7 +54,6 @@ export const pathOf = (name: string): string => join(root, "test", `${name}.test
 const places = new Map(longest.map((name, place) => [pathOf(name), place]));
 const placeOf = (file: TestSpecification): number => places.get(file.moduleId) ?? longest.length;
 
-/** Vitest's own order for every file that is not listed. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     return (await super.sort(files)).toSorted((a, b) => placeOf(a) - placeOf(b));

@@ -73,7 +73,6 @@ export interface SuiteResult {
   readonly remark?: string;
 }
 
-/** Summary table as plain text. */
 export function table(results: readonly SuiteResult[]): string {
   const head = ["suite", "passed", "failed", "skipped", "seconds", ""];
   const rows = results.map((one) => [

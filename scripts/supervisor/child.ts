@@ -116,7 +116,6 @@ export function keepAlive(spec: ChildSpec, dataDir: string, warn: (line: string)
   return {
     name: spec.name,
     pid: () => running?.pid,
-    /** Number of unexpected exits. */
     deaths: () => deaths,
     /** True after an exit for wrong configuration or secrets; not restarted. */
     isMisconfigured: () => isMisconfigured,
@@ -139,7 +138,6 @@ interface StopStep {
   readonly waitMs: number;
 }
 
-/** Sends each signal and waits for the exit. False if the process survives all of them. */
 export async function endProcess(known: ProcessIdentity, steps: readonly StopStep[]): Promise<boolean> {
   for (const { signal, waitMs } of steps) {
     if (!sendSignal(known, signal)) return !isAlive(known);

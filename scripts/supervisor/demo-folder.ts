@@ -15,7 +15,6 @@ const run = promisify(execFile);
 const archiveLimitMs = 600_000;
 
 interface FolderPlaces {
-  /** Folder of all demo models. */
   readonly into: string;
   /** Other folders with models that cannot be downloaded. */
   readonly besides: readonly string[];

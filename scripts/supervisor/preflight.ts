@@ -15,7 +15,6 @@ const packageFactor = 2;
 
 interface Installed {
   readonly dataDir: string;
-  /** Folder of demo models. */
   readonly demoModelsDir: string;
   /** Model to deploy at the start, if any. */
   readonly model: Pick<DemoModel, "weights"> | undefined;

@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pino from "pino";
-import { Ingress, type IngressOptions } from "../../agent/ingress/create-ingress.ts";
+import { Ingress, type IngressOptions } from "../../agent/ingress/ingress.ts";
 import type { UsageSpool } from "../../agent/ingress/spool.ts";
 import type { RouteTarget } from "../../agent/reconcile/ports.ts";
 import { openState } from "../../agent/state/open-state.ts";

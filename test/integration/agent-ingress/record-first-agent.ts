@@ -1,7 +1,7 @@
 // An ingress in a process of its own, for the tests that kill it. Arguments: folder, engine origin, fault.
 import { join } from "node:path";
 import pino from "pino";
-import { Ingress } from "../../../agent/ingress/create-ingress.ts";
+import { Ingress } from "../../../agent/ingress/ingress.ts";
 import { openState } from "../../../agent/state/open-state.ts";
 import type { HostId } from "../../../proto/ids.ts";
 import { deployId, instanceId, ticketKey } from "../../fakes/data-path.ts";

@@ -78,9 +78,9 @@ export class Ingress {
   readonly #stopping = new Map<DeploymentId, StoppingRequests>();
   /** Targets that left the set, with their unanswered requests: kept until `serverEnded` counts these or the instance is removed. */
   readonly #gone = new Map<InstanceId, Target>();
-  readonly #dashboards;
+  readonly #dashboards: ReturnType<typeof createDashboardTunnels>;
   readonly #shared = new Set<SharedServer>();
-  readonly #door;
+  readonly #door: ReturnType<typeof openDoor>;
   readonly #server: Server;
 
   constructor(options: IngressOptions) {
