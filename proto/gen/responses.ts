@@ -6161,4 +6161,8 @@ export interface Responses {
       tokens_input: number | null;
     };
   };
+  "POST /mcp": {
+    jsonrpc: "2.0";
+    method?: string;
+  };
 }

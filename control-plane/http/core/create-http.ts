@@ -57,6 +57,7 @@ import { InferenceEntry, type Validate } from "../inference/inference-entry.ts";
 import { encodeModelName } from "../inference/model-path.ts";
 import { nativeJobs } from "../inference/native/native-jobs.ts";
 import { addInference } from "../inference/routes.ts";
+import { addMcpRoute } from "../mcp/mcp-route.ts";
 import type { ModelFeatures } from "../models/features.ts";
 import { addModels } from "../models/routes.ts";
 import type { MoneyFeatures } from "../money/features.ts";
@@ -291,6 +292,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addOperator(endpoints, deps);
     addFiles(endpoints, spine, deps);
     addInference(endpoints, spine, deps);
+    addMcpRoute(endpoints, app, deps.version);
   });
 
   await app.register(async (uploads) => addFileUpload(endpointsOf(uploads, endpointDeps), uploads, deps));

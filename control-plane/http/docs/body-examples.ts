@@ -70,6 +70,10 @@ const inference: Examples = {
   "POST /v1/batches": { input_file_id: "file_abc123", endpoint: "/v1/chat/completions", completion_window: "24h" },
 };
 
+const agents: Examples = {
+  "POST /mcp": { jsonrpc: "2.0", id: 1, method: "tools/list", params: {} },
+};
+
 const deploying: Examples = {
   "POST /deploy/llm": llm,
   "POST /deploy/llm/placement": llm,
@@ -180,4 +184,4 @@ const operator: Examples = {
   "POST /v1/admin/program-applications/{id}/reject": note,
 };
 
-export const bodyExamples: Examples = { ...inference, ...deploying, ...account, ...operator };
+export const bodyExamples: Examples = { ...inference, ...agents, ...deploying, ...account, ...operator };
