@@ -178,6 +178,12 @@ const rows: readonly StatusRow[] = [
     status: 422,
     holds: { detail: [{ loc: ["query", "from"] }], code: "bad_time" },
   },
+  {
+    call: "GET /v1/admin/audit?to=-271821-04-20T00:00:00Z",
+    key: operatorKey,
+    status: 422,
+    holds: { detail: [{ loc: ["query", "to"] }], code: "bad_time" },
+  },
 ];
 
 async function newAccount(): Promise<Values> {

@@ -3,10 +3,11 @@
 import { invalid } from "../../service-error.ts";
 import { badTime } from "../errors/errors.ts";
 
-/** Returns unix ms of unix seconds or ISO 8601. Throws badTime, which names the field and its place. */
+/** Returns unix ms, from 1970, of unix seconds or ISO 8601. Throws badTime, which names the field and its place. */
 export function readTime(param: string, text: string, place: "body" | "query" = "body"): number {
   const ms = /^\d{1,11}$/.test(text) ? Number(text) * 1000 : Date.parse(text);
-  if (Number.isNaN(ms)) throw badTime(param, place);
+  // JavaScript reads years that PostgreSQL cannot hold.
+  if (!(ms >= 0)) throw badTime(param, place);
   return ms;
 }
 

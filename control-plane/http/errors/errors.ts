@@ -205,7 +205,7 @@ export const bodiesFull = () =>
 export const valueUnsupported = (message: string, facts?: ErrorFacts) => invalid("unsupported_value", message, facts);
 
 export const badTime = (param: string, place: "body" | "query") =>
-  invalid("bad_time", `${param} must be a time in unix seconds or ISO 8601, such as 2026-01-02T03:04:05Z.`, {
+  invalid("bad_time", `${param} must be a time since 1970 in unix seconds or ISO 8601, such as 2026-01-02T03:04:05Z.`, {
     param,
     ...(place === "query" ? { in: place } : {}),
   });
