@@ -16,39 +16,18 @@ export interface ApiToken extends KeyRecord {
   readonly token: string;
 }
 
-/** Undefined: the key does not exist or belongs to another account. */
-export interface ApiTokens {
-  /** Throws keyNameTaken, badKeyName, badAllowedIps, and InvalidApiKey when the account was ended. */
-  create(
-    account: AccountId,
-    request: { readonly name: string; readonly allowedIps: readonly string[] | null },
-    act: Act,
-  ): Promise<ApiToken>;
-  list(account: AccountId): Promise<readonly ApiToken[]>;
-  /** Includes the secret when looked up by the secret. */
-  get(account: AccountId, secretOrId: string): Promise<ApiToken | undefined>;
-  /** Throws badAllowedIps, and shutsOutCaller when the key would exclude the caller's own address. */
-  setAllowedIps(
-    caller: Pick<Caller, "account" | "key">,
-    secretOrId: string,
-    allowedIps: readonly string[] | null,
-    act: Act,
-  ): Promise<ApiToken | undefined>;
-  /** Ends the key and every token signed with it, including the caller's own. */
-  revoke(account: AccountId, secretOrId: string, act: Act): Promise<ApiToken | undefined>;
-}
-
 /** A name travels in the `kid` of tokens that are signed with the key. */
 const maxNameBytes = 128;
 const maxAllowedIps = 256;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
 const controls = /[\u0000-\u001f\u007f]/;
 
+/** Undefined: the key does not exist or belongs to another account. */
 export function createApiTokens(deps: {
   readonly store: TokenStore & Pick<AccountStore, "findKey">;
   readonly dataKeys: DataKeys;
   readonly secrets: AccountSecrets;
-}): ApiTokens {
+}) {
   const { store } = deps;
 
   async function keyOf(account: AccountId, secretOrId: string): Promise<KeyId | undefined> {
@@ -58,7 +37,12 @@ export function createApiTokens(deps: {
   }
 
   return {
-    async create(account, request, act) {
+    /** Throws keyNameTaken, badKeyName, badAllowedIps, and InvalidApiKey when the account was ended. */
+    async create(
+      account: AccountId,
+      request: { readonly name: string; readonly allowedIps: readonly string[] | null },
+      act: Act,
+    ): Promise<ApiToken> {
       checkName(request.name);
       checkAllowedIps(request.allowedIps);
       const dek = await deps.dataKeys.of(account);
@@ -82,16 +66,23 @@ export function createApiTokens(deps: {
       return { ...made, token: secret };
     },
 
-    list: async (account) => (await store.keys(account)).map(masked),
+    list: async (account: AccountId): Promise<readonly ApiToken[]> => (await store.keys(account)).map(masked),
 
-    async get(account, secretOrId) {
+    /** Includes the secret when looked up by the secret. */
+    async get(account: AccountId, secretOrId: string): Promise<ApiToken | undefined> {
       const key = await keyOf(account, secretOrId);
       const record = key && (await store.keyRecord(account, key));
       if (!record) return undefined;
       return looksLikeApiKey(secretOrId) ? { ...record, token: secretOrId } : masked(record);
     },
 
-    async setAllowedIps(caller, secretOrId, allowedIps, act) {
+    /** Throws badAllowedIps, and shutsOutCaller when the key would exclude the caller's own address. */
+    async setAllowedIps(
+      caller: Pick<Caller, "account" | "key">,
+      secretOrId: string,
+      allowedIps: readonly string[] | null,
+      act: Act,
+    ): Promise<ApiToken | undefined> {
       checkAllowedIps(allowedIps);
       const key = await keyOf(caller.account, secretOrId);
       if (!key) return undefined;
@@ -100,13 +91,16 @@ export function createApiTokens(deps: {
       return record && masked(record);
     },
 
-    async revoke(account, secretOrId, act) {
+    /** Ends the key and every token signed with it, including the caller's own. */
+    async revoke(account: AccountId, secretOrId: string, act: Act): Promise<ApiToken | undefined> {
       const key = await keyOf(account, secretOrId);
       const record = key && (await store.revokeKey(account, key, act));
       return record ? masked(record) : undefined;
     },
   };
 }
+
+export type ApiTokens = ReturnType<typeof createApiTokens>;
 
 const masked = (record: KeyRecord): ApiToken => ({ ...record, token: `stk_********${record.fragment}` });
 

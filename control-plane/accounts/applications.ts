@@ -53,36 +53,33 @@ export interface ApplicationPage {
   readonly nextCursor: string | null;
 }
 
-export interface Applications {
-  /** Throws applicationOpen. */
-  apply(account: AccountId, request: ApplicationParams): Promise<ApplicationRecord>;
-  /** The account's latest. Throws applicationNotFound. */
-  own(account: AccountId): Promise<ApplicationRecord>;
-  /** Throws badCursor. */
-  list(status: ApplicationStatus | undefined, cursor: string | undefined, limit: number): Promise<ApplicationPage>;
-  /** Throws applicationNotFound, applicationDecided. */
-  decide(id: string, decision: Decision): Promise<ApplicationRecord>;
-}
-
-export function createApplications(store: ApplicationStore): Applications {
+export function createApplications(store: ApplicationStore) {
   const found = (record: ApplicationRecord | undefined): ApplicationRecord => {
     if (!record) throw applicationNotFound();
     return record;
   };
   return {
-    async apply(account, request) {
+    /** Throws applicationOpen. */
+    async apply(account: AccountId, request: ApplicationParams): Promise<ApplicationRecord> {
       const id = randomId<"application">(16);
       if ((await store.insert(id, account, request)) === "open") throw applicationOpen();
       return found(await store.find(id));
     },
-    own: async (account) => found(await store.latest(account)),
-    async list(status, cursor, limit) {
+    /** The account's latest. Throws applicationNotFound. */
+    own: async (account: AccountId): Promise<ApplicationRecord> => found(await store.latest(account)),
+    /** Throws badCursor. */
+    async list(
+      status: ApplicationStatus | undefined,
+      cursor: string | undefined,
+      limit: number,
+    ): Promise<ApplicationPage> {
       if (cursor !== undefined && !/^[0-9A-Za-z]{16}$/.test(cursor)) throw badCursor();
       const all = await store.list(status, cursor, limit + 1);
       const applications = all.slice(0, limit);
       return { applications, nextCursor: all.length > limit ? (applications.at(-1)?.id ?? null) : null };
     },
-    async decide(id, decision) {
+    /** Throws applicationNotFound, applicationDecided. */
+    async decide(id: string, decision: Decision): Promise<ApplicationRecord> {
       const outcome = await store.decide(id, decision);
       if (outcome === "gone") throw applicationNotFound();
       if (outcome === "decided") throw applicationDecided();
@@ -90,3 +87,5 @@ export function createApplications(store: ApplicationStore): Applications {
     },
   };
 }
+
+export type Applications = ReturnType<typeof createApplications>;

@@ -39,14 +39,10 @@ export interface AuditPage {
   readonly nextCursor: string | null;
 }
 
-export interface AuditLog {
-  /** Throws badCursor. */
-  read(filter: AuditFilter, cursor: string | undefined, limit: number): Promise<AuditPage>;
-}
-
-export function createAuditLog(store: AuditStore): AuditLog {
+export function createAuditLog(store: AuditStore) {
   return {
-    async read(filter, cursor, limit) {
+    /** Throws badCursor. */
+    async read(filter: AuditFilter, cursor: string | undefined, limit: number): Promise<AuditPage> {
       if (cursor !== undefined && !/^\d{1,18}$/.test(cursor)) throw badCursor();
       const found = await store.read(filter, cursor === undefined ? undefined : BigInt(cursor), limit + 1);
       const records = found.slice(0, limit);
@@ -54,3 +50,5 @@ export function createAuditLog(store: AuditStore): AuditLog {
     },
   };
 }
+
+export type AuditLog = ReturnType<typeof createAuditLog>;

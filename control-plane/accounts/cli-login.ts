@@ -7,16 +7,6 @@ import { notFound, rateLimited, requestTimeout } from "../service-error.ts";
 import { networkOf } from "./attempts.ts";
 import type { Actor, CliLoginStore } from "./store.ts";
 
-export interface CliLogins {
-  /** Creates a key for the command line waiting under this id. Throws cliLoginUsed, and the errors of creating a key. */
-  approve(actor: Actor, loginId: string): Promise<void>;
-  /**
-   * Resolves with a key, or with undefined when `signal` aborted the wait. Throws cliLoginTimedOut after five minutes,
-   * cliLoginUsed for an id that was used or has expired, cliLoginBusy.
-   */
-  wait(loginId: string, ip: string, signal: AbortSignal): Promise<string | undefined>;
-}
-
 /** Code that the person compares: the terminal and the page show the same. */
 export const codeOf = (loginId: string): string => `${loginId.slice(0, 4)}-${loginId.slice(4, 8)}`.toUpperCase();
 
@@ -45,7 +35,7 @@ const pollEveryMs = 5_000;
 const maxPendingLogins = 500;
 const maxPendingLoginsPerNetwork = 10;
 
-export function createCliLogins(deps: CliLoginDeps): CliLogins {
+export function createCliLogins(deps: CliLoginDeps) {
   const { store, unixMs } = deps;
   const key = Buffer.from(hkdfSync("sha256", deps.pepper, "", "stoker cli logins", 32));
   const lookupOf = (loginId: string): Buffer => createHmac("sha256", key).update(loginId).digest();
@@ -105,7 +95,8 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
   }
 
   return {
-    async approve(actor, loginId) {
+    /** Creates a key for the command line waiting under this id. Throws cliLoginUsed, and the errors of creating a key. */
+    async approve(actor: Actor, loginId: string): Promise<void> {
       const lookup = lookupOf(loginId);
       if (await store.hasCliLogin(lookup)) throw cliLoginUsed();
       const made = await deps.makeKey(actor, keyName(unixMs()));
@@ -117,7 +108,11 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
       throw cliLoginUsed();
     },
 
-    async wait(loginId, ip, signal) {
+    /**
+     * Resolves with a key, or with undefined when `signal` aborted the wait. Throws cliLoginTimedOut after five minutes,
+     * cliLoginUsed for an id that was used or has expired, cliLoginBusy.
+     */
+    async wait(loginId: string, ip: string, signal: AbortSignal): Promise<string | undefined> {
       const network = networkOf(ip);
       const own = waitsOf.get(network) ?? 0;
       if (waits >= maxPendingLogins || own >= maxPendingLoginsPerNetwork) throw cliLoginBusy();
@@ -134,6 +129,8 @@ export function createCliLogins(deps: CliLoginDeps): CliLogins {
     },
   };
 }
+
+export type CliLogins = ReturnType<typeof createCliLogins>;
 
 /** `cli-2026-01-31-k3f9`: distinguishes keys in a list. */
 function keyName(unixMs: number): string {

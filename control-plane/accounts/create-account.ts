@@ -36,23 +36,6 @@ export interface CreatedAccount {
   readonly apiKey: string;
 }
 
-export interface CreateAccount {
-  /** Throws accountNameTaken, badDisplayName. */
-  createAccount(request: AccountParams): Promise<CreatedAccount>;
-  /**
-   * Creates the operator's account with its key on an empty installation; otherwise returns undefined. Several replicas may
-   * call it.
-   */
-  ensureFirstAccount(): Promise<CreatedAccount | undefined>;
-  /** Returns the key created with the first account; undefined once it is revoked. */
-  recoverFirstKey(): Promise<CreatedAccount | undefined>;
-  /**
-   * Returns a key of the account by its secret or id, also a revoked one, which only gives access to its usage. Undefined
-   * for any other key.
-   */
-  findOwnKey(account: AccountId, secretOrId: string): Promise<KeyId | undefined>;
-}
-
 const firstAccount: AccountParams = {
   email: "admin@localhost",
   displayName: "admin",
@@ -64,10 +47,7 @@ const firstKeyName = "auto";
 /** Random ids of 13 digits may collide. */
 const idAttempts = 5;
 
-export function createAccounts(deps: {
-  readonly store: AccountStore;
-  readonly secrets: AccountSecrets;
-}): CreateAccount {
+export function createAccounts(deps: { readonly store: AccountStore; readonly secrets: AccountSecrets }) {
   async function create(request: AccountParams, onlyFirst: boolean): Promise<CreatedAccount | undefined> {
     checkDisplayName(request.displayName);
     for (let attempt = 1; attempt <= idAttempts; attempt++) {
@@ -109,17 +89,27 @@ export function createAccounts(deps: {
   }
 
   return {
-    async createAccount(request) {
+    /** Throws accountNameTaken, badDisplayName. */
+    async createAccount(request: AccountParams): Promise<CreatedAccount> {
       return (await create(request, false)) as CreatedAccount;
     },
-    ensureFirstAccount: () => create(firstAccount, true),
-    async recoverFirstKey() {
+    /**
+     * Creates the operator's account with its key on an empty installation; otherwise returns undefined. Several replicas may
+     * call it.
+     */
+    ensureFirstAccount: (): Promise<CreatedAccount | undefined> => create(firstAccount, true),
+    /** Returns the key created with the first account; undefined once it is revoked. */
+    async recoverFirstKey(): Promise<CreatedAccount | undefined> {
       const sealed = await deps.store.firstAdminKey(firstKeyName);
       if (!sealed) return undefined;
       const { account, key, ciphertext, wrappedDek } = sealed;
       return { account, apiKey: openApiKey(unwrapDek(deps.secrets, wrappedDek, account), ciphertext, account, key) };
     },
-    findOwnKey(account, secretOrId) {
+    /**
+     * Returns a key of the account by its secret or id, also a revoked one, which only gives access to its usage. Undefined
+     * for any other key.
+     */
+    findOwnKey(account: AccountId, secretOrId: string): Promise<KeyId | undefined> {
       const named = looksLikeApiKey(secretOrId)
         ? { lookup: lookupOf(deps.secrets, secretOrId) }
         : { key: secretOrId as KeyId };
@@ -127,6 +117,8 @@ export function createAccounts(deps: {
     },
   };
 }
+
+export type CreateAccount = ReturnType<typeof createAccounts>;
 
 const actOf = ({ ownPassword }: AccountParams, account: AccountId): Act =>
   ownPassword ? { by: account, ip: ownPassword.ip, note: "sign-up" } : bySystem("first account of the installation");

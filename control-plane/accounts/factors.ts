@@ -30,33 +30,6 @@ export interface EnrolmentProof {
   readonly passkey: unknown;
 }
 
-/** All throw accountGone for an account that is gone. */
-export interface Factors {
-  overview(account: AccountId): Promise<FactorOverview>;
-  /** Throws factorConflict. */
-  start(actor: Actor, kind: FactorKind, session: Session, site: RelyingParty | undefined): Promise<Enrolment>;
-  /**
-   * Adds the factor. The first one comes with recovery codes, shown once, and ends every other session. Throws signInExpired,
-   * WrongSecondFactor, factorConflict.
-   */
-  finish(
-    actor: Actor,
-    proof: EnrolmentProof,
-    session: Session,
-    site: RelyingParty | undefined,
-  ): Promise<{ readonly factor: FactorRecord; readonly recoveryCodes: readonly string[] | null }>;
-  /** Throws factorNotFound. */
-  rename(actor: Actor, id: string, name: string): Promise<FactorRecord>;
-  /** Throws factorNotFound. */
-  remove(actor: Actor, id: string): Promise<FactorRecord>;
-  /** Replaces the recovery codes. Throws factorConflict where there is no second factor. */
-  renewRecoveryCodes(actor: Actor): Promise<readonly string[]>;
-  /** By an operator, for an owner who has lost them: removes all and ends the sessions. Throws accountNotFound. */
-  reset(account: AccountId, act: Act): Promise<number>;
-  policy(): Promise<RequiredFor>;
-  setPolicy(requiredFor: RequiredFor, act: Act): Promise<void>;
-}
-
 export interface FactorsDeps {
   readonly store: FactorStore;
   readonly tickets: Tickets;
@@ -68,7 +41,8 @@ export interface FactorsDeps {
 /** Binds a sealed TOTP secret to its account. */
 export const totpPurpose = "second_factor|totp";
 
-export function createFactors(deps: FactorsDeps): Factors {
+/** All throw accountGone for an account that is gone. */
+export function createFactors(deps: FactorsDeps) {
   const { store, tickets, dataKeys, recoveryCodes, unixMs } = deps;
 
   async function overview(account: AccountId): Promise<FactorOverview> {
@@ -111,7 +85,8 @@ export function createFactors(deps: FactorsDeps): Factors {
   return {
     overview,
 
-    async start(actor, kind, session, site) {
+    /** Throws factorConflict. */
+    async start(actor: Actor, kind: FactorKind, session: Session, site: RelyingParty | undefined): Promise<Enrolment> {
       const { account } = actor;
       const { email, displayName, factors } = await overview(account);
       if (factors.length >= maxFactors) throw full();
@@ -132,7 +107,16 @@ export function createFactors(deps: FactorsDeps): Factors {
       return { ...issued, totp, passkey: null };
     },
 
-    async finish(actor, proof, session, site) {
+    /**
+     * Adds the factor. The first one comes with recovery codes, shown once, and ends every other session. Throws signInExpired,
+     * WrongSecondFactor, factorConflict.
+     */
+    async finish(
+      actor: Actor,
+      proof: EnrolmentProof,
+      session: Session,
+      site: RelyingParty | undefined,
+    ): Promise<{ readonly factor: FactorRecord; readonly recoveryCodes: readonly string[] | null }> {
       const factor = await proven(actor, proof, session, site);
       const { codes, hashes } = recoveryCodes.make(actor.account);
       const extra = { session: session.lookup, recoveryCodes: hashes, maxFactors };
@@ -145,34 +129,40 @@ export function createFactors(deps: FactorsDeps): Factors {
       return { factor: record, recoveryCodes: outcome.hasNewCodes ? codes : null };
     },
 
-    async rename(actor, id, name) {
+    /** Throws factorNotFound. */
+    async rename(actor: Actor, id: string, name: string): Promise<FactorRecord> {
       const renamed = await store.renameFactor(actor, id, name);
       if (!renamed) throw factorNotFound();
       return renamed;
     },
 
-    async remove(actor, id) {
+    /** Throws factorNotFound. */
+    async remove(actor: Actor, id: string): Promise<FactorRecord> {
       const removed = await store.removeFactor(actor, id);
       if (!removed) throw factorNotFound();
       return removed;
     },
 
-    async renewRecoveryCodes(actor) {
+    /** Replaces the recovery codes. Throws factorConflict where there is no second factor. */
+    async renewRecoveryCodes(actor: Actor): Promise<readonly string[]> {
       const { codes, hashes } = recoveryCodes.make(actor.account);
       if (await store.setRecoveryCodes(actor, hashes)) return codes;
       throw factorConflict("Recovery codes replace a second factor, and there is none. Add a second factor first.");
     },
 
-    async reset(account, act) {
+    /** By an operator, for an owner who has lost them: removes all and ends the sessions. Throws accountNotFound. */
+    async reset(account: AccountId, act: Act): Promise<number> {
       const removed = await store.resetFactors(account, act);
       if (removed === undefined) throw accountNotFound();
       return removed;
     },
 
-    policy: () => store.policy(),
-    setPolicy: (requiredFor, act) => store.setPolicy(requiredFor, act),
+    policy: (): Promise<RequiredFor> => store.policy(),
+    setPolicy: (requiredFor: RequiredFor, act: Act): Promise<void> => store.setPolicy(requiredFor, act),
   };
 }
+
+export type Factors = ReturnType<typeof createFactors>;
 
 const full = () => factorConflict(`An account has at most ${maxFactors} second factors. Remove one first.`);
 const hasTotp = () => factorConflict("An account has one authenticator app. Remove it to set up another one.");

@@ -28,23 +28,7 @@ export interface Origin {
 }
 
 /** All but `forgive` throw TooManyAttempts. */
-export interface GuessLimits {
-  address(ip: string): Promise<void>;
-  /** `name`: lower-case e-mail address, also an unknown one. */
-  password(name: string, from: Origin): Promise<void>;
-  /** A code of the app, or a recovery code. */
-  code(account: AccountId, from: Origin): Promise<void>;
-  /** Counted per network only: a passkey cannot be guessed, and stays usable while codes are being guessed. */
-  passkey(account: AccountId, from: Origin): Promise<void>;
-  /** The current password, given within a session. */
-  presentPassword(account: AccountId): Promise<void>;
-  passkeyStart(ip: string): Promise<void>;
-  forgivePresentPassword(account: AccountId): Promise<void>;
-  /** The sign-in finished in `steps` counted steps: subtract them. */
-  forgive(account: AccountId, name: string, from: Origin, steps: number): Promise<void>;
-}
-
-export function createGuessLimits(deps: { readonly store: AttemptStore; readonly unixMs: () => number }): GuessLimits {
+export function createGuessLimits(deps: { readonly store: AttemptStore; readonly unixMs: () => number }) {
   const byAddress = countAttempts("address", attemptLimits.perAddress, deps);
   const byAccount = countAttempts("account", attemptLimits.perAccount, deps);
   const byEmail = countAttempts("email", attemptLimits.perEmail, deps);
@@ -56,21 +40,26 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
   const presentKey = (account: AccountId) => `account ${account}`;
 
   return {
-    address: (ip) => byAddress.take(networkOf(ip)),
-    async password(name, from) {
+    address: (ip: string): Promise<void> => byAddress.take(networkOf(ip)),
+    /** `name`: lower-case e-mail address, also an unknown one. */
+    async password(name: string, from: Origin): Promise<void> {
       // Attempts beyond one network's own limit do not count against the account.
       await byAccount.take(passwordKey(name, from));
       if (from.device === undefined) await byEmail.take(name);
     },
-    passkey: (account, from) => byAccount.take(factorKey(account, from)),
-    async code(account, from) {
+    /** Counted per network only: a passkey cannot be guessed, and stays usable while codes are being guessed. */
+    passkey: (account: AccountId, from: Origin): Promise<void> => byAccount.take(factorKey(account, from)),
+    /** A code of the app, or a recovery code. */
+    async code(account: AccountId, from: Origin): Promise<void> {
       await byAccount.take(factorKey(account, from));
       if (from.device === undefined) await byDay.take(account);
     },
-    presentPassword: (account) => byAccount.take(presentKey(account)),
-    passkeyStart: (ip) => starts.take(networkOf(ip)),
-    forgivePresentPassword: (account) => byAccount.forgive(presentKey(account)),
-    async forgive(account, name, from, steps) {
+    /** The current password, given within a session. */
+    presentPassword: (account: AccountId): Promise<void> => byAccount.take(presentKey(account)),
+    passkeyStart: (ip: string): Promise<void> => starts.take(networkOf(ip)),
+    forgivePresentPassword: (account: AccountId): Promise<void> => byAccount.forgive(presentKey(account)),
+    /** The sign-in finished in `steps` counted steps: subtract them. */
+    async forgive(account: AccountId, name: string, from: Origin, steps: number): Promise<void> {
       await byAccount.forgive(passwordKey(name, from));
       await byAccount.forgive(factorKey(account, from));
       await byEmail.forgive(name);
@@ -79,3 +68,5 @@ export function createGuessLimits(deps: { readonly store: AttemptStore; readonly
     },
   };
 }
+
+export type GuessLimits = ReturnType<typeof createGuessLimits>;

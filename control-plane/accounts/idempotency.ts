@@ -32,14 +32,6 @@ export interface KeyedRequest {
   readonly isPaid: boolean;
 }
 
-export interface Idempotency {
-  /**
-   * Returns the stored response, or a claim to run the request until the claim is ended. Throws idempotencyKeyReused,
-   * idempotencyKeyInUse, answerNotKept, answerLost.
-   */
-  begin(request: KeyedRequest): Promise<{ readonly kept: KeptAnswer } | { readonly claim: Claim }>;
-}
-
 /** A holder that does not renew within this time counts as dead. */
 const lockMs = 60_000;
 const hourMs = 60 * 60 * 1000;
@@ -52,11 +44,21 @@ export function createIdempotency(deps: {
   readonly dataKeys: DataKeys;
   readonly lockMs?: number;
   readonly maxHourlyBytes?: number;
-}): Idempotency {
+}) {
   const lock = deps.lockMs ?? lockMs;
   const hour = new Hour(deps.maxHourlyBytes ?? maxHourlyBytes);
   return {
-    async begin({ account, route, key, bodyHash, isPaid }) {
+    /**
+     * Returns the stored response, or a claim to run the request until the claim is ended. Throws idempotencyKeyReused,
+     * idempotencyKeyInUse, answerNotKept, answerLost.
+     */
+    async begin({
+      account,
+      route,
+      key,
+      bodyHash,
+      isPaid,
+    }: KeyedRequest): Promise<{ readonly kept: KeptAnswer } | { readonly claim: Claim }> {
       const claim = { account, route, key, claim: randomId(16) };
       const purpose = `idempotency.answer|${route}|${key}`;
       const dekOf = async () => {
@@ -109,6 +111,8 @@ export function createIdempotency(deps: {
     },
   };
 }
+
+export type Idempotency = ReturnType<typeof createIdempotency>;
 
 /** Sealed form; null: the request ran, and its response was not stored. */
 type Kept = {

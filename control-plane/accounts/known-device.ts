@@ -3,26 +3,23 @@
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import type { AccountId } from "../../proto/ids.ts";
 
-export interface KnownDevices {
-  /** Returns the value of a new cookie. */
-  make(account: AccountId): string;
-  /** Returns the cookie's device if this account signed in with it. */
-  find(account: AccountId, cookie: string | undefined): string | undefined;
-}
-
-export function createKnownDevices(pepper: Buffer): KnownDevices {
+export function createKnownDevices(pepper: Buffer) {
   const key = Buffer.from(hkdfSync("sha256", pepper, "", "stoker known devices", 32));
   const tagOf = (account: AccountId, device: string) =>
     createHmac("sha256", key).update(`${account}|${device}`).digest();
   return {
-    make(account) {
+    /** Returns the value of a new cookie. */
+    make(account: AccountId): string {
       const device = randomBytes(16).toString("base64url");
       return `${device}.${tagOf(account, device).toString("base64url")}`;
     },
-    find(account, cookie) {
+    /** Returns the cookie's device if this account signed in with it. */
+    find(account: AccountId, cookie: string | undefined): string | undefined {
       const [, device, tag] = /^([\w-]{22})\.([\w-]{43})$/.exec(cookie ?? "") ?? [];
       if (device === undefined || tag === undefined) return undefined;
       return timingSafeEqual(tagOf(account, device), Buffer.from(tag, "base64url")) ? device : undefined;
     },
   };
 }
+
+export type KnownDevices = ReturnType<typeof createKnownDevices>;

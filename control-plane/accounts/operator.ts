@@ -106,29 +106,11 @@ export interface CreditPort {
 }
 
 /** All throw accountNotFound for an unknown account; those that change one throw accountDeleted for a deleted one. */
-export interface Operator {
-  /** Newest first. Throws badCursor. */
-  accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage>;
-  /** Includes deleted accounts. */
-  account(account: AccountId): Promise<AccountDetail>;
-  /** Throws lastAdmin. */
-  changeAccount(account: AccountId, change: AccountChange, act: Act): Promise<AccountDetail>;
-  /**
-   * A credit or correction, audited with its note. If it leaves funds, the account is no longer suspended for lack of them.
-   * Throws accountWithoutFunds, creditRefused, creditReferenceTaken.
-   */
-  credit(request: CreditParams, act: Act): Promise<void>;
-  /** A reason that holds already stays as it was. */
-  suspend(account: AccountId, reason: SuspendReason, act: Act): Promise<void>;
-  /** Without a reason: all that hold. Throws notSuspended. */
-  lift(account: AccountId, reason: SuspendReason | undefined, act: Act): Promise<void>;
-}
-
 export function createOperator(deps: {
   readonly store: AdminAccountStore;
   readonly suspensions: SuspensionStore;
   readonly funds: CreditPort;
-}): Operator {
+}) {
   const { store, suspensions, funds } = deps;
   async function account(id: AccountId): Promise<AccountDetail> {
     const found = await store.get(id);
@@ -141,20 +123,27 @@ export function createOperator(deps: {
     return found;
   }
   return {
+    /** Includes deleted accounts. */
     account,
-    async accounts(query, cursor, limit) {
+    /** Newest first. Throws badCursor. */
+    async accounts(query: string, cursor: string | undefined, limit: number): Promise<AccountPage> {
       if (cursor !== undefined && !/^u:[\w]{1,32}$/.test(cursor)) throw badCursor();
       const found = await store.list(query, cursor as AccountId | undefined, limit + 1);
       const accounts = found.slice(0, limit);
       return { accounts, nextCursor: found.length > limit ? (accounts.at(-1)?.account ?? null) : null };
     },
-    async changeAccount(id, change, act) {
+    /** Throws lastAdmin. */
+    async changeAccount(id: AccountId, change: AccountChange, act: Act): Promise<AccountDetail> {
       await living(id);
       const outcome = await store.change(id, change, act);
       if (outcome === "last_admin") throw lastAdmin();
       return living(id);
     },
-    async credit({ account: id, amount, idempotencyKey, mayGoBelowZero }, act) {
+    /**
+     * A credit or correction, audited with its note. If it leaves funds, the account is no longer suspended for lack of them.
+     * Throws accountWithoutFunds, creditRefused, creditReferenceTaken.
+     */
+    async credit({ account: id, amount, idempotencyKey, mayGoBelowZero }: CreditParams, act: Act): Promise<void> {
       await living(id);
       const { funds: after } = await funds.grantCredit(
         {
@@ -169,11 +158,13 @@ export function createOperator(deps: {
       );
       if (after.limit === null || after.limit > after.spent) await suspensions.lift(id, "balance", act);
     },
-    async suspend(id, reason, act) {
+    /** A reason that holds already stays as it was. */
+    async suspend(id: AccountId, reason: SuspendReason, act: Act): Promise<void> {
       await living(id);
       if ((await suspensions.suspend(id, reason, act)) === "gone") throw accountNotFound();
     },
-    async lift(id, reason, act) {
+    /** Without a reason: all that hold. Throws notSuspended. */
+    async lift(id: AccountId, reason: SuspendReason | undefined, act: Act): Promise<void> {
       await living(id);
       const outcome = await (reason === undefined ? suspensions.liftAll(id, act) : suspensions.lift(id, reason, act));
       if (outcome === "gone") throw accountNotFound();
@@ -181,3 +172,5 @@ export function createOperator(deps: {
     },
   };
 }
+
+export type Operator = ReturnType<typeof createOperator>;

@@ -4,13 +4,6 @@ import { argon2, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
 import { signInBusy } from "./errors.ts";
 
-export interface Passwords {
-  /** Throws signInBusy, as both do. */
-  hash(password: string): Promise<string>;
-  /** Takes the same time with and without a hash; false without one. */
-  verify(password: string, hash: string | undefined): Promise<boolean>;
-}
-
 const parameters = { memory: 19_456, passes: 2, parallelism: 1, tagLength: 32 };
 const saltBytes = 16;
 /** Each uses 19 MiB and one of libuv's four threads. */
@@ -19,7 +12,7 @@ const maxWaiting = 32;
 
 const derive = promisify(argon2);
 
-export function createPasswords(pepper: Buffer): Passwords {
+export function createPasswords(pepper: Buffer) {
   const secret = Buffer.from(hkdfSync("sha256", pepper, "", "stoker passwords", 32));
   const limited = limitConcurrency(maxConcurrent, maxWaiting);
   const tagOf = (password: string, nonce: Buffer, how: typeof parameters): Promise<Buffer> =>
@@ -27,17 +20,21 @@ export function createPasswords(pepper: Buffer): Passwords {
   const decoy = encode(randomBytes(saltBytes), randomBytes(parameters.tagLength));
 
   return {
-    async hash(password) {
+    /** Throws signInBusy, as both do. */
+    async hash(password: string): Promise<string> {
       const salt = randomBytes(saltBytes);
       return encode(salt, await tagOf(password, salt, parameters));
     },
-    async verify(password, hash) {
+    /** Takes the same time with and without a hash; false without one. */
+    async verify(password: string, hash: string | undefined): Promise<boolean> {
       const { salt, tag, how } = decode(hash ?? decoy);
       const isSame = timingSafeEqual(await tagOf(password, salt, { ...how, tagLength: tag.length }), tag);
       return isSame && hash !== undefined;
     },
   };
 }
+
+export type Passwords = ReturnType<typeof createPasswords>;
 
 const base64 = (bytes: Buffer) => bytes.toString("base64").replace(/=+$/, "");
 

@@ -4,17 +4,6 @@ import { accountGone, accountNameTaken, badDisplayName, notInTeam } from "./erro
 import type { GuessLimits } from "./guess-limits.ts";
 import type { Actor, PeopleStore, ProfileChange, ProfileOutcome } from "./store.ts";
 
-export interface Profiles {
-  /** Throws accountGone, as all of these do. */
-  read(account: AccountId): Promise<AccountRecord>;
-  /** Addresses that somebody other than the account's owner vouches for. */
-  emails(account: AccountId): Promise<readonly string[]>;
-  /** Throws accountNameTaken, badDisplayName, TooManyAttempts. */
-  change(actor: Actor, change: ProfileChange): Promise<AccountRecord>;
-  /** Throws notInTeam, accountNameTaken, badDisplayName. */
-  nameTeam(actor: Actor, name: string): Promise<AccountRecord>;
-}
-
 const displayNamePattern = /^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$/;
 
 /** Throws badDisplayName. */
@@ -22,7 +11,7 @@ export function checkDisplayName(name: string): void {
   if (name.length > 39 || !displayNamePattern.test(name)) throw badDisplayName();
 }
 
-export function createProfiles(store: PeopleStore, limits: Pick<GuessLimits, "address">): Profiles {
+export function createProfiles(store: PeopleStore, limits: Pick<GuessLimits, "address">) {
   async function read(account: AccountId): Promise<AccountRecord> {
     const row = await store.profile(account);
     if (!row) throw accountGone();
@@ -35,23 +24,29 @@ export function createProfiles(store: PeopleStore, limits: Pick<GuessLimits, "ad
   }
 
   return {
+    /** Throws accountGone, as all of these do. */
     read,
-    async emails(account) {
+    /** Addresses that somebody other than the account's owner vouches for. */
+    async emails(account: AccountId): Promise<readonly string[]> {
       const record = await read(account);
       return record.emailVerified ? [record.email] : [];
     },
-    async change(actor, change) {
+    /** Throws accountNameTaken, badDisplayName, TooManyAttempts. */
+    async change(actor: Actor, change: ProfileChange): Promise<AccountRecord> {
       if (change.displayName !== undefined) checkDisplayName(change.displayName);
       // The outcome shows whether an account has this address, as that of a sign-up does.
       if (change.email !== undefined) await limits.address(actor.ip);
       return after(actor.account, await store.changeProfile(actor, change));
     },
-    async nameTeam(actor, name) {
+    /** Throws notInTeam, accountNameTaken, badDisplayName. */
+    async nameTeam(actor: Actor, name: string): Promise<AccountRecord> {
       checkDisplayName(name);
       return after(actor.account, await store.nameTeam(actor, name));
     },
   };
 }
+
+export type Profiles = ReturnType<typeof createProfiles>;
 
 function refusalOf(outcome: Exclude<ProfileOutcome, "changed">): Error {
   switch (outcome) {

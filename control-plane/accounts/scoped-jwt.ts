@@ -32,21 +32,11 @@ export interface ScopedJwtState {
   readonly spent: NanoUsd;
 }
 
-export interface ScopedJwts {
-  /** Throws signingKeyUnknown, badExpiry, tooManyModels. */
-  mint(account: AccountId, request: ScopedJwtParams, act: Act): Promise<string>;
-  /**
-   * Returns the restrictions of a token, expired or not, that a live key of this account signed.
-   * Throws scopedJwtNotFound for any other.
-   */
-  inspect(account: AccountId, token: string): Promise<ScopedJwtState>;
-}
-
 export function createScopedJwts(deps: {
   readonly store: TokenStore & Pick<AccountStore, "findSigningKey">;
   readonly secrets: AccountSecrets;
   readonly unixMs?: () => number;
-}): ScopedJwts {
+}) {
   const { store } = deps;
   const unixMs = deps.unixMs ?? steadyTime.nowMs;
 
@@ -54,7 +44,8 @@ export function createScopedJwts(deps: {
     openApiKey(unwrapDek(deps.secrets, wrappedDek, account.account), ciphertext, account.account, key);
 
   return {
-    async mint(account, request, act) {
+    /** Throws signingKeyUnknown, badExpiry, tooManyModels. */
+    async mint(account: AccountId, request: ScopedJwtParams, act: Act): Promise<string> {
       const expiresAtS = expiryOf(request, unixSeconds(unixMs()));
       const row = await store.findSigningKey(account, request.apiKeyName);
       if (!row) throw signingKeyUnknown(request.apiKeyName);
@@ -86,7 +77,11 @@ export function createScopedJwts(deps: {
       return token;
     },
 
-    async inspect(account, text) {
+    /**
+     * Returns the restrictions of a token, expired or not, that a live key of this account signed.
+     * Throws scopedJwtNotFound for any other.
+     */
+    async inspect(account: AccountId, text: string): Promise<ScopedJwtState> {
       const token = readJwt(text.startsWith(jwtPrefix) ? text : jwtPrefix + text);
       if (token?.account !== account) throw scopedJwtNotFound();
       const row = await store.findSigningKey(account, token.keyName);
@@ -97,6 +92,8 @@ export function createScopedJwts(deps: {
     },
   };
 }
+
+export type ScopedJwts = ReturnType<typeof createScopedJwts>;
 
 function expiryOf({ expiresAtS, expiresDeltaS }: ScopedJwtParams, nowS: number): number {
   if (expiresAtS !== undefined && expiresDeltaS !== undefined)

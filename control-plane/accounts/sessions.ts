@@ -25,19 +25,6 @@ export interface BegunSession extends Session {
   readonly cookie: string;
 }
 
-export interface Sessions {
-  /** Undefined: unknown or ended, or its account was deleted. */
-  find(cookie: string): Promise<Session | undefined>;
-  /**
-   * Always uses a new cookie, because another person may know the browser's current one. Throws signInExpired when a second
-   * factor was added after the password was accepted.
-   */
-  begin(actor: Actor, factors: readonly SessionFactor[]): Promise<BegunSession>;
-  /** `ip`: address of the person who signs out, for the audit log. */
-  end(cookie: string, ip?: string): Promise<void>;
-  hasCsrfToken(session: Session, token: string): boolean;
-}
-
 export const sessionIdleMs = 14 * 86_400_000;
 export const maxSessionMs = 90 * 86_400_000;
 /** Maximum age of the sign-in for changes of keys, passwords, second factors or the account itself. */
@@ -56,7 +43,7 @@ export function createSessions(deps: {
   readonly store: SessionStore;
   readonly pepper: Buffer;
   readonly unixMs: () => number;
-}): Sessions {
+}) {
   const { store, unixMs } = deps;
   const key = Buffer.from(hkdfSync("sha256", deps.pepper, "", "stoker sessions", 32));
   const keyed = (purpose: string, text: string): Buffer =>
@@ -78,7 +65,8 @@ export function createSessions(deps: {
   });
 
   return {
-    async find(cookie) {
+    /** Undefined: unknown or ended, or its account was deleted. */
+    async find(cookie: string): Promise<Session | undefined> {
       if (!cookieForm.test(cookie)) return undefined;
       const lookup = keyed("lookup", cookie);
       const nowMs = unixMs();
@@ -89,7 +77,11 @@ export function createSessions(deps: {
       await store.touchSession(lookup, nowMs, endsAtMs);
       return sessionOf(cookie, row, endsAtMs);
     },
-    async begin(actor, factors) {
+    /**
+     * Always uses a new cookie, because another person may know the browser's current one. Throws signInExpired when a second
+     * factor was added after the password was accepted.
+     */
+    async begin(actor: Actor, factors: readonly SessionFactor[]): Promise<BegunSession> {
       const cookie = randomBytes(32).toString("base64url");
       const beganAtMs = unixMs();
       const endsAtMs = beganAtMs + sessionIdleMs;
@@ -97,14 +89,17 @@ export function createSessions(deps: {
       if (!row) throw signInExpired();
       return { ...sessionOf(cookie, { ...row, beganAtMs, factors }, endsAtMs), cookie };
     },
-    end: (cookie, ip) => store.endSession(keyed("lookup", cookie), ip),
-    hasCsrfToken(session, token) {
+    /** `ip`: address of the person who signs out, for the audit log. */
+    end: (cookie: string, ip?: string): Promise<void> => store.endSession(keyed("lookup", cookie), ip),
+    hasCsrfToken(session: Session, token: string): boolean {
       const expected = Buffer.from(session.csrfToken);
       const given = Buffer.from(token);
       return given.length === expected.length && timingSafeEqual(given, expected);
     },
   };
 }
+
+export type Sessions = ReturnType<typeof createSessions>;
 
 function callerOf(account: AccountRow, expiresAtMs: number): Caller {
   return {

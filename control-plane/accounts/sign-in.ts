@@ -28,23 +28,6 @@ import type { Actor, SessionStore } from "./store.ts";
 import type { FoundTicket, Ticket, Tickets } from "./tickets.ts";
 import { totpForm, totpStep } from "./totp.ts";
 
-export interface SignIn {
-  /** The first step, by password. Throws wrongPassword, TooManyAttempts, signInBusy. */
-  signIn(request: Credentials, visitor: Visitor): Promise<SignInStep>;
-  /** The first step, by passkey only. Throws factorConflict, TooManyAttempts. */
-  startPasskey(visitor: Visitor): Promise<PasskeyStep>;
-  /** The second step of both. Throws signInExpired, WrongSecondFactor, TooManyAttempts. */
-  finish(proof: SecondStep, visitor: Visitor): Promise<SignedIn>;
-  /** Throws signUpClosed, TooManyAttempts, signInBusy, weakPassword, accountNameTaken, badDisplayName. */
-  signUp(request: Credentials & { readonly displayName: string }, ip: string): Promise<NewCustomer>;
-  /**
-   * Sets the account's password and ends its other sessions. A session must send the current password, unless it signed in by
-   * passkey. An API key need not, but cannot set one when the account has a second factor. Throws wrongPassword, weakPassword,
-   * sessionRequired, accountGone.
-   */
-  setPassword(actor: Actor, request: NewPassword, session: Session | undefined): Promise<void>;
-}
-
 export interface Credentials {
   readonly email: string;
   readonly password: string;
@@ -120,7 +103,7 @@ export interface SignInDeps {
   readonly unixMs: () => number;
 }
 
-export function createSignIn(deps: SignInDeps): SignIn {
+export function createSignIn(deps: SignInDeps) {
   const { store, factors, tickets, limits, passwords, sessions, devices, unixMs } = deps;
 
   /** Audits the first refusal of each window when the account exists. */
@@ -219,7 +202,8 @@ export function createSignIn(deps: SignInDeps): SignIn {
   });
 
   return {
-    async signIn({ email, password }, visitor) {
+    /** The first step, by password. Throws wrongPassword, TooManyAttempts, signInBusy. */
+    async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignInStep> {
       // Counted before the password is verified, so that concurrent attempts cannot exceed the limit.
       await limits.address(visitor.ip);
       const found = await store.credentials(email);
@@ -236,13 +220,15 @@ export function createSignIn(deps: SignInDeps): SignIn {
       return { is: "second_factor", ...issued, methods: [...kinds, "recovery_code"], passkey };
     },
 
-    async startPasskey({ ip, site }) {
+    /** The first step, by passkey only. Throws factorConflict, TooManyAttempts. */
+    async startPasskey({ ip, site }: Visitor): Promise<PasskeyStep> {
       await limits.passkeyStart(ip);
       const options = await signInOptions(siteOf(site), undefined);
       return { ...(await tickets.issue("passkey", { challenge: options.challenge })), options };
     },
 
-    async finish({ ticket, code, passkey }, visitor) {
+    /** The second step of both. Throws signInExpired, WrongSecondFactor, TooManyAttempts. */
+    async finish({ ticket, code, passkey }: SecondStep, visitor: Visitor): Promise<SignedIn> {
       await limits.address(visitor.ip);
       const step = await tickets.find(ticket, ["second_factor", "passkey"]);
       return code === undefined
@@ -250,7 +236,11 @@ export function createSignIn(deps: SignInDeps): SignIn {
         : finishByCode(step, code.replace(/\s/g, ""), visitor);
     },
 
-    async signUp({ email, password, displayName }, ip) {
+    /** Throws signUpClosed, TooManyAttempts, signInBusy, weakPassword, accountNameTaken, badDisplayName. */
+    async signUp(
+      { email, password, displayName }: Credentials & { readonly displayName: string },
+      ip: string,
+    ): Promise<NewCustomer> {
       if (!deps.isSignUpOpen) throw signUpClosed();
       await limits.address(ip);
       await checkNewPassword(password, [email, displayName]);
@@ -267,7 +257,12 @@ export function createSignIn(deps: SignInDeps): SignIn {
       return { account, apiKey, session, device: devices.make(account) };
     },
 
-    async setPassword(actor, { password, current }, session) {
+    /**
+     * Sets the account's password and ends its other sessions. A session must send the current password, unless it signed in by
+     * passkey. An API key need not, but cannot set one when the account has a second factor. Throws wrongPassword, weakPassword,
+     * sessionRequired, accountGone.
+     */
+    async setPassword(actor: Actor, { password, current }: NewPassword, session: Session | undefined): Promise<void> {
       const owner = await factors.overview(actor.account);
       if (!owner) throw accountGone();
       if (!session) {
@@ -285,3 +280,5 @@ export function createSignIn(deps: SignInDeps): SignIn {
     },
   };
 }
+
+export type SignIn = ReturnType<typeof createSignIn>;

@@ -5,30 +5,26 @@ import { randomId } from "../../proto/ids.ts";
 import { badSshKey, sshKeyNameTaken, sshKeyNotFound } from "./errors.ts";
 import type { PeopleStore, SshKey } from "./store.ts";
 
-export interface SshKeys {
-  list(account: AccountId): Promise<readonly SshKey[]>;
-  /** Throws badSshKey, sshKeyNameTaken. */
-  add(account: AccountId, name: string, key: string): Promise<SshKey>;
-  /** Throws sshKeyNotFound. */
-  remove(account: AccountId, id: string): Promise<void>;
-}
-
 type Store = Pick<PeopleStore, "sshKeys" | "addSshKey" | "removeSshKey">;
 
-export function createSshKeys(store: Store, unixMs: () => number): SshKeys {
+export function createSshKeys(store: Store, unixMs: () => number) {
   return {
     list: store.sshKeys,
-    async add(account, name, key) {
+    /** Throws badSshKey, sshKeyNameTaken. */
+    async add(account: AccountId, name: string, key: string): Promise<SshKey> {
       const fingerprint = fingerprintOf(key);
       const made: SshKey = { id: randomId(16), name, key: key.trim(), fingerprint, createdAtMs: unixMs() };
       if (await store.addSshKey(account, made)) return made;
       throw sshKeyNameTaken();
     },
-    async remove(account, id) {
+    /** Throws sshKeyNotFound. */
+    async remove(account: AccountId, id: string): Promise<void> {
       if (!(await store.removeSshKey(account, id))) throw sshKeyNotFound();
     },
   };
 }
+
+export type SshKeys = ReturnType<typeof createSshKeys>;
 
 const types = new Set([
   "ssh-ed25519",

@@ -13,38 +13,34 @@ export interface Ticket {
 
 export type FoundTicket = ChallengeRow & { readonly purpose: ChallengePurpose; readonly lookup: Buffer };
 
-export interface Tickets {
-  issue(purpose: ChallengePurpose, row: Partial<ChallengeRow>): Promise<Ticket>;
-  /** Throws signInExpired for one that is unknown, used, expired or of another purpose. */
-  find(ticket: string, purposes: readonly ChallengePurpose[]): Promise<FoundTicket>;
-  /** Uses the ticket. Throws signInExpired when it was used before. */
-  take(found: FoundTicket): Promise<void>;
-}
-
 export function createTickets(deps: {
   readonly store: ChallengeStore;
   readonly pepper: Buffer;
   readonly unixMs: () => number;
-}): Tickets {
+}) {
   const { store, unixMs } = deps;
   const key = Buffer.from(hkdfSync("sha256", deps.pepper, "", "stoker sign-in tickets", 32));
   const lookupOf = (ticket: string) => createHmac("sha256", key).update(ticket).digest();
   return {
-    async issue(purpose, row) {
+    async issue(purpose: ChallengePurpose, row: Partial<ChallengeRow>): Promise<Ticket> {
       const ticket = randomBytes(32).toString("base64url");
       const expiresAtMs = unixMs() + ticketMs;
       const whole = { account: null, session: null, challenge: null, sealed: null, ...row };
       await store.putChallenge(lookupOf(ticket), purpose, whole, expiresAtMs);
       return { ticket, expiresAtMs };
     },
-    async find(ticket, purposes) {
+    /** Throws signInExpired for one that is unknown, used, expired or of another purpose. */
+    async find(ticket: string, purposes: readonly ChallengePurpose[]): Promise<FoundTicket> {
       const lookup = lookupOf(ticket);
       const row = await store.challenge(lookup, purposes, unixMs());
       if (!row) throw signInExpired();
       return { ...row, lookup };
     },
-    async take({ lookup }) {
+    /** Uses the ticket. Throws signInExpired when it was used before. */
+    async take({ lookup }: FoundTicket): Promise<void> {
       if (!(await store.takeChallenge(lookup, unixMs()))) throw signInExpired();
     },
   };
 }
+
+export type Tickets = ReturnType<typeof createTickets>;

@@ -35,26 +35,6 @@ export interface AgentOwner {
   readonly suspendReason: string | null;
 }
 
-export interface AgentInstances {
-  catalog(): readonly AgentType[];
-  /** Throws the errors of errors.ts, as all methods do. `ip`: the client's, for the audit log. */
-  create(owner: AgentOwner, request: AgentParams, ip: string): Promise<DeploymentId>;
-  get(owner: AgentOwner, id: DeploymentId): Promise<AgentInstance>;
-  list(owner: AgentOwner): Promise<readonly AgentInstance[]>;
-  rename(owner: AgentOwner, id: DeploymentId, name: string): Promise<AgentInstance>;
-  stop(owner: AgentOwner, id: DeploymentId): Promise<void>;
-  start(owner: AgentOwner, id: DeploymentId): Promise<void>;
-  /** Updates to the catalogue's version; a running instance is restarted. */
-  update(owner: AgentOwner, id: DeploymentId): Promise<void>;
-  remove(owner: AgentOwner, id: DeploymentId, ip: string): Promise<void>;
-  /** Address of its dashboard, valid for one visit within a minute. `port`: where the control plane received the request. */
-  launchToken(
-    owner: AgentOwner,
-    id: DeploymentId,
-    by: Launcher & { readonly port: number | undefined },
-  ): Promise<string>;
-}
-
 export interface AgentInstancesDeps extends FundsDeps {
   readonly store: AgentInstanceStore;
   readonly catalog: AgentCatalog;
@@ -69,7 +49,7 @@ const maxTries = 5;
 const running: readonly DeploymentStatus[] = ["initializing", "downloading", "deploying", "deployed", "updating"];
 const open: readonly DeploymentStatus[] = ["deployed", "updating"];
 
-export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
+export function createAgentInstances(deps: AgentInstancesDeps) {
   const { store, catalog, dashboards } = deps;
 
   async function found({ account }: AgentOwner, id: DeploymentId): Promise<AgentInstance> {
@@ -126,9 +106,10 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       store.setStatus(now.deployment.id, account, now.deployment.revision, status, ip);
 
   return {
-    catalog: () => [...catalog.types.values()],
+    catalog: (): readonly AgentType[] => [...catalog.types.values()],
 
-    async create(owner, request, ip) {
+    /** Throws the errors of errors.ts, as all methods do. `ip`: the client's, for the audit log. */
+    async create(owner: AgentOwner, request: AgentParams, ip: string): Promise<DeploymentId> {
       refuseSuspended(owner);
       const { type, plan } = chosen(request);
       const subject = priceSubject(type.id, plan.id);
@@ -147,9 +128,9 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
     },
 
     get: found,
-    list: ({ account }) => store.list(account),
+    list: ({ account }: AgentOwner): Promise<readonly AgentInstance[]> => store.list(account),
 
-    async rename(owner, id, name) {
+    async rename(owner: AgentOwner, id: DeploymentId, name: string): Promise<AgentInstance> {
       for (let attempt = 1; attempt <= maxTries; attempt++) {
         const now = await found(owner, id);
         if (now.deployment.status === "deleted") throw agentInstanceNotFound();
@@ -160,9 +141,10 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       throw agentBusy();
     },
 
-    stop: (owner, id) => change(owner, id, running, "stopped", to("stopping", owner.account)),
+    stop: (owner: AgentOwner, id: DeploymentId): Promise<void> =>
+      change(owner, id, running, "stopped", to("stopping", owner.account)),
 
-    async start(owner, id) {
+    async start(owner: AgentOwner, id: DeploymentId): Promise<void> {
       refuseSuspended(owner);
       const { type, plan, deployment } = await found(owner, id);
       if (deployment.status === "stopped" || deployment.status === "failed")
@@ -170,7 +152,8 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       await change(owner, id, ["stopped", "failed"], "started", to("initializing", owner.account));
     },
 
-    async update(owner, id) {
+    /** Updates to the catalogue's version; a running instance is restarted. */
+    async update(owner: AgentOwner, id: DeploymentId): Promise<void> {
       const { type: typeId } = await found(owner, id);
       const type = catalog.types.get(typeId);
       if (!type)
@@ -182,7 +165,12 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       );
     },
 
-    async launchToken(owner, id, by) {
+    /** Address of its dashboard, valid for one visit within a minute. `port`: where the control plane received the request. */
+    async launchToken(
+      owner: AgentOwner,
+      id: DeploymentId,
+      by: Launcher & { readonly port: number | undefined },
+    ): Promise<string> {
       refuseSuspended(owner);
       const one = await found(owner, id);
       if (one.deployment.status === "deleted") throw agentInstanceNotFound();
@@ -205,7 +193,7 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       );
     },
 
-    remove: (owner, id, ip) =>
+    remove: (owner: AgentOwner, id: DeploymentId, ip: string): Promise<void> =>
       change(
         owner,
         id,
@@ -219,6 +207,8 @@ export function createAgentInstances(deps: AgentInstancesDeps): AgentInstances {
       }),
   };
 }
+
+export type AgentInstances = ReturnType<typeof createAgentInstances>;
 
 export type AgentState = "creating" | "starting" | "running" | "stopping" | "stopped" | "failed" | "deleted";
 

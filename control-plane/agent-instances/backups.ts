@@ -7,75 +7,64 @@ import type { AgentCatalog } from "./catalog.ts";
 import { AgentWrongState, agentBusy, agentInstanceNotFound, backupNotFound, tooManyBackups } from "./errors.ts";
 import type { Backup, BackupStore, Begun } from "./store.ts";
 
-export interface AgentBackups {
-  /** Ready and running ones, newest first. Throws agentInstanceNotFound. */
-  list(owner: AgentOwner, id: DeploymentId): Promise<readonly Backup[]>;
-  /** Starts a backup and returns its id. Throws agentInstanceNotFound, agentBusy, AgentWrongState, tooManyBackups. */
-  backup(owner: AgentOwner, id: DeploymentId, ip: string): Promise<string>;
-  /**
-   * Starts a restore: the old data stays until the backup was verified, and permanently when it fails. Also throws
-   * backupNotFound.
-   */
-  restore(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
-  /** Starts a check that the backup can be restored; changes nothing. */
-  tryRestore(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
-  /**
-   * Removes the backup from the list; its bytes are deleted later. Throws agentInstanceNotFound, backupNotFound, agentBusy.
-   */
-  remove(owner: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void>;
-  /** Applies the reports of hosts. */
-  settle(): Promise<void>;
-  /**
-   * Removes what deleted instances left on hosts, without waiting for the next `maintain`. Costs one query when there is
-   * nothing.
-   */
-  sweepDeleted(): Promise<void>;
-  /** Runs the schedule and retention; idempotent. */
-  maintain(): Promise<void>;
-}
-
 export function createAgentBackups(deps: {
   readonly store: BackupStore;
   readonly instanceExists: (owner: AgentOwner, id: DeploymentId) => Promise<boolean>;
   readonly catalog: AgentCatalog;
   readonly unixMs: () => number;
   readonly log: Logger;
-}): AgentBackups {
+}) {
   const { store, catalog, log } = deps;
   const newId = () => `bk-${randomId(12)}`;
 
   return {
-    async list(owner, id) {
+    /** Ready and running ones, newest first. Throws agentInstanceNotFound. */
+    async list(owner: AgentOwner, id: DeploymentId): Promise<readonly Backup[]> {
       const found = await store.list(id, owner.account);
       if (found.length === 0 && !(await deps.instanceExists(owner, id))) throw agentInstanceNotFound();
       return found.filter((one) => one.state !== "deleting");
     },
-    async backup({ account }, id, ip) {
+    /** Starts a backup and returns its id. Throws agentInstanceNotFound, agentBusy, AgentWrongState, tooManyBackups. */
+    async backup({ account }: AgentOwner, id: DeploymentId, ip: string): Promise<string> {
       const of = { id, account, backup: newId(), isScheduled: false };
       return begun(await store.begin("backup", of, { account, ip }));
     },
-    async restore({ account }, id, backup, ip) {
+    /**
+     * Starts a restore: the old data stays until the backup was verified, and permanently when it fails. Also throws
+     * backupNotFound.
+     */
+    async restore({ account }: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void> {
       begun(await store.begin("restore", { id, account, backup, isScheduled: false }, { account, ip }));
     },
-    async tryRestore({ account }, id, backup, ip) {
+    /** Starts a check that the backup can be restored; changes nothing. */
+    async tryRestore({ account }: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void> {
       begun(await store.begin("try_restore", { id, account, backup, isScheduled: false }, { account, ip }));
     },
-    async remove({ account }, id, backup, ip) {
+    /**
+     * Removes the backup from the list; its bytes are deleted later. Throws agentInstanceNotFound, backupNotFound, agentBusy.
+     */
+    async remove({ account }: AgentOwner, id: DeploymentId, backup: string, ip: string): Promise<void> {
       const outcome = await store.remove({ id, account, backup }, { account, ip });
       if (outcome !== "removed") begun({ kind: outcome });
       // The next poll covers what fails now.
       await store.retire(catalog.types, deps.unixMs());
     },
-    async settle() {
+    /** Applies the reports of hosts. */
+    async settle(): Promise<void> {
       const ended = await store.settle();
       if (ended > 0) log.info({ ended }, "volume operations ended");
     },
-    async sweepDeleted() {
+    /**
+     * Removes what deleted instances left on hosts, without waiting for the next `maintain`. Costs one query when there is
+     * nothing.
+     */
+    async sweepDeleted(): Promise<void> {
       if (!(await store.hasLeftOvers())) return;
       const retired = await store.retire(catalog.types, deps.unixMs());
       if (retired > 0) log.info({ retired }, "removing volumes and backups of deleted instances");
     },
-    async maintain() {
+    /** Runs the schedule and retention; idempotent. */
+    async maintain(): Promise<void> {
       await store.settle();
       const due = await store.due(catalog.types, deps.unixMs());
       for (const { id, account } of due) {
@@ -88,6 +77,8 @@ export function createAgentBackups(deps: {
     },
   };
 }
+
+export type AgentBackups = ReturnType<typeof createAgentBackups>;
 
 function begun(outcome: Begun): string {
   switch (outcome.kind) {

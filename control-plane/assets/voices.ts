@@ -15,53 +15,38 @@ export interface SampleSeal {
   open(account: AccountId, sealed: Buffer): Promise<Buffer>;
 }
 
-export interface Voices {
-  /** Oldest first. */
-  list(account: AccountId): Promise<readonly Voice[]>;
-  /** Throws voiceNotFound. */
-  get(account: AccountId, id: string): Promise<Voice>;
-  /** Call it before measuring. Throws badVoiceSamples, voiceNameTaken, voiceSlotsFull. */
-  mayAdd(account: AccountId, name: string, samples: readonly VoiceSample[]): Promise<void>;
-  /** Throws voiceNameTaken, voiceSlotsFull, voiceAccountGone. */
-  add(
-    account: AccountId,
-    request: { readonly name: string; readonly description: string },
-    samples: readonly VoiceSample[],
-    blend: VoiceBlend,
-  ): Promise<Voice>;
-  /** Throws voiceNotFound, voiceNameTaken. */
-  edit(account: AccountId, id: string, name: string, description: string | undefined): Promise<Voice>;
-  /** Throws voiceNotFound. */
-  remove(account: AccountId, id: string): Promise<void>;
-  /** The recordings, opened. */
-  samples(account: AccountId, voice: Voice): Promise<readonly VoiceSample[]>;
-  keepBlend(account: AccountId, voice: Voice, blend: VoiceBlend): Promise<void>;
-  /** By id or name; synchronous when the account's voices are cached. */
-  find(account: AccountId, named: string): Voice | undefined | Promise<Voice | undefined>;
-}
-
 export function createVoices(deps: {
   readonly store: VoiceStore;
   readonly seal: SampleSeal;
   readonly changes: VoiceChanges;
-}): Voices {
+}) {
   const { store, seal } = deps;
   return {
+    /** By id or name; synchronous when the account's voices are cached. */
     find: createVoiceBook(store, deps.changes),
+    /** Oldest first. */
     list: store.voices,
-    async get(account, id) {
+    /** Throws voiceNotFound. */
+    async get(account: AccountId, id: string): Promise<Voice> {
       const found = (await store.voices(account)).find((voice) => voice.id === id);
       if (!found) throw voiceNotFound();
       return found;
     },
-    async mayAdd(account, name, samples) {
+    /** Call it before measuring. Throws badVoiceSamples, voiceNameTaken, voiceSlotsFull. */
+    async mayAdd(account: AccountId, name: string, samples: readonly VoiceSample[]): Promise<void> {
       checkSamples(samples);
       if (isPresetVoice(name)) throw voiceNameTaken(name);
       const existing = await store.voices(account);
       if (existing.some((voice) => voice.name === name)) throw voiceNameTaken(name);
       if (existing.length >= maxVoices) throw voiceSlotsFull(maxVoices);
     },
-    async add(account, { name, description }, samples, blend) {
+    /** Throws voiceNameTaken, voiceSlotsFull, voiceAccountGone. */
+    async add(
+      account: AccountId,
+      { name, description }: { readonly name: string; readonly description: string },
+      samples: readonly VoiceSample[],
+      blend: VoiceBlend,
+    ): Promise<Voice> {
       const sealed = await Promise.all(
         samples.map(async (one) => ({ ...one, bytes: await seal.seal(account, one.bytes) })),
       );
@@ -72,23 +57,29 @@ export function createVoices(deps: {
       if (made === "gone") throw voiceAccountGone();
       return made;
     },
-    async edit(account, id, name, description) {
+    /** Throws voiceNotFound, voiceNameTaken. */
+    async edit(account: AccountId, id: string, name: string, description: string | undefined): Promise<Voice> {
       if (isPresetVoice(name)) throw voiceNameTaken(name);
       const voice = await store.edit(account, id as VoiceId, { name, description });
       if (voice === "name_taken") throw voiceNameTaken(name);
       if (!voice) throw voiceNotFound();
       return voice;
     },
-    async remove(account, id) {
+    /** Throws voiceNotFound. */
+    async remove(account: AccountId, id: string): Promise<void> {
       if (!(await store.remove(account, id as VoiceId))) throw voiceNotFound();
     },
-    async samples(account, { id }) {
+    /** The recordings, opened. */
+    async samples(account: AccountId, { id }: Voice): Promise<readonly VoiceSample[]> {
       const sealed = await store.samples(account, id);
       return Promise.all(sealed.map(async (one) => ({ ...one, bytes: await seal.open(account, one.bytes) })));
     },
-    keepBlend: (account, { id }, blend) => store.addBlend(account, id, blend),
+    keepBlend: (account: AccountId, { id }: Voice, blend: VoiceBlend): Promise<void> =>
+      store.addBlend(account, id, blend),
   };
 }
+
+export type Voices = ReturnType<typeof createVoices>;
 
 function checkSamples(samples: readonly VoiceSample[]): void {
   if (samples.length > maxSamples)

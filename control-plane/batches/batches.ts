@@ -39,27 +39,16 @@ export interface BatchParams {
   readonly outputExpiresAfterMs: number | undefined;
 }
 
-export interface Batches {
-  /** Throws batchInputMissing, batchNeedsKey, tooManyBatches. */
-  create(caller: Caller, request: BatchParams): Promise<Batch>;
-  /** Throws batchNotFound. */
-  get(caller: Caller, id: string): Promise<Batch>;
-  /** Newest first. Throws unknownCursor. */
-  list(
-    caller: Caller,
-    after: string | undefined,
-    limit: number,
-  ): Promise<{ readonly batches: readonly Batch[]; readonly hasMore: boolean }>;
-  /** Stops starting lines; running ones finish, and results are kept. Throws batchNotFound, batchEnded. */
-  cancel(caller: Caller, id: string): Promise<Batch>;
-}
-
 const maxOpen = 100;
 
-export function createBatches(deps: { readonly store: BatchStore; readonly created: () => void }): Batches {
+export function createBatches(deps: { readonly store: BatchStore; readonly created: () => void }) {
   const { store } = deps;
   return {
-    async create({ account, key }, { endpoint, inputFile, metadata, outputExpiresAfterMs = usualExpiryMs }) {
+    /** Throws batchInputMissing, batchNeedsKey, tooManyBatches. */
+    async create(
+      { account, key }: Caller,
+      { endpoint, inputFile, metadata, outputExpiresAfterMs = usualExpiryMs }: BatchParams,
+    ): Promise<Batch> {
       if (key === "") throw batchNeedsKey();
       const id = `batch_${randomId(20)}` as BatchId;
       const request = { id, account, key, endpoint, inputFile, outputExpiresAfterMs, windowMs: batchWindowMs };
@@ -69,17 +58,24 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
       deps.created();
       return made;
     },
-    async get({ account }, id) {
+    /** Throws batchNotFound. */
+    async get({ account }: Caller, id: string): Promise<Batch> {
       const batch = await store.find(account, id as BatchId);
       if (!batch) throw batchNotFound();
       return batch;
     },
-    async list({ account }, after, limit) {
+    /** Newest first. Throws unknownCursor. */
+    async list(
+      { account }: Caller,
+      after: string | undefined,
+      limit: number,
+    ): Promise<{ readonly batches: readonly Batch[]; readonly hasMore: boolean }> {
       const page = await store.list(account, after as BatchId | undefined, limit);
       if (!page) throw unknownCursor();
       return page;
     },
-    async cancel({ account }, id) {
+    /** Stops starting lines; running ones finish, and results are kept. Throws batchNotFound, batchEnded. */
+    async cancel({ account }: Caller, id: string): Promise<Batch> {
       const batch = await store.cancel(account, id as BatchId);
       if (!batch) throw batchNotFound();
       if (batch.status !== "cancelling") throw batchEnded(batch.status);
@@ -88,6 +84,8 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
     },
   };
 }
+
+export type Batches = ReturnType<typeof createBatches>;
 
 /** PostgreSQL rejects unpaired surrogates. */
 const wellFormed = (metadata: Readonly<Record<string, string>>): Record<string, string> =>

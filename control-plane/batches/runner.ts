@@ -5,14 +5,6 @@ import type { BatchId } from "./batch.ts";
 import type { BatchQueue } from "./queue.ts";
 import { type RunDeps, runBatch } from "./run-batch.ts";
 
-export interface BatchRunner {
-  start(): void;
-  /** Polls now. */
-  wake(): void;
-  /** Bounded: unfinished batches continue elsewhere. */
-  stop(): Promise<void>;
-}
-
 const stopLimitMs = 6_000;
 /** Maximum batches queued per poll, enough to keep all workers busy. */
 const maxDue = 32;
@@ -24,7 +16,7 @@ export function createBatchRunner(
     readonly runLine: () => RunDeps["runLine"] | undefined;
     readonly pollEveryMs: number;
   },
-): BatchRunner {
+) {
   const { queue, store, log } = deps;
   const stopping = new AbortController();
   let woken = new AbortController();
@@ -63,12 +55,14 @@ export function createBatchRunner(
 
   const wake = () => woken.abort();
   return {
-    start() {
+    start(): void {
       queue.start(work, wake);
       loop ??= run();
     },
+    /** Polls now. */
     wake,
-    async stop() {
+    /** Bounded: unfinished batches continue elsewhere. */
+    async stop(): Promise<void> {
       stopping.abort();
       const all = Promise.allSettled([loop, queue.stop()]);
       const limit = new AbortController();
@@ -77,3 +71,5 @@ export function createBatchRunner(
     },
   };
 }
+
+export type BatchRunner = ReturnType<typeof createBatchRunner>;

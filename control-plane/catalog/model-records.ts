@@ -3,7 +3,7 @@ import type { AccountId } from "../../proto/ids.ts";
 import { type ErrorFacts, invalid, notFound, unauthenticated } from "../service-error.ts";
 import { type MetaChange, type ModelPapers, noPapers } from "./model-meta.ts";
 import type { ServedModel } from "./served-model.ts";
-import type { CatalogStore, ModelMetaStore, ModelVersion, Offer, OfferedModel } from "./store.ts";
+import type { CatalogStore, ModelMetaStore, Offer, OfferedModel } from "./store.ts";
 
 /** Visible to the caller, but owned by another account. */
 export const modelNotOwned = () =>
@@ -23,22 +23,6 @@ export interface Editor {
   readonly ip: string;
 }
 
-export interface ModelRecords {
-  papers(model: ServedModel): Promise<ModelPapers>;
-  /** The newest first. */
-  versions(model: ServedModel): Promise<readonly ModelVersion[]>;
-  /** Throws modelNotOwned, as the next two do. */
-  change(editor: Editor, model: ServedModel, change: MetaChange): Promise<void>;
-  /** Sets whether every account may read its record. A hidden model is no longer offered to other accounts. */
-  show(editor: Editor, model: ServedModel, isShown: boolean): Promise<void>;
-  /** Ends its deployments: of one version, or of `ALL`. Also throws modelVersionUnknown. */
-  remove(editor: Editor, model: ServedModel, version: string): Promise<void>;
-  /** Nano-USD per hour of one GPU, by type. */
-  hourRates(): Promise<ReadonlyMap<string, bigint>>;
-  /** Offers a deployment to every account. Throws offerRefused, offeredDeploymentUnknown. */
-  offer(offer: Offer): Promise<OfferedModel>;
-}
-
 export interface RecordDeps {
   readonly store: ModelMetaStore;
   readonly offers: Pick<CatalogStore, "offer">;
@@ -48,7 +32,7 @@ export interface RecordDeps {
   readonly refresh: () => Promise<void>;
 }
 
-export function createModelRecords({ store, offers, endDeployments, refresh }: RecordDeps): ModelRecords {
+export function createModelRecords({ store, offers, endDeployments, refresh }: RecordDeps) {
   const asOwner = async (
     { account, isAdmin, ip }: Editor,
     { owner, isPublic, name }: ServedModel,
@@ -60,11 +44,18 @@ export function createModelRecords({ store, offers, endDeployments, refresh }: R
   };
   const versions = ({ owner, name, deployId }: ServedModel) => store.versions({ account: owner, name, deployId });
   return {
-    papers: async ({ owner, name }) => (await store.papers({ account: owner, name })) ?? noPapers,
+    papers: async ({ owner, name }: ServedModel): Promise<ModelPapers> =>
+      (await store.papers({ account: owner, name })) ?? noPapers,
+    /** The newest first. */
     versions,
-    change: (editor, model, change) => asOwner(editor, model, (own, act) => store.change(own, change, act)),
-    show: (editor, model, isShown) => asOwner(editor, model, (own, act) => store.show(own, isShown, act)),
-    remove: (editor, model, version) =>
+    /** Throws modelNotOwned, as the next two do. */
+    change: (editor: Editor, model: ServedModel, change: MetaChange): Promise<void> =>
+      asOwner(editor, model, (own, act) => store.change(own, change, act)),
+    /** Sets whether every account may read its record. A hidden model is no longer offered to other accounts. */
+    show: (editor: Editor, model: ServedModel, isShown: boolean): Promise<void> =>
+      asOwner(editor, model, (own, act) => store.show(own, isShown, act)),
+    /** Ends its deployments: of one version, or of `ALL`. Also throws modelVersionUnknown. */
+    remove: (editor: Editor, model: ServedModel, version: string): Promise<void> =>
       asOwner(editor, model, async (own, act) => {
         const known = (await versions(model)).map((one) => one.version);
         if (version !== "ALL" && !known.includes(version)) throw modelVersionUnknown();
@@ -72,14 +63,18 @@ export function createModelRecords({ store, offers, endDeployments, refresh }: R
         // Delete its metadata with its last version.
         if (version === "ALL" || known.length === 1) await store.forget(own, act);
       }),
+    /** Nano-USD per hour of one GPU, by type. */
     hourRates: store.hourRates,
-    async offer(offer) {
+    /** Offers a deployment to every account. Throws offerRefused, offeredDeploymentUnknown. */
+    async offer(offer: Offer): Promise<OfferedModel> {
       const offered = await offerModel(offers, offer);
       await refresh();
       return offered;
     },
   };
 }
+
+export type ModelRecords = ReturnType<typeof createModelRecords>;
 
 export const offerRefused = (message: string, facts?: ErrorFacts) => invalid("invalid_offer", message, facts);
 

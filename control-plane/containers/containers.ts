@@ -21,17 +21,7 @@ export interface ContainersDeps extends Omit<CreateContainerDeps, "store"> {
 type Account = Pick<Owner, "account">;
 
 /** All throw the errors of errors.ts. `ip`: the client's, for the audit log. */
-export interface Containers {
-  /** Throws also accountSuspended, noFunds. */
-  create(owner: Owner, request: ContainerRequest, ip: string): Promise<DeploymentId>;
-  list(caller: Account, state: "active" | "inactive"): Promise<readonly Container[]>;
-  get(caller: Account, id: DeploymentId): Promise<Container>;
-  rename(caller: Account, id: DeploymentId, name: string): Promise<Container>;
-  remove(caller: Account, id: DeploymentId, ip: string): Promise<void>;
-  offered(caller: Account): Promise<{ readonly images: readonly string[]; readonly gpus: readonly Offer[] }>;
-}
-
-export function createContainers(deps: ContainersDeps): Containers {
+export function createContainers(deps: ContainersDeps) {
   const { store, deployments } = deps;
   async function existing(account: AccountId, id: DeploymentId): Promise<Container> {
     const found = await store.get(id, account);
@@ -40,19 +30,21 @@ export function createContainers(deps: ContainersDeps): Containers {
   }
 
   return {
-    create: (owner, request, ip) => createContainer({ ...deps, store: deployments }, owner, request, ip),
-    async list({ account }, state) {
+    /** Throws also accountSuspended, noFunds. */
+    create: (owner: Owner, request: ContainerRequest, ip: string): Promise<DeploymentId> =>
+      createContainer({ ...deps, store: deployments }, owner, request, ip),
+    async list({ account }: Account, state: "active" | "inactive"): Promise<readonly Container[]> {
       const all = await store.list(account);
       return all.filter((one) => isActive(one) === (state === "active"));
     },
-    get: ({ account }, id) => existing(account, id),
-    async rename({ account }, id, name) {
+    get: ({ account }: Account, id: DeploymentId): Promise<Container> => existing(account, id),
+    async rename({ account }: Account, id: DeploymentId, name: string): Promise<Container> {
       const outcome = await store.rename(id, account, name);
       if (outcome === "name_taken") throw containerNameTaken(name);
       if (outcome === "not_found") throw containerNotFound();
       return existing(account, id);
     },
-    async remove({ account }, id, ip) {
+    async remove({ account }: Account, id: DeploymentId, ip: string): Promise<void> {
       const found = await existing(account, id);
       if (found.status === "deleted") throw containerNotFound();
       await deleteDeployment(deployments, account, id, "container", ip).catch((error) => {
@@ -60,10 +52,14 @@ export function createContainers(deps: ContainersDeps): Containers {
         throw error instanceof DeploymentConflict ? containerNotFound() : error;
       });
     },
-    async offered({ account }) {
+    async offered({
+      account,
+    }: Account): Promise<{ readonly images: readonly string[]; readonly gpus: readonly Offer[] }> {
       const hosts = await deps.snapshot();
       const most = await maxNewByType(hosts, account, deps.reserve);
       return { images: offeredImages(hosts), gpus: offers(hosts, await store.hourRates(), (gpu) => most.get(gpu)) };
     },
   };
 }
+
+export type Containers = ReturnType<typeof createContainers>;

@@ -36,35 +36,7 @@ export interface AccountLimits extends Pick<GpuPool, "max" | "min"> {
 }
 
 /** All methods with an account throw quotaAccountGone when it does not exist. */
-export interface LimitRequests {
-  rateLimits(account: AccountId): Promise<RateLimits>;
-  /** Throws requestForbidden, rateRequestOpen, rateRequestRefused. */
-  requestRates(account: AccountId, request: RateLimitParams): Promise<void>;
-  gpuPool(account: AccountId): Promise<GpuPool>;
-  /** Throws GpuRequestRefused, gpuRequestConflict. */
-  requestGpus(account: AccountId, request: GpuLimitParams): Promise<LimitRequest<"gpu">>;
-  /** Files or amends the one open request. Throws requestForbidden, gpuLimitRefused. */
-  requestGpuLimit(account: AccountId, gpu: GpuType, limit: number, reason: string): Promise<LimitRequest<"gpu">>;
-  /** Throws limitRequestNotFound, limitRequestDecided. */
-  withdrawGpus(account: AccountId, id: string): Promise<void>;
-
-  list<Kind extends LimitKind>(kind: Kind, limit: number): Promise<readonly ListedRequest<Kind>[]>;
-  /**
-   * Throws limitRequestNotFound, limitRequestDecided, and limitRequestMoved when the request was amended since `ifRevision`.
-   */
-  resolve(
-    kind: LimitKind,
-    id: string,
-    decision: "approved" | "rejected",
-    ifRevision: number | undefined,
-    act: Act,
-  ): Promise<void>;
-  limits(account: AccountId): Promise<AccountLimits>;
-  /** Throws limitsRefused. */
-  setLimits(account: AccountId, change: LimitChange, act: Act): Promise<AccountLimits>;
-}
-
-export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults): LimitRequests {
+export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults) {
   const limitsOf = (record: LimitRecord): AccountLimits => ({
     rates: effectiveRateLimits(record.rate, defaults.rates),
     ...gpuLimits(record, defaults.gpus),
@@ -78,13 +50,14 @@ export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults):
   ) => there(await store.file(account, kind, `${prefix}_${randomId(16)}`, decide));
 
   return {
-    rateLimits: async (account) => limitsOf(await recordOf(account)).rates,
+    rateLimits: async (account: AccountId): Promise<RateLimits> => limitsOf(await recordOf(account)).rates,
 
-    async requestRates(account, request) {
+    /** Throws requestForbidden, rateRequestOpen, rateRequestRefused. */
+    async requestRates(account: AccountId, request: RateLimitParams): Promise<void> {
       await file(account, "rate", "rlr", (record, open) => fileRateRequest(request, record, open, defaults.rates));
     },
 
-    async gpuPool(account) {
+    async gpuPool(account: AccountId): Promise<GpuPool> {
       const record = await recordOf(account);
       const decided = await store.lastDecided(account, "gpu");
       return {
@@ -94,10 +67,12 @@ export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults):
       };
     },
 
-    requestGpus: (account, request) =>
+    /** Throws GpuRequestRefused, gpuRequestConflict. */
+    requestGpus: (account: AccountId, request: GpuLimitParams): Promise<LimitRequest<"gpu">> =>
       file(account, "gpu", "gpr", (record, open) => fileGpuRequest(request, record, open, defaults.gpus)),
 
-    requestGpuLimit: (account, gpu, limit, reason) =>
+    /** Files or amends the one open request. Throws requestForbidden, gpuLimitRefused. */
+    requestGpuLimit: (account: AccountId, gpu: GpuType, limit: number, reason: string): Promise<LimitRequest<"gpu">> =>
       file(account, "gpu", "gpr", (record, open) => {
         if (record.suspendReason !== null) throw errors.requestForbidden(record.suspendReason);
         try {
@@ -107,19 +82,31 @@ export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults):
         }
       }),
 
-    async withdrawGpus(account, id) {
+    /** Throws limitRequestNotFound, limitRequestDecided. */
+    async withdrawGpus(account: AccountId, id: string): Promise<void> {
       raise(await store.withdraw(account, "gpu", id));
     },
 
-    list: (kind, limit) => store.list(kind, limit),
+    list: <Kind extends LimitKind>(kind: Kind, limit: number): Promise<readonly ListedRequest<Kind>[]> =>
+      store.list(kind, limit),
 
-    async resolve(kind, id, decision, ifRevision, act) {
+    /**
+     * Throws limitRequestNotFound, limitRequestDecided, and limitRequestMoved when the request was amended since `ifRevision`.
+     */
+    async resolve(
+      kind: LimitKind,
+      id: string,
+      decision: "approved" | "rejected",
+      ifRevision: number | undefined,
+      act: Act,
+    ): Promise<void> {
       raise(await store.resolve(kind, id, decision, ifRevision, act));
     },
 
-    limits: async (account) => limitsOf(await recordOf(account)),
+    limits: async (account: AccountId): Promise<AccountLimits> => limitsOf(await recordOf(account)),
 
-    async setLimits(account, change, act) {
+    /** Throws limitsRefused. */
+    async setLimits(account: AccountId, change: LimitChange, act: Act): Promise<AccountLimits> {
       const check = (next: LimitRecord) => {
         const { max, min } = gpuLimits(next, defaults.gpus);
         for (const gpu of Object.keys(max) as GpuType[]) {
@@ -132,6 +119,8 @@ export function createLimitRequests(store: QuotaStore, defaults: QuotaDefaults):
     },
   };
 }
+
+export type LimitRequests = ReturnType<typeof createLimitRequests>;
 
 function there<T>(found: T | undefined): T {
   if (found === undefined) throw errors.quotaAccountGone();

@@ -3,13 +3,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 
-export interface ClaimLoop {
-  /** Runs until the signal aborts, then claims nothing more and returns when all running work has ended. */
-  run(signal: AbortSignal): Promise<void>;
-  /** Polls now: there may be work. */
-  wake(): void;
-}
-
 export function createClaimLoop<Item>(deps: {
   readonly what: string;
   readonly maxConcurrent: number;
@@ -18,7 +11,7 @@ export function createClaimLoop<Item>(deps: {
   work(item: Item): Promise<void>;
   readonly idleMs: number;
   readonly log: Logger;
-}): ClaimLoop {
+}) {
   const running = new Set<Promise<void>>();
   let woken = Promise.withResolvers<void>();
   let isUnavailable = false;
@@ -55,8 +48,10 @@ export function createClaimLoop<Item>(deps: {
   }
 
   return {
+    /** Polls now: there may be work. */
     wake,
-    async run(signal) {
+    /** Runs until the signal aborts, then claims nothing more and returns when all running work has ended. */
+    async run(signal: AbortSignal): Promise<void> {
       signal.addEventListener("abort", wake, { once: true });
       while (!signal.aborted) {
         // Created before polling, so that a wake during the poll is not missed.
@@ -72,3 +67,5 @@ export function createClaimLoop<Item>(deps: {
     },
   };
 }
+
+export type ClaimLoop = ReturnType<typeof createClaimLoop>;

@@ -1,17 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Outcome } from "./store.ts";
 
-export interface WebhookMetrics {
-  attempted(outcome: Outcome, seconds: number): void;
-  exhausted(): void;
-  ran(outcome: "succeeded" | "failed" | "requeued"): void;
-  /** Seconds since the oldest due call became due, at the last read. */
-  oldestDue(seconds: number): void;
-  /** Bytes kept for all accounts, at the last read. */
-  storedBytes(bytes: number): void;
-}
-
-export function createWebhookMetrics(registry: Registry): WebhookMetrics {
+export function createWebhookMetrics(registry: Registry) {
   const registers = [registry];
   const deliveries = new Counter({
     name: "stoker_webhook_deliveries_total",
@@ -42,13 +32,17 @@ export function createWebhookMetrics(registry: Registry): WebhookMetrics {
     registers,
   });
   return {
-    attempted(outcome, took) {
+    attempted(outcome: Outcome, took: number): void {
       deliveries.inc({ outcome });
       seconds.observe(took);
     },
-    exhausted: () => deliveries.inc({ outcome: "exhausted" }),
-    ran: (outcome) => jobs.inc({ outcome }),
-    oldestDue: (age) => oldest.set(age),
-    storedBytes: (bytes) => storedBytes.set(bytes),
+    exhausted: (): void => deliveries.inc({ outcome: "exhausted" }),
+    ran: (outcome: "succeeded" | "failed" | "requeued"): void => jobs.inc({ outcome }),
+    /** Seconds since the oldest due call became due, at the last read. */
+    oldestDue: (age: number): void => oldest.set(age),
+    /** Bytes kept for all accounts, at the last read. */
+    storedBytes: (bytes: number): void => storedBytes.set(bytes),
   };
 }
+
+export type WebhookMetrics = ReturnType<typeof createWebhookMetrics>;

@@ -47,13 +47,7 @@ export interface JobsDeps {
   readonly unixMs?: () => number;
 }
 
-export interface RunningJobs {
-  wake(): void;
-  /** Runs until the signal aborts; running jobs then have `stopGraceMs` before they return to the queue. */
-  run(runJob: RunJob, signal: AbortSignal): Promise<void>;
-}
-
-export function createJobRuns(deps: JobsDeps): RunningJobs {
+export function createJobRuns(deps: JobsDeps) {
   const unixMs = deps.unixMs ?? Date.now;
   const claimMs = lockMs * deps.claimScale;
   const most = Math.min(maxBytes, deps.maxBodyBytes);
@@ -154,7 +148,8 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
 
   return {
     wake: loop.wake,
-    async run(run, signal) {
+    /** Runs until the signal aborts; running jobs then have `stopGraceMs` before they return to the queue. */
+    async run(run: RunJob, signal: AbortSignal): Promise<void> {
       runJob = run;
       const over = new AbortController();
       const renewals = renewClaims(over.signal);
@@ -175,6 +170,8 @@ export function createJobRuns(deps: JobsDeps): RunningJobs {
     },
   };
 }
+
+export type RunningJobs = ReturnType<typeof createJobRuns>;
 
 // Body of a webhook call: the interface's format without a wrapper, serialised once. Pure.
 /** Larger calls carry a link instead of the results. */

@@ -18,14 +18,6 @@ export interface WebhookSecret {
   readonly previousUntilMs: number | null;
 }
 
-export interface WebhookSecrets {
-  /** Throws webhookAccountGone, as the other methods do. */
-  get(account: AccountId): Promise<WebhookSecret>;
-  rotate(account: AccountId, ip: string): Promise<WebhookSecret>;
-  /** Returns the `webhook-signature` header: one signature per valid secret, separated by spaces. */
-  sign(account: AccountId, webhookId: string, atMs: number, body: Buffer): Promise<string>;
-}
-
 /** Seals one account's secrets with its data key. */
 export interface SecretSeal {
   seal(account: AccountId, secret: string): Promise<Buffer>;
@@ -36,7 +28,7 @@ export function createWebhookSecrets(deps: {
   readonly store: WebhookSecretStore;
   readonly seal: SecretSeal;
   readonly unixMs?: () => number;
-}): WebhookSecrets {
+}) {
   const { store, seal } = deps;
   const unixMs = deps.unixMs ?? steadyTime.nowMs;
   const make = async (account: AccountId): Promise<Buffer> =>
@@ -55,10 +47,12 @@ export function createWebhookSecrets(deps: {
     previousUntilMs: previousOf(row) ? row.previousUntilMs : null,
   });
   return {
-    get: async (account) => shown(account, await rowOf(account)),
-    rotate: async (account, ip) =>
+    /** Throws webhookAccountGone, as the other methods do. */
+    get: async (account: AccountId): Promise<WebhookSecret> => shown(account, await rowOf(account)),
+    rotate: async (account: AccountId, ip: string): Promise<WebhookSecret> =>
       shown(account, await found(store.rotateSecret(account, await make(account), overlapMs, ip))),
-    async sign(account, webhookId, atMs, body) {
+    /** Returns the `webhook-signature` header: one signature per valid secret, separated by spaces. */
+    async sign(account: AccountId, webhookId: string, atMs: number, body: Buffer): Promise<string> {
       const row = await rowOf(account);
       const signatures: string[] = [];
       for (const sealed of [row.sealed, previousOf(row)]) {
@@ -70,3 +64,5 @@ export function createWebhookSecrets(deps: {
     },
   };
 }
+
+export type WebhookSecrets = ReturnType<typeof createWebhookSecrets>;

@@ -17,23 +17,11 @@ export interface Destination {
   readonly address: string;
 }
 
-export interface Targets {
-  /** Throws BadWebhookUrl, WebhookRefused. A name that cannot be resolved at the moment is accepted. */
-  check(text: string): Promise<Target>;
-  /** Resolves once and checks every address. Throws WebhookRefused, or as `resolve` does. */
-  locate(url: string): Promise<Destination>;
-  mayConnectTo(address: string): boolean;
-}
-
 const maxWebhookChars = 2048;
 const ports = new Set(["", "443", "8443"]);
 
 /** `maxCharacters`: maximum length of a URL; a longer one is invalid. */
-export function createTargets(
-  rules: AddressRules,
-  resolve: Resolve = resolveHost(),
-  maxCharacters = maxWebhookChars,
-): Targets {
+export function createTargets(rules: AddressRules, resolve: Resolve = resolveHost(), maxCharacters = maxWebhookChars) {
   const mayConnectTo = addressTest(rules);
 
   function read(text: string): URL {
@@ -60,8 +48,10 @@ export function createTargets(
 
   return {
     mayConnectTo,
-    locate: async (text) => locate(read(text)),
-    async check(text) {
+    /** Resolves once and checks every address. Throws WebhookRefused, or as `resolve` does. */
+    locate: async (text: string): Promise<Destination> => locate(read(text)),
+    /** Throws BadWebhookUrl, WebhookRefused. A name that cannot be resolved at the moment is accepted. */
+    async check(text: string): Promise<Target> {
       const url = read(text);
       try {
         await locate(url);
@@ -73,3 +63,5 @@ export function createTargets(
     },
   };
 }
+
+export type Targets = ReturnType<typeof createTargets>;

@@ -13,7 +13,7 @@ import {
 } from "./errors.ts";
 import { type NewJob, type RunJob, tokenOf } from "./job.ts";
 import type { ResultsLinks } from "./results-link.ts";
-import type { WebhookSecret, WebhookSecrets } from "./secrets.ts";
+import type { WebhookSecrets } from "./secrets.ts";
 import type { AttemptView, DeliveryRecord, JobsLimit, WebhookDeliveryStore, WebhookJobStore } from "./store.ts";
 import type { Target, Targets } from "./target.ts";
 
@@ -25,30 +25,6 @@ export interface AcceptedRequest extends Pick<NewJob, "requestId" | "label" | "s
 export interface DeliveryPage {
   readonly deliveries: readonly DeliveryRecord[];
   readonly nextCursor: string | null;
-}
-
-export interface Webhooks {
-  /** Throws BadWebhookUrl, WebhookRefused. */
-  check(url: string): Promise<Target>;
-  /** Durable when it returns. Throws webhookAccountGone, webhookQueueFull, webhookAnswersFull. */
-  accept(request: AcceptedRequest): Promise<void>;
-  /** Throws webhookAccountGone, as `rotate` does. */
-  secret(account: AccountId): Promise<WebhookSecret>;
-  /** The old secret signs beside the new one for a day. `ip`: recorded in the audit log. */
-  rotate(account: AccountId, ip: string): Promise<WebhookSecret>;
-  /** Newest first. Throws badCursor. */
-  deliveries(account: AccountId, cursor: string | undefined, limit: number): Promise<DeliveryPage>;
-  /** Throws deliveryNotFound. */
-  delivery(
-    account: AccountId,
-    webhookId: string,
-  ): Promise<{ readonly delivery: DeliveryRecord; readonly attempts: readonly AttemptView[] }>;
-  /** Restarts the schedule. Throws deliveryNotFound, deliveryPending, deliveryEmptied. */
-  replay(account: AccountId, webhookId: string, ip: string): Promise<void>;
-  /** Returns JSON, by the signed link. Throws resultsGone. */
-  results(requestId: string, expires: string, signature: string): Promise<Buffer>;
-  /** Sets how requests are run. Called once by the edge, which knows their bodies. */
-  runWith(run: RunJob): void;
 }
 
 const lifeMs = 24 * 60 * 60 * 1000;
@@ -66,14 +42,17 @@ export function createWebhooks(deps: {
   readonly runWith: (run: RunJob) => void;
   readonly maxWaiting?: JobsLimit;
   readonly unixMs?: () => number;
-}): Webhooks {
+}) {
   const { jobs, deliveries: store, secrets, targets, links } = deps;
   const unixMs = deps.unixMs ?? Date.now;
   const most = deps.maxWaiting ?? maxWaiting;
   return {
+    /** Throws BadWebhookUrl, WebhookRefused. */
     check: targets.check,
+    /** Sets how requests are run. Called once by the edge, which knows their bodies. */
     runWith: deps.runWith,
-    async accept({ caller, target, ...request }) {
+    /** Durable when it returns. Throws webhookAccountGone, webhookQueueFull, webhookAnswersFull. */
+    async accept({ caller, target, ...request }: AcceptedRequest): Promise<void> {
       const job = { ...request, ...target, account: caller.account, key: caller.key, token: tokenOf(caller) };
       const outcome = await jobs.addJob(job, lifeMs, most);
       if (outcome === "gone") throw webhookAccountGone();
@@ -81,27 +60,36 @@ export function createWebhooks(deps: {
       if (outcome === "full") throw webhookQueueFull(most);
       deps.onAccepted();
     },
+    /** Throws webhookAccountGone, as `rotate` does. */
     secret: secrets.get,
+    /** The old secret signs beside the new one for a day. `ip`: recorded in the audit log. */
     rotate: secrets.rotate,
-    async deliveries(account, cursor, limit) {
+    /** Newest first. Throws badCursor. */
+    async deliveries(account: AccountId, cursor: string | undefined, limit: number): Promise<DeliveryPage> {
       if (cursor !== undefined && !idForm.test(cursor)) throw badCursor();
       const found = await store.deliveries(account, cursor, limit + 1);
       const page = found.slice(0, limit);
       return { deliveries: page, nextCursor: found.length > limit ? (page.at(-1)?.webhookId ?? null) : null };
     },
-    async delivery(account, webhookId) {
+    /** Throws deliveryNotFound. */
+    async delivery(
+      account: AccountId,
+      webhookId: string,
+    ): Promise<{ readonly delivery: DeliveryRecord; readonly attempts: readonly AttemptView[] }> {
       const found = await store.delivery(account, webhookId);
       if (!found) throw deliveryNotFound();
       return found;
     },
-    async replay(account, webhookId, ip) {
+    /** Restarts the schedule. Throws deliveryNotFound, deliveryPending, deliveryEmptied. */
+    async replay(account: AccountId, webhookId: string, ip: string): Promise<void> {
       const outcome = await store.replay(account, webhookId, ip);
       if (outcome === "unknown") throw deliveryNotFound();
       if (outcome === "empty") throw deliveryEmptied();
       if (outcome === "pending") throw deliveryPending();
       deps.onReplayed();
     },
-    async results(requestId, expires, signature) {
+    /** Returns JSON, by the signed link. Throws resultsGone. */
+    async results(requestId: string, expires: string, signature: string): Promise<Buffer> {
       if (!links.isGood(requestId, expires, signature, unixMs())) throw resultsGone();
       const found = await store.results(requestId as RequestId);
       if (!found) throw resultsGone();
@@ -109,3 +97,5 @@ export function createWebhooks(deps: {
     },
   };
 }
+
+export type Webhooks = ReturnType<typeof createWebhooks>;

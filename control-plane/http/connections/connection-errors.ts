@@ -25,27 +25,12 @@ const lingerMs = 1_000;
 /** Minimum interval between two log lines of one kind: a port scan must not fill the disk. */
 const everyMs = 1_000;
 
-export interface ConnectionErrors {
-  /** The bytes of the connection are not a request, or arrived too slowly. */
-  unreadable(error: NodeJS.ErrnoException, socket: Duplex): void;
-  /** No Host header, which HTTP/1.1 requires. */
-  hostless(req: IncomingMessage, res: ServerResponse): void;
-  /** More than one Host header. */
-  severalHosts(req: IncomingMessage, res: ServerResponse): void;
-  /** Closes a connection with too many waiting requests. */
-  pipelined(req: IncomingMessage): void;
-  /** A connection was closed before its first byte. */
-  dropped(why: string): void;
-  /** An `Expect` other than 100-continue. */
-  unknownExpectation(req: IncomingMessage, res: ServerResponse): void;
-}
-
 export function createConnectionErrors(deps: {
   readonly log: Logger;
   readonly registry: Registry;
   /** Unix ms. */
   readonly unixMs: () => number;
-}): ConnectionErrors {
+}) {
   const refused = new Counter({
     name: "stoker_http_connections_refused_total",
     help: "Connections closed because their bytes were not a request that a route could answer",
@@ -92,7 +77,8 @@ export function createConnectionErrors(deps: {
   }
 
   return {
-    unreadable(error, socket) {
+    /** The bytes of the connection are not a request, or arrived too slowly. */
+    unreadable(error: NodeJS.ErrnoException, socket: Duplex): void {
       // The TLS handshake failed.
       if ("encrypted" in socket && !("alpnProtocol" in socket && socket.alpnProtocol !== null)) {
         refused.inc({ error: "tls_handshake" });
@@ -108,17 +94,24 @@ export function createConnectionErrors(deps: {
       socket.end(`${lines.join("\r\n")}\r\n\r\n${body}`);
       setTimeout(() => socket.destroy(), lingerMs).unref();
     },
-    hostless: (_req, res) => answer(res, hostMissing()),
-    severalHosts: (_req, res) => answer(res, hostRepeated()),
-    pipelined({ socket }) {
+    /** No Host header, which HTTP/1.1 requires. */
+    hostless: (_req: IncomingMessage, res: ServerResponse): void => answer(res, hostMissing()),
+    /** More than one Host header. */
+    severalHosts: (_req: IncomingMessage, res: ServerResponse): void => answer(res, hostRepeated()),
+    /** Closes a connection with too many waiting requests. */
+    pipelined({ socket }: IncomingMessage): void {
       if (socket.destroyed) return;
       note(refusalOf(tooManyPipelined(maxPipelined)), randomId(24));
       socket.destroy();
     },
-    dropped: (why) => refused.inc({ error: why }),
-    unknownExpectation: (_req, res) => answer(res, new ExpectationUnknown()),
+    /** A connection was closed before its first byte. */
+    dropped: (why: string): void => refused.inc({ error: why }),
+    /** An `Expect` other than 100-continue. */
+    unknownExpectation: (_req: IncomingMessage, res: ServerResponse): void => answer(res, new ExpectationUnknown()),
   };
 }
+
+export type ConnectionErrors = ReturnType<typeof createConnectionErrors>;
 
 function refusedAs(error: NodeJS.ErrnoException): Error {
   switch (error.code) {

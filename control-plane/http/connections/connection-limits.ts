@@ -25,17 +25,12 @@ export const defaultServerTimes = {
 
 export type ServerTimes = typeof defaultServerTimes;
 
-export interface ConnectionLimits {
-  /** False: too many requests wait on its connection. */
-  mayWait(req: IncomingMessage, res: ServerResponse): boolean;
-}
-
 /** `refused` is called for each connection that is closed before its first byte. */
 export function limitConnections(
   server: Server,
   { maxConnections, addresses }: { readonly maxConnections: number; readonly addresses: AddressLimits },
   refused: (why: "too_many_connections" | "too_many_connections_of_address") => void,
-): ConnectionLimits {
+) {
   server.maxConnections = maxConnections;
   server.on("drop", () => refused("too_many_connections"));
   server.on("connection", (socket) => {
@@ -45,7 +40,8 @@ export function limitConnections(
   });
   const waiting = new WeakMap<object, number>();
   return {
-    mayWait({ socket }, res) {
+    /** False: too many requests wait on its connection. */
+    mayWait({ socket }: IncomingMessage, res: ServerResponse): boolean {
       // Node gives a response its socket when the responses before it have ended.
       if (res.socket !== null) return true;
       const count = (waiting.get(socket) ?? 0) + 1;
@@ -56,6 +52,8 @@ export function limitConnections(
     },
   };
 }
+
+export type ConnectionLimits = ReturnType<typeof limitConnections>;
 
 /** Node uses the first Host header, a proxy may use the last: they would route the same request differently. */
 export function hasSeveralHosts({ rawHeaders }: IncomingMessage): boolean {

@@ -2,14 +2,6 @@ import { setTimeout as wait } from "node:timers/promises";
 
 export type Readiness = { readonly isReady: true } | { readonly isReady: false; readonly reasons: readonly string[] };
 
-export interface ReadinessWatch {
-  /** From memory. */
-  read(): Readiness;
-  /** Pings the database once. */
-  check(): Promise<void>;
-  run(signal: AbortSignal): Promise<void>;
-}
-
 /** Life of a budget slice without its database. */
 const slicesLastMs = 30_000;
 const everyMs = 1_000;
@@ -23,7 +15,7 @@ export function createReadiness(deps: {
   /** Data that must be in memory, by name. */
   readonly loaded: Readonly<Record<string, () => boolean>>;
   readonly monotonicMs?: () => number;
-}): ReadinessWatch {
+}) {
   const monotonicMs = deps.monotonicMs ?? (() => performance.now());
   let answeredMs = Number.NEGATIVE_INFINITY;
 
@@ -37,15 +29,17 @@ export function createReadiness(deps: {
   }
 
   return {
+    /** Pings the database once. */
     check,
-    read() {
+    /** From memory. */
+    read(): Readiness {
       const reasons = Object.entries(deps.loaded)
         .filter(([, isLoaded]) => !isLoaded())
         .map(([name]) => `${name} is not loaded yet`);
       if (monotonicMs() - answeredMs > slicesLastMs) reasons.push("the database cannot be reached");
       return reasons.length === 0 ? { isReady: true } : { isReady: false, reasons };
     },
-    async run(signal) {
+    async run(signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
         await check();
         await wait(everyMs, undefined, { signal }).catch(() => {});
@@ -53,3 +47,5 @@ export function createReadiness(deps: {
     },
   };
 }
+
+export type ReadinessWatch = ReturnType<typeof createReadiness>;

@@ -25,16 +25,6 @@ import { forwardRequest } from "./forward.ts";
 import { forwardUpgrade, refuseSocket } from "./forward-upgrade.ts";
 import { createWays } from "./ways.ts";
 
-interface DashboardEdge {
-  owns(request: IncomingMessage): boolean;
-  take(request: IncomingMessage, response: ServerResponse): void;
-  upgrade(request: IncomingMessage, socket: Duplex, first: Buffer): void;
-  /** Refuses new requests with 503. Running responses finish; WebSockets receive a closing frame. */
-  drain(): void;
-  /** Closes open connections at once. */
-  close(): Promise<void>;
-}
-
 export interface DashboardBounds {
   /** Maximum requests and WebSockets of one instance at this control plane. */
   readonly maxOpen: number;
@@ -73,7 +63,7 @@ interface DashboardEdgeDeps {
   readonly bounds?: Partial<DashboardBounds> | undefined;
 }
 
-export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
+export function createDashboardEdge(deps: DashboardEdgeDeps) {
   const { dashboards, metrics, log, bounds } = deps;
   const { maxOpen, recheckMs, closingMs } = { ...defaultBounds, ...bounds };
   const { address } = dashboards;
@@ -197,8 +187,8 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
   }
 
   return {
-    owns: ({ headers }) => address.owns(headers.host),
-    take(request, response) {
+    owns: ({ headers }: IncomingMessage): boolean => address.owns(headers.host),
+    take(request: IncomingMessage, response: ServerResponse): void {
       response.once("close", () => {
         metrics.answered(response.headersSent ? response.statusCode : clientGone);
         deps.onClosed();
@@ -213,7 +203,7 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
         });
       });
     },
-    upgrade(request, socket, first) {
+    upgrade(request: IncomingMessage, socket: Duplex, first: Buffer): void {
       // node:http removes its own listener: without one a reset by the client would end this process.
       socket.on("error", () => socket.destroy());
       serveUpgrade(request, socket, first).catch((error: unknown) => {
@@ -222,11 +212,13 @@ export function createDashboardEdge(deps: DashboardEdgeDeps): DashboardEdge {
         refuseSocket(socket, refused);
       });
     },
-    drain() {
+    /** Refuses new requests with 503. Running responses finish; WebSockets receive a closing frame. */
+    drain(): void {
       isDraining = true;
       for (const { leave } of [...open]) leave();
     },
-    async close() {
+    /** Closes open connections at once. */
+    async close(): Promise<void> {
       isDraining = true;
       isClosed = true;
       clearTimeout(recheck);

@@ -1,19 +1,10 @@
 // Traffic of the dashboards of all instances together: a series per instance would be unbounded.
 import { Counter, Gauge, type Registry } from "prom-client";
 
-export interface DashboardMetrics {
-  /** Counts a finished request or WebSocket handshake. */
-  answered(status: number): void;
-  /** Counts an open WebSocket until the returned function is called. */
-  webSocket(): () => void;
-  /** Counts bytes of bodies and WebSockets, without headers. `in`: from browsers. */
-  passed(direction: "in" | "out", bytes: number): void;
-}
-
 /** 1xx: WebSockets that were opened. */
 const classes = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
 
-export function createDashboardMetrics(registry: Registry): DashboardMetrics {
+export function createDashboardMetrics(registry: Registry) {
   const registers = [registry];
   const requests = new Counter({
     name: "stoker_dashboard_requests_total",
@@ -35,11 +26,16 @@ export function createDashboardMetrics(registry: Registry): DashboardMetrics {
   for (const status of classes) requests.inc({ status }, 0);
   const passed = { in: bytes.labels({ direction: "in" }), out: bytes.labels({ direction: "out" }) };
   return {
-    answered: (status) => requests.inc({ status: classes[Math.floor(status / 100) - 1] ?? "5xx" }),
-    webSocket() {
+    /** Counts a finished request or WebSocket handshake. */
+    answered: (status: number): void => requests.inc({ status: classes[Math.floor(status / 100) - 1] ?? "5xx" }),
+    /** Counts an open WebSocket until the returned function is called. */
+    webSocket(): () => void {
       open.inc();
       return () => open.dec();
     },
-    passed: (direction, count) => passed[direction].inc(count),
+    /** Counts bytes of bodies and WebSockets, without headers. `in`: from browsers. */
+    passed: (direction: "in" | "out", count: number): void => passed[direction].inc(count),
   };
 }
+
+export type DashboardMetrics = ReturnType<typeof createDashboardMetrics>;

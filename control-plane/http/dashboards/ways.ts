@@ -12,13 +12,6 @@ import { DashboardBusy, DashboardHostUnavailable } from "../../agent-instances/e
 import type { Dial } from "../../fleet/dial.ts";
 import { operatorTicket } from "../../fleet/prover.ts";
 
-interface Ways {
-  /** Returns the pool without opening a connection. */
-  to(way: DashboardWay): Pool;
-  /** Closes all connections. */
-  close(): Promise<void>;
-}
-
 const maxPools = 500;
 const connectMs = 8_000;
 const headersMs = 60_000;
@@ -27,7 +20,7 @@ const silenceMs = 5 * 60_000;
 const idleMs = 2_000;
 
 /** `connections`: maximum of one instance. With fewer than admitted requests, some would wait without a limit. */
-export function createWays(connections: number, dial: Dial): Ways {
+export function createWays(connections: number, dial: Dial) {
   const pools = new Map<string, { readonly pool: Pool; way: DashboardWay }>();
 
   function make(way: DashboardWay) {
@@ -62,7 +55,8 @@ export function createWays(connections: number, dial: Dial): Ways {
   }
 
   return {
-    to(way) {
+    /** Returns the pool without opening a connection. */
+    to(way: DashboardWay): Pool {
       const known = pools.get(way.instance) ?? make(way);
       known.way = way;
       // The last used pool is last.
@@ -72,7 +66,8 @@ export function createWays(connections: number, dial: Dial): Ways {
       if (oldest && pools.size > maxPools) retire(oldest);
       return known.pool;
     },
-    async close() {
+    /** Closes all connections. */
+    async close(): Promise<void> {
       const all = [...pools.values()];
       pools.clear();
       await Promise.all(all.map(({ pool }) => pool.destroy()));
