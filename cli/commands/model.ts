@@ -102,6 +102,10 @@ export function addModel(program: Command): void {
       });
     });
 
+  addModelChanges(model);
+}
+
+function addModelChanges(model: Command): void {
   model
     .command("meta <name>")
     .alias("set")

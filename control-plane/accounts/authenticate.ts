@@ -5,7 +5,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Counter, type Registry } from "prom-client";
-import type { AccountId } from "../../proto/ids.ts";
+import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
 import { addressTest } from "./allowed-ips.ts";
@@ -68,36 +68,18 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
   const jwts = new KnownCredentials(nowMs, unixMs);
   const signingKeys = createSigningKeys({ store: deps.store, secrets: deps.secrets, nowMs });
   const asking = new Map<string, Promise<Credential>>();
-  /** Rises with every change: a result read before it may be stale. */
-  let changes = 0;
-  /** Last change by key or account. The oldest are dropped; anything older counts as changed. */
-  const changed = new Map<string, number>();
-  let knownSince = 0;
-  const noteChange = (subject: string) => {
-    changes += 1;
-    changed.delete(subject);
-    changed.set(subject, changes);
-    if (changed.size <= maxChanged) return;
-    const [oldest, at] = changed.entries().next().value as [string, number];
-    changed.delete(oldest);
-    knownSince = at;
-  };
-  const stopping = new AbortController();
-  let loop: Promise<void> | undefined;
-  const failures = new Counter({
-    name: "stoker_auth_failures_total",
-    help: "Refused credentials",
-    labelNames: ["reason"] as const,
-    registers: [deps.registry],
-  });
+  const changes = new CredentialChanges();
+  const lookups = credentialLookups(deps, signingKeys, unixMs);
+  const lastUsed = createLastUsed(deps, () => new Set([...keys.takeUsedKeys(), ...jwts.takeUsedKeys()]));
+  const refused = countRefusals(deps.registry);
 
   deps.changes.on("key", (subject) => {
-    noteChange(`key ${subject}`);
+    changes.note(`key ${subject}`);
     signingKeys.forget((row) => row.key === subject);
     for (const known of [keys, jwts]) known.forget((caller) => caller.key === subject);
   });
   deps.changes.on("account", (subject) => {
-    noteChange(`account ${subject}`);
+    changes.note(`account ${subject}`);
     signingKeys.forget((row) => row.account.account === subject);
     for (const known of [keys, jwts]) known.forget((caller) => caller.account === subject);
   });
@@ -114,7 +96,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     let answer = asking.get(digest);
     if (!answer) {
       deps.beforeLookUp?.(ip);
-      const look = isJwt ? () => findSigner(secret) : () => findKey(secret);
+      const look = isJwt ? () => lookups.signer(secret) : () => lookups.key(secret);
       answer = ask(look, known, digest).finally(() => asking.delete(digest));
       asking.set(digest, answer);
     }
@@ -127,11 +109,6 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     return credential.caller;
   }
 
-  function refused(reason: "unknown" | "address"): InvalidApiKey {
-    failures.inc({ reason });
-    return new InvalidApiKey();
-  }
-
   /** A result read during a revocation may be stale: read again. */
   async function ask(
     look: () => Promise<Credential | undefined>,
@@ -139,15 +116,15 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     digest: string,
   ): Promise<Credential> {
     for (let looks = 1; ; looks++) {
-      const seen = changes;
+      const seen = changes.count;
       let found: Credential | undefined;
       try {
         found = await look();
       } catch (error) {
         throw DatabaseUnavailable.from(error);
       }
-      if (seen !== changes && looks < maxPolls) continue;
-      if (seen === changes) known.store(digest, found);
+      if (seen !== changes.count && looks < maxPolls) continue;
+      if (seen === changes.count) known.store(digest, found);
       if (found) return found;
       throw refused("unknown");
     }
@@ -157,12 +134,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     if (caller.expiresAtMs !== null && caller.expiresAtMs <= unixMs()) throw refused("unknown");
     // A browser session has no key, and its requests do not wait.
     if (caller.via === "session") return caller;
-    const lastChange = Math.max(
-      knownSince,
-      changed.get(`key ${caller.key}`) ?? 0,
-      changed.get(`account ${caller.account}`) ?? 0,
-    );
-    return lastChange <= since ? caller : lookAgain(caller);
+    return changes.lastOf(`key ${caller.key}`, `account ${caller.account}`) <= since ? caller : lookAgain(caller);
   }
 
   async function lookAgain(caller: Caller): Promise<Caller> {
@@ -176,54 +148,110 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     return Object.freeze({ ...callerOf(row), isAdmin, via, models, expiresAtMs, spending });
   }
 
-  async function findKey(secret: string): Promise<Credential | undefined> {
-    const lookup = lookupOf(deps.secrets, secret);
-    const row = await deps.store.findKey(lookup);
-    if (!row || !timingSafeEqual(row.lookup, lookup)) return undefined;
-    return { caller: callerOf(row), mayComeFrom: addressTest(row.allowedIps), wasUsed: false };
-  }
-
-  /** The failed check is revealed neither by message nor by timing: an unknown key also costs an HMAC. */
-  async function findSigner(text: string): Promise<Credential | undefined> {
-    const token = readJwt(text);
-    if (!token) return undefined;
-    const key = await signingKeys.find(token.account, token.keyName);
-    const claims = await verifyJwt(token, key?.secret ?? "no such key");
-    if (!key || !claims || !isCurrent(claims, unixMs())) return undefined;
-    const caller: Caller = Object.freeze({
-      ...callerOf(key.row),
-      // Tokens do not inherit an account's administrator rights.
-      isAdmin: false,
-      via: "jwt",
-      models: claims.models && new Set(claims.models),
-      expiresAtMs: claims.expiresAtS * 1000,
-      spending: { ...limitsOf(key.row), token: { budget: budgetOf(token), limit: claims.limit } },
-    });
-    return { caller, mayComeFrom: addressTest(key.row.allowedIps), wasUsed: false };
-  }
-
-  async function writeLastUsed(): Promise<void> {
-    const used = new Set([...keys.takeUsedKeys(), ...jwts.takeUsedKeys()]);
-    if (used.size === 0) return;
-    const at = new Date();
-    await deps.store
-      .keysUsed(new Map([...used].map((key) => [key, at])))
-      .catch((error) => deps.log.warn({ err: error }, "could not write last use of keys"));
-  }
-
   return {
     authenticate,
-    now: () => changes,
+    now: () => changes.count,
     again,
-    start() {
+    start: lastUsed.start,
+    stop: lastUsed.stop,
+  };
+}
+
+/** Returns the error of a refused credential, and counts it. */
+function countRefusals(registry: Registry): (reason: "unknown" | "address") => InvalidApiKey {
+  const failures = new Counter({
+    name: "stoker_auth_failures_total",
+    help: "Refused credentials",
+    labelNames: ["reason"] as const,
+    registers: [registry],
+  });
+  return (reason) => {
+    failures.inc({ reason });
+    return new InvalidApiKey();
+  };
+}
+
+/** Changes of keys and accounts, in their order. */
+class CredentialChanges {
+  /** Rises with every change: a result read before it may be stale. */
+  count = 0;
+  /** Last change by key or account. The oldest are dropped; anything older counts as changed. */
+  readonly #last = new Map<string, number>();
+  #knownSince = 0;
+
+  note(subject: string): void {
+    this.count += 1;
+    this.#last.delete(subject);
+    this.#last.set(subject, this.count);
+    if (this.#last.size <= maxChanged) return;
+    const [oldest, at] = this.#last.entries().next().value as [string, number];
+    this.#last.delete(oldest);
+    this.#knownSince = at;
+  }
+
+  lastOf(one: string, other: string): number {
+    return Math.max(this.#knownSince, this.#last.get(one) ?? 0, this.#last.get(other) ?? 0);
+  }
+}
+
+/** Reads credentials from the database. Undefined: the secret is not valid. */
+function credentialLookups(
+  { store, secrets }: Pick<AuthenticatorDeps, "store" | "secrets">,
+  signingKeys: ReturnType<typeof createSigningKeys>,
+  unixMs: () => number,
+) {
+  return {
+    async key(secret: string): Promise<Credential | undefined> {
+      const lookup = lookupOf(secrets, secret);
+      const row = await store.findKey(lookup);
+      if (!row || !timingSafeEqual(row.lookup, lookup)) return undefined;
+      return { caller: callerOf(row), mayComeFrom: addressTest(row.allowedIps), wasUsed: false };
+    },
+
+    /** The failed check is revealed neither by message nor by timing: an unknown key also costs an HMAC. */
+    async signer(text: string): Promise<Credential | undefined> {
+      const token = readJwt(text);
+      if (!token) return undefined;
+      const key = await signingKeys.find(token.account, token.keyName);
+      const claims = await verifyJwt(token, key?.secret ?? "no such key");
+      if (!key || !claims || !isCurrent(claims, unixMs())) return undefined;
+      const caller: Caller = Object.freeze({
+        ...callerOf(key.row),
+        // Tokens do not inherit an account's administrator rights.
+        isAdmin: false,
+        via: "jwt",
+        models: claims.models && new Set(claims.models),
+        expiresAtMs: claims.expiresAtS * 1000,
+        spending: { ...limitsOf(key.row), token: { budget: budgetOf(token), limit: claims.limit } },
+      });
+      return { caller, mayComeFrom: addressTest(key.row.allowedIps), wasUsed: false };
+    },
+  };
+}
+
+/** Writes the last-used times of keys every half minute. */
+function createLastUsed({ store, log }: Pick<AuthenticatorDeps, "store" | "log">, takeUsed: () => ReadonlySet<KeyId>) {
+  const stopping = new AbortController();
+  let loop: Promise<void> | undefined;
+  async function write(): Promise<void> {
+    const used = takeUsed();
+    if (used.size === 0) return;
+    const at = new Date();
+    await store
+      .keysUsed(new Map([...used].map((key) => [key, at])))
+      .catch((error) => log.warn({ err: error }, "could not write last use of keys"));
+  }
+  return {
+    start(): void {
       loop ??= (async () => {
         while (!stopping.signal.aborted) {
           await wait(lastUsedEveryMs, undefined, { signal: stopping.signal }).catch(() => {});
-          await writeLastUsed();
+          await write();
         }
       })();
     },
-    async stop() {
+    /** Writes once more. */
+    async stop(): Promise<void> {
       stopping.abort();
       await loop;
     },

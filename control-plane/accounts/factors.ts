@@ -51,37 +51,6 @@ export function createFactors(deps: FactorsDeps) {
     return found;
   }
 
-  async function dekOf(account: AccountId): Promise<Buffer> {
-    const dek = await dataKeys.of(account);
-    if (!dek) throw accountGone();
-    return dek;
-  }
-
-  async function proven(
-    { account }: Actor,
-    { ticket, name, code, passkey }: EnrolmentProof,
-    session: Session,
-    site: RelyingParty | undefined,
-  ): Promise<NewFactor> {
-    const found = await tickets.find(ticket, ["enrol_totp", "enrol_passkey"]);
-    if (found.account !== account || !found.session?.equals(session.lookup)) throw signInExpired();
-    const shared = { id: randomId<"factor">(16), name };
-    if (found.purpose === "enrol_totp") {
-      const secret = openSecret(await dekOf(account), found.sealed as Buffer, account, totpPurpose);
-      const step = totpStep(secret, code ?? "", unixMs());
-      // A mistyped code may be retried under the same ticket.
-      if (step === undefined) throw new WrongSecondFactor("totp");
-      await tickets.take(found);
-      return { ...shared, kind: "totp", sealed: found.sealed as Buffer, step };
-    }
-    await tickets.take(found);
-    return {
-      ...shared,
-      kind: "passkey",
-      ...(await verifyRegistration(siteOf(site), found.challenge as string, passkey)),
-    };
-  }
-
   return {
     overview,
 
@@ -102,7 +71,7 @@ export function createFactors(deps: FactorsDeps) {
       }
       if (factors.some((factor) => factor.kind === "totp")) throw hasTotp();
       const totp = makeTotpSecret("Stoker", email);
-      const sealed = sealSecret(await dekOf(account), totp.secret, account, totpPurpose);
+      const sealed = sealSecret(await dekOf(dataKeys, account), totp.secret, account, totpPurpose);
       const issued = await tickets.issue("enrol_totp", { ...bound, sealed });
       return { ...issued, totp, passkey: null };
     },
@@ -117,7 +86,7 @@ export function createFactors(deps: FactorsDeps) {
       session: Session,
       site: RelyingParty | undefined,
     ): Promise<{ readonly factor: FactorRecord; readonly recoveryCodes: readonly string[] | null }> {
-      const factor = await proven(actor, proof, session, site);
+      const factor = await proven(deps, actor, proof, session, site);
       const { codes, hashes } = recoveryCodes.make(actor.account);
       const extra = { session: session.lookup, recoveryCodes: hashes, maxFactors };
       const outcome = await store.addFactor(actor, factor, extra);
@@ -163,6 +132,38 @@ export function createFactors(deps: FactorsDeps) {
 }
 
 export type Factors = ReturnType<typeof createFactors>;
+
+async function dekOf(dataKeys: DataKeys, account: AccountId): Promise<Buffer> {
+  const dek = await dataKeys.of(account);
+  if (!dek) throw accountGone();
+  return dek;
+}
+
+async function proven(
+  { tickets, dataKeys, unixMs }: FactorsDeps,
+  { account }: Actor,
+  { ticket, name, code, passkey }: EnrolmentProof,
+  session: Session,
+  site: RelyingParty | undefined,
+): Promise<NewFactor> {
+  const found = await tickets.find(ticket, ["enrol_totp", "enrol_passkey"]);
+  if (found.account !== account || !found.session?.equals(session.lookup)) throw signInExpired();
+  const shared = { id: randomId<"factor">(16), name };
+  if (found.purpose === "enrol_totp") {
+    const secret = openSecret(await dekOf(dataKeys, account), found.sealed as Buffer, account, totpPurpose);
+    const step = totpStep(secret, code ?? "", unixMs());
+    // A mistyped code may be retried under the same ticket.
+    if (step === undefined) throw new WrongSecondFactor("totp");
+    await tickets.take(found);
+    return { ...shared, kind: "totp", sealed: found.sealed as Buffer, step };
+  }
+  await tickets.take(found);
+  return {
+    ...shared,
+    kind: "passkey",
+    ...(await verifyRegistration(siteOf(site), found.challenge as string, passkey)),
+  };
+}
 
 const full = () => factorConflict(`An account has at most ${maxFactors} second factors. Remove one first.`);
 const hasTotp = () => factorConflict("An account has one authenticator app. Remove it to set up another one.");

@@ -103,8 +103,9 @@ export interface SignInDeps {
   readonly unixMs: () => number;
 }
 
-export function createSignIn(deps: SignInDeps) {
-  const { store, factors, tickets, limits, passwords, sessions, devices, unixMs } = deps;
+/** Proofs of a person, and the sessions that they open. */
+function createProofs(deps: SignInDeps) {
+  const { store, factors, tickets, limits, sessions, devices, unixMs } = deps;
 
   /** Audits the first refusal of each window when the account exists. */
   async function limited(account: AccountId | undefined, ip: string, what: string, work: Promise<void>): Promise<void> {
@@ -200,6 +201,13 @@ export function createSignIn(deps: SignInDeps) {
     ip,
     device: account && devices.find(account, device),
   });
+
+  return { limited, begin, originOf, finishByCode, finishByPasskey };
+}
+
+export function createSignIn(deps: SignInDeps) {
+  const { store, factors, tickets, limits, passwords, sessions, devices } = deps;
+  const { limited, begin, originOf, finishByCode, finishByPasskey } = createProofs(deps);
 
   return {
     /** The first step, by password. Throws wrongPassword, TooManyAttempts, signInBusy. */

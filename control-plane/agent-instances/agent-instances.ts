@@ -52,29 +52,7 @@ const open: readonly DeploymentStatus[] = ["deployed", "updating"];
 export function createAgentInstances(deps: AgentInstancesDeps) {
   const { store, catalog, dashboards } = deps;
 
-  async function found({ account }: AgentOwner, id: DeploymentId): Promise<AgentInstance> {
-    const one = await store.get(id, account);
-    if (!one) throw agentInstanceNotFound();
-    return one;
-  }
-
-  function chosen(request: AgentParams): { type: AgentType; plan: AgentPlan } {
-    const type = catalog.types.get(request.type);
-    if (!type)
-      throw agentTypeUnknown(
-        `There is no agent type ${request.type.slice(0, 40)}. \`GET /v1/agent/catalog\` lists them.`,
-        { param: "agent_type_id" },
-      );
-    const plan = type.plans.find((one) => one.id === request.plan);
-    if (!plan)
-      throw agentTypeUnknown(
-        `${type.id} has no plan ${request.plan.slice(0, 40)}; it has ${type.plans.map((one) => one.id).join(", ")}.`,
-        {
-          param: "plan_id",
-        },
-      );
-    return { type, plan };
-  }
+  const found = (owner: AgentOwner, id: DeploymentId) => existing(store, owner, id);
 
   async function requireFunds(account: AccountId, subject: string, model: string): Promise<void> {
     const funds = await deps.funds(account);
@@ -83,24 +61,6 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
     if (funds <= 0n || funds < needed) throw noAgentFunds(needed);
   }
 
-  /** Reads, decides and writes if the row is unchanged; retries a few times if it changed. */
-  async function change(
-    owner: AgentOwner,
-    id: DeploymentId,
-    from: readonly DeploymentStatus[],
-    verb: string,
-    write: (now: AgentInstance) => Promise<boolean>,
-  ): Promise<void> {
-    for (let attempt = 1; attempt <= maxTries; attempt++) {
-      const now = await found(owner, id);
-      const { status } = now.deployment;
-      if (!from.includes(status))
-        throw new AgentWrongState(`An agent instance that is ${stateOf(now)} cannot be ${verb}.`);
-      if (now.operation) throw agentBusy();
-      if (await write(now)) return;
-    }
-    throw agentBusy();
-  }
   const to =
     (status: "initializing" | "stopping" | "deleted", account: AccountId, ip?: string) => (now: AgentInstance) =>
       store.setStatus(now.deployment.id, account, now.deployment.revision, status, ip);
@@ -111,7 +71,7 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
     /** Throws the errors of errors.ts, as all methods do. `ip`: the client's, for the audit log. */
     async create(owner: AgentOwner, request: AgentParams, ip: string): Promise<DeploymentId> {
       refuseSuspended(owner);
-      const { type, plan } = chosen(request);
+      const { type, plan } = chosen(catalog, request);
       const subject = priceSubject(type.id, plan.id);
       await requireFunds(owner.account, subject, request.name);
       const deployment = { ...deploymentOf(owner.account, request.name, type, plan), ip };
@@ -142,14 +102,14 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
     },
 
     stop: (owner: AgentOwner, id: DeploymentId): Promise<void> =>
-      change(owner, id, running, "stopped", to("stopping", owner.account)),
+      change(store, owner, id, running, "stopped", to("stopping", owner.account)),
 
     async start(owner: AgentOwner, id: DeploymentId): Promise<void> {
       refuseSuspended(owner);
       const { type, plan, deployment } = await found(owner, id);
       if (deployment.status === "stopped" || deployment.status === "failed")
         await requireFunds(owner.account, priceSubject(type, plan), deployment.modelName);
-      await change(owner, id, ["stopped", "failed"], "started", to("initializing", owner.account));
+      await change(store, owner, id, ["stopped", "failed"], "started", to("initializing", owner.account));
     },
 
     /** Updates to the catalogue's version; a running instance is restarted. */
@@ -160,7 +120,7 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
         throw new AgentWrongState(
           `The agent type ${typeId} is no longer offered. The instance keeps running unchanged.`,
         );
-      await change(owner, id, ["deployed", "stopped", "failed"], "updated", (now) =>
+      await change(store, owner, id, ["deployed", "stopped", "failed"], "updated", (now) =>
         store.update(id, owner.account, now.deployment.revision, type),
       );
     },
@@ -174,14 +134,7 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
       refuseSuspended(owner);
       const one = await found(owner, id);
       if (one.deployment.status === "deleted") throw agentInstanceNotFound();
-      const type = catalog.types.get(one.type);
-      const name = type?.prettyName ?? one.type;
-      if (one.dashboardPort === null)
-        throw noDashboard(
-          type && type.dashboardPort !== null
-            ? `${name} has a dashboard since version ${type.version}, and this instance runs version ${one.version}. Update it, then open its dashboard.`
-            : `${name} has no dashboard. \`GET /v1/agent/catalog\` shows which agent types have one.`,
-        );
+      requireDashboard(one, catalog);
       if (!dashboards) throw noDashboard(`Dashboards are not available on this installation.`);
       const url = open.includes(one.deployment.status)
         ? await dashboards.launch({ id, account: owner.account }, by)
@@ -195,6 +148,7 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
 
     remove: (owner: AgentOwner, id: DeploymentId, ip: string): Promise<void> =>
       change(
+        store,
         owner,
         id,
         [...running, "stopping", "stopped", "failed"],
@@ -209,6 +163,63 @@ export function createAgentInstances(deps: AgentInstancesDeps) {
 }
 
 export type AgentInstances = ReturnType<typeof createAgentInstances>;
+
+async function existing(store: AgentInstanceStore, { account }: AgentOwner, id: DeploymentId): Promise<AgentInstance> {
+  const one = await store.get(id, account);
+  if (!one) throw agentInstanceNotFound();
+  return one;
+}
+
+/** Reads, decides and writes if the row is unchanged; retries a few times if it changed. */
+async function change(
+  store: AgentInstanceStore,
+  owner: AgentOwner,
+  id: DeploymentId,
+  from: readonly DeploymentStatus[],
+  verb: string,
+  write: (now: AgentInstance) => Promise<boolean>,
+): Promise<void> {
+  for (let attempt = 1; attempt <= maxTries; attempt++) {
+    const now = await existing(store, owner, id);
+    const { status } = now.deployment;
+    if (!from.includes(status))
+      throw new AgentWrongState(`An agent instance that is ${stateOf(now)} cannot be ${verb}.`);
+    if (now.operation) throw agentBusy();
+    if (await write(now)) return;
+  }
+  throw agentBusy();
+}
+
+/** Throws noDashboard when the version that runs has none. */
+function requireDashboard(one: AgentInstance, catalog: AgentCatalog): void {
+  const type = catalog.types.get(one.type);
+  const name = type?.prettyName ?? one.type;
+  if (one.dashboardPort === null)
+    throw noDashboard(
+      type && type.dashboardPort !== null
+        ? `${name} has a dashboard since version ${type.version}, and this instance runs version ${one.version}. Update it, then open its dashboard.`
+        : `${name} has no dashboard. \`GET /v1/agent/catalog\` shows which agent types have one.`,
+    );
+}
+
+/** Throws agentTypeUnknown. */
+function chosen(catalog: AgentCatalog, request: AgentParams): { type: AgentType; plan: AgentPlan } {
+  const type = catalog.types.get(request.type);
+  if (!type)
+    throw agentTypeUnknown(
+      `There is no agent type ${request.type.slice(0, 40)}. \`GET /v1/agent/catalog\` lists them.`,
+      { param: "agent_type_id" },
+    );
+  const plan = type.plans.find((one) => one.id === request.plan);
+  if (!plan)
+    throw agentTypeUnknown(
+      `${type.id} has no plan ${request.plan.slice(0, 40)}; it has ${type.plans.map((one) => one.id).join(", ")}.`,
+      {
+        param: "plan_id",
+      },
+    );
+  return { type, plan };
+}
 
 export type AgentState = "creating" | "starting" | "running" | "stopping" | "stopped" | "failed" | "deleted";
 

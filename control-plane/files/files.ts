@@ -39,32 +39,8 @@ export function createFiles(deps: {
 }) {
   const { store, blobs, limits } = deps;
 
-  /** Leaves nothing when it fails. */
-  async function written(account: AccountId, body: Readable, maxBytes: number, signal: AbortSignal) {
-    const id = `file_${randomId(24)}` as FileId;
-    const blobKey = `files/${id}`;
-    await store.begin({ account, id, blobKey });
-    const hash = createHash("sha256");
-    let bytes = 0;
-    const counted = new Transform({
-      transform(chunk: Buffer, _encoding, done) {
-        bytes += chunk.length;
-        if (bytes > maxBytes) return done(fileTooLarge(mib(maxBytes)));
-        hash.update(chunk);
-        done(null, chunk);
-      },
-    });
-    // A store that fails before it reads must not leave the stream's own end to nobody.
-    counted.on("error", () => {});
-    body.on("error", (error) => counted.destroy(error));
-    try {
-      await blobs.put(blobKey, body.pipe(counted), signal);
-    } catch (error) {
-      await store.abandon(account, id).catch(() => {});
-      throw error;
-    }
-    return { id, bytes, digest: hash.digest("hex") };
-  }
+  const written = (account: AccountId, body: Readable, maxBytes: number, signal: AbortSignal) =>
+    write({ store, blobs }, account, body, maxBytes, signal);
 
   async function found(account: AccountId, id: string) {
     const file = await store.find(account, id as FileId);
@@ -158,6 +134,39 @@ export function createFiles(deps: {
 }
 
 export type Files = ReturnType<typeof createFiles>;
+
+/** Leaves nothing when it fails. */
+async function write(
+  { store, blobs }: { readonly store: FileStore; readonly blobs: BlobStore },
+  account: AccountId,
+  body: Readable,
+  maxBytes: number,
+  signal: AbortSignal,
+) {
+  const id = `file_${randomId(24)}` as FileId;
+  const blobKey = `files/${id}`;
+  await store.begin({ account, id, blobKey });
+  const hash = createHash("sha256");
+  let bytes = 0;
+  const counted = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) return done(fileTooLarge(mib(maxBytes)));
+      hash.update(chunk);
+      done(null, chunk);
+    },
+  });
+  // A store that fails before it reads must not leave the stream's own end to nobody.
+  counted.on("error", () => {});
+  body.on("error", (error) => counted.destroy(error));
+  try {
+    await blobs.put(blobKey, body.pipe(counted), signal);
+  } catch (error) {
+    await store.abandon(account, id).catch(() => {});
+    throw error;
+  }
+  return { id, bytes, digest: hash.digest("hex") };
+}
 
 const mib = (bytes: number) => `${Math.round((bytes / 1024 ** 2) * 100) / 100} MiB`;
 

@@ -115,20 +115,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
 
   return {
     meter(method, route) {
-      const byStatus = new Map<number, Observer>();
-      const meter: RouteMeter = {
-        method,
-        route,
-        inFlight: 0,
-        ended(status, seconds) {
-          let child = byStatus.get(status);
-          if (!child) {
-            child = http.child({ method, route, status: String(status) }, status < 400 ? responses : refusals);
-            byStatus.set(status, child);
-          }
-          child.observe(seconds);
-        },
-      };
+      const meter = createRouteMeter(http, method, route);
       meters.push(meter);
       return meter;
     },
@@ -140,6 +127,23 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
       if (trace.isStream) meters.firstToken.observe(first);
       const output = trace.usage?.output ?? 0;
       if (trace.isStream && output > 1) meters.perToken.observe((seconds - first) / (output - 1));
+    },
+  };
+}
+
+function createRouteMeter(http: BucketHistogram, method: string, route: string): RouteMeter {
+  const byStatus = new Map<number, Observer>();
+  return {
+    method,
+    route,
+    inFlight: 0,
+    ended(status, seconds) {
+      let child = byStatus.get(status);
+      if (!child) {
+        child = http.child({ method, route, status: String(status) }, status < 400 ? responses : refusals);
+        byStatus.set(status, child);
+      }
+      child.observe(seconds);
     },
   };
 }

@@ -19,6 +19,7 @@ import type { InferenceEntry, InferenceHandler } from "../inference/inference-en
 import { authenticate, nobody } from "../people/authenticate.ts";
 import { enterBySession, sessionCookieOf } from "../people/session.ts";
 import { aliasesOf } from "./aliases.ts";
+import type { RouteMeter } from "./edge-metrics.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
 
 /** The parameters that a path names: `:name`, or `*` at its end. */
@@ -121,54 +122,12 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
     const usualLimit = access === "inference" && body ? bodyLimitBytes : smallBodyBytes;
     const meter = deps.metrics.meter(String(method), path);
 
-    const begin = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
-      const { headers } = request;
-      const spoken = endpoint.dialectOf?.(headers) ?? dialect;
-      const state = new RequestState(deps, meter, spoken, request.id, headers, reply.raw);
-      state.isSecure = request.protocol === "https";
-      request.state = state;
-      const enter = (caller: Caller): void => {
-        state.caller = caller;
-        done(scopeRefusal(access, caller));
-      };
-      if (access === "public") {
-        try {
-          deps.addresses.take(request.ip);
-          if (endpoint.isAttempt) deps.addresses.attempt(request.ip);
-          enter(nobody);
-        } catch (error) {
-          done(error as Error);
-        }
-        return;
-      }
-      // Listing models is not inference, although scoped tokens may do it too.
-      const cookie = access === "inference" && method !== "GET" ? undefined : sessionCookieOf(request);
-      if (cookie !== undefined) {
-        enterBySession(deps.sessions, deps.addresses, request, cookie)
-          .then((session) => {
-            state.session = session;
-            if (session.mustEnrol && !endpoint.isForEnrolling) throw secondFactorRequired();
-            if (endpoint.needsRecentSignIn) checkRecentSignIn(session, deps.unixMs());
-            return session.caller;
-          })
-          .then(enter, done);
-        return;
-      }
-      try {
-        const caller = authenticate(deps, headers, request.ip, request.raw.socket);
-        if (caller instanceof Promise) caller.then(enter, done);
-        else enter(caller);
-      } catch (error) {
-        done(error as Error);
-      }
-    };
-
     for (const url of [path, ...aliasesOf(path)]) {
       app.route({
         method,
         url,
         schema: schemaOf(endpoint, url !== path),
-        onRequest: begin,
+        onRequest: entering(endpoint, meter, deps),
         config: { takesForms: takes !== "json", dialect },
         bodyLimit: endpoint.bodyLimitBytes ?? usualLimit,
         preValidation: [
@@ -241,6 +200,52 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
       }
     },
     addRaw: register,
+  };
+}
+
+/** Finds the caller of a request and checks its access. */
+function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps) {
+  const { method, access, dialect = "service" } = endpoint;
+  return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+    const { headers } = request;
+    const spoken = endpoint.dialectOf?.(headers) ?? dialect;
+    const state = new RequestState(deps, meter, spoken, request.id, headers, reply.raw);
+    state.isSecure = request.protocol === "https";
+    request.state = state;
+    const enter = (caller: Caller): void => {
+      state.caller = caller;
+      done(scopeRefusal(access, caller));
+    };
+    if (access === "public") {
+      try {
+        deps.addresses.take(request.ip);
+        if (endpoint.isAttempt) deps.addresses.attempt(request.ip);
+        enter(nobody);
+      } catch (error) {
+        done(error as Error);
+      }
+      return;
+    }
+    // Listing models is not inference, although scoped tokens may do it too.
+    const cookie = access === "inference" && method !== "GET" ? undefined : sessionCookieOf(request);
+    if (cookie !== undefined) {
+      enterBySession(deps.sessions, deps.addresses, request, cookie)
+        .then((session) => {
+          state.session = session;
+          if (session.mustEnrol && !endpoint.isForEnrolling) throw secondFactorRequired();
+          if (endpoint.needsRecentSignIn) checkRecentSignIn(session, deps.unixMs());
+          return session.caller;
+        })
+        .then(enter, done);
+      return;
+    }
+    try {
+      const caller = authenticate(deps, headers, request.ip, request.raw.socket);
+      if (caller instanceof Promise) caller.then(enter, done);
+      else enter(caller);
+    } catch (error) {
+      done(error as Error);
+    }
   };
 }
 

@@ -102,9 +102,9 @@ function originOf(source: Static<typeof LoraCreateRequest>["source"]): AdapterOr
   );
 }
 
-export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: DeploymentFeatures): void {
+export function addAdapterRoutes(endpoints: Endpoints, features: DeploymentFeatures): void {
   const own = endpoints.with({ tag: "lora", access: "key" });
-  const open = endpoints.with({ tag: "models", access: "public" });
+  const { adapters } = features;
 
   own.post("/lora-model", {
     ...creating,
@@ -145,6 +145,13 @@ export function addAdapterRoutes(endpoints: Endpoints, { adapters, spine }: Depl
       );
     },
   });
+
+  addOwnAdapterRoutes(endpoints, features);
+}
+
+function addOwnAdapterRoutes(endpoints: Endpoints, { adapters, spine }: DeploymentFeatures): void {
+  const own = endpoints.with({ tag: "lora", access: "key" });
+  const open = endpoints.with({ tag: "models", access: "public" });
 
   for (const { at, params, isHidden } of named("lora_name")) {
     own.get(`/v1/lora/${at}/status`, {

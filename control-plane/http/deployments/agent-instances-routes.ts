@@ -176,6 +176,12 @@ export function addAgentInstanceRoutes(
       return { dashboard_url: await agentInstances.launchToken(caller, params.instance_id as DeploymentId, by) };
     },
   });
+  addAgentBackupRoutes(endpoints, agentBackups);
+}
+
+function addAgentBackupRoutes(endpoints: Endpoints, agentBackups: DeploymentFeatures["agentBackups"]): void {
+  const own = endpoints.with({ tag: "agents", access: "key" });
+
   own.get(`${base}/:instance_id/backups`, {
     summary: "List backups, newest first",
     answer: Type.Array(BackupRecord),

@@ -30,8 +30,9 @@ interface Settings {
   readonly inactive_shutdown?: number | null;
 }
 
-export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, placement }: DeploymentFeatures): void {
+export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatures): void {
   const own = endpoints.with({ tag: "deployments", access: "key" });
+  const { deployments, adapters, placement } = features;
 
   own.post("/deploy/llm", {
     summary: "Deploy a language model",
@@ -106,6 +107,12 @@ export function addDeployRoutes(endpoints: Endpoints, { deployments, adapters, p
       return { deploy_id: params.deploy_id };
     },
   });
+
+  addDeployVerbs(endpoints, features);
+}
+
+function addDeployVerbs(endpoints: Endpoints, { deployments, adapters }: DeploymentFeatures): void {
+  const own = endpoints.with({ tag: "deployments", access: "key" });
 
   const verbs = [
     { method: "delete", path: "/deploy/:deploy_id", summary: "Delete a deployment", verb: deployments.remove },

@@ -35,7 +35,6 @@ const named = Type.Object({ model_name: Type.String({ minLength: 1, description:
 export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures): void {
   const open = endpoints.with({ tag: "models", access: "public" });
   const callers = endpoints.with({ tag: "models", access: "inference" });
-  const own = endpoints.with({ tag: "models", access: "key" });
   const { modelRecords: records, publicUrl, spine } = deps;
   const find = (name: string, caller: Caller) => readable(spine.models.find(name, caller.account), name, caller);
   const listOf = async (caller: Caller, isMeant: (model: ServedModel) => boolean) => {
@@ -115,6 +114,13 @@ export function addModelRecordRoutes(endpoints: Endpoints, deps: ModelFeatures):
       return renderSchema(variant, model.name, originOf(publicUrl, reply.request));
     },
   });
+
+  addModelOwnerRoutes(endpoints, deps);
+}
+
+function addModelOwnerRoutes(endpoints: Endpoints, { modelRecords: records, spine }: ModelFeatures): void {
+  const own = endpoints.with({ tag: "models", access: "key" });
+  const find = (name: string, caller: Caller) => readable(spine.models.find(name, caller.account), name, caller);
 
   own.delete("/models/:model_name", {
     params: named,

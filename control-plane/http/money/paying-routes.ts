@@ -79,14 +79,14 @@ export const TopupDecision = Type.Object({ note: Type.String({ maxLength: 1024 }
 const centsToNano = (cents: number) => BigInt(cents) * 10_000_000n;
 const usdOrNone = (limit: bigint | null) => (limit === null ? -1 : toUsd(nano(limit)));
 
+const doer = (...[caller, reply]: Parameters<typeof actOf>) => {
+  const { by, ip } = actOf(caller, reply);
+  return { actor: by, ip, note: "" };
+};
+
 export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
   const own = endpoints.with({ tag: "billing", access: "key" });
-  const open = endpoints.with({ tag: "billing", access: "public" });
-  const { paying, limits } = deps;
-  const doer = (...[caller, reply]: Parameters<typeof actOf>) => {
-    const { by, ip } = actOf(caller, reply);
-    return { actor: by, ip, note: "" };
-  };
+  const { limits } = deps;
 
   own.get("/payment/config", {
     summary: "Get the account's monthly limit",
@@ -123,6 +123,13 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     },
   });
 
+  addFundsRoutes(endpoints, deps);
+}
+
+function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatures): void {
+  const own = endpoints.with({ tag: "billing", access: "key" });
+  const open = endpoints.with({ tag: "billing", access: "public" });
+
   own.post("/payment/funds", {
     summary: "Add funds: returns a payment page, or null after a request to the operator",
     idempotent: true,
@@ -131,7 +138,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     refusals: [404, 409],
     holdsSecrets: true,
     async handler({ caller, body, reply }) {
-      const page = `${originOf(deps.publicUrl, reply.request)}/console/billing`;
+      const page = `${originOf(publicUrl, reply.request)}/console/billing`;
       return { checkout_url: await paying.addFunds(caller.account, body.amount, page) };
     },
   });
@@ -153,7 +160,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     refusals: [404],
     holdsSecrets: true,
     async handler({ caller, query, reply }) {
-      const own = `${originOf(deps.publicUrl, reply.request)}/console/billing`;
+      const own = `${originOf(publicUrl, reply.request)}/console/billing`;
       // Without a provider the portal is our own page; never redirect to another site.
       const back = paying.providerName === "manual" ? own : (query.return_url ?? own);
       return { url: await paying.portal(caller.account, back) };

@@ -79,6 +79,13 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
     },
   });
 
+  addAdminCreditRoutes(endpoints, operator);
+}
+
+function addAdminCreditRoutes(endpoints: Endpoints, operator: PeopleFeatures["operator"]): void {
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+  const one = { answer: AdminAccount };
+
   admin.post("/v1/admin/accounts/:uid/credit", {
     ...one,
     summary: "Grant credit, or correct it; once per Idempotency-Key",

@@ -24,7 +24,6 @@ import {
 
 export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: PeopleFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
-  const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   own.get("/v1/me/factors", {
     summary: "List the account's second factors",
@@ -117,6 +116,12 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
       return { recovery_codes: [...(await factors.renewRecoveryCodes(actorOf(caller, reply)))] };
     },
   });
+  addAdminFactorRoutes(endpoints, factors);
+}
+
+function addAdminFactorRoutes(endpoints: Endpoints, factors: PeopleFeatures["factors"]): void {
+  const admin = endpoints.with({ tag: "operator", access: "admin" });
+
   admin.get("/v1/admin/sign-in-policy", {
     summary: "Get which accounts must have a second factor",
     answer: SignInPolicy,
