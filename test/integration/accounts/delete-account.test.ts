@@ -55,6 +55,7 @@ const deploy = (world: World, account: AccountId, status = "deployed") =>
 const emptied = [
   "cli_login",
   "login_session",
+  "model_alias",
   "model_meta",
   "password",
   "program_application",
