@@ -5906,6 +5906,46 @@ export interface Responses {
      */
     service_tier?: string;
   };
+  "POST /v1/responses": {
+    id: string;
+    object: "response";
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+    /**
+     * queued, in_progress, completed, incomplete, failed or cancelled
+     */
+    status: string;
+    model: string;
+    output: {
+      type: string;
+      id: string;
+      [k: string]: unknown;
+    }[];
+    error: {
+      code?: string;
+      message?: string;
+    } | null;
+    incomplete_details: {
+      reason?: string;
+    } | null;
+    usage: {
+      input_tokens?: number;
+      input_tokens_details?: {
+        cached_tokens?: number;
+      };
+      output_tokens?: number;
+      output_tokens_details?: {
+        reasoning_tokens?: number;
+      };
+      total_tokens?: number;
+      /**
+       * USD
+       */
+      estimated_cost?: number;
+    } | null;
+  };
   "POST /v1/compat/embeddings": {
     object: "list";
     data: {

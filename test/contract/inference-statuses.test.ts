@@ -87,6 +87,8 @@ describe.each([
   ["/v1/openai/chat/completions", chat()],
   ["/v1/chat/completions", chat({ stream: true })],
   ["/v1/chat/completions/", chat()],
+  ["/v1/responses", { model: "org/model", input: "x" }],
+  ["/v1/openai/responses", { model: "org/model", input: "x", stream: true }],
   ["/v1/compat/embeddings", { model: "org/model", input: "x" }],
   ["/v1/rerank", { model: "org/model", query: "q", documents: ["x"] }],
   ["/v1/score", { model: "org/model", text_1: "q", text_2: "x" }],
@@ -96,5 +98,35 @@ describe.each([
 ])("POST %s", (path, body) => {
   it.each(rows.map((row, i) => [`${row.status} (${i})`, row] as const))("%s", (_name, row) =>
     check({ ...row, call: `POST ${path}`, body }),
+  );
+});
+
+const response = (change: object = {}) => ({ model: "org/model", input: "Hi", ...change });
+const item = (change: object) => response({ input: [change] });
+const responses: readonly (readonly [number, string | undefined, object])[] = [
+  [400, "unsupported_tool", response({ tools: [{ type: "web_search" }] })],
+  [400, "unsupported_tool", response({ tools: [{ type: "function", name: "f" }], tool_choice: { type: "mcp" } })],
+  [400, "invalid_tool_choice", response({ tool_choice: { type: "function", name: "f" } })],
+  [400, "unsupported_item", item({ type: "web_search_call" })],
+  [400, "unsupported_content", item({ role: "user", content: [{ type: "input_file", file_id: "file_1" }] })],
+  [400, "invalid_encrypted_content", item({ type: "reasoning", summary: [], encrypted_content: "AAAA" })],
+  [400, "unsupported_parameter", response({ conversation: "conv_1" })],
+  [400, "unsupported_parameter", response({ prompt: { id: "p" } })],
+  [422, "validation_error", { model: "org/model" }],
+  [422, "validation_error", { input: "Hi" }],
+  [422, "validation_error", item({ type: "function_call", name: "f", arguments: "{}" })],
+  [
+    422,
+    "validation_error",
+    item({ role: "user", content: [{ type: "input_image", image_url: "https://a.example/b" }] }),
+  ],
+  [422, "validation_error", response({ include: ["everything"] })],
+  [422, "validation_error", response({ max_output_tokens: 0 })],
+  [422, "validation_error", response({ metadata: { a: 1 } })],
+];
+
+describe("POST /v1/responses", () => {
+  it.each(responses)("returns %s %s", (status, code, body) =>
+    check({ call: "POST /v1/responses", status, body, holds: { error: { code } } }),
   );
 });

@@ -17,6 +17,7 @@ const chatModel = "meta-llama/Llama-3.1-8B-Instruct";
 
 const inference: Examples = {
   "POST /v1/completions": { model: "meta-llama/Llama-3.1-8B", prompt: "The capital of France is", max_tokens: 16 },
+  "POST /v1/responses": { model: chatModel, input: "Hello!", max_output_tokens: 64 },
   "POST /v1/compat/chat/completions": {
     model: chatModel,
     messages: [{ role: "user", content: "Hello!" }],

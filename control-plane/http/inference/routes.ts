@@ -9,6 +9,7 @@ import { addMessageRoutes } from "./messages/messages-routes.ts";
 import { addNativeRoutes } from "./native-routes.ts";
 import { addRankingRoutes } from "./ranking-routes.ts";
 import { createRelays } from "./relay-route.ts";
+import { addResponseRoutes } from "./responses/responses-routes.ts";
 import { ownVoice } from "./tasks/own-voice.ts";
 import { addTextToSpeechRoutes } from "./text-to-speech-routes.ts";
 
@@ -16,6 +17,7 @@ export function addInference(endpoints: Endpoints, spine: Spine, features: Infer
   const relays = createRelays(spine, features);
   const voices = ownVoice(spine, features.voices);
   addCompletionRoutes(endpoints, relays);
+  addResponseRoutes(endpoints, spine, relays, features);
   addEmbeddingRoutes(endpoints, relays);
   addAudioRoutes(endpoints, relays, voices);
   addImageRoutes(endpoints, relays);

@@ -1,0 +1,84 @@
+// Converts the body of a response to the fields of a chat and to its Completion. Pure.
+import type { Completion } from "../../../inference/completion.ts";
+import { checkFormat } from "../check-format.ts";
+import { inputMissing } from "./errors.ts";
+import { type ChatMessage, messagesOf, type OpenReasoning } from "./input-messages.ts";
+import type { ResponseItem, ResponseRequest, TextFormat } from "./responses-schemas.ts";
+import { chatTools } from "./tools.ts";
+
+/** Input of a request as items. Throws inputMissing. */
+export function itemsOf({ input, previous_response_id: previous }: ResponseRequest): readonly ResponseItem[] {
+  if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
+  if (input && (input.length > 0 || previous)) return input;
+  if (previous) return [];
+  throw inputMissing();
+}
+
+/**
+ * `items`: the whole conversation. `bodyBytes`: upper bound of its text. Throws the errors of input-messages.ts and tools.ts,
+ * formatTooLarge.
+ */
+export function chatCompletion(
+  body: ResponseRequest,
+  items: readonly ResponseItem[],
+  open: OpenReasoning,
+  bodyBytes: number,
+): Completion {
+  const messages = messagesOf(items, body.instructions, open);
+  const stream = body.stream === true && body.background !== true;
+  const format = formatOf(body.text?.format);
+  const wantsLogprobs = body.include?.includes("message.output_text.logprobs") || (body.top_logprobs ?? 0) > 0;
+  const given: Record<string, unknown> = {
+    model: body.model,
+    messages,
+    ...chatTools(body.tools ?? [], body.tool_choice),
+    parallel_tool_calls: body.tools?.length ? body.parallel_tool_calls : undefined,
+    response_format: format,
+    reasoning_effort: body.reasoning?.effort,
+    max_tokens: body.max_output_tokens,
+    temperature: body.temperature,
+    top_p: body.top_p,
+    logprobs: wantsLogprobs || undefined,
+    top_logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,
+    prompt_cache_key: body.prompt_cache_key,
+    stream: stream || undefined,
+  };
+  const fields = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== null));
+  checkFormat(fields);
+  return {
+    kind: "chat",
+    model: body.model,
+    stream,
+    n: 1,
+    maxTokens: body.max_output_tokens ?? undefined,
+    promptBytes: bodyBytes,
+    messages: messages.length,
+    usage: "extra",
+    bytes: headOf(messages),
+    fields,
+    isRebuilt: true,
+    task: undefined,
+    endUser: body.safety_identifier ?? body.user ?? undefined,
+    cacheKey: body.prompt_cache_key ?? undefined,
+  };
+}
+
+/** For affinity only; the engine's body is written from the fields. */
+function headOf(messages: readonly ChatMessage[]): Buffer {
+  return Buffer.from(JSON.stringify({ messages: messages.slice(0, 2) }).slice(0, 1_024));
+}
+
+function formatOf(format: TextFormat | null | undefined): object | undefined {
+  if (format?.type === "json_object") return { type: "json_object" };
+  if (format?.type !== "json_schema") return undefined;
+  const { name, description, schema, strict } = format;
+  return {
+    type: "json_schema",
+    json_schema: {
+      name,
+      schema,
+      ...(description ? { description } : {}),
+      ...(typeof strict === "boolean" ? { strict } : {}),
+    },
+  };
+}
