@@ -1,4 +1,4 @@
-import { badRequest, invalid, notFound } from "../../../service-error.ts";
+import { badRequest, invalid } from "../../../service-error.ts";
 
 const listed = (values: readonly string[]) => values.join(", ");
 
@@ -24,20 +24,6 @@ export const partUnsupported = (what: string, param: string) => badRequest("unsu
 
 export const inputMissing = () =>
   invalid("validation_error", "input: Field required", { param: "input", isMissing: true });
-
-/** Unknown, deleted, expired, or another account's. */
-export const previousNotFound = (id: string) =>
-  badRequest("previous_response_not_found", `Previous response with id ${shown(id)} not found.`, {
-    param: "previous_response_id",
-  });
-
-export const referenceNotFound = (id: string, param: string) =>
-  badRequest("item_reference_not_found", `Item with id ${shown(id)} not found. Items are kept only with store.`, {
-    param,
-  });
-
-export const responseNotFound = (id: string) =>
-  notFound("response_not_found", `Response with id ${shown(id)} not found.`);
 
 /** Altered, or encrypted for another account. */
 export const encryptedContentInvalid = (param: string) =>
