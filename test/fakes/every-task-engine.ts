@@ -42,6 +42,8 @@ export async function startEveryTaskEngine(models: readonly string[]): Promise<E
       case "/v1/chat/completions":
         await heldBy(bytes);
         return text(res, body, "chat.completion");
+      case "/tokenize":
+        return json({ count: usage.prompt_tokens, max_model_len: 4096, tokens: [] });
       case "/v1/embeddings":
         return json(embeddings(body));
       case "/v1/rerank":
@@ -107,9 +109,24 @@ function messageOf(body: Body): object {
       ],
     };
   const format = body["response_format"] as { type?: string } | undefined;
-  const content = format?.type === "json_schema" ? '{"city":"Paris","people":2}' : words.join("");
-  return { role: "assistant", content };
+  if (format?.type === "json_schema") return { role: "assistant", content: '{"city":"Paris","people":2}' };
+  const messages = (body["messages"] ?? []) as readonly Body[];
+  const told = messages.map((message) => message["reasoning_content"]).find((reasoning) => reasoning !== undefined);
+  const result = messages.find(({ role }) => role === "tool")?.["content"];
+  const said = told ?? result;
+  const text = said === undefined ? words.join("") : `It was: ${String(said)}`;
+  const end = stopIn(body, text);
+  const { enable_thinking: thinks } = (body["chat_template_kwargs"] ?? {}) as Body;
+  return {
+    role: "assistant",
+    content: end === undefined ? text : text.slice(0, text.indexOf(end)),
+    ...(thinks === true ? { reasoning_content: "Let me see." } : {}),
+  };
 }
+
+/** Stop sequence of the request that is in the text. */
+const stopIn = ({ stop }: Body, text: string): string | undefined =>
+  Array.isArray(stop) ? stop.find((one: string) => text.includes(one)) : undefined;
 
 function text(res: ServerResponse, body: Body, object: string): void {
   const head = { id: "cmpl-1", created: 1_786_000_000, model: body["model"] };
@@ -117,7 +134,10 @@ function text(res: ServerResponse, body: Body, object: string): void {
   if (body["stream"] !== true) {
     const message = messageOf(body) as { tool_calls?: unknown };
     const reason = message.tool_calls ? "tool_calls" : "stop";
-    const choice = isChat ? { message } : { text: words.join(""), logprobs: null };
+    const found = stopIn(body, words.join(""));
+    const choice = isChat
+      ? { message, ...(found === undefined ? {} : { stop_reason: found }) }
+      : { text: words.join(""), logprobs: null };
     const answer = { ...head, object, choices: [{ index: 0, ...choice, finish_reason: reason }], usage };
     send(res, "application/json", JSON.stringify(answer));
     return;

@@ -7,6 +7,7 @@ import { type Stack, startStack } from "../../fakes/processes.ts";
 import { hasModule, runPython } from "../../fakes/python.ts";
 import { hasPackage } from "../../fakes/test-npm.ts";
 import { startWebhookReceiver } from "../../fakes/webhook-receiver.ts";
+import { driveAnthropic } from "./drive-anthropic.ts";
 import { driveCommandLine } from "./drive-command-line.ts";
 import { driveElevenlabs, elevenlabs } from "./drive-elevenlabs.ts";
 import { driveOpenai } from "./drive-openai.ts";
@@ -30,10 +31,11 @@ const examples = isNightly ? 20 : 1;
 /** Of operations that ask a model: what the others meet is met by few of them. */
 const examplesOfInference = isNightly ? 40 : 6;
 
-const [hasOpenai, hasElevenlabs, hasJwt, hasSchemathesis] = await Promise.all(
-  ["openai", "elevenlabs", "jwt", "schemathesis"].map(hasModule),
+const [hasAnthropic, hasOpenai, hasElevenlabs, hasJwt, hasSchemathesis] = await Promise.all(
+  ["anthropic", "openai", "elevenlabs", "jwt", "schemathesis"].map(hasModule),
 );
 for (const [name, has] of Object.entries({
+  anthropic: hasAnthropic,
   openai: hasOpenai,
   elevenlabs: hasElevenlabs,
   PyJWT: hasJwt,
@@ -134,6 +136,33 @@ describe("clients of other people's making", () => {
           deleted: [true, true],
           gone: 404,
           unknown: [404, "model_not_found"],
+        });
+      },
+    );
+
+  const anthropic: typeof openai = [
+    ["Python's", hasAnthropic, () => drive("drive_anthropic.py")],
+    ["npm's", true, () => driveAnthropic(stack, names)],
+  ];
+  for (const [whose, isThere, run] of anthropic)
+    it.runIf(isThere)(
+      `Anthropic's, ${whose}: messages, streams, tools, thinking, counts of tokens, models and errors work unchanged`,
+      { timeout: 150_000 },
+      async () => {
+        expect(await run()).toEqual({
+          message: ["The answer is 42.", "end_turn", 7, 4],
+          count: 7,
+          stream: [["The", " answer", " is", " 42."], "The answer is 42.", "end_turn", 7, 4],
+          stopped: ["The answer", "stop_sequence", " is"],
+          tool: ["weather", { city: "Paris" }, "tool_use"],
+          result: "It was: 21 C",
+          thinking: ["Let me see.", "The answer is 42."],
+          thought: "It was: Let me see.",
+          models: Object.values(names).sort(),
+          model: names.CHAT,
+          limits: true,
+          unknown: [404, "not_found_error"],
+          stranger: [401, "authentication_error"],
         });
       },
     );

@@ -59,6 +59,8 @@ def uri(kind, data):
 BODIES = {
     "POST /v1/completions": {"model": CHAT},
     "POST /v1/compat/chat/completions": {"model": CHAT},
+    "POST /v1/messages": {"model": CHAT},
+    "POST /v1/messages/count_tokens": {"model": CHAT},
     "POST /v1/compat/embeddings": {"model": VECTORS},
     "POST /v1/compat/audio/speech": {"model": SPEECH, "voice": "af_heart"},
     "POST /v1/text-to-speech/{voice_id}": {"model_id": SPEECH},
@@ -75,6 +77,8 @@ BODIES = {
 EXAMPLES = {
     "POST /v1/completions": {"prompt": "Hello"},
     "POST /v1/compat/chat/completions": {"messages": [{"role": "user", "content": "Hello"}]},
+    "POST /v1/messages": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 16},
+    "POST /v1/messages/count_tokens": {"messages": [{"role": "user", "content": "Hello"}]},
     "POST /v1/compat/embeddings": {"input": ["one", "two"]},
     "POST /v1/compat/audio/speech": {"input": "Hello"},
     "POST /v1/text-to-speech/{voice_id}": {"text": "Hello"},
