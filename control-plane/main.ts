@@ -70,6 +70,7 @@ import { createNodes } from "./wiring/nodes.ts";
 import { addProcessMetrics, dieOnDefect, exitWithError, stopSignal } from "./wiring/process.ts";
 import { createQuotas } from "./wiring/quotas.ts";
 import { refreshOn } from "./wiring/refresh-loop.ts";
+import { createResponseService } from "./wiring/responses.ts";
 import { createWebhookService } from "./wiring/webhooks.ts";
 import { keepFile } from "./write-file.ts";
 
@@ -261,6 +262,18 @@ async function main(): Promise<void> {
     log,
   });
 
+  const responses = createResponseService({
+    db,
+    accountStore,
+    dataKeys,
+    maxBodyBytes: config.memory.bodiesBytes / 4,
+    hasCapacity: memory.hasCapacity,
+    clockScale: config.webhooks.clockScale,
+    claimScale: Math.max(0.5, config.webhooks.clockScale),
+    registry,
+    log,
+  });
+
   // Edges.
   const deployments = createDeploymentFeatures({
     db,
@@ -340,6 +353,7 @@ async function main(): Promise<void> {
     nodeWeights: createNodeWeights(createNodeWeightsStore(db), fleet.fleetStore),
     quotas: quotas.desk,
     webhooks: webhooks.verbs,
+    responses: responses.verbs,
     files,
     batches: batches.batches,
     prices: money.prices,
@@ -405,7 +419,7 @@ async function main(): Promise<void> {
       stop: () => drain(http, config.drainMs),
     },
     // Background work stops first, so that nothing new starts while open requests finish.
-    [webhooks, batches, { stop: fleet.stopTimers }],
+    [webhooks, responses, batches, { stop: fleet.stopTimers }],
   ];
   await startAll(modules);
   if (config.portsFile) await keepFile(config.portsFile, `${JSON.stringify(ports)}\n`, log);

@@ -25,7 +25,15 @@ const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "
   (leaf) => `control-plane/${leaf}/`,
 );
 const refusal = "control-plane/service-error.ts";
-const featurePorts = ["deployments/", "inference/", "containers/", "agent-instances/", "webhooks/", "batches/"]
+const featurePorts = [
+  "deployments/",
+  "inference/",
+  "containers/",
+  "agent-instances/",
+  "webhooks/",
+  "batches/",
+  "responses/",
+]
   .map((flow) => `control-plane/${flow}`)
   .concat(leaves);
 
@@ -44,7 +52,7 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/backup.ts": { may: ["control-plane/"] },
   "control-plane/wiring/": { may: ["control-plane/"] },
   "control-plane/http/": {
-    may: ["inference/", "deployments/", "containers/", "agent-instances/", "webhooks/", "batches/"]
+    may: ["inference/", "deployments/", "containers/", "agent-instances/", "webhooks/", "batches/", "responses/"]
       .map((flow) => `control-plane/${flow}`)
       .concat(leaves, refusal),
   },
@@ -76,6 +84,8 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/webhooks/": {
     may: ["inference/", "accounts/", "billing/", "quotas/"].map((part) => `control-plane/${part}`).concat(refusal),
   },
+  // Runs as requests with a webhook do, and is told by the edge how.
+  "control-plane/responses/": { may: ["control-plane/webhooks/", "control-plane/accounts/", refusal] },
   "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", refusal] },
   ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal, "control-plane/write-file.ts"] }])),
   "control-plane/store/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },

@@ -149,3 +149,14 @@ export function voiceSamples(dataKeys: DataKeys) {
       openBytes(await dekOf(dataKeys, account), sealed, account, purpose),
   };
 }
+
+/** Stored responses; each is bound to its id. */
+export function responseSeal(dataKeys: DataKeys) {
+  const purposeOf = (id: string) => `stored_response.sealed|${id}`;
+  return {
+    seal: async (account: AccountId, id: string, plain: Buffer) =>
+      sealBytes(await dekOf(dataKeys, account), plain, account, purposeOf(id)),
+    open: async (account: AccountId, id: string, sealed: Buffer) =>
+      openBytes(await dekOf(dataKeys, account), sealed, account, purposeOf(id)),
+  };
+}

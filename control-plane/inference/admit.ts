@@ -84,6 +84,14 @@ export function admit(
   }
 }
 
+/** Checks that a request would be admitted now; it is admitted again when it runs. Throws as `admit` does. */
+export async function mayRun(deps: AdmitDeps, caller: Caller, completion: Completion, trace: Trace): Promise<void> {
+  const { hold, permit } = await admit(deps, caller, completion, trace);
+  // A hold does not outlive this process.
+  hold.release();
+  permit.end(0);
+}
+
 /**
  * Resolves the requested model. With `alias`, `name` is a model of that alias; otherwise it may be an alias itself. Throws
  * fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound.

@@ -17,6 +17,8 @@ export interface AnswerSink {
   readonly isGone: boolean;
   /** The attempt that writes now. */
   listener: SinkListener | undefined;
+  /** Set by `whole` and `end` of a sink that passes the response on later; resolves when it has. */
+  readonly sent?: Promise<void> | undefined;
   /** Sends a complete response in one piece. */
   whole(status: number, contentType: string, body: Buffer): void;
   /** Sends the headers of a complete response in pieces; `contentLength` is undefined if the engine sent none. */

@@ -26,6 +26,8 @@ export const periods = {
   "ended-instances": days(90, 1),
   /** Requests with a webhook, their results and call logs, after delivery or exhaustion. */
   webhooks: days(7, 1),
+  /** Stored responses, after they were created; not those that still run. */
+  "stored-responses": { defaultMs: 30 * dayMs, leastMs: hourMs },
   /** Ended batches whose files are gone, and results that could not be written. */
   batches: days(60, 1),
   /** Control planes that no longer run. */

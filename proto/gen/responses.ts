@@ -5946,6 +5946,101 @@ export interface Responses {
       estimated_cost?: number;
     } | null;
   };
+  "GET /v1/responses/{response_id}": {
+    id: string;
+    object: "response";
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+    /**
+     * queued, in_progress, completed, incomplete, failed or cancelled
+     */
+    status: string;
+    model: string;
+    output: {
+      type: string;
+      id: string;
+      [k: string]: unknown;
+    }[];
+    error: {
+      code?: string;
+      message?: string;
+    } | null;
+    incomplete_details: {
+      reason?: string;
+    } | null;
+    usage: {
+      input_tokens?: number;
+      input_tokens_details?: {
+        cached_tokens?: number;
+      };
+      output_tokens?: number;
+      output_tokens_details?: {
+        reasoning_tokens?: number;
+      };
+      total_tokens?: number;
+      /**
+       * USD
+       */
+      estimated_cost?: number;
+    } | null;
+  };
+  "DELETE /v1/responses/{response_id}": {
+    id: string;
+    object: "response";
+    deleted: boolean;
+  };
+  "POST /v1/responses/{response_id}/cancel": {
+    id: string;
+    object: "response";
+    /**
+     * Unix seconds
+     */
+    created_at: number;
+    /**
+     * queued, in_progress, completed, incomplete, failed or cancelled
+     */
+    status: string;
+    model: string;
+    output: {
+      type: string;
+      id: string;
+      [k: string]: unknown;
+    }[];
+    error: {
+      code?: string;
+      message?: string;
+    } | null;
+    incomplete_details: {
+      reason?: string;
+    } | null;
+    usage: {
+      input_tokens?: number;
+      input_tokens_details?: {
+        cached_tokens?: number;
+      };
+      output_tokens?: number;
+      output_tokens_details?: {
+        reasoning_tokens?: number;
+      };
+      total_tokens?: number;
+      /**
+       * USD
+       */
+      estimated_cost?: number;
+    } | null;
+  };
+  "GET /v1/responses/{response_id}/input_items": {
+    object: "list";
+    data: {
+      id: string;
+      [k: string]: unknown;
+    }[];
+    first_id: string | null;
+    last_id: string | null;
+    has_more: boolean;
+  };
   "POST /v1/compat/embeddings": {
     object: "list";
     data: {

@@ -1,9 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { InsufficientFunds, type UsedUp } from "../../control-plane/billing/hold.ts";
+import {
+  conversationTooLong,
+  responseQueueFull,
+  responsesFull,
+  responseTooLarge,
+} from "../../control-plane/responses/errors.ts";
 import { DatabaseUnavailable } from "../../control-plane/service-error.ts";
 import { chat, text } from "../fakes/edge.ts";
 import { ada, apiKey, type FakePorts, servedModel } from "../fakes/ports.ts";
-import { check, type Row } from "./status-row.ts";
+import { check, type Row, refuse } from "./status-row.ts";
 
 const suspended = (suspendReason: string) => (ports: FakePorts) => {
   ports.authenticator.callers.set(apiKey, { ...ada, suspendReason });
@@ -124,6 +130,84 @@ const responses: readonly (readonly [number, string | undefined, object])[] = [
   [422, "validation_error", response({ max_output_tokens: 0 })],
   [422, "validation_error", response({ metadata: { a: 1 } })],
 ];
+
+const full = (code: string, verb: "checkSpace" | "queue" | "conversation", error: Error): Row => ({
+  call: "POST /v1/responses",
+  status: 0,
+  given: refuse("responses", verb)(error),
+  holds: { error: { code } },
+});
+const stored: readonly Row[] = [
+  {
+    ...full("stored_responses_full", "checkSpace", responsesFull(2 ** 30)),
+    status: 409,
+    body: response({ store: true }),
+  },
+  {
+    ...full("response_queue_full", "queue", responseQueueFull(1_000)),
+    status: 429,
+    body: response({ store: true, background: true }),
+    headers: { "retry-after": "30" },
+  },
+  {
+    ...full("response_too_large", "queue", responseTooLarge(2 ** 24)),
+    status: 413,
+    body: response({ store: true, background: true }),
+  },
+  {
+    ...full("conversation_too_long", "conversation", conversationTooLong(1_000, 2 ** 26)),
+    status: 400,
+    body: response({ previous_response_id: "resp_1" }),
+  },
+  {
+    call: "POST /v1/responses",
+    status: 400,
+    body: response({ previous_response_id: "resp_1" }),
+    holds: { error: { code: "previous_response_not_found", param: "previous_response_id" } },
+  },
+  {
+    call: "POST /v1/responses",
+    status: 400,
+    body: item({ type: "item_reference", id: "msg_x_0" }),
+    holds: { error: { code: "item_reference_not_found", param: "input.0.id" } },
+  },
+  ...[{ background: true }, { background: true, store: true, stream: true }].map(
+    (change): Row => ({
+      call: "POST /v1/responses",
+      status: 400,
+      body: response(change),
+      holds: { error: { code: "unsupported_parameter" } },
+    }),
+  ),
+  ...[{ store: true }, { previous_response_id: "resp_1" }].map(
+    (change): Row => ({
+      call: "POST /v1/responses",
+      status: 403,
+      given: ({ authenticator }) => void authenticator.callers.set(apiKey, { ...ada, via: "jwt" }),
+      body: response(change),
+      holds: { error: { code: "scope_not_allowed" } },
+    }),
+  ),
+  ...(["GET", "DELETE"] as const).map(
+    (method): Row => ({
+      call: `${method} /v1/responses/resp_1`,
+      status: 404,
+      holds: { error: { code: "response_not_found" } },
+    }),
+  ),
+  { call: "POST /v1/responses/resp_1/cancel", status: 404, holds: { error: { code: "response_not_found" } } },
+  { call: "GET /v1/openai/responses/resp_1/input_items", status: 404 },
+  { call: "GET /v1/responses/resp_1/input_items?limit=0", status: 422 },
+  { call: "GET /v1/responses/resp_1/input_items?order=up", status: 422 },
+  { call: "GET /v1/responses/resp_1?stream=true", status: 400, holds: { error: { code: "unsupported_parameter" } } },
+  { call: "GET /v1/responses/resp_1", status: 401, key: null },
+];
+
+describe("stored responses", () => {
+  it.each(stored.map((row, n) => [`${row.status} for ${row.call} (${n + 1})`, row] as const))("returns %s", (_, row) =>
+    check(row),
+  );
+});
 
 describe("POST /v1/responses", () => {
   it.each(responses)("returns %s %s", (status, code, body) =>

@@ -160,6 +160,13 @@ beforeAll(async () => {
     lora_model_name: `${ada.name}/secret-lora`,
     base_model_name: `${ada.name}/secret-model`,
   });
+  // Waits for its model, which never starts.
+  const response = await made(ada, "POST", "/v1/responses", {
+    model: `${ada.name}/secret-model`,
+    input: "ada's question",
+    store: true,
+    background: true,
+  });
   const ssh = await made(ada, "POST", "/v1/ssh_keys", {
     name: "ada's laptop",
     key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada",
@@ -193,6 +200,7 @@ beforeAll(async () => {
     "/v1/webhooks webhook_id": own(await callOf(ada)),
     "/v1/files file_id": own(file),
     "/v1/batches batch_id": own(await batchOf(ada, file)),
+    "/v1/responses response_id": own(response["id"]),
     "/v1/agent instance_id": own(agent.id),
     "/v1/agent backup_id": own(agent.backup),
     "/models model_name": own(`${ada.name}/secret-model`),
@@ -235,8 +243,8 @@ interface Route {
   readonly names: readonly { readonly name: string; readonly in: string }[];
 }
 
-/** Names of models that are asked, and of the ways to ask them: not somebody's. */
-const everybodys = ["model_name", "variantKey"];
+/** Names of models that are asked, of the ways to ask them, and cursors in their list: not somebody's. */
+const everybodys = ["model_name", "variantKey", "after_id", "before_id"];
 /** Where a voice of a model may be named as well: what it answers is the model's. */
 const speaks = "/v1/text-to-speech/";
 const isSomebodys = (path: string, name: string): boolean =>

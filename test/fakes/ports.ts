@@ -38,6 +38,7 @@ import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeAudit, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { plainDial } from "./peers.ts";
+import { fakeResponses } from "./responses.ts";
 import { testSeals } from "./seals.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
 import { fakeUsageLog } from "./usage-log-ports.ts";
@@ -346,6 +347,7 @@ export function fakePorts() {
     },
     quotas: fakeLimits(),
     webhooks: fakeWebhooks(ada),
+    responses: fakeResponses(),
     hosts: fakeHosts(),
     files: fakeFiles(ada.account),
     batches: fakeBatches(ada.account, [fileId]),

@@ -96,6 +96,8 @@ async function giveSecrets(): Promise<void> {
     { authorization: `Bearer ${jwt}` },
     { model, prompt: canary("a text prompt"), max_tokens: 2 },
   );
+  const stored = { model, store: true, instructions: canary("stored instructions"), input: canary("a stored input") };
+  await send("/v1/responses", own, { ...stored, metadata: { note: canary("stored metadata") } });
   await send("/v1/completions", own, { model, prompt: canary("a refused prompt"), max_tokens: "many" });
   await send("/v1/completions", own, `{"model": "${canary("a broken body")}`);
   // Nobody has said that receivers may be inside: none of these is kept, let alone called.

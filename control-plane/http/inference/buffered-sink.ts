@@ -13,8 +13,10 @@ export interface WholeAnswer {
   readonly body: Buffer;
 }
 
+type Render = (answer: WholeAnswer) => WholeAnswer | Promise<WholeAnswer>;
+
 export class BufferedSink extends ForwardingSink implements AnswerSink {
-  readonly #render: (answer: WholeAnswer) => WholeAnswer;
+  readonly #render: Render;
   readonly #broken: ((error: unknown) => RenderedError) | undefined;
   #contentType = "application/json";
   #status = 200;
@@ -23,11 +25,11 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
   #isOver = false;
   readonly #share: AnswerShare;
 
-  /** `broken`: renders the error if `render` throws because the engine sent something else. */
+  /** `broken`: renders the error if `render` throws because the engine sent something else. A promise of it must not reject. */
   constructor(
     client: ClientSink,
     buffer: ResponseBuffer,
-    render: (answer: WholeAnswer) => WholeAnswer = (answer) => answer,
+    render: Render = (answer) => answer,
     broken?: (error: unknown) => RenderedError,
   ) {
     super(client);
@@ -49,7 +51,7 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
     if (this.isGone || this.#isOver) return;
     this.#share.whole();
     if (this.#bytes === 0) this.#share.add(body.length);
-    let answer: WholeAnswer;
+    let answer: WholeAnswer | Promise<WholeAnswer>;
     try {
       answer = this.#render({ contentType, body });
     } catch (error) {
@@ -58,7 +60,11 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
       this.client.whole(refusal.status, "application/json; charset=utf-8", Buffer.from(refusal.body));
       return;
     }
-    this.client.whole(status, answer.contentType, answer.body);
+    const send = ({ contentType: type, body: rendered }: WholeAnswer) => {
+      if (!this.isGone) this.client.whole(status, type, rendered);
+    };
+    if (answer instanceof Promise) this.sent = answer.then(send);
+    else send(answer);
   }
 
   begin(status: number, contentType: string): void {

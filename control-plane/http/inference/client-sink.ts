@@ -15,6 +15,7 @@ export class ClientSink implements AnswerSink {
   listener: SinkListener | undefined;
   hasStarted = false;
   isStream = false;
+  readonly sent = undefined;
   readonly #res: ServerResponse;
   readonly #state: RequestState;
   readonly #unreadMs: number;

@@ -1,5 +1,7 @@
 import type { ReasoningSeals } from "../../accounts/reasoning-seals.ts";
 import type { Voices } from "../../assets/voices.ts";
+import type { Responses } from "../../responses/responses.ts";
+import type { RunResponse } from "../../responses/run-responses.ts";
 import type { Webhooks } from "../../webhooks/webhooks.ts";
 import type { OnceDeps } from "./idempotency.ts";
 
@@ -10,5 +12,9 @@ export interface InferenceFeatures extends OnceDeps {
   readonly moderationModel: string | undefined;
   readonly webhooks: Webhooks;
   readonly reasoning: ReasoningSeals;
+  readonly responses: Responses & {
+    /** Sets the function that runs responses in the background. */
+    runWith(run: RunResponse): void;
+  };
   readonly publicUrl: string | undefined;
 }

@@ -4,6 +4,7 @@ import type { ClientSink } from "./client-sink.ts";
 
 export abstract class ForwardingSink {
   protected readonly client: ClientSink;
+  sent: Promise<void> | undefined;
 
   constructor(client: ClientSink) {
     this.client = client;

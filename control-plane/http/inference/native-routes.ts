@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { Caller } from "../../accounts/caller.ts";
-import { admit, modelFor } from "../../inference/admit.ts";
+import { mayRun, modelFor } from "../../inference/admit.ts";
 import type { Spine } from "../../inference/complete.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
 import { originOf } from "../core/act-of.ts";
@@ -105,10 +105,7 @@ async function accept(spine: Spine, deps: RouteDeps, name: string, request: Fast
   const { completion } = prepare(body, modelFor(spine.models, caller, name), name);
   const target = await deps.webhooks.check(body.webhook as string);
   try {
-    const { hold, permit } = await admit(spine, caller, completion, state);
-    // Reserved again when it runs: a hold does not outlive this process.
-    hold.release();
-    permit.end(0);
+    await mayRun(spine, caller, completion, state);
   } catch (error) {
     spine.metrics.refused(error);
     throw error;

@@ -37,14 +37,21 @@ export interface Relayed {
   readonly streamError?: (refusal: Refusal) => string;
 }
 
-type Read = () => Relayed | Promise<Relayed>;
+/** A response to a request that does not run now. */
+export interface Reply {
+  readonly reply: object;
+}
+
+type Read = () => Relayed | Reply | Promise<Relayed | Reply>;
 
 /** Serves inference POSTs. A request with an `Idempotency-Key` runs once, however often it is sent. */
 export interface Relays {
   /** A request with a JSON body. */
   json(read: ReadCompletion): InferenceHandler;
   /** A request with a JSON body in another format, whose response is translated. */
-  translated(read: (request: InferenceRequest, state: RequestState) => Relayed | Promise<Relayed>): InferenceHandler;
+  translated(
+    read: (request: InferenceRequest, state: RequestState) => Relayed | Promise<Relayed | Reply>,
+  ): InferenceHandler;
   /** A request that needs the whole Fastify request: a form, or one with the model in its path. */
   task(
     read: (request: FastifyRequest, state: RequestState) => Relayed | Promise<Relayed>,
@@ -79,38 +86,53 @@ export function createRelays(spine: Spine, deps: OnceDeps): Relays {
 
 /** Sink of a response that is sent in one piece. `render` throws where the engine sent something else, which is 502. */
 export const renderedWhole =
-  (spine: Spine, state: RequestState, render: (answer: WholeAnswer) => object) =>
+  (spine: Spine, state: RequestState, render: (answer: WholeAnswer) => object | Promise<object>) =>
   (client: ClientSink): AnswerSink =>
     new BufferedSink(
       client,
       spine.answers,
-      (answer) => ({ contentType: "application/json", body: Buffer.from(JSON.stringify(render(answer))) }),
+      (answer) => {
+        const rendered = render(answer);
+        return rendered instanceof Promise ? rendered.then(inJson) : inJson(rendered);
+      },
       (error) => {
         state.refusal = refusalOf(upstreamBroken({ cause: error }));
         return renderError(state.refusal, state.dialect, state.requestId);
       },
     );
 
-function relay(spine: Spine, relayed: Relayed | Promise<Relayed>, state: RequestState, res: ServerResponse): void {
-  const start = (known: Relayed): void => {
+const inJson = (answer: object): WholeAnswer => ({
+  contentType: "application/json",
+  body: Buffer.from(JSON.stringify(answer)),
+});
+
+function relay(spine: Spine, relayed: ReturnType<Read>, state: RequestState, res: ServerResponse): void {
+  const start = (known: Relayed | Reply): void => {
     const client = new ClientSink(res, state);
     run(spine, known, client, state).catch((error: unknown) => {
-      answerError(error, client, state, res, known.streamError);
+      answerError(error, client, state, res, streamErrorOf(known));
     });
   };
   if (relayed instanceof Promise) relayed.then(start).catch(refuse(state, res));
   else start(relayed);
 }
 
-function run(
-  spine: Spine,
-  { completion, through }: Relayed,
-  client: ClientSink,
-  state: RequestState,
-): Promise<boolean> {
+const streamErrorOf = (known: Relayed | Reply | undefined) =>
+  known && "completion" in known ? known.streamError : undefined;
+
+async function run(spine: Spine, known: Relayed | Reply, client: ClientSink, state: RequestState): Promise<boolean> {
+  if ("reply" in known) {
+    const { contentType, body } = inJson(known.reply);
+    client.whole(200, contentType, body);
+    return true;
+  }
+  const { completion, through } = known;
   state.operation = completion.kind;
   state.isStream = completion.stream;
-  return complete(spine, state.caller as Caller, completion, through?.(client) ?? client, state);
+  const sink = through?.(client) ?? client;
+  const hasRun = await complete(spine, state.caller as Caller, completion, sink, state);
+  if (sink.sent) await sink.sent;
+  return hasRun;
 }
 
 /** Never rejects: every error is sent as a response. */
@@ -136,7 +158,7 @@ async function relayOnce(
     return;
   }
   const client = new KeepingSink(res, state, claim, spine.answers);
-  let known: Relayed | undefined;
+  let known: Relayed | Reply | undefined;
   try {
     known = await read();
     const hasRun = !state.isClosed && (await run(spine, known, client, state));
@@ -150,7 +172,7 @@ async function relayOnce(
         ? own.spend()
         : endRefused(own, refusalOf(error), state.dialect, state.requestId),
     );
-    answerError(error, client, state, res, known?.streamError);
+    answerError(error, client, state, res, streamErrorOf(known));
   }
 }
 

@@ -7,8 +7,8 @@ import { ForwardingSink } from "./forwarding-sink.ts";
 export interface StreamTranslation {
   /** `data`: the text after `data:` of one event, `[DONE]` included. */
   event(data: string): string;
-  /** Frames after the last event of a response that ended as it should. */
-  end(): string;
+  /** Frames after the last event of a response that ended as it should. A promise must not reject. */
+  end(): string | Promise<string>;
 }
 
 /** A frame without a name. */
@@ -50,7 +50,13 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
     const last = Buffer.from(this.#rest, "latin1").toString().trimEnd();
     this.#rest = "";
     if (last !== "") this.#frame(last);
-    this.#send(this.#translation.end());
+    const frames = this.#translation.end();
+    if (frames instanceof Promise) this.sent = frames.then((late) => this.#finish(late));
+    else this.#finish(frames);
+  }
+
+  #finish(frames: string): void {
+    this.#send(frames);
     this.client.end();
   }
 

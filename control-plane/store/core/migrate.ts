@@ -8,6 +8,7 @@ import * as schemaRequirement from "../migrations/0042-schema-requirement.ts";
 import * as refusedFloor from "../migrations/0043-refused-floor.ts";
 import * as settle from "../migrations/0044-settle.ts";
 import * as modelAlias from "../migrations/0045-model-alias.ts";
+import * as storedResponse from "../migrations/0046-stored-response.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -19,6 +20,7 @@ const migrations: Record<string, Migration> = {
   "0043-refused-floor": refusedFloor,
   "0044-settle": settle,
   "0045-model-alias": modelAlias,
+  "0046-stored-response": storedResponse,
 };
 
 /**

@@ -35,6 +35,10 @@ const old: Readonly<Record<Kept, (before: Date, limit: number) => RawBuilder<unk
       select j.request_id from webhook_job j left join webhook_delivery d using (request_id)
       where j.finished_at < ${before} and (d.webhook_id is null or d.finished_at < ${before})
       order by j.finished_at limit ${limit})`,
+  "stored-responses": (before, limit) => sql`
+    delete from stored_response where response_id in (
+      select response_id from stored_response where created_at < ${before} and finished_at is not null
+        order by created_at limit ${limit})`,
   // The status is checked again in the outer statement, because an operator may restart a batch.
   batches: (before, limit) => sql`
     delete from batch where status in ('completed', 'failed', 'expired', 'cancelled') and batch_id in (

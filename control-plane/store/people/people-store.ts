@@ -156,6 +156,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "voice",
     "modelMeta",
     "modelAlias",
+    "storedResponse",
     "webhookJob",
     "webhookSecret",
   ] as const;

@@ -1,10 +1,11 @@
 // Tables of files, batches, voices and webhook calls.
 
-import type { Generated } from "kysely";
+import type { Generated, GeneratedAlways } from "kysely";
 import type { AccountId, BudgetId, KeyId, RequestId } from "../../../proto/ids.ts";
 import type { VoiceId } from "../../assets/store.ts";
 import type { Batch, BatchError, BatchId } from "../../batches/store.ts";
 import type { FileId, FilePurpose } from "../../files/store.ts";
+import type { StoredStatus } from "../../responses/store.ts";
 import type { DeliveryState } from "../../webhooks/store.ts";
 import type { DefaultTime, Json, OptionalJson, Time } from "../core/columns.ts";
 
@@ -102,6 +103,32 @@ export interface WorkTables {
     /** Measurement, as returned by the model server. */
     measured: Json<Readonly<Record<string, unknown>>>;
     madeAt: DefaultTime;
+  };
+  storedResponse: {
+    responseId: string;
+    accountId: AccountId;
+    /** Key that is billed for a run in the background. */
+    keyId: KeyId;
+    /** Response that this one continues; it may be gone. */
+    previousId: string | null;
+    status: StoredStatus;
+    background: boolean;
+    /** Items and response, with the account's data key. */
+    sealed: Buffer;
+    bytes: GeneratedAlways<bigint>;
+    createdAt: DefaultTime;
+    finishedAt: OptionalTime;
+    /** Number of runs: attempts of each run are numbered above those of the previous one. */
+    claims: Generated<number>;
+    /** Number of runs that failed or whose control plane died. */
+    faults: Generated<number>;
+    /** Run that may write its end. */
+    claimId: string | null;
+    /** After this its control plane is considered dead. */
+    lockedUntil: Time | null;
+    dueAt: DefaultTime;
+    /** Not started after this. */
+    expiresAt: Time;
   };
   webhookSecret: {
     accountId: AccountId;

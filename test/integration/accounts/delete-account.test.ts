@@ -63,6 +63,7 @@ const emptied = [
   "second_factor",
   "sign_in_challenge",
   "ssh_key",
+  "stored_response",
   "voice",
   "voice_blend",
   "voice_sample",

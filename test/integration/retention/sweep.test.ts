@@ -95,6 +95,12 @@ const kinds: Record<Kept, { readonly insert: string; readonly table: string; rea
     table: "webhook_delivery",
     column: "webhook_id",
   },
+  "stored-responses": {
+    insert: `insert into stored_response (response_id, account_id, key_id, status, background, sealed, expires_at,
+      created_at, finished_at) values ($1, 'u:1', 'k1', 'completed', false, '\\x00', $2, $2, $2)`,
+    table: "stored_response",
+    column: "response_id",
+  },
   idempotency: {
     insert: `insert into idempotency (account_id, route, key, body_hash, claim_id, locked_until, expires_at)
       values ('u:1', 'POST /x', $1, '\\x00', 'c', $2, $2)`,

@@ -71,6 +71,7 @@ async function useEverything(stack: Stack, webhook: string): Promise<void> {
   await ask("POST", "/v1/admin/discounts", { name: "early", percent: 10, uid: bob.uid });
   const gone = await ask("POST", "/v1/admin/accounts", { email: "e@example.com", display_name: "eve" });
   await ask("POST", `/v1/admin/accounts/${gone.uid}/suspend`, { reason: "admin", note: "test" });
+  await ask("POST", "/v1/responses", { model: chat, input: "x", max_output_tokens: 1, store: true });
   await ask("PUT", "/v1/model-aliases/prod", { targets: [{ model: chat }] });
   await ask("PUT", "/v1/admin/sign-in-policy", { second_factor: "none" });
   await ask("POST", "/v1/admin/nodes/tokens", {});

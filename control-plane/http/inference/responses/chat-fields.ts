@@ -15,16 +15,16 @@ export function itemsOf({ input, previous_response_id: previous }: ResponseReque
 }
 
 /**
- * `items`: the whole conversation. `bodyBytes`: upper bound of its text. Throws the errors of input-messages.ts and tools.ts,
+ * `before`: items of earlier responses. `bodyBytes`: upper bound of its text. Throws the errors of input-messages.ts and tools.ts,
  * formatTooLarge.
  */
 export function chatCompletion(
   body: ResponseRequest,
-  items: readonly ResponseItem[],
+  { before, items }: { readonly before: readonly ResponseItem[]; readonly items: readonly ResponseItem[] },
   open: OpenReasoning,
   bodyBytes: number,
 ): Completion {
-  const messages = messagesOf(items, body.instructions, open);
+  const messages = messagesOf([...before, ...items], body.instructions, open, before.length);
   const stream = body.stream === true && body.background !== true;
   const format = formatOf(body.text?.format);
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") || (body.top_logprobs ?? 0) > 0;

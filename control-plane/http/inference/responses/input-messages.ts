@@ -35,12 +35,13 @@ export type OpenReasoning = (encrypted: string, param: string) => string;
 
 /**
  * Leading instructions are one system message, because many templates accept only one. The parts of one turn of the assistant are
- * one message. Throws itemUnsupported, partUnsupported, fieldMissing and the errors of `open`.
+ * one message. The first `beforeCount` items are of earlier responses. Throws itemUnsupported, partUnsupported, fieldMissing and the errors of `open`.
  */
 export function messagesOf(
   items: readonly ResponseItem[],
   instructions: string | null | undefined,
   open: OpenReasoning,
+  beforeCount = 0,
 ): ChatMessage[] {
   const messages: ChatMessage[] = [];
   if (instructions) messages.push({ role: "system", content: instructions });
@@ -60,7 +61,7 @@ export function messagesOf(
   const assistant = () => turn ?? add({ role: "assistant" });
 
   for (const [i, item] of items.entries()) {
-    const param = `input.${i}`;
+    const param = `input.${i - beforeCount}`;
     switch (item.type ?? "message") {
       case "message": {
         const role = needed(item.role, `${param}.role`);

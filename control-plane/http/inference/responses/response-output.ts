@@ -2,7 +2,7 @@
 // are equal. Pure but for `now`. Order of items: as they begin. A call stays open until the end, because engines may interleave
 // the arguments of several calls; reasoning and messages end when something else begins.
 import { unreachable } from "../../../../proto/unreachable.ts";
-import type { ChatDelta, ChatUsage } from "../chat-deltas.ts";
+import { type ChatDelta, type ChatUsage, deltasOf } from "../chat-deltas.ts";
 import { type ResponseFrame, type ResponseState, responseObject } from "./response-object.ts";
 
 export interface OutputOptions {
@@ -304,6 +304,14 @@ export class ResponseOutput {
   #at({ id, index, parts }: Message) {
     return { item_id: id, output_index: index, content_index: Math.max(0, parts.length - 1) };
   }
+}
+
+/** State of a response that arrived whole. Throws where it is not a chat completion. */
+export function wholeOutput(options: OutputOptions, body: Buffer): ResponseState {
+  const output = new ResponseOutput(options);
+  for (const delta of deltasOf(body.toString())) output.take(delta);
+  if (!output.final) throw new TypeError("the engine's response has no end");
+  return output.final;
 }
 
 const incompleteReasons: ReadonlyMap<string, "max_output_tokens" | "content_filter"> = new Map([

@@ -2,23 +2,34 @@
 import type { Refusal } from "../../errors/error-body.ts";
 import { ChatDeltas } from "../chat-deltas.ts";
 import { namedFrame, type StreamTranslation } from "../translated-stream.ts";
-import { type OutputOptions, ResponseOutput } from "./response-output.ts";
+import type { ResponseState } from "./response-object.ts";
+import { type OutputOptions, type ResponseEvent, ResponseOutput } from "./response-output.ts";
 
 export interface ResponseStream extends StreamTranslation {
   /** Frames of a response that broke. */
   fail(refusal: Refusal): string;
 }
 
-export function responseStream(options: OutputOptions): ResponseStream {
+/** Stores a response; false: it could not be stored. */
+type SaveResponse = (state: ResponseState) => Promise<boolean>;
+
+/** `save`: its last event waits until it is stored. */
+export function responseStream(options: OutputOptions, save?: SaveResponse): ResponseStream {
   let frames = "";
+  let last: ResponseEvent | undefined;
   const output = new ResponseOutput(options, (event) => {
-    frames += namedFrame(event.type, event);
+    if (save && output.final) last = event;
+    else frames += namedFrame(event.type, event);
   });
   const deltas = new ChatDeltas((delta) => output.take(delta));
   const drain = (): string => {
     const drained = frames;
     frames = "";
     return drained;
+  };
+  const lastFrame = (isSaved: boolean): string => {
+    const { response, ...event } = last as ResponseEvent & { readonly response: object };
+    return drain() + namedFrame(event.type, { ...event, response: { ...response, store: isSaved } });
   };
   return {
     event(data) {
@@ -27,11 +38,11 @@ export function responseStream(options: OutputOptions): ResponseStream {
     },
     end() {
       deltas.end();
-      return drain();
+      return save && last ? save(output.final as ResponseState).then((isSaved) => lastFrame(isSaved)) : drain();
     },
     fail(refusal) {
       output.fail(errorOf(refusal));
-      return drain();
+      return last ? lastFrame(false) : drain();
     },
   };
 }

@@ -1,28 +1,41 @@
 // OpenAI's Responses API: a body of items is translated to a chat, and the chat's response to items.
 import type { Caller } from "../../../accounts/caller.ts";
-import type { ReasoningSeal } from "../../../accounts/reasoning-seals.ts";
+import { mayRun } from "../../../inference/admit.ts";
 import type { Spine } from "../../../inference/complete.ts";
+import type { StoredObject } from "../../../responses/responses.ts";
 import { bodyLimitBytes, mediaLimitBytes } from "../../body/json-body.ts";
 import type { Endpoints } from "../../core/endpoint.ts";
 import type { RequestState } from "../../core/request-state.ts";
 import { inferenceRefusals } from "../../errors/error-responses.ts";
 import { bodyTooLarge } from "../../errors/errors.ts";
-import { deltasOf } from "../chat-deltas.ts";
-import type { InferenceFeatures } from "../features.ts";
 import type { InferenceRequest } from "../inference-entry.ts";
-import { type Relayed, type Relays, renderedWhole } from "../relay-route.ts";
+import { type Relayed, type Relays, type Reply, renderedWhole } from "../relay-route.ts";
 import { TranslatedStream } from "../translated-stream.ts";
-import { chatCompletion, itemsOf } from "./chat-fields.ts";
-import { encryptedContentInvalid, fieldUnsupported } from "./errors.ts";
-import { frameOf, responseObject } from "./response-object.ts";
-import { type OutputOptions, ResponseOutput } from "./response-output.ts";
+import { responseJobs } from "./background.ts";
+import { itemsOf } from "./chat-fields.ts";
+import { fieldUnsupported } from "./errors.ts";
+import { checkRequest, type PreparedResponse, prepareResponse, type ResponseFeatures } from "./prepare.ts";
+import { type ResponseState, responseObject } from "./response-object.ts";
+import { wholeOutput } from "./response-output.ts";
 import { responseStream } from "./response-stream.ts";
-import { ResponseAnswer, type ResponseItem, ResponseRequest } from "./responses-schemas.ts";
-import { customNames } from "./tools.ts";
+import {
+  DeletedResponse,
+  InputItems,
+  InputItemsQuery,
+  ResponseAnswer,
+  type ResponseItem,
+  ResponseQuery,
+  ResponseRequest,
+} from "./responses-schemas.ts";
 
-type Features = Pick<InferenceFeatures, "reasoning">;
-
-export function addResponseRoutes(endpoints: Endpoints, spine: Spine, relays: Relays, features: Features): void {
+export function addResponseRoutes(
+  endpoints: Endpoints,
+  spine: Spine,
+  relays: Relays,
+  features: ResponseFeatures,
+): void {
+  const { responses } = features;
+  responses.runWith(responseJobs(spine, features));
   endpoints.addInference(
     {
       method: "POST",
@@ -39,36 +52,71 @@ export function addResponseRoutes(endpoints: Endpoints, spine: Spine, relays: Re
     },
     relays.translated((request, state) => readResponse(spine, features, request, state)),
   );
+  // Users of scoped tokens share an account, but not each other's responses.
+  const stored = endpoints.with({ tag: "inference", access: "key", dialect: "compat" });
+  stored.get("/v1/responses/:response_id", {
+    summary: "Get a stored response",
+    query: ResponseQuery,
+    answer: ResponseAnswer,
+    refusals: [400, 404],
+    async handler({ caller, params, query }) {
+      if (query.stream) throw fieldUnsupported("stream", "Read the response again until its status is final.");
+      return responses.get(caller.account, params.response_id);
+    },
+  });
+  stored.delete("/v1/responses/:response_id", {
+    summary: "Delete a stored response; one in the background stops",
+    answer: DeletedResponse,
+    refusals: [404],
+    async handler({ caller, params: { response_id: id } }) {
+      await responses.remove(caller.account, id);
+      return { id, object: "response", deleted: true };
+    },
+  });
+  stored.post("/v1/responses/:response_id/cancel", {
+    summary: "Cancel a response in the background",
+    answer: ResponseAnswer,
+    refusals: [400, 404],
+    handler: ({ caller, params }) => responses.cancel(caller.account, params.response_id),
+  });
+  stored.get("/v1/responses/:response_id/input_items", {
+    summary: "List the input items of a stored response",
+    query: InputItemsQuery,
+    answer: InputItems,
+    refusals: [400, 404],
+    async handler({ caller, params, query: { order = "desc", limit = 20, after } }) {
+      const page = await responses.inputItems(caller.account, params.response_id, { order, limit, after });
+      const { items, hasMore } = page;
+      return {
+        object: "list",
+        data: items,
+        first_id: items[0]?.id ?? null,
+        last_id: items.at(-1)?.id ?? null,
+        has_more: hasMore,
+      };
+    },
+  });
 }
-
-const encrypted = "reasoning.encrypted_content";
 
 async function readResponse(
   spine: Spine,
-  features: Features,
+  features: ResponseFeatures,
   { body: given, readBody: { bytes, exact } }: InferenceRequest,
   state: RequestState,
-): Promise<Relayed> {
+): Promise<Relayed | Reply> {
   const body = (exact ?? given) as ResponseRequest;
-  if (body.conversation != null) throw fieldUnsupported("conversation", "Send the items in input.");
-  if (body.prompt != null) throw fieldUnsupported("prompt", "Send the text in instructions and input.");
-  const { account } = state.caller as Caller;
-  const items = itemsOf(body);
-  if (bytes.length > bodyLimitBytes && !items.some(holdsMedia)) throw bodyTooLarge(bodyLimitBytes);
-  const mustSeal = body.include?.includes(encrypted) === true;
-  const seal = mustSeal || items.some(isEncrypted) ? await features.reasoning.of(account) : undefined;
-  const completion = chatCompletion(body, items, openedBy(seal), bytes.length);
-  const createdAt = Math.floor(state.admittedAtMs / 1000);
-  const options: OutputOptions = {
-    frame: frameOf(body, `resp_${state.requestId}`, body.model, createdAt),
-    idBase: state.requestId,
-    isSummary: (body.reasoning?.summary ?? body.reasoning?.generate_summary) != null,
-    seal: mustSeal ? seal?.seal : undefined,
-    customTools: customNames(body.tools ?? []),
-    now: () => Math.floor(spine.unixMs() / 1000),
-  };
+  const caller = state.caller as Caller;
+  checkRequest(caller, body);
+  if (bytes.length > bodyLimitBytes && !itemsOf(body).some(holdsMedia)) throw bodyTooLarge(bodyLimitBytes);
+  const { requestId, admittedAtMs: createdAtMs } = state;
+  const facts = { requestId, createdAtMs, bytes: bytes.length, unixMs: spine.unixMs };
+  if (body.store && !body.background) await features.responses.checkSpace(caller.account);
+  const prepared = await prepareResponse(features, caller, body, facts);
+  if (body.background) return { reply: await queued(spine, features, body, prepared, state) };
+  const { completion, options } = prepared;
+  const save = body.store === true ? saved(features, body, prepared, caller) : undefined;
   if (completion.stream) {
-    const translation = responseStream(options);
+    const translation = responseStream(options, save);
     return {
       completion,
       through: (client) => new TranslatedStream(client, translation),
@@ -78,24 +126,60 @@ async function readResponse(
   return {
     completion,
     through: renderedWhole(spine, state, ({ body: whole }) => {
-      const output = new ResponseOutput(options);
-      for (const delta of deltasOf(whole.toString())) output.take(delta);
-      if (!output.final) throw new TypeError("the engine's response has no end");
-      return responseObject(options.frame, output.final);
+      const final = wholeOutput(options, whole);
+      const response = responseObject(options.frame, final);
+      return save ? save(final).then((isSaved) => ({ ...response, store: isSaved })) : response;
     }),
   };
 }
 
-const isEncrypted = ({ encrypted_content: content }: ResponseItem): boolean =>
-  typeof content === "string" && content !== "";
-
-const openedBy =
-  (seal: ReasoningSeal | undefined) =>
-  (content: string, param: string): string => {
-    const text = seal?.open(content);
-    if (text === undefined) throw encryptedContentInvalid(param);
-    return text;
+/** A response that was paid for is delivered even if it cannot be stored: it then says `store: false`. */
+function saved(
+  { responses, log }: ResponseFeatures,
+  body: ResponseRequest,
+  prepared: PreparedResponse,
+  caller: Caller,
+) {
+  const { options, items } = prepared;
+  const { id } = options.frame;
+  return async (final: ResponseState): Promise<boolean> => {
+    try {
+      const content = { items, response: responseObject(options.frame, final) };
+      const previous = body.previous_response_id ?? undefined;
+      await responses.save(caller, { id, previous, status: final.status, content });
+      return true;
+    } catch (error) {
+      log.warn({ err: error, responseId: id }, "could not store a response");
+      return false;
+    }
   };
+}
+
+/** Checks everything that can be refused now, and stores the request. */
+async function queued(
+  spine: Spine,
+  { responses }: ResponseFeatures,
+  body: ResponseRequest,
+  { completion, options, items }: PreparedResponse,
+  state: RequestState,
+): Promise<StoredObject> {
+  const caller = state.caller as Caller;
+  try {
+    await mayRun(spine, caller, completion, state);
+  } catch (error) {
+    spine.metrics.refused(error);
+    throw error;
+  }
+  const response = responseObject(options.frame, { status: "queued", output: [] });
+  const { input: _, ...rest } = body;
+  const { label, source } = state;
+  await responses.queue(caller, {
+    id: response.id,
+    previous: body.previous_response_id ?? undefined,
+    content: { items, response, body: rest, label, source },
+  });
+  return response;
+}
 
 /** Bodies with media may be larger. */
 function holdsMedia({ content, output }: ResponseItem): boolean {

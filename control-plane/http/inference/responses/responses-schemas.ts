@@ -267,3 +267,27 @@ export const ResponseAnswer = Type.Object({
     },
   }),
 });
+
+export const ResponseQuery = Type.Object({
+  stream: Type.Optional(Type.Boolean({ description: "Only false is supported" })),
+});
+
+export const InputItemsQuery = Type.Object({
+  order: Type.Optional(Type.Unsafe<"asc" | "desc">({ type: "string", enum: ["asc", "desc"], default: "desc" })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
+  after: Type.Optional(Type.String({ description: "Id of the last item of the page before" })),
+});
+
+export const InputItems = Type.Object({
+  object: Type.Literal("list"),
+  data: Type.Array(Type.Object({ id: Type.String() }, { additionalProperties: true })),
+  first_id: nullable.string(),
+  last_id: nullable.string(),
+  has_more: Type.Boolean(),
+});
+
+export const DeletedResponse = Type.Object({
+  id: Type.String(),
+  object: Type.Literal("response"),
+  deleted: Type.Boolean(),
+});

@@ -1,0 +1,78 @@
+// Runs responses in the background: a stored request, run through the spine, its response buffered until it is stored.
+import type { RequestId } from "../../../../proto/ids.ts";
+import { backgroundTrace } from "../../../inference/background-trace.ts";
+import { complete, type Spine } from "../../../inference/complete.ts";
+import { upstreamBroken } from "../../../inference/errors.ts";
+import type { RunResponse } from "../../../responses/run-responses.ts";
+import { ServiceError } from "../../../service-error.ts";
+import { refusalOf } from "../../errors/render-error.ts";
+import type { WholeAnswer } from "../buffered-sink.ts";
+import { KeptSink } from "../kept-sink.ts";
+import { type PreparedResponse, prepareResponse, type ResponseFeatures } from "./prepare.ts";
+import { type ResponseState, responseObject } from "./response-object.ts";
+import { type OutputOptions, ResponseOutput, wholeOutput } from "./response-output.ts";
+import { errorOf } from "./response-stream.ts";
+import type { ResponseItem, ResponseRequest } from "./responses-schemas.ts";
+
+export const requestIdOf = (id: string): RequestId => id.slice("resp_".length) as RequestId;
+
+export function responseJobs(spine: Spine, features: ResponseFeatures): RunResponse {
+  return async ({ id, account, key, content, createdAtMs, bytes }, caller, firstAttempt, signal) => {
+    const requestId = requestIdOf(id);
+    const body = { ...content.body, input: content.items as readonly ResponseItem[] } as ResponseRequest;
+    const facts = { requestId, createdAtMs, bytes, unixMs: spine.unixMs };
+    const { label, source } = content;
+    const trace = backgroundTrace({
+      requestId,
+      label,
+      source,
+      admittedAtMs: createdAtMs,
+      bodyBytes: bytes,
+      account,
+      key,
+      attempts: firstAttempt,
+    });
+    const sink = new KeptSink(spine.answers, account);
+    const abort = () => sink.abandon();
+    let isKept = false;
+    signal.addEventListener("abort", abort, { once: true });
+    let prepared: PreparedResponse | undefined;
+    try {
+      prepared = await prepareResponse(features, caller, body, facts);
+      if (signal.aborted) return undefined;
+      trace.operation = prepared.completion.kind;
+      await complete(spine, caller, prepared.completion, sink, trace);
+      if (signal.aborted) return undefined;
+      const state = stateOf(prepared.options, sink.answer);
+      isKept = true;
+      return {
+        status: state.status,
+        response: responseObject(prepared.options.frame, state),
+        letGo: () => sink.letGo(),
+      };
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      if (!prepared || !isCallersFault(error)) throw error;
+      // Sending it again would not help.
+      const output = new ResponseOutput(prepared.options);
+      output.fail(errorOf(refusalOf(error)));
+      const response = responseObject(prepared.options.frame, output.final as ResponseState);
+      return { status: "failed", response, letGo: () => {} };
+    } finally {
+      signal.removeEventListener("abort", abort);
+      if (!isKept) sink.letGo();
+    }
+  };
+}
+
+function stateOf(options: OutputOptions, answer: WholeAnswer | undefined): ResponseState {
+  try {
+    if (!answer) throw new Error("the response was too large, or none came");
+    return wholeOutput(options, answer.body);
+  } catch (error) {
+    throw upstreamBroken({ cause: error });
+  }
+}
+
+const isCallersFault = (error: unknown): boolean =>
+  error instanceof ServiceError && ["bad_request", "invalid", "too_large"].includes(error.kind);

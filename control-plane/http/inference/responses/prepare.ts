@@ -1,0 +1,108 @@
+// Reads a request: the conversation that it continues, the items that it refers to, its translation and the frame of its response.
+import type { Caller } from "../../../accounts/caller.ts";
+import { scopeNotAllowed } from "../../../accounts/errors.ts";
+import type { Completion } from "../../../inference/completion.ts";
+import { referenceNotFound } from "../../../responses/errors.ts";
+import type { Responses, StoredItem } from "../../../responses/responses.ts";
+import type { InferenceFeatures } from "../features.ts";
+import { chatCompletion, itemsOf } from "./chat-fields.ts";
+import { encryptedContentInvalid, fieldUnsupported } from "./errors.ts";
+import { frameOf } from "./response-object.ts";
+import type { OutputOptions } from "./response-output.ts";
+import type { ResponseItem, ResponseRequest } from "./responses-schemas.ts";
+import { customNames } from "./tools.ts";
+
+export type ResponseFeatures = Pick<InferenceFeatures, "reasoning" | "responses" | "log">;
+
+export interface PreparedResponse {
+  readonly completion: Completion;
+  readonly options: OutputOptions;
+  /** Input of this request only, with ids and without references. */
+  readonly items: readonly StoredItem[];
+}
+
+export interface RequestFacts {
+  readonly requestId: string;
+  readonly createdAtMs: number;
+  /** Upper bound of the text in the body. */
+  readonly bytes: number;
+  /** Unix ms. */
+  readonly unixMs: () => number;
+}
+
+/** Throws the errors of chat-fields.ts and of Responses. */
+export async function prepareResponse(
+  features: ResponseFeatures,
+  caller: Caller,
+  body: ResponseRequest,
+  { requestId, createdAtMs, bytes, unixMs }: RequestFacts,
+): Promise<PreparedResponse> {
+  const { account } = caller;
+  const given = itemsOf(body);
+  const { items: before, bytes: bytesBefore } = await beforeOf(features.responses, caller, body);
+  const { items, bytes: bytesReferred } = await resolved(features.responses, caller, given);
+  const isSealing = body.include?.includes("reasoning.encrypted_content") === true;
+  const seal =
+    isSealing || items.some(isEncrypted) || before.some(isEncrypted) ? await features.reasoning.of(account) : undefined;
+  const open = (content: string, param: string): string => {
+    const text = seal?.open(content);
+    if (text === undefined) throw encryptedContentInvalid(param);
+    return text;
+  };
+  return {
+    completion: chatCompletion(body, { before, items }, open, bytes + bytesBefore + bytesReferred),
+    options: {
+      frame: frameOf(body, `resp_${requestId}`, body.model, Math.floor(createdAtMs / 1000)),
+      idBase: requestId,
+      isSummary: (body.reasoning?.summary ?? body.reasoning?.generate_summary) != null,
+      seal: isSealing && seal ? (text) => seal.seal(text) : undefined,
+      customTools: customNames(body.tools ?? []),
+      now: () => Math.floor(unixMs() / 1000),
+    },
+    items: items.map((item, i) => ({ ...item, id: item.id ?? `${item.type ?? "message"}_${requestId}_in${i}` })),
+  };
+}
+
+/** Throws scopeNotAllowed, fieldUnsupported. */
+export function checkRequest(caller: Caller, body: ResponseRequest): void {
+  if (body.conversation != null) throw fieldUnsupported("conversation", "Send the items in input.");
+  if (body.prompt != null) throw fieldUnsupported("prompt", "Send the text in instructions and input.");
+  if (body.background && !body.store)
+    throw fieldUnsupported("background", "A response in the background needs `store: true`, to be read later.");
+  if (body.background && body.stream) throw fieldUnsupported("stream", "A response in the background has no stream.");
+  // Users of scoped tokens share an account, but not each other's content.
+  if (caller.via === "jwt" && (body.store || body.previous_response_id != null || itemsOf(body).some(isReference)))
+    throw scopeNotAllowed();
+}
+
+interface Items {
+  readonly items: readonly ResponseItem[];
+  readonly bytes: number;
+}
+
+function beforeOf(responses: Responses, { account }: Caller, body: ResponseRequest): Items | Promise<Items> {
+  const previous = body.previous_response_id;
+  return previous == null ? { items: [], bytes: 0 } : responses.conversation(account, previous);
+}
+
+const isReference = ({ type, role, id }: ResponseItem): boolean =>
+  type === "item_reference" || (type === undefined && role === undefined && typeof id === "string");
+
+/** Replaces references by their items. An item's id contains the id of its response. */
+async function resolved(responses: Responses, { account }: Caller, items: readonly ResponseItem[]): Promise<Items> {
+  const ids = items.filter(isReference).map(({ id }) => `resp_${id?.split("_").at(-2)}`);
+  if (ids.length === 0) return { items, bytes: 0 };
+  const known = await responses.itemsOf(account, [...new Set(ids)]);
+  let bytes = 0;
+  const all = items.map((item, i) => {
+    if (!isReference(item)) return item;
+    const found = known.get(item.id ?? "");
+    if (!found) throw referenceNotFound(item.id ?? "", `input.${i}.id`);
+    bytes += Buffer.byteLength(JSON.stringify(found));
+    return found as ResponseItem;
+  });
+  return { items: all, bytes };
+}
+
+const isEncrypted = ({ encrypted_content: content }: ResponseItem): boolean =>
+  typeof content === "string" && content !== "";

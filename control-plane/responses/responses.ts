@@ -1,0 +1,197 @@
+// Stored responses: rows of an account whose content only its data key opens. A response in the background is such a row that any
+// control plane claims and runs.
+import type { AccountId } from "../../proto/ids.ts";
+import type { Caller } from "../accounts/caller.ts";
+import { accountGone } from "../accounts/errors.ts";
+import {
+  conversationTooLong,
+  itemNotFound,
+  notBackground,
+  previousNotFound,
+  previousUnfinished,
+  responseNotFound,
+  responseQueueFull,
+  responsesFull,
+  responseTooLarge,
+} from "./errors.ts";
+import type { NewResponse, ResponseLimits, ResponseRow, ResponseStore, StoredStatus } from "./store.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+export type StoredItem = Fields & { readonly id: string };
+export type StoredObject = Fields & { readonly id: string };
+
+export interface StoredContent {
+  /** Input of this response only, without that of the ones before it. */
+  readonly items: readonly StoredItem[];
+  /** As last shown; its status may be older than that of the row. */
+  readonly response: StoredObject;
+  /** Request of a response that has not run. */
+  readonly body?: Fields;
+  /** The caller's `x-request-id` and `x-service-source`. */
+  readonly label?: string | undefined;
+  readonly source?: string | undefined;
+}
+
+/** Encrypts content; bound to the response's id. */
+export interface ResponseSeal {
+  seal(account: AccountId, id: string, plain: Buffer): Promise<Buffer>;
+  open(account: AccountId, id: string, sealed: Buffer): Promise<Buffer>;
+}
+
+export interface SavedResponse {
+  readonly id: string;
+  readonly previous: string | undefined;
+  readonly status: StoredStatus;
+  readonly content: StoredContent;
+}
+
+export interface Conversation {
+  readonly items: readonly Fields[];
+  readonly bytes: number;
+}
+
+export interface ItemsQuery {
+  readonly order: "asc" | "desc";
+  readonly limit: number;
+  readonly after: string | undefined;
+}
+
+export interface Responses {
+  /** Throws responsesFull. */
+  checkSpace(account: AccountId): Promise<void>;
+  /** Stores a response that has ended. Throws responseTooLarge. */
+  save(caller: Caller, response: SavedResponse): Promise<void>;
+  /** Stores a response to run in the background. Throws responsesFull, responseTooLarge, responseQueueFull. */
+  queue(caller: Caller, response: Omit<SavedResponse, "status">): Promise<void>;
+  /** Throws responseNotFound. */
+  get(account: AccountId, id: string): Promise<StoredObject>;
+  /** Throws responseNotFound, itemNotFound. */
+  inputItems(
+    account: AccountId,
+    id: string,
+    query: ItemsQuery,
+  ): Promise<{ readonly items: readonly StoredItem[]; readonly hasMore: boolean }>;
+  /** Throws responseNotFound. */
+  remove(account: AccountId, id: string): Promise<void>;
+  /** Ends a response in the background; one that has ended stays as it is. Throws responseNotFound, notBackground. */
+  cancel(account: AccountId, id: string): Promise<StoredObject>;
+  /** Items of a response and of all before it. Throws previousNotFound, previousUnfinished, conversationTooLong. */
+  conversation(account: AccountId, id: string): Promise<Conversation>;
+  /** Items of these responses, by their id. */
+  itemsOf(account: AccountId, ids: readonly string[]): Promise<ReadonlyMap<string, StoredItem>>;
+}
+
+const mib = 1024 ** 2;
+const lifeMs = 24 * 60 * 60 * 1000;
+/** Of one response, sealed. */
+const maxResponseBytes = 16 * mib;
+const maxConversationBytes = 64 * mib;
+const maxChain = 1_000;
+const defaultLimits: ResponseLimits = { bytes: 1024 * mib, unfinished: 1_000 };
+
+export function createResponses(deps: {
+  readonly store: Pick<ResponseStore, "add" | "storedBytes" | "find" | "chain" | "remove" | "cancel">;
+  readonly seal: ResponseSeal;
+  readonly limits?: ResponseLimits;
+  /** Called when a response waits to run, and when one was ended by its owner. */
+  readonly onQueued: () => void;
+  readonly onEnded: (id: string) => void;
+}): Responses {
+  const { store } = deps;
+  const limits = deps.limits ?? defaultLimits;
+
+  async function add(caller: Caller, response: SavedResponse, background: boolean): Promise<void> {
+    const { account, key } = caller;
+    const { id, previous, status, content } = response;
+    const sealed = await sealContent(deps.seal, account, content);
+    if (sealed.length > maxResponseBytes) throw responseTooLarge(maxResponseBytes);
+    const row: NewResponse = { id, account, key, previous, status, background, sealed };
+    const outcome = await store.add(row, lifeMs, limits);
+    if (outcome === "gone") throw accountGone();
+    if (outcome === "full") throw responsesFull(limits.bytes);
+    if (outcome === "busy") throw responseQueueFull(limits.unfinished);
+  }
+
+  async function rowOf(account: AccountId, id: string): Promise<ResponseRow> {
+    const [row] = await store.find(account, [id]);
+    if (!row) throw responseNotFound(id);
+    return row;
+  }
+
+  const contentOf = (account: AccountId, { id, sealed }: ResponseRow) => openContent(deps.seal, account, id, sealed);
+
+  async function get(account: AccountId, id: string): Promise<StoredObject> {
+    const row = await rowOf(account, id);
+    const { response } = await contentOf(account, row);
+    return { ...response, status: row.status };
+  }
+
+  return {
+    async checkSpace(account) {
+      if ((await store.storedBytes(account)) >= limits.bytes) throw responsesFull(limits.bytes);
+    },
+
+    save: (caller, response) => add(caller, response, false),
+
+    async queue(caller, response) {
+      await add(caller, { ...response, status: "queued" }, true);
+      deps.onQueued();
+    },
+
+    get,
+
+    async inputItems(account, id, { order, limit, after }) {
+      const { items } = await contentOf(account, await rowOf(account, id));
+      const ordered = order === "asc" ? items : items.toReversed();
+      const start = after === undefined ? 0 : ordered.findIndex((item) => item.id === after) + 1;
+      if (after !== undefined && start === 0) throw itemNotFound(after);
+      return { items: ordered.slice(start, start + limit), hasMore: ordered.length > start + limit };
+    },
+
+    async remove(account, id) {
+      if (!(await store.remove(account, id))) throw responseNotFound(id);
+      deps.onEnded(id);
+    },
+
+    async cancel(account, id) {
+      const { background } = await rowOf(account, id);
+      if (!background) throw notBackground(id);
+      await store.cancel(account, id);
+      deps.onEnded(id);
+      return get(account, id);
+    },
+
+    async conversation(account, id) {
+      const rows = await store.chain(account, id, maxChain);
+      if (!rows) throw previousNotFound(id);
+      const bytes = rows.reduce((sum, { sealed }) => sum + sealed.length, 0);
+      if (rows.length > maxChain || bytes > maxConversationBytes)
+        throw conversationTooLong(maxChain, maxConversationBytes);
+      if (rows.some(({ status }) => status === "queued" || status === "in_progress")) throw previousUnfinished(id);
+      const contents = await Promise.all(rows.map((row) => contentOf(account, row)));
+      return { items: contents.flatMap(({ items, response }) => [...items, ...outputOf(response)]), bytes };
+    },
+
+    async itemsOf(account, ids) {
+      const rows = await store.find(account, ids);
+      const contents = await Promise.all(rows.map((row) => contentOf(account, row)));
+      const all = contents.flatMap(({ items, response }) => [...items, ...outputOf(response)]);
+      return new Map(all.map((item) => [item.id, item]));
+    },
+  };
+}
+
+const outputOf = ({ output }: StoredObject): readonly StoredItem[] => (output ?? []) as readonly StoredItem[];
+
+export async function sealContent(seal: ResponseSeal, account: AccountId, content: StoredContent): Promise<Buffer> {
+  return seal.seal(account, content.response.id, Buffer.from(JSON.stringify(content)));
+}
+
+export async function openContent(
+  seal: ResponseSeal,
+  account: AccountId,
+  id: string,
+  sealed: Buffer,
+): Promise<StoredContent> {
+  return JSON.parse((await seal.open(account, id, sealed)).toString()) as StoredContent;
+}
