@@ -4,6 +4,7 @@
 export const commandsOfPaths: Readonly<Record<string, string>> = {
   "GET /v1/models": "stoker model list",
   "GET /models/list": "stoker model list",
+  "GET /v1/model-catalogue": "stoker model search",
   "GET /v1/model-aliases": "stoker model alias list",
   "GET /models/{model}/versions": "stoker model versions {model}",
   "GET /models/lora/list": "",

@@ -25,6 +25,8 @@ export interface ControlPlaneConfig {
   readonly adminKeyFile: string | undefined;
   /** Types of agent instances; undefined: none are offered. */
   readonly agentCatalogFile: string | undefined;
+  /** File or URL with more models for the catalogue; undefined: none. */
+  readonly modelCatalogue: string | undefined;
   /** Folders of demo models that lie on the hosts, under the same path as here; undefined: the hub has them. */
   readonly demoModelsDir: string | undefined;
   /** Where the ports are written after listening, for a supervisor. */
@@ -215,6 +217,9 @@ export function readConfig(env: Env): ControlPlaneConfig {
     secretsDir,
     adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
     agentCatalogFile: path("STOKER_AGENT_CATALOG"),
+    modelCatalogue: /^https?:/.test(text("STOKER_MODEL_CATALOGUE") ?? "")
+      ? text("STOKER_MODEL_CATALOGUE")
+      : path("STOKER_MODEL_CATALOGUE"),
     demoModelsDir: path("STOKER_DEMO_MODELS"),
     portsFile: path("STOKER_PORTS_FILE"),
     mayBePlain: plainHosts ?? (() => false),

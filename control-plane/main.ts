@@ -27,6 +27,7 @@ import { readSecretFiles } from "./accounts/secret-files.ts";
 import { createVoices } from "./assets/voices.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { createHubLook } from "./catalog/hub-look.ts";
+import { openModelCatalogue } from "./catalog/model-catalogue.ts";
 import { readConfig } from "./config.ts";
 import { createFleetMetrics } from "./deployments/fleet-metrics.ts";
 import { createHubShape } from "./deployments/hub-shape.ts";
@@ -174,6 +175,7 @@ async function main(): Promise<void> {
     log,
   });
   const catalog = createCatalogStore(db);
+  const catalogue = await openModelCatalogue(config.modelCatalogue, log);
   const directory = createDirectory(catalog, config.adapters.percent);
   const modelLoop = refreshOn(feed, ["deployment", "model", "price"], {
     what: "models",
@@ -320,6 +322,7 @@ async function main(): Promise<void> {
     containers: deployments.containers,
     adapters: deployments.adapters,
     aliases: deployments.aliases,
+    catalogue,
     modelRecords: deployments.modelRecords,
     ...agents.features,
     accounts,
@@ -401,6 +404,7 @@ async function main(): Promise<void> {
       billing,
       readiness,
       fleetMetrics,
+      catalogue,
     ),
     {
       start: async () => {

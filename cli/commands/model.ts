@@ -15,6 +15,8 @@ interface Pricing {
   readonly per_image_unit?: number;
 }
 
+type Catalogue = Responses["GET /v1/model-catalogue"];
+
 type Model = Extract<Responses["GET /v1/models"], { object: "list" }>["data"][number];
 
 type Summary = Responses["GET /models/list"][number];
@@ -125,6 +127,28 @@ function addModelChanges(model: Command): void {
       if (Object.keys(body).length === 0)
         throw new CliError("Nothing to change. Give at least one option.", exitCode.wrongUsage);
       terminal.show(await terminal.api.call<object>("POST", `${recordPath(name)}/meta`, body), () => name);
+    });
+
+  model
+    .command("search [text]")
+    .description("search models to deploy: size, context and licence of those that people run most")
+    .option("--task <task>", "only this task, such as embeddings")
+    .run(async (terminal, text: string | undefined, flags: { task?: string }) => {
+      const query = new URLSearchParams({ search: text ?? "", ...flags });
+      const { models } = await terminal.api.call<Catalogue>("GET", `/v1/model-catalogue?${query}`);
+      terminal.rows(models, {
+        MODEL: "name",
+        TASK: "task",
+        PARAMETERS: ({ parameters }) => (parameters < 1 ? `${Math.round(parameters * 1000)}M` : `${parameters}B`),
+        CONTEXT: (one) => String(one.context_length),
+        WEIGHTS: (one) => one.weights.map(({ quantisation, gib }) => `${quantisation} ${gib} GiB`).join(", "),
+        LICENCE: ({ licence, gated }) => (gated ? `${licence} (gated)` : licence),
+      });
+      const [first] = models;
+      if (first && !terminal.json)
+        terminal.progress(
+          `Deploy one: stoker deploy create ${first.name}${first.task === "text-generation" ? "" : ` --task ${first.task}`}`,
+        );
     });
 
   addAlias(model);

@@ -2750,6 +2750,54 @@ export interface Responses {
     name: string;
     deleted: true;
   };
+  "GET /v1/model-catalogue": {
+    models: {
+      /**
+       * Repository on the hub
+       */
+      name: string;
+      revision: string;
+      task: string;
+      licence: string;
+      /**
+       * The hub requires an account that accepted the licence
+       */
+      gated: boolean;
+      /**
+       * Billions
+       */
+      parameters: number;
+      /**
+       * Billions per token
+       */
+      active_parameters: number;
+      /**
+       * Tokens
+       */
+      context_length: number;
+      inputs: string[];
+      engines: string[];
+      /**
+       * Repository with the same model as GGUF; empty: none
+       */
+      gguf: string;
+      /**
+       * vLLM's name; empty: none
+       */
+      tool_parser: string;
+      /**
+       * vLLM's name; empty: none
+       */
+      reasoning_parser: string;
+      weights: {
+        quantisation: string;
+        /**
+         * Estimated size in GiB
+         */
+        gib: number;
+      }[];
+    }[];
+  };
   "POST /lora-model": {
     type: "legacy" | "llm" | "lora" | "tts";
     deploy_id: string;

@@ -12,6 +12,7 @@ let stack: Stack;
 let session: Record<string, string>;
 let scopedToken: string;
 const model = "admin/unserved";
+const offered = "org/unserved";
 const password = "a fine long passphrase 7";
 const sshKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada";
 
@@ -25,7 +26,9 @@ beforeAll(async () => {
   // Keys and models that a control plane has seen stay in its memory.
   const me = (await stack.call("GET", "/v1/me")).body;
   scopedToken = (await made("POST", "/v1/scoped-jwt", { api_key_name: "auto" })).token;
-  await made("POST", "/deploy/llm", { model_name: model, gpu: "other", hf: { repo: hubRepo } });
+  const deployed = await made("POST", "/deploy/llm", { model_name: model, gpu: "other", hf: { repo: hubRepo } });
+  const pricing = { input: 1, output: 1 };
+  await made("PUT", `/v1/admin/models/${offered}`, { deploy_id: deployed.deploy_id, pricing });
   await made("POST", "/v1/me/password", { password });
   const signedIn = await fetch(`${stack.url}/v1/auth/sign-in`, {
     method: "POST",
@@ -60,6 +63,8 @@ const quarantined = (verb: string): Call => ({ path: () => `/v1/admin/usage-quar
 
 const calls: Readonly<Record<string, Call>> = {
   "POST /v1/ssh_keys": { body: { name: "laptop", key: sshKey } },
+  "PUT /v1/model-aliases/{model_name}": { body: { targets: [{ model }] } },
+  "PUT /v1/admin/model-aliases/{model_name}": { body: { targets: [{ model: offered }] } },
   "GET /payment/usage/rent": { path: () => "/payment/usage/rent?from=1" },
   "GET /invoices/{invoice_id}": {
     path: () =>

@@ -277,6 +277,7 @@ export function fakePorts() {
     bodies: new ByteBudget(256 * 1024 * 1024),
     deployments: fakeDeployments(ada.account, one),
     aliases: fakeAliases(models),
+    catalogue: { search: () => [] },
     modelRecords: fakeModelRecords(),
     adapters: fakeAdapters(ada.account),
     placement: {

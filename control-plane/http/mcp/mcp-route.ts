@@ -30,6 +30,7 @@ export function addMcpRoute(endpoints: Endpoints, app: FastifyInstance, version:
       bodyLimitBytes: mediumBodyBytes,
       body: Message,
       answer: Message,
+      isFromMemory: true,
       refusals: [400],
     },
     async (request, reply) => {
