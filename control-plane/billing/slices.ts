@@ -68,6 +68,8 @@ class LeasedSlice {
   #usedAtMs: number;
   /** Takes no new hold; is returned as its requests end. */
   isRetired = false;
+  /** No longer this replica's: a reply that is still on its way must not bring it back. */
+  isRemoved = false;
   /** Grants and returns in flight: while one is, `granted` in the database may be on either side of it. */
   moves = 0;
   /** Grants and returns that ended. */
@@ -346,7 +348,7 @@ export class Slices {
   }
 
   #addGrant(slice: LeasedSlice, amount: bigint): void {
-    if (amount === 0n && !this.#leased.has(slice.leaseId)) return;
+    if (slice.isRemoved || (amount === 0n && !this.#leased.has(slice.leaseId))) return;
     slice.add(amount);
     this.#leased.set(slice.leaseId, slice);
     if (slice.isRetired) return;
@@ -460,6 +462,7 @@ export class Slices {
 
   #remove(slice: LeasedSlice): void {
     this.#retire(slice);
+    slice.isRemoved = true;
     this.#leased.delete(slice.leaseId);
   }
 }

@@ -208,3 +208,25 @@ it("never has more free than the database granted, less what the ledger took and
   );
   expect(holds).toBeGreaterThan(500);
 });
+
+it("does not take a forgotten slice back when the reply of a grant arrives late", async () => {
+  let nowMs = 0;
+  const slices = new Slices({ monotonicMs: () => nowMs, unixMs: () => nowMs }, sliceTiming);
+  const grants = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let asked = 0;
+  const grant = async (wanted: readonly GrantScope[]) => {
+    await grants[asked++]?.promise;
+    return { kind: "granted", amounts: wanted.map(() => 10n) } as const;
+  };
+  grants[0]?.resolve();
+  await slices.grant(account, funds, grant);
+  const held = slices.hold(account, funds, { requestId: "r" as RequestId, floor: nano(1n), full: nano(1n) }, nowMs);
+  held?.awaitRecord();
+  const late = slices.grant(account, funds, grant);
+  slices.retire(() => true);
+  nowMs += sliceTiming.forgetMs;
+  expect(slices.forgetOld(nowMs)).toHaveLength(1);
+  grants[1]?.resolve();
+  expect((await late).isRecalled).toBe(true);
+  expect([...slices]).toEqual([]);
+});
