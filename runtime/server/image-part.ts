@@ -1,6 +1,6 @@
 // A picture in a request: its bytes stand in a data: address. Nothing is fetched from anywhere.
 import { isObject } from "./fields.ts";
-import { invalid, RequestError, unusable } from "./request-error.ts";
+import { invalid, unusable } from "./request-error.ts";
 import type { EngineImage } from "./text-engine.ts";
 
 /** `part`: {"type":"image_url","image_url":{"url":..,"detail":..}}. Throws RequestError. */
