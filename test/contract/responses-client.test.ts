@@ -213,6 +213,39 @@ describe("the official client", () => {
     });
   });
 
+  it("has the oldest turns dropped where it allows that and the engine finds the conversation too long", async () => {
+    const tooLong = JSON.stringify({ error: { message: "too long", code: "context_length_exceeded" } });
+    const refusal = { kind: "error", status: 400, body: tooLong } as const;
+    const input = [1, 2, 3, 4].flatMap((n) => [
+      { role: "user" as const, content: `question ${n}` },
+      { role: "assistant" as const, content: `answer ${n}` },
+    ]);
+    const asked = {
+      model: "org/model",
+      instructions: "Be kind.",
+      input: [...input, { role: "user" as const, content: "last" }],
+    };
+    edge.agent.script(refusal, refusal, { kind: "whole", body: whole({ content: "Yes." }) });
+    const response = await client.responses.create({ ...asked, truncation: "auto" });
+    expect(response).toMatchObject({ status: "completed", truncation: "auto", output_text: "Yes." });
+    expect(sent()["messages"]).toEqual([
+      { role: "system", content: "Be kind." },
+      { role: "user", content: "question 4" },
+      { role: "assistant", content: "answer 4" },
+      { role: "user", content: "last" },
+    ]);
+    expect(edge.agent.asked).toHaveLength(3);
+    const costs = edge.budgets.holds.slice(-3).map(({ end }) => end?.how === "settled" && end.cost > 0n);
+    expect(costs).toEqual([false, false, true]);
+
+    edge.agent.script(refusal);
+    for (const truncation of ["auto", "disabled"] as const)
+      await expect(client.responses.create({ ...asked, truncation })).rejects.toMatchObject({
+        status: 400,
+        code: "context_length_exceeded",
+      });
+  });
+
   it("gets a failed response when the stream breaks", async () => {
     edge.agent.script({ kind: "break", afterFrames: 1 });
     const stream = await client.responses.create({ model: "org/model", input: "Hi", stream: true });

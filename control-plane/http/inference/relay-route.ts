@@ -5,7 +5,7 @@ import type { Caller } from "../../accounts/caller.ts";
 import type { Claim, KeptAnswer } from "../../accounts/idempotency.ts";
 import type { AnswerSink } from "../../inference/answer-sink.ts";
 import { complete, type Spine } from "../../inference/complete.ts";
-import type { Completion } from "../../inference/completion.ts";
+import type { Completion, Trace } from "../../inference/completion.ts";
 import { answersFull, upstreamBroken } from "../../inference/errors.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { ReadBody } from "../body/json-body.ts";
@@ -35,6 +35,8 @@ export interface Relayed {
   readonly through?: ((client: ClientSink) => AnswerSink) | undefined;
   /** Frames that report an error within a stream; default: one in OpenAI's format. */
   readonly streamError?: (refusal: Refusal) => string;
+  /** Another request to run instead of one that was refused before its first byte; undefined: none. */
+  readonly insteadOf?: ((error: unknown) => Completion | undefined) | undefined;
 }
 
 /** A response to a request that does not run now. */
@@ -126,13 +128,33 @@ async function run(spine: Spine, known: Relayed | Reply, client: ClientSink, sta
     client.whole(200, contentType, body);
     return true;
   }
-  const { completion, through } = known;
+  const { completion, through, insteadOf } = known;
   state.operation = completion.kind;
   state.isStream = completion.stream;
   const sink = through?.(client) ?? client;
-  const hasRun = await complete(spine, state.caller as Caller, completion, sink, state);
+  const hasRun = await completeInstead(spine, state.caller as Caller, completion, sink, state, insteadOf);
   if (sink.sent) await sink.sent;
   return hasRun;
+}
+
+/** As `complete`; runs what `insteadOf` gives for the error of a request without a first byte. */
+export async function completeInstead(
+  spine: Spine,
+  caller: Caller,
+  completion: Completion,
+  sink: AnswerSink,
+  trace: Trace,
+  insteadOf: Relayed["insteadOf"],
+): Promise<boolean> {
+  for (let wanted = completion; ; ) {
+    try {
+      return await complete(spine, caller, wanted, sink, trace);
+    } catch (error) {
+      const other = trace.firstByteMs > 0 ? undefined : insteadOf?.(error);
+      if (!other) throw error;
+      wanted = other;
+    }
+  }
 }
 
 /** Never rejects: every error is sent as a response. */

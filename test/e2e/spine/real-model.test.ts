@@ -91,6 +91,47 @@ describe.skipIf(!hasRealModel("the spine with a real language model"))("the spin
     expect(page).toContain("stoker_runtime_num_requests_running");
   });
 
+  it("gives the same text and usage by chat and by responses, whole, streamed and in the background", async () => {
+    const content = "Name the capital of France.";
+    const limits = { model: demoModel, temperature: 0 };
+    const chat = await client.chat.completions.create({
+      ...limits,
+      max_tokens: 24,
+      messages: [{ role: "user", content }],
+    });
+    const asked = { ...limits, input: content, max_output_tokens: 24 };
+    const whole = await client.responses.create(asked);
+    const streamed = await client.responses.stream(asked).finalResponse();
+    const { id } = await client.responses.create({ ...asked, background: true, store: true });
+    const later = await vi.waitFor(
+      async () => {
+        const response = await client.responses.retrieve(id);
+        expect(["completed", "incomplete"]).toContain(response.status);
+        return response;
+      },
+      { timeout: 60_000, interval: 200 },
+    );
+    for (const response of [whole, streamed, later]) {
+      expect(response.output_text).toBe(chat.choices[0]?.message.content);
+      expect(response.usage).toMatchObject({
+        input_tokens: chat.usage?.prompt_tokens,
+        output_tokens: chat.usage?.completion_tokens,
+      });
+    }
+    const format = {
+      type: "json_schema" as const,
+      name: "answer",
+      schema: {
+        type: "object",
+        properties: { yes: { type: "boolean" } },
+        required: ["yes"],
+        additionalProperties: false,
+      },
+    };
+    const parsed = await client.responses.parse({ ...asked, input: "Is it day?", text: { format } });
+    expect(parsed.output_parsed).toEqual({ yes: expect.any(Boolean) });
+  });
+
   it("serves the official client in its JSON schema, and refuses tools that the model does not support", async () => {
     const messages = [{ role: "user", content: "What is the weather in Paris?" }] as const;
     const schema = {

@@ -1,13 +1,14 @@
 // Runs responses in the background: a stored request, run through the spine, its response buffered until it is stored.
 import type { RequestId } from "../../../../proto/ids.ts";
 import { backgroundTrace } from "../../../inference/background-trace.ts";
-import { complete, type Spine } from "../../../inference/complete.ts";
+import type { Spine } from "../../../inference/complete.ts";
 import { upstreamBroken } from "../../../inference/errors.ts";
 import type { RunResponse } from "../../../responses/run-responses.ts";
 import { ServiceError } from "../../../service-error.ts";
 import { refusalOf } from "../../errors/render-error.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
 import { KeptSink } from "../kept-sink.ts";
+import { completeInstead } from "../relay-route.ts";
 import { type PreparedResponse, prepareResponse, type ResponseFeatures } from "./prepare.ts";
 import { type ResponseState, responseObject } from "./response-object.ts";
 import { type OutputOptions, ResponseOutput, wholeOutput } from "./response-output.ts";
@@ -41,7 +42,7 @@ export function responseJobs(spine: Spine, features: ResponseFeatures): RunRespo
       prepared = await prepareResponse(features, caller, body, facts);
       if (signal.aborted) return undefined;
       trace.operation = prepared.completion.kind;
-      await complete(spine, caller, prepared.completion, sink, trace);
+      await completeInstead(spine, caller, prepared.completion, sink, trace, prepared.insteadOf);
       if (signal.aborted) return undefined;
       const state = stateOf(prepared.options, sink.answer);
       isKept = true;

@@ -11,11 +11,14 @@ import { frameOf } from "./response-object.ts";
 import type { OutputOptions } from "./response-output.ts";
 import type { ResponseItem, ResponseRequest } from "./responses-schemas.ts";
 import { customNames } from "./tools.ts";
+import { isOverflow, shorterConversations } from "./truncation.ts";
 
 export type ResponseFeatures = Pick<InferenceFeatures, "reasoning" | "responses" | "log">;
 
 export interface PreparedResponse {
   readonly completion: Completion;
+  /** A shorter request, where the engine refused this one because of its length and the caller allows that. */
+  readonly insteadOf: ((error: unknown) => Completion | undefined) | undefined;
   readonly options: OutputOptions;
   /** Input of this request only, with ids and without references. */
   readonly items: readonly StoredItem[];
@@ -49,8 +52,16 @@ export async function prepareResponse(
     if (text === undefined) throw encryptedContentInvalid(param);
     return text;
   };
+  const allBytes = bytes + bytesBefore + bytesReferred;
+  const shorter = body.truncation === "auto" ? shorterConversations([...before, ...items]) : undefined;
   return {
-    completion: chatCompletion(body, { before, items }, open, bytes + bytesBefore + bytesReferred),
+    completion: chatCompletion(body, { before, items }, open, allBytes),
+    insteadOf:
+      shorter &&
+      ((error) => {
+        const kept = isOverflow(error) ? shorter.next().value : undefined;
+        return kept && chatCompletion(body, { before: kept, items: [] }, open, allBytes);
+      }),
     options: {
       frame: frameOf(body, `resp_${requestId}`, body.model, Math.floor(createdAtMs / 1000)),
       idBase: requestId,

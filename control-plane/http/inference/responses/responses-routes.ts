@@ -113,18 +113,20 @@ async function readResponse(
   if (body.store && !body.background) await features.responses.checkSpace(caller.account);
   const prepared = await prepareResponse(features, caller, body, facts);
   if (body.background) return { reply: await queued(spine, features, body, prepared, state) };
-  const { completion, options } = prepared;
+  const { completion, options, insteadOf } = prepared;
   const save = body.store === true ? saved(features, body, prepared, caller) : undefined;
   if (completion.stream) {
     const translation = responseStream(options, save);
     return {
       completion,
+      insteadOf,
       through: (client) => new TranslatedStream(client, translation),
       streamError: (refusal) => translation.fail(refusal),
     };
   }
   return {
     completion,
+    insteadOf,
     through: renderedWhole(spine, state, ({ body: whole }) => {
       const final = wholeOutput(options, whole);
       const response = responseObject(options.frame, final);
