@@ -7,6 +7,7 @@ import { responseSeal } from "../accounts/seals.ts";
 import type { AccountStore } from "../accounts/store.ts";
 import { createResponses } from "../responses/responses.ts";
 import { createResponseRuns, type RunResponse } from "../responses/run-responses.ts";
+import type { ResponseLimits } from "../responses/store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createResponseStore } from "../store/work/response-store.ts";
 import { looping } from "./modules.ts";
@@ -15,6 +16,7 @@ export function createResponseService(deps: {
   readonly db: OpenDatabase["db"];
   readonly accountStore: Pick<AccountStore, "findOwnKey">;
   readonly dataKeys: DataKeys;
+  readonly limits?: ResponseLimits;
   readonly maxBodyBytes: number;
   readonly hasCapacity: () => boolean;
   /** 1; less in tests shortens pauses and claims by these factors. */
@@ -52,6 +54,7 @@ export function createResponseService(deps: {
       ...createResponses({
         store,
         seal,
+        ...(deps.limits ? { limits: deps.limits } : {}),
         onQueued: runs.wake,
         onEnded: (id) => runs.abort((item) => item.id === id),
       }),

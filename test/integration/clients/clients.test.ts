@@ -100,13 +100,17 @@ describe("clients of other people's making", () => {
   ];
   for (const [whose, isThere, run] of openai)
     it.runIf(isThere)(
-      `OpenAI's, ${whose}: chat, streams, tools, JSON schemas, completions, embeddings, audio, images, files and batches work unchanged`,
+      `OpenAI's, ${whose}: chat, responses, streams, tools, JSON schemas, completions, embeddings, audio, images, files and batches work unchanged`,
       { timeout: 150_000 },
       async () => {
         const picture = Buffer.from("a picture").toString("base64");
         expect(await run()).toEqual({
           chat: ["The answer is 42.", 4],
           stream: ["The answer is 42.", 4],
+          response: ["The answer is 42.", "completed", 4],
+          responses: ["The answer is 42.", "The answer is 42."],
+          continued: true,
+          read: ["The answer is 42.", ["message"]],
           tool: ["weather", { city: "Paris" }, "tool_calls"],
           schema: ["Paris", 2],
           completion: "The answer is 42.",

@@ -53,6 +53,18 @@ async function texts(client: OpenAI, { CHAT, VECTORS }: Names) {
   const call = choice?.message.tool_calls?.[0];
   if (call?.type !== "function") throw new Error(`no tool was called: ${JSON.stringify(called)}`);
 
+  const once = { model: CHAT, input: "What is the answer?", max_output_tokens: 16 };
+  const response = await client.responses.create({ ...once, store: true });
+  let said = "";
+  const events = client.responses.stream(once).on("response.output_text.delta", ({ delta }) => {
+    said += delta;
+  });
+  const final = await events.finalResponse();
+  const after = await client.responses.create({ ...once, previous_response_id: response.id });
+  const read = await client.responses.retrieve(response.id);
+  const items = (await client.responses.inputItems.list(response.id)).data;
+  await client.responses.delete(response.id);
+
   const properties = { city: { type: "string" }, people: { type: "integer" } };
   const schema = { type: "object", properties, required: ["city", "people"], additionalProperties: false };
   const parsed = await client.chat.completions.parse({
@@ -68,6 +80,10 @@ async function texts(client: OpenAI, { CHAT, VECTORS }: Names) {
   return {
     chat: [answer.choices[0]?.message.content, answer.usage?.completion_tokens],
     stream: [text, tokens],
+    response: [response.output_text, response.status, response.usage?.output_tokens],
+    responses: [said, final.output_text],
+    continued: after.previous_response_id === response.id,
+    read: [read.output_text, items.map(({ type }) => type)],
     tool: [call.function.name, JSON.parse(call.function.arguments), choice?.finish_reason],
     schema: [place?.city, place?.people],
     completion: (await client.completions.create({ model: CHAT, prompt: "The answer", max_tokens: 8 })).choices[0]

@@ -39,6 +39,18 @@ for chunk in stream:
     tokens = chunk.usage.completion_tokens if chunk.usage else tokens
 found["stream"] = [text, tokens]
 
+asked_once = {"model": CHAT, "input": "What is the answer?", "max_output_tokens": 16}
+response = client.responses.create(**asked_once, store=True)
+found["response"] = [response.output_text, response.status, response.usage.output_tokens]
+with client.responses.stream(**asked_once) as events:
+    said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    found["responses"] = [said, events.get_final_response().output_text]
+after = client.responses.create(**asked_once, previous_response_id=response.id)
+found["continued"] = after.previous_response_id == response.id
+read = client.responses.retrieve(response.id)
+found["read"] = [read.output_text, [item.type for item in client.responses.input_items.list(response.id)]]
+client.responses.delete(response.id)
+
 tool = {
     "type": "function",
     "function": {
