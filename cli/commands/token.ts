@@ -2,13 +2,24 @@
 
 import { InvalidArgumentError } from "commander";
 import type { Responses } from "../../proto/gen/responses.ts";
+import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { Command } from "../command.ts";
 import { readLocalFile } from "../local-file.ts";
-import { collect, money, seconds } from "../option-values.ts";
+import { atLeast, collect, money, seconds } from "../option-values.ts";
 import { isoTime } from "../terminal.ts";
 import { showUsageDays } from "./usage-log.ts";
 
 type Token = Responses["POST /v1/api-tokens"];
+
+interface RuleFlags {
+  readonly ip?: readonly string[];
+  readonly model?: readonly string[];
+  readonly expires?: number | "none";
+  readonly rpm?: number | "none";
+  readonly tpm?: number | "none";
+  readonly role?: string;
+  readonly trustUserHeaders?: boolean;
+}
 
 interface MintFlags {
   readonly key: string;
@@ -22,14 +33,19 @@ type TokenState = Responses["GET /v1/scoped-jwt"];
 
 export function addToken(program: Command): void {
   const token = program.command("token").description("API keys and scoped tokens of this account");
-  token
-    .command("create <name>")
+  addRules(token.command("create <name>"))
     .description("create an API key and print it once")
-    .option("--ip <address>", "allow only this address or network (repeatable)", collect)
-    .run(async (terminal, name: string, { ip }: { ip?: readonly string[] }) => {
-      const created = await terminal.api.call<Token>("POST", "/v1/api-tokens", { name, allowed_ips: ip ?? null });
+    .run(async (terminal, name: string, flags: RuleFlags) => {
+      const created = await terminal.api.call<Token>("POST", "/v1/api-tokens", { name, ...rulesOf(flags) });
       terminal.show(created, (key) => key.token);
       terminal.progress(`Created ${created.name} (${created.token_id}). Save the key now: it is shown only once.`);
+    });
+  addRules(token.command("update <id>"))
+    .description("change what an API key may do, by its id (`stoker token list`); other options stay")
+    .run(async (terminal, id: string, flags: RuleFlags) => {
+      const path = `/v1/api-tokens/id/${encodeURIComponent(id)}`;
+      const changed = await terminal.api.call<Token>("PATCH", path, rulesOf(flags));
+      terminal.show(changed, (key) => `Changed ${key.name} (${key.token_id})`);
     });
   token
     .command("list")
@@ -42,6 +58,10 @@ export function addToken(program: Command): void {
         KEY: "token",
         CREATED: (key) => day(key.created_at),
         "LAST USED": (key) => (key.last_used_at === null ? "never" : day(key.last_used_at)),
+        ROLE: "role",
+        EXPIRES: (key) => (key.expires_at === null ? "never" : day(key.expires_at)),
+        MODELS: (key) => key.allowed_models?.join(",") ?? "any",
+        LIMITS: limitsText,
         "ALLOWED FROM": (key) => key.allowed_ips?.join(",") ?? "anywhere",
       });
     });
@@ -72,6 +92,42 @@ export function addToken(program: Command): void {
       const query = new URLSearchParams({ jwtoken: given ?? readLocalFile("-").toString().trim() });
       terminal.show(await terminal.api.call<TokenState>("GET", `/v1/scoped-jwt?${query}`), stateText);
     });
+}
+
+const addRules = (command: Command): Command =>
+  command
+    .option("--ip <address>", "allow only this address or network (repeatable); any: anywhere", collect)
+    .option("--model <name>", "allow only this model (repeatable); any: all models", collect)
+    .option("--expires <time>", "lifetime from now, such as 12h or 30d; none: for ever", orNone(seconds))
+    .option("--rpm <count>", "requests per minute; none: no limit of its own", orNone(atLeast(1)))
+    .option("--tpm <count>", "tokens per minute, input and output; none: no limit of its own", orNone(atLeast(1)))
+    .option("--role <role>", "admin, read or inference (default of a new key: admin)")
+    .option("--trust-user-headers", "count requests for the end user in their X-OpenWebUI-User headers")
+    .option("--no-trust-user-headers", "ignore these headers");
+
+/** Body with the given options. */
+function rulesOf({ ip, model, expires, rpm, tpm, role, trustUserHeaders }: RuleFlags): object {
+  return {
+    ...(ip && { allowed_ips: orAny(ip) }),
+    ...(model && { allowed_models: orAny(model) }),
+    ...(expires !== undefined && { expires_at: expires === "none" ? null : unixSeconds(Date.now()) + expires }),
+    ...(rpm !== undefined && { requests_per_minute: rpm === "none" ? null : rpm }),
+    ...(tpm !== undefined && { tokens_per_minute: tpm === "none" ? null : tpm }),
+    ...(role !== undefined && { role }),
+    ...(trustUserHeaders !== undefined && { trusts_user_headers: trustUserHeaders }),
+  };
+}
+
+const orAny = (given: readonly string[]): readonly string[] | null => (given.includes("any") ? null : given);
+
+const orNone =
+  (read: (text: string) => number) =>
+  (text: string): number | "none" =>
+    text === "none" ? text : read(text);
+
+function limitsText({ requests_per_minute: rpm, tokens_per_minute: tpm }: Token): string {
+  const limits = [...(rpm === null ? [] : [`${rpm} rpm`]), ...(tpm === null ? [] : [`${tpm} tpm`])];
+  return limits.join(", ") || "none";
 }
 
 function addMint(command: Command): void {

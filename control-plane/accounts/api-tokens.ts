@@ -1,15 +1,17 @@
 // API keys as their owner manages them. The secret is returned at creation and when the caller names the key by the secret;
 // otherwise it is masked.
 import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
 import type { Act } from "./act.ts";
-import { addressTest, badAddress } from "./allowed-ips.ts";
+import { addressTest } from "./allowed-ips.ts";
 import { fragmentOf, looksLikeApiKey, makeApiKey } from "./api-key.ts";
 import type { Caller } from "./caller.ts";
 import type { DataKeys } from "./data-keys.ts";
 import { type AccountSecrets, lookupOf, sealApiKey } from "./envelope.ts";
 import { InvalidApiKey } from "./errors.ts";
+import { checkRules, type KeyRules } from "./key-rules.ts";
 import type { AccountStore, KeyRecord, TokenStore } from "./store.ts";
-import { badAllowedIps, badKeyName, keyNameTaken, shutsOutCaller } from "./token-errors.ts";
+import { badKeyName, keyNameTaken, shutsOutCaller } from "./token-errors.ts";
 
 export interface ApiToken extends KeyRecord {
   /** The secret, or its masked form. */
@@ -18,7 +20,6 @@ export interface ApiToken extends KeyRecord {
 
 /** A name travels in the `kid` of tokens that are signed with the key. */
 const maxNameBytes = 128;
-const maxAllowedIps = 256;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
 const controls = /[\u0000-\u001f\u007f]/;
 
@@ -27,8 +28,10 @@ export function createApiTokens(deps: {
   readonly store: TokenStore & Pick<AccountStore, "findKey">;
   readonly dataKeys: DataKeys;
   readonly secrets: AccountSecrets;
+  readonly unixMs?: () => number;
 }) {
   const { store } = deps;
+  const unixMs = deps.unixMs ?? steadyTime.nowMs;
 
   async function keyOf(account: AccountId, secretOrId: string): Promise<KeyId | undefined> {
     if (!looksLikeApiKey(secretOrId)) return secretOrId as KeyId;
@@ -37,14 +40,10 @@ export function createApiTokens(deps: {
   }
 
   return {
-    /** Throws keyNameTaken, badKeyName, badAllowedIps, and InvalidApiKey when the account was ended. */
-    async create(
-      account: AccountId,
-      request: { readonly name: string; readonly allowedIps: readonly string[] | null },
-      act: Act,
-    ): Promise<ApiToken> {
-      checkName(request.name);
-      checkAllowedIps(request.allowedIps);
+    /** Throws keyNameTaken, badKeyName, badAllowedIps, badExpiry, and InvalidApiKey when the account was ended. */
+    async create(account: AccountId, name: string, rules: KeyRules, act: Act): Promise<ApiToken> {
+      checkName(name);
+      checkRules(rules, unixMs());
       const dek = await deps.dataKeys.of(account);
       if (!dek) throw new InvalidApiKey();
       const key = randomId<"key">(16);
@@ -53,15 +52,15 @@ export function createApiTokens(deps: {
         account,
         {
           key,
-          name: request.name,
+          name,
           lookup: lookupOf(deps.secrets, secret),
           ciphertext: sealApiKey(dek, secret, account, key),
           fragment: fragmentOf(secret),
-          allowedIps: request.allowedIps,
         },
+        rules,
         act,
       );
-      if (made === "name_taken") throw keyNameTaken(request.name);
+      if (made === "name_taken") throw keyNameTaken(name);
       if (made === "account_gone") throw new InvalidApiKey();
       return { ...made, token: secret };
     },
@@ -76,18 +75,19 @@ export function createApiTokens(deps: {
       return looksLikeApiKey(secretOrId) ? { ...record, token: secretOrId } : masked(record);
     },
 
-    /** Throws badAllowedIps, and shutsOutCaller when the key would exclude the caller's own address. */
-    async setAllowedIps(
+    /** Throws badAllowedIps, badExpiry, and shutsOutCaller when the key would exclude the caller's own address. */
+    async change(
       caller: Pick<Caller, "account" | "key">,
       secretOrId: string,
-      allowedIps: readonly string[] | null,
+      change: Partial<KeyRules>,
       act: Act,
     ): Promise<ApiToken | undefined> {
-      checkAllowedIps(allowedIps);
+      checkRules(change, unixMs());
       const key = await keyOf(caller.account, secretOrId);
       if (!key) return undefined;
-      if (key === caller.key && addressTest(allowedIps)?.(act.ip) === false) throw shutsOutCaller(act.ip);
-      const record = await store.setAllowedIps(caller.account, key, allowedIps, act);
+      if (key === caller.key && addressTest(change.allowedIps ?? null)?.(act.ip) === false)
+        throw shutsOutCaller(act.ip);
+      const record = await store.changeKey(caller.account, key, change, act);
       return record && masked(record);
     },
 
@@ -107,13 +107,4 @@ const masked = (record: KeyRecord): ApiToken => ({ ...record, token: `stk_******
 function checkName(name: string): void {
   if (name.trim() === "" || Buffer.byteLength(name) > maxNameBytes || controls.test(name) || !name.isWellFormed())
     throw badKeyName(maxNameBytes);
-}
-
-function checkAllowedIps(allowedIps: readonly string[] | null): void {
-  if (allowedIps === null) return;
-  if (allowedIps.length === 0 || allowedIps.length > maxAllowedIps)
-    throw badAllowedIps(`Name 1 to ${maxAllowedIps} addresses or blocks, or null for anywhere.`);
-  const bad = badAddress(allowedIps);
-  if (bad !== undefined)
-    throw badAllowedIps(`\`${bad.slice(0, 60)}\` is neither an IP address nor a CIDR block such as 10.0.0.0/8.`);
 }

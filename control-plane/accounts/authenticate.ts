@@ -10,10 +10,11 @@ import { steadyTime } from "../../proto/steady-time.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
 import { addressTest } from "./allowed-ips.ts";
 import { looksLikeApiKey } from "./api-key.ts";
-import { type Authenticator, type Caller, noLimits } from "./caller.ts";
+import { type Authenticator, bothModels, type Caller, earlier, noLimits } from "./caller.ts";
 import { type AccountSecrets, lookupOf, openApiKey, unwrapDek } from "./envelope.ts";
 import { InvalidApiKey } from "./errors.ts";
 import { budgetOf, isCurrent, jwtPrefix, maxJwtBytes, readJwt, verifyJwt } from "./jwt-format.ts";
+import { isExpired } from "./key-rules.ts";
 import { type Credential, KnownCredentials } from "./known-credentials.ts";
 import type { AccountStore, KeyRow } from "./store.ts";
 
@@ -141,11 +142,10 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     const row = await deps.store.findOwnKey(caller.account, caller.key).catch((error) => {
       throw DatabaseUnavailable.from(error);
     });
-    if (!row) throw refused("unknown");
+    if (!row || isExpired(row, unixMs())) throw refused("unknown");
     if (caller.via === "key") return callerOf(row);
-    const { isAdmin, via, models, expiresAtMs } = caller;
-    const spending = { ...limitsOf(row), token: caller.spending.token };
-    return Object.freeze({ ...callerOf(row), isAdmin, via, models, expiresAtMs, spending });
+    const { models, expiresAtMs, spending } = caller;
+    return tokenCallerOf(row, { models, expiresAtMs, budget: spending.token });
   }
 
   return {
@@ -204,7 +204,7 @@ function credentialLookups(
     async key(secret: string): Promise<Credential | undefined> {
       const lookup = lookupOf(secrets, secret);
       const row = await store.findKey(lookup);
-      if (!row || !timingSafeEqual(row.lookup, lookup)) return undefined;
+      if (!row || !timingSafeEqual(row.lookup, lookup) || isExpired(row, unixMs())) return undefined;
       return { caller: callerOf(row), mayComeFrom: addressTest(row.allowedIps), wasUsed: false };
     },
 
@@ -214,15 +214,11 @@ function credentialLookups(
       if (!token) return undefined;
       const key = await signingKeys.find(token.account, token.keyName);
       const claims = await verifyJwt(token, key?.secret ?? "no such key");
-      if (!key || !claims || !isCurrent(claims, unixMs())) return undefined;
-      const caller: Caller = Object.freeze({
-        ...callerOf(key.row),
-        // Tokens do not inherit an account's administrator rights.
-        isAdmin: false,
-        via: "jwt",
+      if (!key || !claims || !isCurrent(claims, unixMs()) || isExpired(key.row, unixMs())) return undefined;
+      const caller = tokenCallerOf(key.row, {
         models: claims.models && new Set(claims.models),
         expiresAtMs: claims.expiresAtS * 1000,
-        spending: { ...limitsOf(key.row), token: { budget: budgetOf(token), limit: claims.limit } },
+        budget: { budget: budgetOf(token), limit: claims.limit },
       });
       return { caller, mayComeFrom: addressTest(key.row.allowedIps), wasUsed: false };
     },
@@ -260,19 +256,45 @@ function createLastUsed({ store, log }: Pick<AuthenticatorDeps, "store" | "log">
 
 /** Returns the caller of this key. */
 export function callerOf(row: KeyRow): Caller {
-  const { key, account } = row;
+  const { key, account, role, expiresAtMs, trustsUserHeaders, requestsPerMinute, tokensPerMinute } = row;
   return Object.freeze({
     account: account.account,
     key,
     displayName: account.displayName,
     email: account.email,
-    isAdmin: account.isAdmin,
+    isAdmin: account.isAdmin && role === "admin",
+    role,
     suspendReason: account.suspendReason,
     via: "key",
-    models: null,
-    expiresAtMs: null,
+    models: row.allowedModels && new Set(row.allowedModels),
+    expiresAtMs,
     spending: limitsOf(row),
+    rates: requestsPerMinute === null && tokensPerMinute === null ? null : { requestsPerMinute, tokensPerMinute },
+    trustsUserHeaders,
   });
+}
+
+/** Returns the caller of a token with these restrictions: at most what the key that signed it may do now. */
+function tokenCallerOf(
+  row: KeyRow,
+  token: Pick<Caller, "models" | "expiresAtMs"> & { readonly budget: Caller["spending"]["token"] },
+): Caller {
+  const key = callerOf(row);
+  return Object.freeze({
+    ...key,
+    // Tokens do not inherit an account's administrator rights.
+    isAdmin: false,
+    role: key.role === "admin" ? "inference" : key.role,
+    via: "jwt",
+    models: bothModels(key.models, token.models),
+    expiresAtMs: earlier(key.expiresAtMs, token.expiresAtMs),
+    spending: { ...limitsOf(row), token: token.budget },
+  });
+}
+
+/** Returns the caller of work that outlives its request; undefined when its key may not run inference any more. */
+export function laterCallerOf(row: KeyRow | undefined, unixMs: number): Caller | undefined {
+  return row && !isExpired(row, unixMs) && row.role !== "read" ? callerOf(row) : undefined;
 }
 
 const limitsOf = ({ hasAccountLimit, hasKeyLimit }: KeyRow): Caller["spending"] =>

@@ -1,4 +1,5 @@
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+import type { KeyRole } from "./key-rules.ts";
 
 /** A verified caller. Frozen and shared between requests of one credential. */
 export interface Caller {
@@ -7,15 +8,29 @@ export interface Caller {
   readonly key: KeyId;
   readonly displayName: string;
   readonly email: string;
+  /** The operator, with a credential of the role `admin`. */
   readonly isAdmin: boolean;
+  /** Of its key; `admin` for a browser session. */
+  readonly role: KeyRole;
   /** Null, or a value of the contract's enum. */
   readonly suspendReason: string | null;
   readonly via: "key" | "jwt" | "session";
-  /** Models a scoped token may use; null: any. */
+  /** Models its key and token may use; null: any. */
   readonly models: ReadonlySet<string> | null;
-  /** Unix ms: the end of a scoped token or session; null: none. */
+  /** Unix ms: the end of the key, scoped token or session; null: none. */
   readonly expiresAtMs: number | null;
   readonly spending: Spending;
+  /** Limits of its key, shared by all tokens signed with it; null: none. */
+  readonly rates: KeyRates | null;
+  /** The end user in `X-OpenWebUI-User-*` headers counts. */
+  readonly trustsUserHeaders: boolean;
+}
+
+/** Null: no limit. */
+export interface KeyRates {
+  readonly requestsPerMinute: number | null;
+  /** Input and output. */
+  readonly tokensPerMinute: number | null;
 }
 
 /** Limits a request of this caller is charged to, besides the account's funds. billing/ turns them into budgets. */
@@ -27,6 +42,19 @@ export interface Spending {
   /** Budget of a scoped token, by the SHA-256 of `header.payload`, and its limit in nano-USD; null limit: none. */
   readonly token: { readonly budget: BudgetId; readonly limit: bigint | null } | null;
 }
+
+/** Models that both lists allow; null: any. */
+export function bothModels(
+  one: ReadonlySet<string> | null,
+  other: readonly string[] | ReadonlySet<string> | null,
+): ReadonlySet<string> | null {
+  if (other === null) return one;
+  return one === null ? new Set(other) : one.intersection(new Set(other));
+}
+
+/** The earlier end; null: none. */
+export const earlier = (one: number | null, other: number | null): number | null =>
+  one === null || other === null ? (one ?? other) : Math.min(one, other);
 
 export const noLimits: Spending = { hasAccountLimit: false, hasKeyLimit: false, token: null };
 

@@ -9,6 +9,7 @@ import {
   ServiceError,
   unauthenticated,
 } from "../service-error.ts";
+import type { KeyRole } from "./key-rules.ts";
 
 export class InvalidApiKey extends ServiceError {
   constructor(cause?: unknown) {
@@ -30,6 +31,13 @@ export const scopeNotAllowed = () =>
   forbidden(
     "scope_not_allowed",
     "Scoped tokens can only run inference and read models. Use an API key of the account.",
+  );
+
+/** A key, or a token that it signed, used beyond its role. */
+export const roleNotAllowed = (role: KeyRole, needed: readonly KeyRole[]) =>
+  forbidden(
+    "role_not_allowed",
+    `This key has the role \`${role}\`; this request needs a key with the role ${needed.map((one) => `\`${one}\``).join(" or ")}.`,
   );
 
 export const accountNameTaken = (message: string, facts?: ErrorFacts) => conflict("name_taken", message, facts);

@@ -3,6 +3,7 @@ import { OperatorError } from "../service-error.ts";
 import { writeFileAtomically } from "../write-file.ts";
 import type { Act } from "./act.ts";
 import type { ApiTokens } from "./api-tokens.ts";
+import { noRules } from "./key-rules.ts";
 
 /** The message is for the operator. */
 export class AdminKeyRefused extends OperatorError {
@@ -27,7 +28,7 @@ export async function replaceAdminKey(
     throw new AdminKeyRefused("This database has no operator account. Start Stoker once to create it.");
   if (file === undefined) throw new AdminKeyRefused("STOKER_ADMIN_KEY_FILE is required: the new key is written to it.");
   const name = `host-${new Date().toISOString().slice(0, 10)}-${randomId<"name">(6)}`;
-  const made = await tokens.create(account, { name, allowedIps: null }, act);
+  const made = await tokens.create(account, name, noRules, act);
   try {
     await writeFileAtomically(file, `${made.token}\n`);
   } catch (cause) {

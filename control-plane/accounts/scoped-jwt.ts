@@ -7,6 +7,7 @@ import { unixSeconds } from "../../proto/unix-seconds.ts";
 import type { Act } from "./act.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "./envelope.ts";
 import { budgetOf, jwtPrefix, longestLifeS, maxJwtBytes, readJwt, signJwt, verifyJwt } from "./jwt-format.ts";
+import { isExpired } from "./key-rules.ts";
 import type { AccountStore, SigningKeyRow, TokenStore } from "./store.ts";
 import { badExpiry, scopedJwtNotFound, signingKeyUnknown, tooManyModels } from "./token-errors.ts";
 
@@ -48,7 +49,7 @@ export function createScopedJwts(deps: {
     async mint(account: AccountId, request: ScopedJwtParams, act: Act): Promise<string> {
       const expiresAtS = expiryOf(request, unixSeconds(unixMs()));
       const row = await store.findSigningKey(account, request.apiKeyName);
-      if (!row) throw signingKeyUnknown(request.apiKeyName);
+      if (!row || isExpired(row, unixMs())) throw signingKeyUnknown(request.apiKeyName);
       const { models, limitUsd } = request;
       const token = await signJwt(
         { account, keyName: request.apiKeyName, secret: secretOf(row) },

@@ -108,10 +108,13 @@ function callerOf(account: AccountRow, expiresAtMs: number): Caller {
     displayName: account.displayName,
     email: account.email,
     isAdmin: account.isAdmin,
+    role: "admin",
     suspendReason: account.suspendReason,
     via: "session",
     models: null,
     expiresAtMs,
     spending: noLimits,
+    rates: null,
+    trustsUserHeaders: false,
   };
 }

@@ -3,6 +3,7 @@ import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
 import type { Act, Actor } from "./act.ts";
 import type { SessionFactor } from "./factor-store.ts";
+import type { KeyRules } from "./key-rules.ts";
 
 export type { Act, Actor } from "./act.ts";
 export type { ApplicationRecord, ApplicationStatus, ApplicationStore } from "./applications.ts";
@@ -58,12 +59,10 @@ export interface AccountRow {
   readonly createdAtMs: number;
 }
 
-export interface KeyRow {
+export interface KeyRow extends KeyRules {
   readonly key: KeyId;
   readonly account: AccountRow;
   readonly lookup: Buffer;
-  /** Addresses and CIDR blocks the key may be used from; null: anywhere. */
-  readonly allowedIps: readonly string[] | null;
   /** Monthly limits (`POST /payment/config`, `POST /payment/key-limits`). */
   readonly hasAccountLimit: boolean;
   readonly hasKeyLimit: boolean;
@@ -76,12 +75,11 @@ export interface SigningKeyRow extends KeyRow {
 }
 
 /** A key as its owner sees it; the secret itself is sealed elsewhere. */
-export interface KeyRecord {
+export interface KeyRecord extends KeyRules {
   readonly key: KeyId;
   readonly name: string;
   /** Last characters of the secret. */
   readonly fragment: string;
-  readonly allowedIps: readonly string[] | null;
   readonly createdAtMs: number;
   readonly lastUsedAtMs: number | null;
 }
@@ -185,7 +183,8 @@ export interface PeopleStore {
 export interface TokenStore {
   createKey(
     account: AccountId,
-    key: NewKey & { readonly allowedIps: readonly string[] | null },
+    key: NewKey,
+    rules: KeyRules,
     act: Act,
   ): Promise<KeyRecord | "name_taken" | "account_gone">;
   /** Live keys, oldest first. */
@@ -193,12 +192,7 @@ export interface TokenStore {
   /** A live key of this account. */
   keyRecord(account: AccountId, key: KeyId): Promise<KeyRecord | undefined>;
   /** Undefined when there is no such live key. */
-  setAllowedIps(
-    account: AccountId,
-    key: KeyId,
-    allowedIps: readonly string[] | null,
-    act: Act,
-  ): Promise<KeyRecord | undefined>;
+  changeKey(account: AccountId, key: KeyId, change: Partial<KeyRules>, act: Act): Promise<KeyRecord | undefined>;
   /** Undefined when there is no such live key. */
   revokeKey(account: AccountId, key: KeyId, act: Act): Promise<KeyRecord | undefined>;
   /** A live key of this account with the data to open it. */

@@ -1,6 +1,6 @@
 // Native request whose result is sent to a webhook: accepted now, run later by any control plane.
 import type { AccountId, BudgetId, KeyId, RequestId } from "../../proto/ids.ts";
-import type { Caller } from "../accounts/caller.ts";
+import { bothModels, type Caller } from "../accounts/caller.ts";
 
 /** Permissions of a scoped token at acceptance. Its expiry does not apply: it was valid then. */
 export interface JobToken {
@@ -75,8 +75,8 @@ export function callerOf(now: Caller, token: JobToken | null): Caller {
     ...now,
     isAdmin: false,
     via: "jwt",
-    models: models && new Set(models),
-    expiresAtMs: null,
+    role: "inference",
+    models: bothModels(now.models, models),
     spending: { ...now.spending, token: budget && { budget, limit } },
   });
 }

@@ -1,4 +1,5 @@
 // Accounts, their credentials and their owners' sign-in, with their stores.
+
 import { steadyTime } from "../../proto/steady-time.ts";
 import { type ApiTokens, createApiTokens } from "../accounts/api-tokens.ts";
 import { createApplications } from "../accounts/applications.ts";
@@ -12,6 +13,7 @@ import { openApiKey, unwrapDek } from "../accounts/envelope.ts";
 import { createFactors } from "../accounts/factors.ts";
 import { createGuessLimits } from "../accounts/guess-limits.ts";
 import { createIdempotency } from "../accounts/idempotency.ts";
+import { noRules } from "../accounts/key-rules.ts";
 import { createKnownDevices } from "../accounts/known-device.ts";
 import { type CreditPort, createOperator } from "../accounts/operator.ts";
 import { createPasswords } from "../accounts/password.ts";
@@ -84,11 +86,7 @@ export function createPeople(deps: PeopleDeps) {
       store: createCliLoginStore(db),
       pepper,
       async makeKey({ account, ip }, name) {
-        const { key } = await tokens.create(
-          account,
-          { name, allowedIps: null },
-          { by: account, ip, note: "stoker login" },
-        );
+        const { key } = await tokens.create(account, name, noRules, { by: account, ip, note: "stoker login" });
         return key;
       },
       async openKey(account, key) {

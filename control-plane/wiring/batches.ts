@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
-import { callerOf } from "../accounts/authenticate.ts";
+import { laterCallerOf } from "../accounts/authenticate.ts";
 import type { AccountStore } from "../accounts/store.ts";
 import { maxOutputBytes } from "../batches/batch.ts";
 import { createBatches } from "../batches/batches.ts";
@@ -59,7 +59,7 @@ export function openBatches(deps: {
     nowMs: steadyTime.nowMs,
     async callerOf(account: AccountId, key: KeyId) {
       const row = await deps.accountStore.findOwnKey(account, key);
-      return row && callerOf(row);
+      return laterCallerOf(row, steadyTime.nowMs());
     },
   });
   deps.changes.on("batch", runner.wake);

@@ -4,7 +4,8 @@ import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AddressRules } from "../../proto/address-rules.ts";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
-import { callerOf } from "../accounts/authenticate.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
+import { laterCallerOf } from "../accounts/authenticate.ts";
 import type { AccountStore } from "../accounts/store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createWebhookDeliveryStore } from "../store/work/webhook-delivery-store.ts";
@@ -52,7 +53,7 @@ export function createWebhookService(deps: {
     store: jobStore,
     findCaller: async (account: AccountId, key: KeyId) => {
       const row = await accountStore.findOwnKey(account, key);
-      return row && callerOf(row);
+      return laterCallerOf(row, steadyTime.nowMs());
     },
     links,
     maxBodyBytes: deps.maxBodyBytes,

@@ -303,6 +303,33 @@ export interface Responses {
      */
     allowed_ips: string[] | null;
     /**
+     * Exact names of the models that the key and the tokens signed with it may run; null: any
+     *
+     * @minItems 1
+     * @maxItems 100
+     */
+    allowed_models: [string, ...string[]] | null;
+    /**
+     * Unix seconds, at most ten years away; null: never
+     */
+    expires_at: number | null;
+    /**
+     * null: no limit of its own
+     */
+    requests_per_minute: number | null;
+    /**
+     * Input and output; null: no limit of its own
+     */
+    tokens_per_minute: number | null;
+    /**
+     * admin: everything the account may do; read: reading only; inference: inference and the list of models
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
+     */
+    trusts_user_headers: boolean;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -326,6 +353,33 @@ export interface Responses {
      * Addresses and CIDR blocks the key and the tokens signed with it may be used from; null: anywhere
      */
     allowed_ips: string[] | null;
+    /**
+     * Exact names of the models that the key and the tokens signed with it may run; null: any
+     *
+     * @minItems 1
+     * @maxItems 100
+     */
+    allowed_models: [string, ...string[]] | null;
+    /**
+     * Unix seconds, at most ten years away; null: never
+     */
+    expires_at: number | null;
+    /**
+     * null: no limit of its own
+     */
+    requests_per_minute: number | null;
+    /**
+     * Input and output; null: no limit of its own
+     */
+    tokens_per_minute: number | null;
+    /**
+     * admin: everything the account may do; read: reading only; inference: inference and the list of models
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
+     */
+    trusts_user_headers: boolean;
     /**
      * Last characters of the secret
      */
@@ -351,6 +405,33 @@ export interface Responses {
      */
     allowed_ips: string[] | null;
     /**
+     * Exact names of the models that the key and the tokens signed with it may run; null: any
+     *
+     * @minItems 1
+     * @maxItems 100
+     */
+    allowed_models: [string, ...string[]] | null;
+    /**
+     * Unix seconds, at most ten years away; null: never
+     */
+    expires_at: number | null;
+    /**
+     * null: no limit of its own
+     */
+    requests_per_minute: number | null;
+    /**
+     * Input and output; null: no limit of its own
+     */
+    tokens_per_minute: number | null;
+    /**
+     * admin: everything the account may do; read: reading only; inference: inference and the list of models
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
+     */
+    trusts_user_headers: boolean;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -374,6 +455,33 @@ export interface Responses {
      * Addresses and CIDR blocks the key and the tokens signed with it may be used from; null: anywhere
      */
     allowed_ips: string[] | null;
+    /**
+     * Exact names of the models that the key and the tokens signed with it may run; null: any
+     *
+     * @minItems 1
+     * @maxItems 100
+     */
+    allowed_models: [string, ...string[]] | null;
+    /**
+     * Unix seconds, at most ten years away; null: never
+     */
+    expires_at: number | null;
+    /**
+     * null: no limit of its own
+     */
+    requests_per_minute: number | null;
+    /**
+     * Input and output; null: no limit of its own
+     */
+    tokens_per_minute: number | null;
+    /**
+     * admin: everything the account may do; read: reading only; inference: inference and the list of models
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
+     */
+    trusts_user_headers: boolean;
     /**
      * Last characters of the secret
      */
@@ -399,6 +507,33 @@ export interface Responses {
      */
     allowed_ips: string[] | null;
     /**
+     * Exact names of the models that the key and the tokens signed with it may run; null: any
+     *
+     * @minItems 1
+     * @maxItems 100
+     */
+    allowed_models: [string, ...string[]] | null;
+    /**
+     * Unix seconds, at most ten years away; null: never
+     */
+    expires_at: number | null;
+    /**
+     * null: no limit of its own
+     */
+    requests_per_minute: number | null;
+    /**
+     * Input and output; null: no limit of its own
+     */
+    tokens_per_minute: number | null;
+    /**
+     * admin: everything the account may do; read: reading only; inference: inference and the list of models
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
+     */
+    trusts_user_headers: boolean;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -422,6 +557,33 @@ export interface Responses {
      * Addresses and CIDR blocks the key and the tokens signed with it may be used from; null: anywhere
      */
     allowed_ips: string[] | null;
+    /**
+     * Exact names of the models that the key and the tokens signed with it may run; null: any
+     *
+     * @minItems 1
+     * @maxItems 100
+     */
+    allowed_models: [string, ...string[]] | null;
+    /**
+     * Unix seconds, at most ten years away; null: never
+     */
+    expires_at: number | null;
+    /**
+     * null: no limit of its own
+     */
+    requests_per_minute: number | null;
+    /**
+     * Input and output; null: no limit of its own
+     */
+    tokens_per_minute: number | null;
+    /**
+     * admin: everything the account may do; read: reading only; inference: inference and the list of models
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
+     */
+    trusts_user_headers: boolean;
     /**
      * Last characters of the secret
      */
@@ -447,6 +609,33 @@ export interface Responses {
      */
     allowed_ips: string[] | null;
     /**
+     * Exact names of the models that the key and the tokens signed with it may run; null: any
+     *
+     * @minItems 1
+     * @maxItems 100
+     */
+    allowed_models: [string, ...string[]] | null;
+    /**
+     * Unix seconds, at most ten years away; null: never
+     */
+    expires_at: number | null;
+    /**
+     * null: no limit of its own
+     */
+    requests_per_minute: number | null;
+    /**
+     * Input and output; null: no limit of its own
+     */
+    tokens_per_minute: number | null;
+    /**
+     * admin: everything the account may do; read: reading only; inference: inference and the list of models
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
+     */
+    trusts_user_headers: boolean;
+    /**
      * Last characters of the secret
      */
     fragment: string;
@@ -470,6 +659,33 @@ export interface Responses {
      * Addresses and CIDR blocks the key and the tokens signed with it may be used from; null: anywhere
      */
     allowed_ips: string[] | null;
+    /**
+     * Exact names of the models that the key and the tokens signed with it may run; null: any
+     *
+     * @minItems 1
+     * @maxItems 100
+     */
+    allowed_models: [string, ...string[]] | null;
+    /**
+     * Unix seconds, at most ten years away; null: never
+     */
+    expires_at: number | null;
+    /**
+     * null: no limit of its own
+     */
+    requests_per_minute: number | null;
+    /**
+     * Input and output; null: no limit of its own
+     */
+    tokens_per_minute: number | null;
+    /**
+     * admin: everything the account may do; read: reading only; inference: inference and the list of models
+     */
+    role: "admin" | "read" | "inference";
+    /**
+     * Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header
+     */
+    trusts_user_headers: boolean;
     /**
      * Last characters of the secret
      */

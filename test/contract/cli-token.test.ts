@@ -21,11 +21,40 @@ it("creates a key limited to addresses and prints only the secret on stdout", as
   expect(json).toMatchObject({ token: "stk_made", name: "ci", allowed_ips: ["10.0.0.0/8"] });
 });
 
+it("creates and changes a key with all its rules, and clears those named any or none", async () => {
+  const rules = ["--model", "org/a", "--expires", "30d", "--rpm", "60", "--tpm", "90000", "--role", "inference"];
+  const made = JSON.parse((await stoker("--json", "token", "create", "ci", ...rules, "--trust-user-headers")).out);
+  expect(made).toMatchObject({
+    allowed_models: ["org/a"],
+    requests_per_minute: 60,
+    tokens_per_minute: 90_000,
+    role: "inference",
+    trusts_user_headers: true,
+  });
+  expect(made.expires_at - Date.now() / 1000).toBeGreaterThan(30 * 86_400 - 60);
+  const changes: unknown[] = [];
+  edge.deps.tokens.change = async (_caller, _id, change) => void changes.push(change) as undefined;
+  const cleared = ["--ip", "any", "--model", "any", "--expires", "none", "--rpm", "none", "--tpm", "none"];
+  await stoker("token", "update", ada.key, ...cleared, "--no-trust-user-headers");
+  await stoker("token", "update", ada.key, "--role", "read");
+  expect(changes).toEqual([
+    {
+      allowedIps: null,
+      allowedModels: null,
+      expiresAtMs: null,
+      requestsPerMinute: null,
+      tokensPerMinute: null,
+      trustsUserHeaders: false,
+    },
+    { role: "read" },
+  ]);
+});
+
 it("lists masked keys as a table or JSON", async () => {
   const listed = await stoker("token", "list");
-  expect(listed.out).toMatch(/^ID +NAME +KEY +CREATED +LAST USED +ALLOWED FROM\n/);
+  expect(listed.out).toMatch(/^ID +NAME +KEY +CREATED +LAST USED +ROLE +EXPIRES +MODELS +LIMITS +ALLOWED FROM\n/);
   expect(listed.out).toContain("auto");
-  expect(listed.out).toMatch(/2026-08-06 +never +anywhere/);
+  expect(listed.out).toMatch(/2026-08-06 +never +admin +never +any +none +anywhere/);
   expect(listed.out).not.toContain(apiKey);
   expect(JSON.parse((await stoker("--json", "token", "list")).out)).toMatchObject([
     { token_id: ada.key, name: "auto" },

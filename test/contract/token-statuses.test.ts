@@ -43,6 +43,28 @@ async function anotherKey({ key }: Values): Promise<Values> {
   return { secondId: made.token_id, second: made.token };
 }
 
+/** A key of the operator, whose rights end with its role. */
+async function keyOfRole(role: string): Promise<Values> {
+  const name = `k-${role}-${Date.now()}`;
+  const made = await succeed({ call: "POST /v1/api-tokens", key: operatorKey, body: { name, role } });
+  return { restricted: made.token };
+}
+
+const badRules: readonly (readonly [string, unknown])[] = [
+  ["allowed_models", []],
+  ["allowed_models", [""]],
+  ["allowed_models", Array.from({ length: 101 }, (_, n) => `org/${n}`)],
+  ["expires_at", 1],
+  ["expires_at", 4_000_000_000],
+  ["requests_per_minute", 0],
+  ["requests_per_minute", 1_000_001],
+  ["tokens_per_minute", 0],
+  ["tokens_per_minute", 1_000_000_000_001],
+  ["role", "owner"],
+  ["role", null],
+  ["trusts_user_headers", "yes"],
+];
+
 const rows: readonly StatusRow[] = [
   {
     call: "POST /v1/api-tokens",
@@ -70,6 +92,62 @@ const rows: readonly StatusRow[] = [
     body: { name: "ci", allowed_ips: ["home"] },
     holds: { detail: [{ loc: ["body", "allowed_ips"] }] },
   },
+  ...badRules.map(
+    ([field, value]): StatusRow => ({
+      call: "POST /v1/api-tokens",
+      status: 422,
+      body: { name: "ci", [field]: value },
+      holds: { detail: [{ loc: expect.arrayContaining(["body", field]) }] },
+    }),
+  ),
+  ...badRules.map(
+    ([field, value]): StatusRow => ({
+      call: `PATCH ${byId}`,
+      status: 422,
+      body: { [field]: value },
+      holds: { detail: [{ loc: expect.arrayContaining(["body", field]) }] },
+    }),
+  ),
+  {
+    call: `PATCH ${byId}`,
+    status: 200,
+    body: { expires_at: 2_000_000_000, tokens_per_minute: 1_000_000_000_000, requests_per_minute: 1_000_000 },
+    holds: { expires_at: 2_000_000_000, tokens_per_minute: 1_000_000_000_000, requests_per_minute: 1_000_000 },
+  },
+  {
+    call: `PATCH ${byId}`,
+    status: 200,
+    body: { expires_at: null, tokens_per_minute: null, requests_per_minute: null, allowed_models: null },
+    holds: { expires_at: null, tokens_per_minute: null, requests_per_minute: null, role: "admin" },
+  },
+  ...(
+    [
+      ["GET /v1/api-tokens", "inference"],
+      ["PATCH /v1/api-tokens/{keyId}", "read"],
+      ["POST /v1/api-tokens", "read"],
+      ["POST /v1/scoped-jwt", "inference"],
+      ["GET /v1/admin/accounts", "read"],
+    ] as const
+  ).map(
+    ([call, role]): StatusRow => ({
+      call,
+      status: 403,
+      body: call.startsWith("GET") ? undefined : {},
+      given: () => keyOfRole(role),
+      key: "{restricted}",
+      holds: { code: "role_not_allowed" },
+    }),
+  ),
+  {
+    call: "POST /v1/completions",
+    status: 403,
+    body: {},
+    given: () => keyOfRole("read"),
+    key: "{restricted}",
+    holds: { error: expect.objectContaining({ code: "role_not_allowed" }) },
+  },
+  { call: "GET /v1/api-tokens", status: 200, given: () => keyOfRole("read"), key: "{restricted}" },
+  { call: "GET /v1/models", status: 200, given: () => keyOfRole("inference"), key: "{restricted}" },
   {
     call: "POST /v1/api-tokens",
     status: 409,

@@ -58,11 +58,14 @@ export const ada: Caller = Object.freeze({
   displayName: "ada",
   email: "ada@example.com",
   isAdmin: false,
+  role: "admin",
   suspendReason: null,
   via: "key",
   models: null,
   expiresAtMs: null,
   spending: { hasAccountLimit: false, hasKeyLimit: false, token: null },
+  rates: null,
+  trustsUserHeaders: false,
 });
 export const operator: Caller = Object.freeze({
   ...ada,
@@ -77,7 +80,7 @@ export class FakeAuthenticator implements Authenticator {
   readonly callers = new Map<string, Caller>([
     [apiKey, ada],
     [adminKey, operator],
-    [jwtOfAda, { ...ada, via: "jwt", models: new Set(["org/other"]) }],
+    [jwtOfAda, { ...ada, role: "inference", via: "jwt", models: new Set(["org/other"]) }],
   ]);
   /** Answers by a promise, as for a secret that is not in memory. */
   isCold = false;

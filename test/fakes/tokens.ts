@@ -2,6 +2,7 @@
 import type { ApiToken, ApiTokens } from "../../control-plane/accounts/api-tokens.ts";
 import type { Caller } from "../../control-plane/accounts/caller.ts";
 import type { Idempotency, KeptAnswer } from "../../control-plane/accounts/idempotency.ts";
+import { noRules } from "../../control-plane/accounts/key-rules.ts";
 import type { ScopedJwts } from "../../control-plane/accounts/scoped-jwt.ts";
 import {
   answerNotKept,
@@ -19,7 +20,7 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
     name: "auto",
     fragment: secret.slice(-5),
     token: `stk_********${secret.slice(-5)}`,
-    allowedIps: null,
+    ...noRules,
     createdAtMs: 1_786_000_000_000,
     lastUsedAtMs: null,
   };
@@ -29,10 +30,13 @@ export function fakeTokens(owner: Caller, secret: string): ApiTokens {
     return secretOrId === one.key ? one : undefined;
   };
   return {
-    create: async (_account, request) => ({ ...one, ...request, token: "stk_made" }),
+    create: async (_account, name, rules) => ({ ...one, name, ...rules, token: "stk_made" }),
     list: async (account) => (account === owner.account ? [one] : []),
     get: found,
-    setAllowedIps: ({ account }, secretOrId) => found(account, secretOrId),
+    change: async ({ account }, secretOrId, change) => {
+      const token = await found(account, secretOrId);
+      return token && { ...token, ...change };
+    },
     revoke: found,
   };
 }

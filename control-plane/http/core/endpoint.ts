@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods, RouteHandlerMethod } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
 import type { Authenticator, Caller } from "../../accounts/caller.ts";
-import { notAdmin, scopeNotAllowed } from "../../accounts/errors.ts";
+import { scopeNotAllowed } from "../../accounts/errors.ts";
 import { secondFactorRequired } from "../../accounts/factor-errors.ts";
 import type { Idempotency } from "../../accounts/idempotency.ts";
 import { checkRecentSignIn, type Sessions } from "../../accounts/sessions.ts";
@@ -21,6 +21,7 @@ import { enterBySession, sessionCookieOf } from "../people/session.ts";
 import { aliasesOf } from "./aliases.ts";
 import type { RouteMeter } from "./edge-metrics.ts";
 import { RequestState, type StateDeps } from "./request-state.ts";
+import { type NeededRight, roleRefusal } from "./role-refusal.ts";
 
 /** The parameters that a path names: `:name`, or `*` at its end. */
 type PathParams<Path extends string> = { readonly [Name in ParamNames<Path>]: string };
@@ -53,6 +54,8 @@ interface GroupOptions {
   readonly isHidden?: boolean;
   /** Requires sessions to have signed in within the last minutes. Keys are not affected. */
   readonly needsRecentSignIn?: boolean;
+  /** Role that the key needs instead of the one of its method: `read` for GET, `admin` otherwise. */
+  readonly role?: "read" | "admin";
   /** Open to sessions whose account must set up a second factor first. */
   readonly isForEnrolling?: boolean;
   /** Sends `cache-control: no-store`. */
@@ -206,6 +209,7 @@ export function endpointsOf(app: FastifyInstance, deps: EndpointDeps): Endpoints
 /** Finds the caller of a request and checks its access. */
 function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps) {
   const { method, access, dialect = "service" } = endpoint;
+  const needed = neededOf(endpoint);
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
     const { headers } = request;
     const spoken = endpoint.dialectOf?.(headers) ?? dialect;
@@ -214,7 +218,7 @@ function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps) 
     request.state = state;
     const enter = (caller: Caller): void => {
       state.caller = caller;
-      done(scopeRefusal(access, caller));
+      done(scopeRefusal(access, caller) ?? roleRefusal(needed, caller));
     };
     if (access === "public") {
       try {
@@ -253,9 +257,16 @@ function needsBody(request: FastifyRequest, _reply: FastifyReply, done: (error?:
   done(request.body === undefined ? bodyMissing() : undefined);
 }
 
-function scopeRefusal(access: "inference" | "key" | "admin" | "public", caller: Caller): Error | undefined {
-  if (caller.via === "jwt" && access !== "inference" && access !== "public") return scopeNotAllowed();
-  return access === "admin" && !caller.isAdmin ? notAdmin() : undefined;
+function scopeRefusal(access: GroupOptions["access"], caller: Caller): Error | undefined {
+  return caller.via === "jwt" && access !== "inference" && access !== "public" ? scopeNotAllowed() : undefined;
+}
+
+/** What a key must be allowed to do for this endpoint; undefined: nothing. */
+function neededOf({ access, method, role }: AnyEndpoint): NeededRight | undefined {
+  if (access === "public") return undefined;
+  if (access === "admin") return "operate";
+  if (access === "inference") return method === "GET" ? "listModels" : "infer";
+  return (role ?? (method === "GET" ? "read" : "admin")) === "read" ? "read" : "change";
 }
 
 function routeOf(endpoint: AnyEndpoint): OnceRoute {

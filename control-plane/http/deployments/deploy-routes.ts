@@ -48,6 +48,7 @@ export function addDeployRoutes(endpoints: Endpoints, features: DeploymentFeatur
 
   own.post("/deploy/llm/placement", {
     summary: "Check whether a deployment would fit, and its cost, without creating it",
+    role: "read",
     bodyLimitBytes: mediumBodyBytes,
     body: DeployLlmRequest,
     answer: NewPlacementReport,

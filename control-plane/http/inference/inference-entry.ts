@@ -4,12 +4,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TSchema } from "typebox";
 import { randomId } from "../../../proto/ids.ts";
+import type { Caller } from "../../accounts/caller.ts";
 import { drainBody } from "../body/drain-body.ts";
 import { type ReadBody, readJson, refuseCompressed } from "../body/json-body.ts";
 import { receiveBody } from "../body/receive-body.ts";
 import type { ClientOf } from "../connections/client-address.ts";
 import type { RouteMeter } from "../core/edge-metrics.ts";
 import { RequestState, type StateDeps } from "../core/request-state.ts";
+import { roleRefusal } from "../core/role-refusal.ts";
 import type { Dialect } from "../errors/error-body.ts";
 import { bodyMissing } from "../errors/errors.ts";
 import { refusalOf } from "../errors/render-error.ts";
@@ -75,8 +77,13 @@ export class InferenceEntry {
       if (refusal.status === 413) drainBody(req, () => writeRefusal(refusal, state, res));
       else writeRefusal(refusal, state, res);
     };
-    const begin = (caller: RequestState["caller"]): void => {
+    const begin = (caller: Caller): void => {
       state.caller = caller;
+      const forbidden = roleRefusal("infer", caller);
+      if (forbidden) {
+        refuse(forbidden);
+        return;
+      }
       receiveBody(req, state, post.bodyLimitBytes, (error, bytes) => {
         try {
           if (!bytes) throw error;

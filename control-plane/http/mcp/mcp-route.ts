@@ -27,6 +27,8 @@ export function addMcpRoute(endpoints: Endpoints, app: FastifyInstance, version:
       summary: "Model Context Protocol: the API as tools for agents",
       tag: "account",
       access: "key",
+      // Each tool is a request of its own, which checks the key again.
+      role: "read",
       bodyLimitBytes: mediumBodyBytes,
       body: Message,
       answer: Message,

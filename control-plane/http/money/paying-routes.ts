@@ -154,6 +154,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatur
   });
 
   own.get("/payment/billing-portal", {
+    role: "admin",
     summary: "Get the page where card and address are changed",
     query: Type.Object({ return_url: Type.Optional(Type.String({ maxLength: 2048, pattern: "^https?://" })) }),
     answer: PortalUrl,
@@ -168,6 +169,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatur
   });
 
   own.post("/v1/request-costs", {
+    role: "read",
     summary: "Get the cost of requests; unknown and unsettled ones are omitted",
     bodyLimitBytes: largeBodyBytes,
     body: RequestCostsQuestion,

@@ -74,9 +74,12 @@ export const nobody: Caller = Object.freeze({
   displayName: "",
   email: "",
   isAdmin: false,
+  role: "admin",
   suspendReason: null,
   via: "key",
   models: null,
   expiresAtMs: null,
   spending: noLimits,
+  rates: null,
+  trustsUserHeaders: false,
 });

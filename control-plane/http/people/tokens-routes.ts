@@ -2,6 +2,7 @@ import { type Static, Type } from "typebox";
 import { toUsd } from "../../../proto/money.ts";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
 import type { ApiToken } from "../../accounts/api-tokens.ts";
+import { type KeyRole, type KeyRules, keyRoles, noRules } from "../../accounts/key-rules.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -16,23 +17,51 @@ const allowedIps = Type.Unsafe<string[] | null>({
   description: "Addresses and CIDR blocks the key and the tokens signed with it may be used from; null: anywhere",
 });
 
+const rules = {
+  allowed_ips: allowedIps,
+  allowed_models: Type.Unsafe<string[] | null>({
+    type: ["array", "null"],
+    items: { type: "string", minLength: 1, maxLength: 256, pattern: "^[^\\u0000]*$" },
+    minItems: 1,
+    maxItems: 100,
+    description: "Exact names of the models that the key and the tokens signed with it may run; null: any",
+  }),
+  expires_at: nullable.integer({ description: "Unix seconds, at most ten years away; null: never" }),
+  requests_per_minute: nullable.integer({ minimum: 1, maximum: 1_000_000, description: "null: no limit of its own" }),
+  tokens_per_minute: nullable.integer({
+    minimum: 1,
+    maximum: 1_000_000_000_000,
+    description: "Input and output; null: no limit of its own",
+  }),
+  role: Type.Unsafe<KeyRole>({
+    type: "string",
+    enum: keyRoles,
+    description:
+      "admin: everything the account may do; read: reading only; inference: inference and the list of models",
+  }),
+  trusts_user_headers: Type.Boolean({
+    description: "Requests are counted for the end user in their X-OpenWebUI-User-Id or X-OpenWebUI-User-Email header",
+  }),
+};
+
 const ApiTokenBody = Type.Object({
   token: Type.String({ description: "The secret; masked when read by id or in a list" }),
   created_at: Type.Integer({ description: "Unix seconds" }),
   name: Type.String(),
   token_id: Type.String(),
-  allowed_ips: allowedIps,
+  ...rules,
   fragment: Type.String({ description: "Last characters of the secret" }),
   last_used_at: nullable.integer({ description: "Unix seconds, about half a minute late" }),
 });
 type ApiTokenBody = Static<typeof ApiTokenBody>;
 
+const ApiTokenChange = Type.Partial(Type.Object(rules));
+type ApiTokenChange = Static<typeof ApiTokenChange>;
+
 const NewApiToken = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 128, description: "Unique among the account's keys" }),
-  allowed_ips: Type.Optional(allowedIps),
+  ...ApiTokenChange.properties,
 });
-
-const ApiTokenChange = Type.Object({ allowed_ips: allowedIps });
 
 export const NewScopedJwt = Type.Object({
   api_key_name: Type.String({ minLength: 1, description: "Name of the API key that signs; it is charged" }),
@@ -56,6 +85,20 @@ export const ScopedJwtState = Type.Object({
   spending_current: Type.Number({ description: "USD settled so far" }),
 });
 
+/** The rules that the body names. */
+function givenRules(body: ApiTokenChange): Partial<KeyRules> {
+  const { allowed_ips, allowed_models, expires_at, requests_per_minute, tokens_per_minute, role } = body;
+  return {
+    ...(allowed_ips !== undefined && { allowedIps: allowed_ips }),
+    ...(allowed_models !== undefined && { allowedModels: allowed_models }),
+    ...(expires_at !== undefined && { expiresAtMs: expires_at === null ? null : expires_at * 1000 }),
+    ...(requests_per_minute !== undefined && { requestsPerMinute: requests_per_minute }),
+    ...(tokens_per_minute !== undefined && { tokensPerMinute: tokens_per_minute }),
+    ...(role !== undefined && { role }),
+    ...(body.trusts_user_headers !== undefined && { trustsUserHeaders: body.trusts_user_headers }),
+  };
+}
+
 export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
 
@@ -68,13 +111,7 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
     answer: ApiTokenBody,
     refusals: [409],
     handler: async ({ caller, body, reply }) =>
-      render(
-        await tokens.create(
-          caller.account,
-          { name: body.name, allowedIps: body.allowed_ips ?? null },
-          actOf(caller, reply),
-        ),
-      ),
+      render(await tokens.create(caller.account, body.name, { ...noRules, ...givenRules(body) }, actOf(caller, reply))),
   });
 
   own.get("/v1/api-tokens", {
@@ -98,11 +135,11 @@ export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures)
     own.patch(path, {
       ...one,
       needsRecentSignIn: true,
-      summary: `Change the allowed addresses of an API key, by ${named}`,
+      summary: `Change what an API key may do, by ${named}; absent fields are unchanged`,
       bodyLimitBytes: mediumBodyBytes,
       body: ApiTokenChange,
       handler: async ({ caller, params, body, reply }) =>
-        found(await tokens.setAllowedIps(caller, nameOf(params.api_token), body.allowed_ips, actOf(caller, reply))),
+        found(await tokens.change(caller, nameOf(params.api_token), givenRules(body), actOf(caller, reply))),
     });
 
     own.delete(path, {
@@ -134,6 +171,12 @@ const render = (token: ApiToken): ApiTokenBody => ({
   name: token.name,
   token_id: token.key,
   allowed_ips: token.allowedIps && [...token.allowedIps],
+  allowed_models: token.allowedModels && [...token.allowedModels],
+  expires_at: unixSecondsOrNull(token.expiresAtMs),
+  requests_per_minute: token.requestsPerMinute,
+  tokens_per_minute: token.tokensPerMinute,
+  role: token.role,
+  trusts_user_headers: token.trustsUserHeaders,
   fragment: token.fragment,
   last_used_at: unixSecondsOrNull(token.lastUsedAtMs),
 });

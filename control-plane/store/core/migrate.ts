@@ -9,6 +9,7 @@ import * as refusedFloor from "../migrations/0043-refused-floor.ts";
 import * as settle from "../migrations/0044-settle.ts";
 import * as modelAlias from "../migrations/0045-model-alias.ts";
 import * as storedResponse from "../migrations/0046-stored-response.ts";
+import * as keyRules from "../migrations/0047-key-rules.ts";
 import { ensureMoneyMonths } from "../money/money-months.ts";
 import { openDatabase } from "./database.ts";
 import type { Db } from "./schema.ts";
@@ -21,6 +22,7 @@ const migrations: Record<string, Migration> = {
   "0044-settle": settle,
   "0045-model-alias": modelAlias,
   "0046-stored-response": storedResponse,
+  "0047-key-rules": keyRules,
 };
 
 /**

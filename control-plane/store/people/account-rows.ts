@@ -58,6 +58,17 @@ export const accountColumns = [
   epochMs("account.createdAt").as("createdAtMs"),
 ] as const;
 
+/** Columns of KeyRules. */
+export const ruleColumns = [
+  "allowedIps",
+  "allowedModels",
+  epochMs<null>("expiresAt").as("expiresAtMs"),
+  "requestsPerMinute",
+  "tokensPerMinute",
+  "role",
+  "trustsUserHeaders",
+] as const;
+
 /** Live keys of live accounts. */
 export const liveKeys = (db: Db) =>
   db
@@ -68,7 +79,7 @@ export const liveKeys = (db: Db) =>
 
 export const liveKeyRows = (db: Db) =>
   liveKeys(db)
-    .select([...accountColumns, "tokenId as key", "lookup", "allowedIps"])
+    .select([...accountColumns, "tokenId as key", "lookup", ...ruleColumns])
     .select([
       sql<boolean>`account.monthly_limit is not null`.as("hasAccountLimit"),
       sql<boolean>`api_key.monthly_limit is not null`.as("hasKeyLimit"),

@@ -3,6 +3,7 @@
 import type { ColumnType, Generated } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { SuspendReason } from "../../../proto/suspend-reason.ts";
+import type { KeyRole } from "../../accounts/key-rules.ts";
 import type {
   ApplicationStatus,
   ChallengePurpose,
@@ -57,6 +58,17 @@ export interface PeopleTables {
     allowedIps: string[] | null;
     /** Nano-USD per UTC month; null: none; 0 blocks. */
     monthlyLimit: bigint | null;
+    /** Exact names of models for inference; null: any. */
+    allowedModels: string[] | null;
+    /** Null: never. */
+    expiresAt: Time | null;
+    /** Null: no limit of its own. */
+    requestsPerMinute: number | null;
+    /** Input and output; null: no limit of its own. */
+    tokensPerMinute: number | null;
+    role: Generated<KeyRole>;
+    /** The end user in `X-OpenWebUI-User-*` headers counts. */
+    trustsUserHeaders: Generated<boolean>;
     createdAt: DefaultTime;
     lastUsedAt: Time | null;
     revokedAt: Time | null;

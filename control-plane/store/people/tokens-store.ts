@@ -1,12 +1,13 @@
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import type { KeyRules } from "../../accounts/key-rules.ts";
 import type { TokenStore } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { keyOf, lockAccount, signingKeyRows } from "./account-rows.ts";
+import { keyOf, lockAccount, ruleColumns, signingKeyRows } from "./account-rows.ts";
 import { auditAct } from "./audit-rows.ts";
 
 /** Columns of a KeyRecord. */
@@ -14,7 +15,7 @@ const recordColumns = [
   "tokenId as key",
   "name",
   "fragment",
-  "allowedIps",
+  ...ruleColumns,
   epochMs("createdAt").as("createdAtMs"),
   epochMs<null>("lastUsedAt").as("lastUsedAtMs"),
 ] as const;
@@ -24,21 +25,21 @@ export function createTokenStore(db: Db): TokenStore {
     db.selectFrom("apiKey").select(recordColumns).where("accountId", "=", account).where("revokedAt", "is", null);
 
   return asked<TokenStore>({
-    async createKey(account, { key: id, ...key }, act) {
+    async createKey(account, { key: id, ...key }, rules, act) {
       try {
         return await inTransaction(db, async (trx) => {
           // Locked until commit: an account that is being deleted must not get a key after its keys were revoked.
           if (!(await lockAccount(trx, account, "forShare"))) return "account_gone";
           const row = await trx
             .insertInto("apiKey")
-            .values({ tokenId: id, accountId: account, ...key, allowedIps: key.allowedIps && [...key.allowedIps] })
+            .values({ tokenId: id, accountId: account, ...key, ...ruleValues(rules) })
             .returning(recordColumns)
             .executeTakeFirstOrThrow();
           await auditAct(trx, act, {
             action: "key.create",
             subject: id,
             account,
-            after: { name: key.name, allowed_ips: key.allowedIps },
+            after: { name: key.name, ...audited(row) },
           });
           await announce(trx, "key", id);
           return row;
@@ -53,11 +54,11 @@ export function createTokenStore(db: Db): TokenStore {
 
     keyRecord: (account, key) => records(account).where("tokenId", "=", key).executeTakeFirst(),
 
-    setAllowedIps: (account, key, allowedIps, act) =>
+    changeKey: (account, key, change, act) =>
       inTransaction(db, async (trx) => {
         const before = await trx
           .selectFrom("apiKey")
-          .select(["name", "allowedIps"])
+          .select(["name", ...ruleColumns])
           .where("accountId", "=", account)
           .where("tokenId", "=", key)
           .where("revokedAt", "is", null)
@@ -66,7 +67,7 @@ export function createTokenStore(db: Db): TokenStore {
         if (!before) return undefined;
         const row = await trx
           .updateTable("apiKey")
-          .set({ allowedIps: allowedIps && [...allowedIps] })
+          .set(ruleValues(change))
           .where("tokenId", "=", key)
           .returning(recordColumns)
           .executeTakeFirstOrThrow();
@@ -74,8 +75,8 @@ export function createTokenStore(db: Db): TokenStore {
           action: "key.change",
           subject: key,
           account,
-          before: { name: before.name, allowed_ips: before.allowedIps },
-          after: { name: before.name, allowed_ips: allowedIps },
+          before: { name: before.name, ...audited(before) },
+          after: { name: row.name, ...audited(row) },
         });
         await announce(trx, "key", key);
         return row;
@@ -96,7 +97,7 @@ export function createTokenStore(db: Db): TokenStore {
           action: "key.revoke",
           subject: key,
           account,
-          before: { name: row.name, allowed_ips: row.allowedIps },
+          before: { name: row.name, ...audited(row) },
         });
         await announce(trx, "key", key);
         return row;
@@ -134,3 +135,23 @@ export function createTokenStore(db: Db): TokenStore {
     },
   });
 }
+
+/** Columns of the given rules. */
+function ruleValues({ expiresAtMs, allowedIps, allowedModels, ...plain }: Partial<KeyRules>) {
+  return {
+    ...plain,
+    ...(allowedIps === undefined ? {} : { allowedIps: allowedIps && [...allowedIps] }),
+    ...(allowedModels === undefined ? {} : { allowedModels: allowedModels && [...allowedModels] }),
+    ...(expiresAtMs === undefined ? {} : { expiresAt: expiresAtMs === null ? null : new Date(expiresAtMs) }),
+  };
+}
+
+const audited = (rules: KeyRules) => ({
+  allowed_ips: rules.allowedIps,
+  allowed_models: rules.allowedModels,
+  expires_at: rules.expiresAtMs === null ? null : new Date(rules.expiresAtMs).toISOString(),
+  requests_per_minute: rules.requestsPerMinute,
+  tokens_per_minute: rules.tokensPerMinute,
+  role: rules.role,
+  trusts_user_headers: rules.trustsUserHeaders,
+});

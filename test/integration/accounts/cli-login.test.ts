@@ -1,10 +1,12 @@
 // The browser's approval at one replica, the command line's wait at another, over one PostgreSQL.
+
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
 import { createCliLogins } from "../../../control-plane/accounts/cli-login.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import { noRules } from "../../../control-plane/accounts/key-rules.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { createCliLoginStore } from "../../../control-plane/store/people/sign-in-store.ts";
 import { createTokenStore } from "../../../control-plane/store/people/tokens-store.ts";
@@ -121,7 +123,7 @@ describe("the wait", () => {
       store: createCliLoginStore(world.db),
       pepper: world.secrets.pepper,
       makeKey: async ({ account }, name) =>
-        (await tokens.create(account, { name, allowedIps: null }, { by: account, ip, note: "" })).key,
+        (await tokens.create(account, name, noRules, { by: account, ip, note: "" })).key,
       openKey: async () => "stk_x",
       endKey: async () => {},
       changes: { on: () => {} },

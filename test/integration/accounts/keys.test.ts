@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import { noRules } from "../../../control-plane/accounts/key-rules.ts";
 import type { KeyId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";
@@ -21,12 +22,10 @@ async function open() {
   return { world, tokens, account, other, act: { by: account, ip: "192.0.2.7", note: "" } };
 }
 
-const plain = (name: string) => ({ name, allowedIps: null });
-
 describe("API keys", () => {
   it("show their secret at creation and when named by it, and are masked by id and in lists", async () => {
     const { tokens, account, act } = await open();
-    const made = await tokens.create(account, plain("ci"), act);
+    const made = await tokens.create(account, "ci", noRules, act);
     expect(made.token).toMatch(/^stk_[0-9A-Za-z]{49}$/);
     expect(await tokens.get(account, made.token)).toEqual(made);
     const byId = await tokens.get(account, made.key);
@@ -39,36 +38,36 @@ describe("API keys", () => {
 
   it("have names that are unique among the live keys of one account", async () => {
     const { tokens, account, other, act } = await open();
-    const first = await tokens.create(account, plain("ci"), act);
-    await expect(tokens.create(account, plain("ci"), act)).rejects.toMatchObject({ code: "name_taken" });
-    await tokens.create(other, plain("ci"), { ...act, by: other });
+    const first = await tokens.create(account, "ci", noRules, act);
+    await expect(tokens.create(account, "ci", noRules, act)).rejects.toMatchObject({ code: "name_taken" });
+    await tokens.create(other, "ci", noRules, { ...act, by: other });
     await tokens.revoke(account, first.key, act);
-    const second = await tokens.create(account, plain("ci"), act);
+    const second = await tokens.create(account, "ci", noRules, act);
     expect(second.key).not.toBe(first.key);
   });
 
   it("have a name of 1 to 128 bytes without control characters", async () => {
     const { tokens, account, act } = await open();
     for (const name of ["", "  ", "a\nb", "\u0000", "x".repeat(129), "ü".repeat(65), "\ud800"])
-      await expect(tokens.create(account, plain(name), act)).rejects.toMatchObject({ code: "bad_key_name" });
-    expect(await tokens.create(account, plain("ü".repeat(64)), act)).toMatchObject({ name: "ü".repeat(64) });
+      await expect(tokens.create(account, name, noRules, act)).rejects.toMatchObject({ code: "bad_key_name" });
+    expect(await tokens.create(account, "ü".repeat(64), noRules, act)).toMatchObject({ name: "ü".repeat(64) });
   });
 
   it("cannot be seen, changed or revoked by another account, by id or by secret", async () => {
     const { tokens, account, other, act } = await open();
-    const made = await tokens.create(account, plain("ci"), act);
+    const made = await tokens.create(account, "ci", noRules, act);
     for (const name of [made.key, made.token]) {
       expect(await tokens.get(other, name)).toBeUndefined();
       expect(await tokens.revoke(other, name, { ...act, by: other })).toBeUndefined();
       const caller = { account: other, key: "key-of-other" as KeyId };
-      expect(await tokens.setAllowedIps(caller, name, ["10.0.0.0/8"], act)).toBeUndefined();
+      expect(await tokens.change(caller, name, { allowedIps: ["10.0.0.0/8"] }, act)).toBeUndefined();
     }
     expect(await tokens.get(account, made.key)).toMatchObject({ allowedIps: null });
   });
 
   it("are not found once revoked, by id or by secret", async () => {
     const { tokens, account, act } = await open();
-    const made = await tokens.create(account, plain("ci"), act);
+    const made = await tokens.create(account, "ci", noRules, act);
     expect(await tokens.revoke(account, made.token, act)).toMatchObject({ key: made.key });
     expect(await tokens.revoke(account, made.key, act)).toBeUndefined();
     expect(await tokens.get(account, made.token)).toBeUndefined();
@@ -78,24 +77,24 @@ describe("API keys", () => {
   it("accept only addresses and blocks, and never exclude the caller", async () => {
     const { tokens, account, act } = await open();
     for (const allowedIps of [[], ["home"], Array.from({ length: 257 }, () => "10.0.0.1")])
-      await expect(tokens.create(account, { name: "ci", allowedIps }, act)).rejects.toMatchObject({
+      await expect(tokens.create(account, "ci", { ...noRules, allowedIps }, act)).rejects.toMatchObject({
         code: "bad_allowed_ips",
       });
-    const made = await tokens.create(account, { name: "ci", allowedIps: ["10.0.0.0/8"] }, act);
+    const made = await tokens.create(account, "ci", { ...noRules, allowedIps: ["10.0.0.0/8"] }, act);
     const own = { account, key: made.key };
-    await expect(tokens.setAllowedIps(own, made.key, ["198.51.100.0/24"], act)).rejects.toMatchObject({
+    await expect(tokens.change(own, made.key, { allowedIps: ["198.51.100.0/24"] }, act)).rejects.toMatchObject({
       code: "shuts_out_caller",
     });
-    expect(await tokens.setAllowedIps(own, made.key, ["192.0.2.0/24"], act)).toMatchObject({
+    expect(await tokens.change(own, made.key, { allowedIps: ["192.0.2.0/24"] }, act)).toMatchObject({
       allowedIps: ["192.0.2.0/24"],
     });
-    expect(await tokens.setAllowedIps(own, made.key, null, act)).toMatchObject({ allowedIps: null });
+    expect(await tokens.change(own, made.key, { allowedIps: null }, act)).toMatchObject({ allowedIps: null });
   });
 
   it("are audited with every change, without secrets", async () => {
     const { world, tokens, account, act } = await open();
-    const made = await tokens.create(account, plain("ci"), act);
-    await tokens.setAllowedIps({ account, key: made.key }, made.key, ["192.0.2.7"], act);
+    const made = await tokens.create(account, "ci", noRules, act);
+    await tokens.change({ account, key: made.key }, made.key, { allowedIps: ["192.0.2.7"] }, act);
     await tokens.revoke(account, made.key, act);
     const rows = await world.db.selectFrom("audit").selectAll().orderBy("auditId").execute();
     const own = rows.filter(({ subject }) => subject === made.key);
@@ -111,6 +110,6 @@ describe("API keys", () => {
   it("are not created for a deleted account", async () => {
     const { world, tokens, account, act } = await open();
     await world.db.updateTable("account").set({ deletedAt: new Date() }).where("accountId", "=", account).execute();
-    await expect(tokens.create(account, plain("ci"), act)).rejects.toThrow();
+    await expect(tokens.create(account, "ci", noRules, act)).rejects.toThrow();
   });
 });

@@ -1,10 +1,12 @@
 // Scoped tokens and revocation over a real PostgreSQL: two control planes' authenticators on one database.
+
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
+import { noRules } from "../../../control-plane/accounts/key-rules.ts";
 import { createScopedJwts } from "../../../control-plane/accounts/scoped-jwt.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import type { KeyId } from "../../../proto/ids.ts";
@@ -36,7 +38,7 @@ async function open() {
   const scoped = createScopedJwts({ store, secrets });
   const account = await world.account(0n);
   const act = { by: account, ip, note: "" };
-  const key = await tokens.create(account, { name: "ci", allowedIps: null }, act);
+  const key = await tokens.create(account, "ci", noRules, act);
   return { world, tokens, scoped, account, act, key };
 }
 
@@ -135,7 +137,7 @@ describe("a revoked key", () => {
         await vi.waitFor(() => expect(use(secret)).rejects.toThrow(InvalidApiKey), { timeout: 20_000, interval: 5 });
     }
     expect(performance.now() - revokedMs).toBeLessThan(promisedMs(2_000));
-    const successor = await tokens.create(account, { name: "ci", allowedIps: null }, act);
+    const successor = await tokens.create(account, "ci", noRules, act);
     for (const use of replicas) {
       await expect(use(token)).rejects.toThrow(InvalidApiKey);
       const fresh = await scoped.mint(account, request, act);
@@ -165,12 +167,12 @@ describe("a revoked key", () => {
     const use = await replica(world);
     await use(key.token);
     const other = { account, key: "another" as KeyId };
-    await tokens.setAllowedIps(other, key.key, ["10.0.0.0/8"], act);
+    await tokens.change(other, key.key, { allowedIps: ["10.0.0.0/8"] }, act);
     await vi.waitFor(() => expect(use(key.token)).rejects.toThrow(InvalidApiKey), {
       timeout: promisedMs(2_000),
       interval: 5,
     });
-    await tokens.setAllowedIps(other, key.key, ["192.0.2.0/24"], act);
+    await tokens.change(other, key.key, { allowedIps: ["192.0.2.0/24"] }, act);
     await vi.waitFor(async () => expect(await use(key.token)).toMatchObject({ account }), {
       timeout: promisedMs(2_000),
       interval: 5,

@@ -1,10 +1,12 @@
 // An authenticator over live keys in memory, with the real envelope: what PostgreSQL would hold, without it.
+
 import { createHmac, randomBytes } from "node:crypto";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { makeApiKey } from "../../../../control-plane/accounts/api-key.ts";
 import { createAuthenticator } from "../../../../control-plane/accounts/authenticate.ts";
 import { lookupOf, makeDek, sealApiKey, wrapDek } from "../../../../control-plane/accounts/envelope.ts";
+import { noRules } from "../../../../control-plane/accounts/key-rules.ts";
 import type { SigningKeyRow } from "../../../../control-plane/accounts/store.ts";
 import type { AccountId, KeyId } from "../../../../proto/ids.ts";
 
@@ -82,7 +84,7 @@ export function openRing() {
           createdAtMs: 0,
         },
         lookup: lookupOf(secrets, secret),
-        allowedIps: null,
+        ...noRules,
         hasAccountLimit: false,
         hasKeyLimit: false,
         ciphertext: sealApiKey(dek, secret, user, id),

@@ -1,0 +1,22 @@
+// What keys of each role may do.
+import type { Caller } from "../../accounts/caller.ts";
+import { notAdmin, roleNotAllowed } from "../../accounts/errors.ts";
+import type { KeyRole } from "../../accounts/key-rules.ts";
+
+export type NeededRight = "listModels" | "infer" | "read" | "change" | "operate";
+
+const rolesWith: Readonly<Record<NeededRight, readonly KeyRole[]>> = {
+  listModels: ["inference", "read", "admin"],
+  infer: ["inference", "admin"],
+  read: ["read", "admin"],
+  change: ["admin"],
+  operate: ["admin"],
+};
+
+/** `needed` undefined: open to everyone. */
+export function roleRefusal(needed: NeededRight | undefined, caller: Caller): Error | undefined {
+  if (needed === undefined) return undefined;
+  const roles = rolesWith[needed];
+  if (!roles.includes(caller.role)) return roleNotAllowed(caller.role, roles);
+  return needed === "operate" && !caller.isAdmin ? notAdmin() : undefined;
+}
