@@ -18,6 +18,7 @@ export type {
   RequiredFor,
   SessionFactor,
 } from "./factor-store.ts";
+export type { KeyRole, KeyRules } from "./key-rules.ts";
 export type {
   AccountChange,
   AccountDetail,

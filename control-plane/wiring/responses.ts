@@ -1,7 +1,8 @@
 // Stored responses with their store; those in the background are rows that a loop of every control plane processes.
 import type { Logger } from "pino";
 import { Counter, type Registry } from "prom-client";
-import { callerOf } from "../accounts/authenticate.ts";
+import { steadyTime } from "../../proto/steady-time.ts";
+import { laterCallerOf } from "../accounts/authenticate.ts";
 import type { DataKeys } from "../accounts/data-keys.ts";
 import { responseSeal } from "../accounts/seals.ts";
 import type { AccountStore } from "../accounts/store.ts";
@@ -39,7 +40,7 @@ export function createResponseService(deps: {
     seal,
     findCaller: async (account, key) => {
       const row = await accountStore.findOwnKey(account, key);
-      return row && callerOf(row);
+      return laterCallerOf(row, steadyTime.nowMs());
     },
     maxBodyBytes,
     hasCapacity,

@@ -3,11 +3,11 @@
 import type { ColumnType, Generated } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import type { SuspendReason } from "../../../proto/suspend-reason.ts";
-import type { KeyRole } from "../../accounts/key-rules.ts";
 import type {
   ApplicationStatus,
   ChallengePurpose,
   FactorKind,
+  KeyRole,
   RequiredFor,
   SessionFactor,
 } from "../../accounts/store.ts";

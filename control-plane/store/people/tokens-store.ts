@@ -1,7 +1,6 @@
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
-import type { KeyRules } from "../../accounts/key-rules.ts";
-import type { TokenStore } from "../../accounts/store.ts";
+import type { KeyRules, TokenStore } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
