@@ -1,4 +1,5 @@
 // Plans an OpenAI-compatible server that already runs: nothing is started, requests only pass the gate.
+import { BearerSecret } from "../../proto/bearer-secret.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
@@ -9,6 +10,7 @@ export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
       "bad_external_url",
       "the address of the external server must be http or https, without user, query or fragment; correct it and deploy again.",
     );
+  const key = spec.weights?.token ?? "";
   return {
     ok: true,
     files: [],
@@ -25,6 +27,7 @@ export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
       gpuUuids: [],
       shmBytes: 0,
       externalUrl: url.href.replace(/\/+$/, ""),
+      ...(key === "" ? {} : { secret: new BearerSecret(key) }),
     },
   };
 }

@@ -22,6 +22,7 @@ export function createExternalDriver(nowMs: () => number = Date.now): ContainerD
         generation,
         state: "running",
         origin,
+        secret: plan.secret,
         identity,
         startedAtMs: nowMs(),
       });

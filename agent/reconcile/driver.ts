@@ -33,6 +33,8 @@ export interface ContainerPlan {
   readonly volume?: string;
   /** For kind `external`: origin of the server that already runs. */
   readonly externalUrl?: string;
+  /** For kind `external`: credentials that the server requires; undefined: none. */
+  readonly secret?: BearerSecret;
   /** For kind `rental`. */
   readonly rental?: {
     readonly sshKeys: readonly string[];

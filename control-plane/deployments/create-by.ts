@@ -1,6 +1,6 @@
 // POST /v1/deploy: the model's provider decides how it is deployed.
 import type { GpuType } from "../../proto/gpu.ts";
-import { randomId } from "../../proto/ids.ts";
+import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
 import { requireGpus } from "../quotas/gpu-limits.ts";
 import { type CreateDeps, checkRepo, createDeployment, fullName, type Owner, versionOf } from "./create.ts";
@@ -10,6 +10,7 @@ import {
   accountEnded,
   deploymentNameTaken,
   deploymentRefused,
+  externalKeyDiffers,
   hostNotFound,
   modelUnknown,
   refuseSuspended,
@@ -191,16 +192,20 @@ export interface ExternalRequest {
   readonly contextLength: number | undefined;
   /** Task of its models; default: text generation. */
   readonly task?: string | undefined;
+  /** Sent to the server as a bearer token; undefined: none. Stored sealed, never shown. */
+  readonly apiKey?: string | undefined;
 }
 
 /**
  * Adds a running server as an instance with the usual keys, gate, metering and billing. For the operator. Idempotent by
- * address.
+ * address and key. Throws deploymentRefused, hostNotFound, deploymentNameTaken, externalKeyDiffers.
  */
 export async function createExternal(
   deps: {
-    readonly store: Pick<DeploymentStore, "insert" | "list">;
+    readonly store: Pick<DeploymentStore, "insert" | "list" | "weightsToken">;
     readonly hasHost: (idOrName: string) => Promise<boolean>;
+    readonly sealToken: (account: AccountId, token: string) => Promise<Buffer>;
+    readonly openToken: (account: AccountId, sealed: Buffer) => Promise<string>;
   },
   owner: Owner,
   request: ExternalRequest,
@@ -228,7 +233,7 @@ export async function createExternal(
     minInstances: 1,
     maxInstances: 1,
     weights,
-    weightsToken: null,
+    weightsToken: request.apiKey === undefined ? null : await deps.sealToken(owner.account, request.apiKey),
     extraArgs: [],
     externalUrl: url,
     contextLength: request.contextLength ?? 0,
@@ -243,6 +248,9 @@ export async function createExternal(
     (one) => one.modelName === request.name && one.externalUrl === url && !["deleted", "failed"].includes(one.status),
   );
   if (!same) throw deploymentNameTaken(request.name);
+  const sealed = await deps.store.weightsToken(same.id, owner.account);
+  const known = sealed ? await deps.openToken(owner.account, sealed) : undefined;
+  if (known !== request.apiKey) throw externalKeyDiffers(same.id);
   return same;
 }
 

@@ -69,7 +69,7 @@ export function createDeployments(deps: DeploymentsDeps) {
     createHf: (owner: Owner, request: HfRequest) => createHf(deps, owner, request),
     createBy: (owner: Owner, provider: DeployProvider, request: ProvidedModel) =>
       createBy(deps, owner, provider, request),
-    createExternal: (owner: Owner, request: ExternalRequest) => createExternal({ store, hasHost }, owner, request),
+    createExternal: (owner: Owner, request: ExternalRequest) => createExternal({ ...deps, hasHost }, owner, request),
     get: ({ account }: Account, id: DeploymentId) => getDeployment(store, account, id),
     /** Without `statuses` all, including failed and deleted ones. */
     list: ({ account }: Account, statuses: readonly DeploymentStatus[] | undefined) =>

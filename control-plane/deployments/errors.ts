@@ -18,6 +18,13 @@ export class DeploymentNotFound extends ServiceError {
   }
 }
 
+export const externalKeyDiffers = (id: string) =>
+  conflict(
+    "external_key_differs",
+    `This server is registered with another key. DELETE /deploy/${id}, then register it again.`,
+    { param: "api_key" },
+  );
+
 export const deploymentNameTaken = (modelName: string) =>
   conflict(
     "name_taken",

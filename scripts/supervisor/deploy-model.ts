@@ -188,6 +188,7 @@ export async function serveExternal(
     name: server.name,
     url: server.url,
     max_batch_size: maxBatchSize,
+    api_key: server.apiKey ?? null,
   });
   if (answer.status >= 300) {
     throw new UpError(

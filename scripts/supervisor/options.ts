@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { Command, InvalidArgumentError, Option } from "commander";
@@ -8,6 +9,8 @@ export type DriverChoice = "auto" | "process" | "docker";
 export interface ExternalServer {
   readonly name: string;
   readonly url: string;
+  /** Bearer token that it requires; undefined: none. */
+  readonly apiKey?: string | undefined;
 }
 
 export interface UpOptions {
@@ -80,6 +83,12 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
       external,
       [],
     )
+    .option(
+      "--external-key <name=file>",
+      "file with the API key of an external server (repeatable; STOKER_EXTERNAL_KEY: the key of all others)",
+      keyFile,
+      {},
+    )
     .helpOption("-h, --help", "show this text")
     .allowExcessArguments(false)
     .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
@@ -96,8 +105,11 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     join: boolean;
     onlyDatabase: boolean;
     external: ExternalServer[];
+    externalKey: Readonly<Record<string, string>>;
   }>();
   const fromEnv = (env["STOKER_EXTERNAL"] ?? "").split(",").filter((text) => text !== "");
+  const externals = given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []);
+  const keyOfAll = env["STOKER_EXTERNAL_KEY"] || undefined;
   return {
     port: given.port,
     dataDir: given.data === undefined ? join(root, ".stoker") : resolve(given.data),
@@ -109,7 +121,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     rpcPort: given.rpcPort,
     joins: given.join,
     onlyDatabase: given.onlyDatabase,
-    externals: given.join ? [] : given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []),
+    externals: given.join ? [] : externals.map((one) => ({ ...one, apiKey: given.externalKey[one.name] ?? keyOfAll })),
   };
 }
 
@@ -145,6 +157,17 @@ function external(text: string, before: readonly ExternalServer[]): ExternalServ
   }
   if (before.some((server) => server.name === name)) throw new InvalidArgumentError(`The name ${name} is given twice.`);
   return [...before, { name, url: url.replace(/\/$/, "") }];
+}
+
+/** Keys by the name of their server. */
+function keyFile(text: string, before: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const cut = text.lastIndexOf("=");
+  if (cut < 1) throw new InvalidArgumentError("Must be NAME=FILE, for example my/model=/etc/stoker/my-model.key.");
+  try {
+    return { ...before, [text.slice(0, cut)]: readFileSync(text.slice(cut + 1), "utf8").trim() };
+  } catch (error) {
+    throw new InvalidArgumentError(`The file could not be read: ${(error as Error).message}.`);
+  }
 }
 
 function externalOfEnv(before: ExternalServer[], text: string): ExternalServer[] {

@@ -20,6 +20,8 @@ export interface FakeEngineOptions extends Partial<EngineBehaviour> {
   readonly script?: (request: EngineRequest) => Partial<EngineBehaviour>;
   /** False: /health answers 503, as while a model loads. */
   readonly healthy?: boolean;
+  /** Bearer token that every request must carry; others get 401. */
+  readonly apiKey?: string;
   /** Keep no more log entries than this. */
   readonly logLimit?: number;
 }
@@ -58,7 +60,7 @@ const pause = (ms: number, entry: EngineLogEntry) =>
   ms <= 0 || entry.end ? undefined : new Promise<void>((done) => setTimeout(done, ms));
 
 export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<FakeEngine> {
-  const { port = 0, models = ["fake/model"], script, healthy = true, logLimit = 20_000, ...given } = options;
+  const { port = 0, models = ["fake/model"], script, healthy = true, apiKey, logLimit = 20_000, ...given } = options;
   const initial: EngineBehaviour = { ...calm, ...given };
   let behaviour = initial;
   let isHealthy = healthy;
@@ -175,7 +177,8 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
   }
 
   const server = createServer((req, res) => {
-    Promise.resolve(route(req, res)).catch(() => res.destroy());
+    if (apiKey !== undefined && req.headers.authorization !== `Bearer ${apiKey}`) res.writeHead(401).end();
+    else Promise.resolve(route(req, res)).catch(() => res.destroy());
   });
   server.keepAliveTimeout = 60_000;
   server.listen(port, "127.0.0.1");

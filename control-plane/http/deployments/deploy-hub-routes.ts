@@ -98,6 +98,7 @@ export function addAdminDeployRoutes(endpoints: Endpoints, { deployments }: Depl
           host: body.host_id ?? undefined,
           contextLength: body.context_length ?? undefined,
           task: body.task ?? undefined,
+          apiKey: body.api_key ?? undefined,
         }),
       ),
   });

@@ -154,4 +154,11 @@ export const ExternalServer = Type.Object({
       description: "Task of the model; decides which endpoints it serves",
     }),
   ),
+  api_key: Type.Optional(
+    nullable.string({
+      pattern: "^[!-~]+$",
+      maxLength: 4096,
+      description: "Sent to the server as a bearer token. Stored encrypted, never shown",
+    }),
+  ),
 });

@@ -31,8 +31,14 @@ afterEach(async () => {
   await replica.stop();
 });
 
-const external = (over: { url?: string; host?: string; name?: string } = {}) =>
-  createExternal({ store: replica.deploymentStore, hasHost: async (host) => host === "host-1" }, ada, {
+const deps = () => ({
+  store: replica.deploymentStore,
+  hasHost: async (host: string) => host === "host-1",
+  sealToken: async (_account: AccountId, token: string) => Buffer.from(token).reverse(),
+  openToken: async (_account: AccountId, sealed: Buffer) => Buffer.from(sealed).reverse().toString(),
+});
+const external = (over: { url?: string; host?: string; name?: string; apiKey?: string } = {}) =>
+  createExternal(deps(), ada, {
     name: "org/beside",
     url: "http://127.0.0.1:4000/v1/",
     maxBatchSize: 64,
@@ -58,6 +64,14 @@ describe("a server that already runs", () => {
     const { id } = await external();
     expect((await external()).id).toBe(id);
     await expect(external({ url: "http://127.0.0.1:5000" })).rejects.toMatchObject({ code: "name_taken" });
+    await expect(external({ apiKey: "sk-1" })).rejects.toMatchObject({ code: "external_key_differs" });
+  });
+
+  it("is the same deployment with the same key only", async () => {
+    const { id } = await external({ apiKey: "sk-1" });
+    expect((await external({ apiKey: "sk-1" })).id).toBe(id);
+    await expect(external({ apiKey: "sk-2" })).rejects.toMatchObject({ code: "external_key_differs" });
+    await expect(external()).rejects.toMatchObject({ code: "external_key_differs" });
   });
 
   it("is refused with an address that contains a secret, or on an unknown host", async () => {
