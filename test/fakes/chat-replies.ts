@@ -31,7 +31,7 @@ const safeNumber = (_key: string, value: unknown) =>
   typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER ? 1 : value;
 const call = fc.record({
   id: fc.string({ unit: fc.constantFrom(..."abc123"), minLength: 1, maxLength: 8 }).map((id) => `call_${id}`),
-  name: fc.constantFrom("get_weather", "search", "run"),
+  name: fc.constantFrom("get_weather", "web__search", "run"),
   arguments: fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.stringify({ value }, safeNumber)),
 });
 

@@ -6,7 +6,7 @@ const listed = (values: readonly string[]) => values.join(", ");
 export const toolUnsupported = (type: string, param: string) =>
   badRequest(
     "unsupported_tool",
-    `Unsupported tool type ${shown(type)}. Supported: function, custom. Offer other tools as functions and run them yourself.`,
+    `Unsupported tool type ${shown(type)}. Supported: function, custom, namespace. Offer other tools as functions and run them yourself.`,
     { param },
   );
 

@@ -2,6 +2,7 @@
 import { fieldMissing } from "../../errors/errors.ts";
 import { itemUnsupported, partUnsupported } from "./errors.ts";
 import type { ResponseItem, ResponsePart } from "./responses-schemas.ts";
+import { functionName } from "./tools.ts";
 
 export const itemTypes = [
   "message",
@@ -96,7 +97,7 @@ export function messagesOf(
         message.tool_calls.push({
           id: needed(item.call_id, `${param}.call_id`),
           type: "function",
-          function: { name: needed(item.name, `${param}.name`), arguments: given },
+          function: { name: functionName(item.namespace, needed(item.name, `${param}.name`)), arguments: given },
         });
         break;
       }

@@ -10,7 +10,7 @@ import { encryptedContentInvalid, fieldUnsupported } from "./errors.ts";
 import { frameOf } from "./response-object.ts";
 import type { OutputOptions } from "./response-output.ts";
 import type { ResponseItem, ResponseRequest } from "./responses-schemas.ts";
-import { customNames } from "./tools.ts";
+import { calledTools } from "./tools.ts";
 import { isOverflow, shorterConversations } from "./truncation.ts";
 
 export type ResponseFeatures = Pick<InferenceFeatures, "reasoning" | "responses" | "log">;
@@ -67,7 +67,7 @@ export async function prepareResponse(
       idBase: requestId,
       isSummary: (body.reasoning?.summary ?? body.reasoning?.generate_summary) != null,
       seal: isSealing && seal ? (text) => seal.seal(text) : undefined,
-      customTools: customNames(body.tools ?? []),
+      tools: calledTools(body.tools ?? []),
       now: () => Math.floor(unixMs() / 1000),
     },
     items: items.map((item, i) => ({ ...item, id: item.id ?? `${item.type ?? "message"}_${requestId}_in${i}` })),

@@ -4,6 +4,7 @@
 import { unreachable } from "../../../../proto/unreachable.ts";
 import { type ChatDelta, type ChatUsage, deltasOf } from "../chat-deltas.ts";
 import { type ResponseFrame, type ResponseState, responseObject } from "./response-object.ts";
+import type { CalledTool } from "./tools.ts";
 
 export interface OutputOptions {
   readonly frame: ResponseFrame;
@@ -13,8 +14,8 @@ export interface OutputOptions {
   readonly isSummary: boolean;
   /** Encrypts the text of reasoning. */
   readonly seal?: ((reasoning: string) => string) | undefined;
-  /** Names of tools with a free text as input. */
-  readonly customTools: ReadonlySet<string>;
+  /** By the names of their functions. */
+  readonly tools: ReadonlyMap<string, CalledTool>;
   /** Unix seconds. */
   readonly now: () => number;
 }
@@ -48,8 +49,7 @@ interface Call {
   readonly index: number;
   readonly id: string;
   readonly callId: string;
-  readonly name: string;
-  readonly isCustom: boolean;
+  readonly tool: CalledTool;
   arguments: string;
 }
 
@@ -216,10 +216,11 @@ export class ResponseOutput {
 
   #call(key: number, id: string | undefined, name: string): void {
     this.#endOpen("completed");
-    const isCustom = this.#options.customTools.has(name);
-    const added = this.#add(isCustom ? "ctc" : "fc");
+    // A model may call what it was not given.
+    const tool = this.#options.tools.get(name) ?? { name, namespace: undefined, isCustom: false };
+    const added = this.#add(tool.isCustom ? "ctc" : "fc");
     const callId = id ?? `call_${this.#options.idBase}_${added.index}`;
-    const call: Call = { kind: "call", ...added, callId, name, isCustom, arguments: "" };
+    const call: Call = { kind: "call", ...added, callId, tool, arguments: "" };
     this.#calls.set(key, call);
     this.#emit("response.output_item.added", { output_index: call.index, item: callItem(call, "in_progress", "") });
   }
@@ -229,7 +230,7 @@ export class ResponseOutput {
     if (!call) return;
     call.arguments += text;
     // The input of a custom tool is a JSON string, decoded when it is complete.
-    if (call.isCustom) return;
+    if (call.tool.isCustom) return;
     const at = { item_id: call.id, output_index: call.index };
     this.#emit("response.function_call_arguments.delta", { ...at, delta: text });
   }
@@ -244,12 +245,12 @@ export class ResponseOutput {
 
   #endCall(call: Call, status: ItemStatus): void {
     const at = { item_id: call.id, output_index: call.index };
-    const given = call.isCustom ? inputOf(call.arguments) : call.arguments;
-    if (call.isCustom) {
+    const given = call.tool.isCustom ? inputOf(call.arguments) : call.arguments;
+    if (call.tool.isCustom) {
       if (given !== "") this.#emit("response.custom_tool_call_input.delta", { ...at, delta: given });
       this.#emit("response.custom_tool_call_input.done", { ...at, input: given });
     } else {
-      this.#emit("response.function_call_arguments.done", { ...at, name: call.name, arguments: given });
+      this.#emit("response.function_call_arguments.done", { ...at, name: call.tool.name, arguments: given });
     }
     this.#endItem(call.index, callItem(call, status, given));
   }
@@ -322,8 +323,9 @@ const incompleteReasons: ReadonlyMap<string, "max_output_tokens" | "content_filt
 const partOf = ({ type, text, logprobs }: Part): object =>
   type === "refusal" ? { type, refusal: text } : { type, text, annotations: [], logprobs: [...logprobs] };
 
-function callItem({ id, callId, name, isCustom }: Call, status: ItemStatus, given: string): object {
-  const common = { id, call_id: callId, name, status };
+function callItem({ id, callId, tool }: Call, status: ItemStatus, given: string): object {
+  const { name, namespace, isCustom } = tool;
+  const common = { id, call_id: callId, name, ...(namespace === undefined ? {} : { namespace }), status };
   return isCustom
     ? { ...common, type: "custom_tool_call", input: given }
     : { ...common, type: "function_call", arguments: given };

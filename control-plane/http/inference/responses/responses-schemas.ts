@@ -49,6 +49,7 @@ const Item = {
     role: { type: "string", enum: ["user", "assistant", "system", "developer"] },
     content: { anyOf: [{ type: ["string", "null"] }, { type: "array", items: Part }] },
     call_id: { type: "string", minLength: 1 },
+    namespace: optionalString,
     name: { type: "string", minLength: 1 },
     arguments: string,
     input: string,
@@ -69,11 +70,17 @@ const Tool = {
   type: "object",
   required: ["type"],
   properties: {
-    type: { type: "string", description: "function or custom" },
+    type: { type: "string", description: "function, custom or namespace" },
     name: { type: "string", minLength: 1 },
     description: optionalString,
     parameters: { type: ["object", "null"] },
     strict: { type: ["boolean", "null"] },
+    tools: {
+      type: "array",
+      description: "Of a namespace",
+      items: { type: "object", required: ["type"] },
+      maxItems: 1_000,
+    },
     format: {
       type: ["object", "null"],
       required: ["type"],
@@ -214,6 +221,7 @@ export interface ResponseItem {
   readonly role?: "user" | "assistant" | "system" | "developer";
   readonly content?: string | readonly ResponsePart[] | null;
   readonly call_id?: string;
+  readonly namespace?: string | null;
   readonly name?: string;
   readonly arguments?: string;
   readonly input?: string;
@@ -228,6 +236,7 @@ export interface ResponseTool {
   readonly description?: string | null;
   readonly parameters?: Readonly<Record<string, unknown>> | null;
   readonly strict?: boolean | null;
+  readonly tools?: readonly ResponseTool[];
   readonly format?: { readonly type: string; readonly syntax?: string; readonly definition?: string } | null;
 }
 

@@ -8,47 +8,78 @@ interface ChatTools {
   readonly tool_choice: string | object | undefined;
 }
 
-/** Names of tools with a free text as input, whose calls are items of another type. */
-export const customNames = (tools: readonly ResponseTool[]): ReadonlySet<string> =>
-  new Set(tools.filter(({ type }) => type === "custom").map(({ name }) => name as string));
+/** A tool as its calls name it. */
+export interface CalledTool {
+  readonly name: string;
+  readonly namespace: string | undefined;
+  /** Its input is one text, and its calls are items of another type. */
+  readonly isCustom: boolean;
+}
+
+interface FlatTool extends CalledTool {
+  readonly tool: ResponseTool;
+}
+
+/** Name of a tool's function: a chat has no namespaces. */
+export const functionName = (namespace: string | null | undefined, name: string): string =>
+  namespace ? `${namespace}__${name}` : name;
+
+/** By the names of their functions. */
+export const calledTools = (tools: readonly ResponseTool[]): ReadonlyMap<string, CalledTool> =>
+  new Map(flat(tools).map((tool) => [functionName(tool.namespace, tool.name), tool]));
 
 /** Throws toolUnsupported, toolUnknown, fieldMissing. */
 export function chatTools(tools: readonly ResponseTool[], choice: string | ToolChoice | null | undefined): ChatTools {
-  const known = tools.map((tool, i) => [tool.name as string, chatTool(tool, `tools.${i}`)] as const);
-  const allOf = (chosen: typeof known) => (chosen.length > 0 ? chosen.map(([, tool]) => tool) : undefined);
+  const known = flat(tools);
+  const functions = (chosen: readonly FlatTool[]) => (chosen.length > 0 ? chosen.map(functionOf) : undefined);
   if (choice == null || typeof choice === "string") {
     // Without tools, engines refuse a choice.
-    return { tools: allOf(known), tool_choice: known.length > 0 ? (choice ?? undefined) : undefined };
+    return { tools: functions(known), tool_choice: known.length > 0 ? (choice ?? undefined) : undefined };
   }
-  const find = (name: unknown) => {
-    const tool = known.find(([one]) => one === name);
-    if (!tool) throw toolUnknown(String(name));
-    return tool;
+  /** All tools of a namespace, or one tool. */
+  const find = (name: unknown): readonly FlatTool[] => {
+    const found = known.filter((one) => one.name === name || one.namespace === name);
+    if (found.length === 0) throw toolUnknown(String(name));
+    return found;
   };
   switch (choice.type) {
     case "function":
     case "custom": {
-      const [name] = find(choice.name);
-      return { tools: allOf(known), tool_choice: { type: "function", function: { name } } };
+      const [one] = find(choice.name) as [FlatTool];
+      const name = functionName(one.namespace, one.name);
+      return { tools: functions(known), tool_choice: { type: "function", function: { name } } };
     }
     case "allowed_tools": {
       if (!choice.tools) throw fieldMissing("tool_choice.tools");
-      const names = new Set(choice.tools.map(({ name }) => find(name)[0]));
-      return { tools: allOf(known.filter(([name]) => names.has(name))), tool_choice: choice.mode ?? "auto" };
+      const allowed = new Set(choice.tools.flatMap(({ name }) => find(name)));
+      return { tools: functions(known.filter((one) => allowed.has(one))), tool_choice: choice.mode ?? "auto" };
     }
     default:
       throw toolUnsupported(choice.type, "tool_choice.type");
   }
 }
 
-function chatTool({ type, name, description, parameters, strict, format }: ResponseTool, param: string): object {
-  if (type !== "function" && type !== "custom") throw toolUnsupported(type, `${param}.type`);
-  if (name === undefined) throw fieldMissing(`${param}.name`);
-  if (type === "function") {
+/** Tools outside and inside of namespaces. Throws toolUnsupported, fieldMissing. */
+function flat(tools: readonly ResponseTool[], namespace?: string, at = "tools"): FlatTool[] {
+  return tools.flatMap((tool, i) => {
+    const param = `${at}.${i}`;
+    const { type, name, tools: inside } = tool;
+    const isNamespace = type === "namespace" && namespace === undefined;
+    if (type !== "function" && type !== "custom" && !isNamespace) throw toolUnsupported(type, `${param}.type`);
+    if (name === undefined) throw fieldMissing(`${param}.name`);
+    if (isNamespace) return flat(inside ?? [], name, `${param}.tools`);
+    return [{ name, namespace, isCustom: type === "custom", tool }];
+  });
+}
+
+function functionOf({ name, namespace, isCustom, tool }: FlatTool): object {
+  const { description, parameters, strict, format } = tool;
+  const own = functionName(namespace, name);
+  if (!isCustom) {
     return {
       type: "function",
       function: {
-        name,
+        name: own,
         ...(description ? { description } : {}),
         ...(parameters ? { parameters } : {}),
         ...(strict === true ? { strict } : {}),
@@ -60,7 +91,7 @@ function chatTool({ type, name, description, parameters, strict, format }: Respo
   return {
     type: "function",
     function: {
-      name,
+      name: own,
       ...(description || grammar ? { description: [description, grammar].filter(Boolean).join("\n\n") } : {}),
       parameters: {
         type: "object",

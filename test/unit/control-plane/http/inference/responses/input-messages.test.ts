@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { chatCompletion, itemsOf } from "../../../../../../control-plane/http/inference/responses/chat-fields.ts";
 import { itemTypes, messagesOf } from "../../../../../../control-plane/http/inference/responses/input-messages.ts";
 import type { ResponseItem } from "../../../../../../control-plane/http/inference/responses/responses-schemas.ts";
-import { chatTools } from "../../../../../../control-plane/http/inference/responses/tools.ts";
+import { calledTools, chatTools } from "../../../../../../control-plane/http/inference/responses/tools.ts";
 
 const open = (content: string) => `opened ${content}`;
 const read = (items: readonly ResponseItem[], instructions?: string) => messagesOf(items, instructions, open);
@@ -159,10 +159,34 @@ describe("tools", () => {
     expect(chatTools([], "required")).toEqual({ tools: undefined, tool_choice: undefined });
   });
 
+  it("of a namespace become functions that contain its name", () => {
+    const namespace = {
+      type: "namespace",
+      name: "crm",
+      tools: [{ type: "function", name: "find" }, tools[1] as never],
+    };
+    const all = [...tools, namespace];
+    const names = (choice: Parameters<typeof chatTools>[1]) =>
+      chatTools(all, choice).tools?.map((tool) => (tool as { function: { name: string } }).function.name);
+    expect(names("auto")).toEqual(["a", "b", "crm__find", "crm__b"]);
+    expect(names({ type: "allowed_tools", tools: [{ type: "namespace", name: "crm" }] })).toEqual([
+      "crm__find",
+      "crm__b",
+    ]);
+    expect(chatTools(all, { type: "function", name: "find" }).tool_choice).toMatchObject({
+      function: { name: "crm__find" },
+    });
+    expect(calledTools(all).get("crm__b")).toMatchObject({ name: "b", namespace: "crm", isCustom: true });
+    const call = { type: "function_call", call_id: "x", namespace: "crm", name: "find", arguments: "{}" };
+    expect(read([call])[0]?.tool_calls?.[0]?.function.name).toBe("crm__find");
+    const nested = [{ type: "namespace", name: "x", tools: [namespace] }];
+    expect(() => chatTools(nested, "auto")).toThrow(expect.objectContaining({ param: "tools.0.tools.0.type" }));
+  });
+
   it("are refused where they are unknown or need a service", () => {
     expect(() => chatTools(tools, { type: "function", name: "c" })).toThrow(/not among tools/);
-    expect(() => chatTools([{ type: "web_search" }], "auto")).toThrow(/Supported: function, custom/);
-    expect(() => chatTools(tools, { type: "file_search" })).toThrow(/Supported: function, custom/);
+    expect(() => chatTools([{ type: "web_search" }], "auto")).toThrow(/Supported: function, custom, namespace/);
+    expect(() => chatTools(tools, { type: "file_search" })).toThrow(/Supported: function, custom, namespace/);
     expect(() => chatTools([{ type: "function" }], "auto")).toThrow(expect.objectContaining({ param: "tools.0.name" }));
   });
 });

@@ -8,6 +8,7 @@ import {
   type ResponseEvent,
   ResponseOutput,
 } from "../../../../../../control-plane/http/inference/responses/response-output.ts";
+import { calledTools } from "../../../../../../control-plane/http/inference/responses/tools.ts";
 import { type ChatReply, chatReply, chunksOf, cutBy, wholeReply } from "../../../../../fakes/chat-replies.ts";
 import { readSdkTypes } from "../../../../../fakes/sdk-types.ts";
 
@@ -20,13 +21,14 @@ const body = {
   tools: [
     { type: "function", name: "get_weather", parameters: { type: "object" } },
     { type: "custom", name: "run" },
+    { type: "namespace", name: "web", tools: [{ type: "function", name: "search" }] },
   ],
 };
 const options = (change: Partial<OutputOptions> = {}): OutputOptions => ({
   frame: frameOf(body, "resp_1", "org/model", 1),
   idBase: "1",
   isSummary: false,
-  customTools: new Set(["run"]),
+  tools: calledTools(body.tools),
   now: () => 2,
   ...change,
 });
