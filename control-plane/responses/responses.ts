@@ -14,7 +14,7 @@ import {
   responsesFull,
   responseTooLarge,
 } from "./errors.ts";
-import type { NewResponse, ResponseLimits, ResponseRow, ResponseStore, StoredStatus } from "./store.ts";
+import type { NewResponse, ResponseLimits, ResponseRow, ResponseSize, ResponseStore, StoredStatus } from "./store.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 export type StoredItem = Fields & { readonly id: string };
@@ -50,6 +50,9 @@ export interface Conversation {
   readonly bytes: number;
 }
 
+/** Reserves memory for content before it is read; throws when there is none. */
+export type HoldBytes = (bytes: number) => void;
+
 export interface ItemsQuery {
   readonly order: "asc" | "desc";
   readonly limit: number;
@@ -76,21 +79,21 @@ export interface Responses {
   /** Ends a response in the background; one that has ended stays as it is. Throws responseNotFound, notBackground. */
   cancel(account: AccountId, id: string): Promise<StoredObject>;
   /** Items of a response and of all before it. Throws previousNotFound, previousUnfinished, conversationTooLong. */
-  conversation(account: AccountId, id: string): Promise<Conversation>;
-  /** Items of these responses, by their id. */
-  itemsOf(account: AccountId, ids: readonly string[]): Promise<ReadonlyMap<string, StoredItem>>;
+  conversation(account: AccountId, id: string, hold: HoldBytes): Promise<Conversation>;
+  /** Items of these responses, by their id. Throws conversationTooLong. */
+  itemsOf(account: AccountId, ids: readonly string[], hold: HoldBytes): Promise<ReadonlyMap<string, StoredItem>>;
 }
 
 const mib = 1024 ** 2;
 const lifeMs = 24 * 60 * 60 * 1000;
 /** Of one response, sealed. */
 const maxResponseBytes = 16 * mib;
-const maxConversationBytes = 64 * mib;
+const maxConversationBytes = 32 * mib;
 const maxChain = 1_000;
 const defaultLimits: ResponseLimits = { bytes: 1024 * mib, unfinished: 1_000 };
 
 export function createResponses(deps: {
-  readonly store: Pick<ResponseStore, "add" | "storedBytes" | "find" | "chain" | "remove" | "cancel">;
+  readonly store: Pick<ResponseStore, "add" | "storedBytes" | "find" | "sizes" | "chain" | "remove" | "cancel">;
   readonly seal: ResponseSeal;
   readonly limits?: ResponseLimits;
   /** Called when a response waits to run, and when one was ended by its owner. */
@@ -119,6 +122,26 @@ export function createResponses(deps: {
   }
 
   const contentOf = (account: AccountId, { id, sealed }: ResponseRow) => openContent(deps.seal, account, id, sealed);
+
+  /** Items of these responses, in their order. */
+  async function allItems(account: AccountId, sizes: readonly ResponseSize[], hold: HoldBytes) {
+    const bytes = sizes.reduce((sum, one) => sum + one.bytes, 0);
+    if (sizes.length > maxChain || bytes > maxConversationBytes)
+      throw conversationTooLong(maxChain, maxConversationBytes);
+    hold(bytes);
+    const ids = sizes.map(({ id }) => id);
+    const rows = ids.length > 0 ? await store.find(account, ids) : [];
+    const contents = new Map(
+      await Promise.all(rows.map(async (row) => [row.id, await contentOf(account, row)] as const)),
+    );
+    const items = ids.flatMap((id) => {
+      const content = contents.get(id);
+      // Deleted in the meantime.
+      if (!content) throw previousNotFound(id);
+      return [...content.items, ...outputOf(content.response)];
+    });
+    return { items, bytes };
+  }
 
   async function get(account: AccountId, id: string): Promise<StoredObject> {
     const row = await rowOf(account, id);
@@ -161,22 +184,16 @@ export function createResponses(deps: {
       return get(account, id);
     },
 
-    async conversation(account, id) {
-      const rows = await store.chain(account, id, maxChain);
-      if (!rows) throw previousNotFound(id);
-      const bytes = rows.reduce((sum, { sealed }) => sum + sealed.length, 0);
-      if (rows.length > maxChain || bytes > maxConversationBytes)
-        throw conversationTooLong(maxChain, maxConversationBytes);
-      if (rows.some(({ status }) => status === "queued" || status === "in_progress")) throw previousUnfinished(id);
-      const contents = await Promise.all(rows.map((row) => contentOf(account, row)));
-      return { items: contents.flatMap(({ items, response }) => [...items, ...outputOf(response)]), bytes };
+    async conversation(account, id, hold) {
+      const sizes = await store.chain(account, id, maxChain);
+      if (!sizes) throw previousNotFound(id);
+      if (sizes.some(({ status }) => status === "queued" || status === "in_progress")) throw previousUnfinished(id);
+      return allItems(account, sizes, hold);
     },
 
-    async itemsOf(account, ids) {
-      const rows = await store.find(account, ids);
-      const contents = await Promise.all(rows.map((row) => contentOf(account, row)));
-      const all = contents.flatMap(({ items, response }) => [...items, ...outputOf(response)]);
-      return new Map(all.map((item) => [item.id, item]));
+    async itemsOf(account, ids, hold) {
+      const { items } = await allItems(account, await store.sizes(account, ids), hold);
+      return new Map(items.map((item) => [item.id, item]));
     },
   };
 }

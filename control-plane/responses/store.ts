@@ -21,10 +21,16 @@ export interface NewResponse {
 
 export interface ResponseRow {
   readonly id: string;
-  readonly previous: string | null;
   readonly status: StoredStatus;
   readonly background: boolean;
   readonly sealed: Buffer;
+}
+
+/** A response without its content. */
+export interface ResponseSize {
+  readonly id: string;
+  readonly status: StoredStatus;
+  readonly bytes: number;
 }
 
 /** A response that runs in the background. */
@@ -54,8 +60,9 @@ export interface ResponseStore {
   /** Bytes of an account's stored responses. */
   storedBytes(account: AccountId): Promise<number>;
   find(account: AccountId, ids: readonly string[]): Promise<readonly ResponseRow[]>;
-  /** The response and those before it, oldest first; at most `max`. Undefined: one of them does not exist. */
-  chain(account: AccountId, id: string, max: number): Promise<readonly ResponseRow[] | undefined>;
+  sizes(account: AccountId, ids: readonly string[]): Promise<readonly ResponseSize[]>;
+  /** The response and those before it, oldest first; at most `max` + 1. Undefined: one of them does not exist. */
+  chain(account: AccountId, id: string, max: number): Promise<readonly ResponseSize[] | undefined>;
   /** Returns false when there is no such response. */
   remove(account: AccountId, id: string): Promise<boolean>;
   /** Ends an unfinished response; no effect on another one. */

@@ -14,7 +14,8 @@ export function fakeResponses() {
     const row = rows.get(id ?? "");
     return row?.account === account ? row : undefined;
   };
-  const shown = (row: NewResponse) => ({ ...row, previous: row.previous ?? null });
+  const shown = ({ id, status, background, sealed }: NewResponse) => ({ id, status, background, sealed });
+  const sized = ({ id, status, sealed }: NewResponse) => ({ id, status, bytes: sealed.length });
   return {
     ...createResponses({
       store: {
@@ -24,6 +25,7 @@ export function fakeResponses() {
         },
         storedBytes: async () => 0,
         find: async (account, ids) => ids.flatMap((id) => own(account, id) ?? []).map(shown),
+        sizes: async (account, ids) => ids.flatMap((id) => own(account, id) ?? []).map(sized),
         chain: async (account, id) => {
           const chain: NewResponse[] = [];
           for (let next: string | undefined = id; next !== undefined; next = chain[0]?.previous) {
@@ -31,7 +33,7 @@ export function fakeResponses() {
             if (!row) return undefined;
             chain.unshift(row);
           }
-          return chain.map(shown);
+          return chain.map(sized);
         },
         remove: async (account, id) => own(account, id) !== undefined && rows.delete(id),
         cancel: async (account, id) => {

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { ClaimedResponse, ResponseRow, ResponseStore } from "../../responses/store.ts";
+import type { ClaimedResponse, ResponseSize, ResponseStore } from "../../responses/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
@@ -10,7 +10,7 @@ import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
 /** Maximum rows that one claim considers, oldest first. */
 const maxExamined = 2_000;
 
-const shown = ["responseId as id", "previousId as previous", "status", "background", "sealed"] as const;
+const shown = ["responseId as id", "status", "background", "sealed"] as const;
 
 export function createResponseStore(db: Db): ResponseStore {
   return asked<ResponseStore>({
@@ -64,8 +64,16 @@ export function createResponseStore(db: Db): ResponseStore {
         .where("responseId", "in", [...ids])
         .execute(),
 
+    sizes: (account, ids) =>
+      db
+        .selectFrom("storedResponse")
+        .select(["responseId as id", "status", sql<number>`bytes::float8`.as("bytes")])
+        .where("accountId", "=", account)
+        .where("responseId", "in", [...ids])
+        .execute(),
+
     async chain(account, id, max) {
-      const { rows } = await sql<ResponseRow>`
+      const { rows } = await sql<ResponseSize & { readonly previous: string | null }>`
         with recursive chain as (
           select response_id, previous_id, 1 as depth from stored_response
           where account_id = ${account} and response_id = ${id}
@@ -74,7 +82,7 @@ export function createResponseStore(db: Db): ResponseStore {
             join stored_response r on r.account_id = ${account} and r.response_id = c.previous_id
           where depth <= ${max}
         )
-        select response_id as id, r.previous_id as previous, status, background, sealed
+        select response_id as id, r.previous_id as previous, status, bytes::float8 as bytes
         from chain join stored_response r using (response_id) order by depth desc`.execute(db);
       // One of them was deleted, or has expired.
       return rows.length === 0 || (rows[0]?.previous !== null && rows.length <= max) ? undefined : rows;

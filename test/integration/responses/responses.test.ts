@@ -3,6 +3,7 @@ import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { callerOf } from "../../../control-plane/accounts/authenticate.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
+import { bodiesFull } from "../../../control-plane/http/errors/errors.ts";
 import { EngineOverloaded, upstreamBroken } from "../../../control-plane/inference/errors.ts";
 import type { StoredContent } from "../../../control-plane/responses/responses.ts";
 import type { RunResponse } from "../../../control-plane/responses/run-responses.ts";
@@ -199,8 +200,12 @@ describe("stored responses", () => {
     const first = await world.saved("one");
     const second = await world.saved("two", first);
     const third = await world.saved("three", second);
-    const { items } = await world.verbs.conversation(world.account, third);
+    const { items } = await world.verbs.conversation(world.account, third, () => {});
     expect(items.map((item) => item["text"])).toEqual(["one", "two", "three"]);
+    const full = () => {
+      throw bodiesFull();
+    };
+    await expect(world.verbs.conversation(world.account, third, full)).rejects.toMatchObject({ code: "bodies_full" });
     const stranger = await world.stranger();
     await world.verbs.remove(world.account, first);
     for (const [account, id] of [
@@ -208,7 +213,7 @@ describe("stored responses", () => {
       [world.account, "resp_none"],
       [stranger, third],
     ] as const)
-      await expect(world.verbs.conversation(account, id)).rejects.toMatchObject({
+      await expect(world.verbs.conversation(account, id, () => {})).rejects.toMatchObject({
         code: "previous_response_not_found",
       });
   });

@@ -21,7 +21,8 @@ export function responseJobs(spine: Spine, features: ResponseFeatures): RunRespo
   return async ({ id, account, key, content, createdAtMs, bytes }, caller, firstAttempt, signal) => {
     const requestId = requestIdOf(id);
     const body = { ...content.body, input: content.items as readonly ResponseItem[] } as ResponseRequest;
-    const facts = { requestId, createdAtMs, bytes, unixMs: spine.unixMs };
+    // Bounded by the number of runs and the size of a conversation.
+    const facts = { requestId, createdAtMs, bytes, hold: () => {}, unixMs: spine.unixMs };
     const { label, source } = content;
     const trace = backgroundTrace({
       requestId,

@@ -3,7 +3,7 @@ import type { Caller } from "../../../accounts/caller.ts";
 import { scopeNotAllowed } from "../../../accounts/errors.ts";
 import type { Completion } from "../../../inference/completion.ts";
 import { referenceNotFound } from "../../../responses/errors.ts";
-import type { Responses, StoredItem } from "../../../responses/responses.ts";
+import type { HoldBytes, Responses, StoredItem } from "../../../responses/responses.ts";
 import type { InferenceFeatures } from "../features.ts";
 import { chatCompletion, itemsOf } from "./chat-fields.ts";
 import { encryptedContentInvalid, fieldUnsupported } from "./errors.ts";
@@ -29,6 +29,7 @@ export interface RequestFacts {
   readonly createdAtMs: number;
   /** Upper bound of the text in the body. */
   readonly bytes: number;
+  readonly hold: HoldBytes;
   /** Unix ms. */
   readonly unixMs: () => number;
 }
@@ -38,12 +39,12 @@ export async function prepareResponse(
   features: ResponseFeatures,
   caller: Caller,
   body: ResponseRequest,
-  { requestId, createdAtMs, bytes, unixMs }: RequestFacts,
+  { requestId, createdAtMs, bytes, hold, unixMs }: RequestFacts,
 ): Promise<PreparedResponse> {
   const { account } = caller;
   const given = itemsOf(body);
-  const { items: before, bytes: bytesBefore } = await beforeOf(features.responses, caller, body);
-  const { items, bytes: bytesReferred } = await resolved(features.responses, caller, given);
+  const { items: before, bytes: bytesBefore } = await beforeOf(features.responses, caller, body, hold);
+  const { items, bytes: bytesReferred } = await resolved(features.responses, caller, given, hold);
   const isSealing = body.include?.includes("reasoning.encrypted_content") === true;
   const seal =
     isSealing || items.some(isEncrypted) || before.some(isEncrypted) ? await features.reasoning.of(account) : undefined;
@@ -91,19 +92,29 @@ interface Items {
   readonly bytes: number;
 }
 
-function beforeOf(responses: Responses, { account }: Caller, body: ResponseRequest): Items | Promise<Items> {
+function beforeOf(
+  responses: Responses,
+  { account }: Caller,
+  body: ResponseRequest,
+  hold: HoldBytes,
+): Items | Promise<Items> {
   const previous = body.previous_response_id;
-  return previous == null ? { items: [], bytes: 0 } : responses.conversation(account, previous);
+  return previous == null ? { items: [], bytes: 0 } : responses.conversation(account, previous, hold);
 }
 
 const isReference = ({ type, role, id }: ResponseItem): boolean =>
   type === "item_reference" || (type === undefined && role === undefined && typeof id === "string");
 
 /** Replaces references by their items. An item's id contains the id of its response. */
-async function resolved(responses: Responses, { account }: Caller, items: readonly ResponseItem[]): Promise<Items> {
+async function resolved(
+  responses: Responses,
+  { account }: Caller,
+  items: readonly ResponseItem[],
+  hold: HoldBytes,
+): Promise<Items> {
   const ids = items.filter(isReference).map(({ id }) => `resp_${id?.split("_").at(-2)}`);
   if (ids.length === 0) return { items, bytes: 0 };
-  const known = await responses.itemsOf(account, [...new Set(ids)]);
+  const known = await responses.itemsOf(account, [...new Set(ids)], hold);
   let bytes = 0;
   const all = items.map((item, i) => {
     if (!isReference(item)) return item;

@@ -7,7 +7,7 @@ import { bodyLimitBytes, mediaLimitBytes } from "../../body/json-body.ts";
 import type { Endpoints } from "../../core/endpoint.ts";
 import type { RequestState } from "../../core/request-state.ts";
 import { inferenceRefusals } from "../../errors/error-responses.ts";
-import { bodyTooLarge } from "../../errors/errors.ts";
+import { bodiesFull, bodyTooLarge } from "../../errors/errors.ts";
 import type { InferenceRequest } from "../inference-entry.ts";
 import { type Relayed, type Relays, type Reply, renderedWhole } from "../relay-route.ts";
 import { TranslatedStream } from "../translated-stream.ts";
@@ -109,7 +109,10 @@ async function readResponse(
   checkRequest(caller, body);
   if (bytes.length > bodyLimitBytes && !itemsOf(body).some(holdsMedia)) throw bodyTooLarge(bodyLimitBytes);
   const { requestId, admittedAtMs: createdAtMs } = state;
-  const facts = { requestId, createdAtMs, bytes: bytes.length, unixMs: spine.unixMs };
+  const hold = (more: number) => {
+    if (!state.holdBody(more)) throw bodiesFull();
+  };
+  const facts = { requestId, createdAtMs, bytes: bytes.length, hold, unixMs: spine.unixMs };
   if (body.store && !body.background) await features.responses.checkSpace(caller.account);
   const prepared = await prepareResponse(features, caller, body, facts);
   if (body.background) return { reply: await queued(spine, features, body, prepared, state) };
