@@ -96,6 +96,27 @@ describe("speech", () => {
     expect(tasks.lastHold().request.full).toBeLessThan(11_300n);
   });
 
+  it("arrives as events when asked, which hold the same audio and its cost", async () => {
+    const body = { model: "org/model", input: "Good morning 🙂", voice: "af_bella", stream_format: "sse" };
+    const answer = await tasks.edge.post("/v1/audio/speech", body);
+    expect(answer.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+    const events = (await answer.text())
+      .trimEnd()
+      .split("\n\n")
+      .map((frame) => JSON.parse(frame.slice("data: ".length)));
+    expect(events.at(-1)).toEqual({
+      type: "speech.audio.done",
+      usage: { input_tokens: 0, output_tokens: 0, total_tokens: 0, characters: 14, estimated_cost: 0.0000112 },
+    });
+    const deltas = events.slice(0, -1);
+    expect(new Set(deltas.map(({ type }) => type))).toEqual(new Set(["speech.audio.delta"]));
+    expect(Buffer.concat(deltas.map(({ audio: part }) => Buffer.from(part, "base64")))).toEqual(Buffer.concat(audio));
+    expect(tasks.askedJson()).not.toHaveProperty("stream_format");
+    expect(tasks.settled()).toBe(11_200n);
+    const wrong = await tasks.edge.post("/v1/audio/speech", { ...body, stream_format: "websocket" });
+    expect(wrong.status).toBe(422);
+  });
+
   it("is not begun without the money for all of it", async () => {
     const before = tasks.edge.budgets.available;
     tasks.edge.budgets.available = 5_000n as typeof before;

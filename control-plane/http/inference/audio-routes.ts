@@ -1,13 +1,18 @@
 // Speech and transcriptions in OpenAI's format.
 import type { FastifyRequest } from "fastify";
+import { costOf, nano, toUsd } from "../../../proto/money.ts";
+import type { Caller } from "../../accounts/caller.ts";
+import { noUnits } from "../../inference/task.ts";
 import { FormFile } from "../body/form-body.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
+import type { RequestState } from "../core/request-state.ts";
 import { inferenceRefusals } from "../errors/error-responses.ts";
 import { fileMissing } from "../errors/errors.ts";
-import type { Relays } from "./relay-route.ts";
+import type { Relayed, Relays } from "./relay-route.ts";
+import { SpeechEvents } from "./speech-events.ts";
 import type { OwnVoice } from "./tasks/own-voice.ts";
-import { speech } from "./tasks/speech.ts";
+import { charactersOf, speech } from "./tasks/speech.ts";
 import { transcription } from "./tasks/transcription.ts";
 import {
   AudioBytes,
@@ -35,13 +40,20 @@ export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: Own
       body: SpeechRequest,
       answer: AudioBytes,
     },
-    relays.json((fields, _read, caller) => {
-      const body = fields as unknown as SpeechRequest;
+    relays.translated((request, state) => {
+      const body = request.body as unknown as SpeechRequest;
       const format = body.response_format ?? "wav";
       const { model, input: text, voice, speed, extra_body: extra } = body;
-      const completion = (spoken: typeof voice) => speech({ model, text, voice: spoken, format, speed, extra });
-      const spoken = voice ? voices(caller, model, voice) : voice;
-      return spoken instanceof Promise ? spoken.then(completion) : completion(spoken);
+      const characters = charactersOf(text);
+      const relayed = (spoken: typeof voice): Relayed => ({
+        completion: speech({ model, text, voice: spoken, format, speed, extra }),
+        through:
+          body.stream_format === "sse"
+            ? (client) => new SpeechEvents(client, () => speechUsage(characters, state))
+            : undefined,
+      });
+      const spoken = voice ? voices(state.caller as Caller, model, voice) : voice;
+      return spoken instanceof Promise ? spoken.then(relayed) : relayed(spoken);
     }),
   );
 
@@ -64,6 +76,19 @@ export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: Own
     },
     relays.task((request) => ({ completion: read(request, "translate") })),
   );
+}
+
+/** Speech is billed by characters; engines may also report tokens. */
+function speechUsage(characters: number, { usage, rates }: RequestState) {
+  const [input, output] = [usage?.input ?? 0, usage?.output ?? 0];
+  const counts = usage ?? { input, cachedInput: 0, output, units: { ...noUnits, characters } };
+  return {
+    input_tokens: input,
+    output_tokens: output,
+    total_tokens: input + output,
+    characters,
+    estimated_cost: toUsd(rates ? costOf(counts, rates) : nano(0n)),
+  };
 }
 
 function read(request: FastifyRequest, task: "transcribe" | "translate") {

@@ -62,6 +62,9 @@ export const SpeechRequest = Type.Object({
   voice: Type.Optional(nullable.string()),
   response_format: Type.Optional(nullable.string({ enum: [...audioFormats, null], default: "wav" })),
   speed: Type.Optional(nullable.number({ minimum: 0.25, maximum: 4, default: 1 })),
+  stream_format: Type.Optional(
+    nullable.string({ enum: ["audio", "sse", null], default: "audio", description: "sse: events with base64 audio" }),
+  ),
   extra_body: Type.Optional(nullable.object()),
   service_tier: serviceTier,
 });
