@@ -92,8 +92,10 @@ function said(schema: Schema, value: unknown): string | readonly string[] | unde
 }
 
 /** What is no text, no list and no file in JSON is some other text in a form. */
-function missed(schema: Schema, { value, why }: Miss): string | readonly string[] | undefined {
-  const isOfAnotherType = why === "is object" && !typesOf(schema).some((type) => type === "string" || type === "array");
+function missed(schema: Schema, { value, why, at }: Miss): string | readonly string[] | undefined {
+  // Within a field that is sent as JSON, an object stays one.
+  const isOfAnotherType =
+    at.length === 0 && why === "is object" && !typesOf(schema).some((type) => type === "string" || type === "array");
   return isOfAnotherType ? "none of these" : said(schema, value);
 }
 

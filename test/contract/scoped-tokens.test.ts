@@ -72,7 +72,8 @@ describe("a scoped token", () => {
     const operations = Object.entries(paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, { security = [] }]) => ({ method: method.toUpperCase(), path, security })),
     );
-    const inference = /^\/v1\/(models|completions|compat\/|text-to-speech\/|inference\/)/;
+    const inference =
+      /^\/v1\/(models|completions|compat\/|text-to-speech\/|inference\/|messages|rerank$|score$|responses$)/;
     // Records of models are read by whoever may ask the models.
     const isRecord = (method: string, path: string) => method === "GET" && path.startsWith("/models/");
     const closed = operations.filter(

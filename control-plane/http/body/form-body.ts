@@ -164,7 +164,7 @@ const quoted = (text: string) => text.replaceAll('"', "%22").replaceAll("\r", "%
 
 /** Converts the texts of a form to the types that their fields have in the schema. */
 export function coerceForm(schema: TSchema) {
-  const properties = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {};
+  const properties = (schema as { properties?: Record<string, Property> }).properties ?? {};
   return (request: FastifyRequest, _reply: unknown, done: () => void): void => {
     const body = request.body as Record<string, unknown> | null | undefined;
     if (typeof body === "object" && body !== null) {
@@ -186,11 +186,13 @@ function keepSeed(request: FastifyRequest, body: Record<string, unknown>): void 
 }
 const noBytes = Buffer.alloc(0);
 
-export function coerceFields(
-  values: Record<string, unknown>,
-  properties: Readonly<Record<string, { readonly type?: unknown }>>,
-): void {
-  for (const [name, { type }] of Object.entries(properties)) {
+interface Property {
+  readonly type?: unknown;
+  readonly anyOf?: readonly { readonly type?: unknown }[];
+}
+
+export function coerceFields(values: Record<string, unknown>, properties: Readonly<Record<string, Property>>): void {
+  for (const [name, { type, anyOf = [] }] of Object.entries(properties)) {
     const value = values[name];
     const wants = (one: string) => type === one || (Array.isArray(type) && type.includes(one));
     if (wants("array") && value !== undefined && value !== null && !Array.isArray(value)) {
@@ -200,7 +202,8 @@ export function coerceFields(
     else if (wants("boolean") && /^(true|false)$/i.test(value)) values[name] = value.toLowerCase() === "true";
     else if ((wants("integer") || wants("number")) && value.length <= maxNumeral && numeral.test(value))
       values[name] = Number(value);
-    else if (wants("object") && value.startsWith("{")) values[name] = parsedOf(value) ?? value;
+    else if (value.startsWith("{") && (wants("object") || anyOf.some((one) => one.type === "object")))
+      values[name] = parsedOf(value) ?? value;
   }
 }
 

@@ -139,7 +139,7 @@ const efforts = ["low", "medium", "high", "xhigh", "max"] as const;
 const prompt = {
   // An unknown name is 404, not 422.
   model: ModelName,
-  messages: Type.Unsafe<readonly Message[]>(Type.Array(MessageItem as TSchema, { minItems: 1, maxItems: 100_000 })),
+  messages: Type.Unsafe<readonly Message[]>(Type.Array(MessageItem as TSchema, { minItems: 1 })),
   system: orNull<string | readonly Block[]>(textOr(TextBlock)),
   tools: Type.Optional(nullable.array(Tool)),
   tool_choice: orNull<ToolChoice>(
