@@ -26,7 +26,7 @@ export function addAccountCommands(program: Command): void {
     .description("usage of this key by model and month, or usage of the account by day, in USD")
     .option(
       "--by <what>",
-      "model (by month), or for the whole account by day: day (by model), key, jwt (tokens with a limit)",
+      "model (by month), or for the whole account by day: day (by model), key, jwt (tokens with a limit), user (end users)",
       "model",
     )
     .option(
@@ -43,7 +43,7 @@ export function addAccountCommands(program: Command): void {
         return showUsageDays(terminal, by, { ...flags, from });
       }
       if (flags.by !== "model" && flags.by !== "month")
-        throw new CliError("--by must be model, day, key or jwt.", exitCode.wrongUsage);
+        throw new CliError("--by must be model, day, key, jwt or user.", exitCode.wrongUsage);
       const query = new URLSearchParams(
         flags.to === undefined ? { from: flags.from } : { from: flags.from, to: flags.to },
       );

@@ -12,11 +12,12 @@ const maxListed = 200;
 const usd = (cents: number): string => (cents / 100).toFixed(6);
 
 /** Dimension of the API by value of `--by`. */
-export const dayDimensions: Readonly<Record<string, "model" | "key" | "token">> = {
+export const dayDimensions: Readonly<Record<string, "model" | "key" | "token" | "user">> = {
   day: "model",
   key: "key",
   "day-key": "key",
   jwt: "token",
+  user: "user",
   "day-token": "token",
 };
 
@@ -31,7 +32,7 @@ interface DaysQuery {
 
 export async function showUsageDays(
   terminal: Terminal,
-  by: "model" | "key" | "token",
+  by: "model" | "key" | "token" | "user",
   query: DaysQuery,
 ): Promise<void> {
   const { from, to, csv, only } = query;
@@ -45,7 +46,9 @@ export async function showUsageDays(
   terminal[csv ? "csv" : "rows"](lines, {
     DAY: "day",
     [by.toUpperCase()]: (item) =>
-      by === "token" ? `${item.id.slice(0, 12)} of ${item.name}` : item.name || item.id || "no key",
+      by === "token"
+        ? `${item.id.slice(0, 12)} of ${item.name}`
+        : item.name || item.id || (by === "user" ? "no user" : "no key"),
     REQUESTS: "requests",
     TOKENS: (item) => `${item.input_tokens}+${item.output_tokens}`,
     USD: (item) => usd(item.cost),

@@ -13,7 +13,7 @@ const noRates = { concurrent: Number.MAX_SAFE_INTEGER, tokensPerMinute: Number.M
 const whole = 10_000;
 
 /**
- * Lines cost 20 % less, in addition to any other discount, and do not count against the account's rate limits. Pace limits how
+ * Lines cost 20 % less, in addition to any other discount, and do not count against the rate limits of account and key. Pace limits how
  * many lines run at a time.
  */
 export function spineOfLines<Spine extends PricedSpine>(spine: Spine): Spine {
@@ -22,7 +22,9 @@ export function spineOfLines<Spine extends PricedSpine>(spine: Spine): Spine {
     const left = (whole - (own?.basisPoints ?? 0)) * (whole - batchDiscountBasisPoints);
     return { ...(own ?? ofBatches), basisPoints: whole - Math.round(left / whole) };
   };
-  return { ...spine, rates: new RateMeters({ defaults: noRates }), discounts: { find } };
+  const meters = new RateMeters({ defaults: noRates });
+  const rates: RateLimiter = { meter: meters.meter.bind(meters), keyMeter: () => undefined };
+  return { ...spine, rates, discounts: { find } };
 }
 
 const ofBatches = {

@@ -1,15 +1,15 @@
-// What an account used, by UTC day and by model, key or scoped token. Money is the ledger's, as on the invoice.
+// What an account used, by UTC day and by model, key, scoped token or end user. Money is the ledger's, as on the invoice.
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { badPeriod } from "./period.ts";
 
-export const usageDimensions = ["model", "key", "token"] as const;
+export const usageDimensions = ["model", "key", "token", "user"] as const;
 export type UsageDimension = (typeof usageDimensions)[number];
 
 export interface DayUse {
   /** Unix ms at which the day begins. */
   readonly dayMs: number;
-  /** The model, the id of the key (empty: not a key's), or the budget of the token. */
+  /** The model, the id of the key (empty: not a key's), the budget of the token, or the end user (empty: none). */
   readonly of: string;
   /** That signed the token; undefined for other dimensions. */
   readonly key: KeyId | undefined;
@@ -71,7 +71,7 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
       const { firstMs, lastMs } = readDays(from, to, unixMs());
       // One after the other: a report holds one connection.
       const found = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, maxItems + 1);
-      const keys = by === "model" ? [] : await deps.store.keysOf(account);
+      const keys = by === "model" || by === "user" ? [] : await deps.store.keysOf(account);
       const names = new Map(keys.map(({ key, name }) => [String(key), name]));
       const byDay = Map.groupBy(found.slice(0, maxItems), (use) => use.dayMs);
       const days: UsageDay[] = [];
@@ -81,7 +81,7 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
           day: nameOf(ms),
           items: uses.map(({ dayMs: _day, key, cost, ...use }) => ({
             ...use,
-            name: by === "model" ? use.of : (names.get(key ?? use.of) ?? ""),
+            name: by === "model" || by === "user" ? use.of : (names.get(key ?? use.of) ?? ""),
             cost: nano(cost),
           })),
           totalCost: nano(uses.reduce((sum, { cost }) => sum + cost, 0n)),

@@ -62,8 +62,10 @@ export function admit(
   const units = completion.task?.units(priced.rates.units);
   const { floor, full } = holdSize(size, priced.rates, units?.most);
   const rate = deps.rates.meter(caller.account, model.deployId);
-  trace.rate = rate;
-  const permit = rate.take();
+  const key = caller.rates ? deps.rates.keyMeter(caller.key, caller.rates) : undefined;
+  trace.rate = key ? key.standingWith(rate) : rate;
+  const permit = key ? key.takeWith(rate, trace.isCountedForKey) : rate.take();
+  trace.isCountedForKey = true;
   try {
     const hold = deps.budgets.hold({
       account: caller.account,

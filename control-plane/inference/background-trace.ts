@@ -8,6 +8,7 @@ export function backgroundTrace(
   return {
     label: undefined,
     source: undefined,
+    userHeader: undefined,
     startedMs: performance.now(),
     account: undefined,
     key: undefined,
@@ -20,6 +21,7 @@ export function backgroundTrace(
     firstByteMs: 0,
     usage: undefined,
     rate: undefined,
+    isCountedForKey: false,
     rates: undefined,
     loweredMaxTokens: undefined,
     ...known,

@@ -108,8 +108,9 @@ const isElsewhere = (error: unknown): boolean =>
   error instanceof InstancesUnreachable ||
   error instanceof RateLimited;
 
-function noteMarks(spine: Spine, caller: Caller, { endUser, cacheKey }: Completion, trace: Trace): void {
-  const { requestId, label, source } = trace;
+function noteMarks(spine: Spine, caller: Caller, { endUser: ofBody, cacheKey }: Completion, trace: Trace): void {
+  const { requestId, label, source, userHeader } = trace;
+  const endUser = (caller.trustsUserHeaders ? userHeader : undefined) ?? ofBody;
   if (label === undefined && source === undefined && endUser === undefined && cacheKey === undefined) return;
   spine.labels.note(requestId, label, caller.account, { endUser, cacheKey, source });
 }

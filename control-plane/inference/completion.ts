@@ -64,6 +64,8 @@ export interface Trace {
   /** The caller's `x-request-id` and `x-service-source`: stored with the usage. */
   readonly label: string | undefined;
   readonly source: string | undefined;
+  /** The end user in the headers of Open WebUI: counts for keys that trust it. */
+  readonly userHeader: string | undefined;
   /** Unix ms. */
   readonly admittedAtMs: number;
   /** Monotonic ms. */
@@ -85,6 +87,8 @@ export interface Trace {
   usage: UsageFigures | undefined;
   /** Rate limits of account and model, once known. */
   rate: RateStanding | undefined;
+  /** The request was admitted once, so its key's limits do not refuse it any more. */
+  isCountedForKey: boolean;
   /** Prices, once admitted. */
   rates: TokenRates | undefined;
   /** Set when the budget lowered max_tokens. */

@@ -12,9 +12,11 @@ import {
 
 const askForMore = "or ask for a higher limit with POST /v1/me/rate_limit/request";
 
-/** The account is at its concurrency or token limit for a model. */
-export class RateLimited extends ServiceError<ErrorParams & { readonly limit: "concurrency" | "tpm" }> {
-  constructor(limit: "concurrency" | "tpm", message: string, retryAfterSeconds: number) {
+type Limit = "concurrency" | "tpm" | "key_rpm" | "key_tpm";
+
+/** The account is at its concurrency or token limit for a model, or its key at its own limit. */
+export class RateLimited extends ServiceError<ErrorParams & { readonly limit: Limit }> {
+  constructor(limit: Limit, message: string, retryAfterSeconds: number) {
     super("rate_limited", "rate_limit_exceeded", `Rate limited: ${message}`, { retryAfterSeconds, params: { limit } });
   }
 
@@ -32,6 +34,15 @@ export class RateLimited extends ServiceError<ErrorParams & { readonly limit: "c
     return new RateLimited(
       "tpm",
       `${what}. Send it again in ${retryAfterSeconds} s, ${askForMore}.`,
+      retryAfterSeconds,
+    );
+  }
+
+  static byKey(limit: "key_rpm" | "key_tpm", value: number, retryAfterSeconds: number): RateLimited {
+    const what = `this API key can ${limit === "key_rpm" ? "send" : "use"} at most ${value} ${limit === "key_rpm" ? "requests" : "tokens"} per minute`;
+    return new RateLimited(
+      limit,
+      `${what}. Send it again in ${retryAfterSeconds} s, or use another key.`,
       retryAfterSeconds,
     );
   }

@@ -1,11 +1,20 @@
-// Concurrent requests and tokens per minute by account and model: in memory, without waits. All names of one deployment (its
-// public name, its id, its adapters) count as one model.
-import type { AccountId, DeploymentId } from "../../proto/ids.ts";
+// Concurrent requests and tokens per minute by account and model, and requests and tokens per minute by API key: in memory, without
+// waits. All names of one deployment (its public name, its id, its adapters) count as one model.
+import type { AccountId, DeploymentId, KeyId } from "../../proto/ids.ts";
+import { KeyMeter, type KeyRates } from "./key-meter.ts";
 import { effectiveRateLimits, type OwnRateLimits, type RateLimits } from "./rate-limits.ts";
 import { RateMeter } from "./rate-meter.ts";
 
 export interface RateLimiter {
   meter(account: AccountId, model: DeploymentId): RateMeter;
+  /** Undefined: the key's limits do not apply. */
+  keyMeter(key: KeyId, limits: KeyRates): KeyMeter | undefined;
+}
+
+export interface RateCounts {
+  /** Running requests of an account and model; requests of the last minute of a key. */
+  readonly requests: number;
+  readonly tokens: number;
 }
 
 export interface RateLimiterOptions {
@@ -21,10 +30,11 @@ interface AccountMeters {
 
 export class RateMeters implements RateLimiter {
   readonly #accounts = new Map<AccountId, AccountMeters>();
+  readonly #keys = new Map<KeyId, KeyMeter>();
   readonly #defaults: RateLimits;
   readonly #second: () => number;
   #own: ReadonlyMap<AccountId, OwnRateLimits> = new Map();
-  #others: Parameters<RateMeters["setOthers"]>[0] = new Map();
+  #others: ReadonlyMap<string, RateCounts> = new Map();
 
   constructor({ defaults, clock = () => performance.now() }: RateLimiterOptions) {
     this.#defaults = defaults;
@@ -46,6 +56,17 @@ export class RateMeters implements RateLimiter {
     return meter;
   }
 
+  keyMeter(key: KeyId, limits: KeyRates): KeyMeter {
+    let meter = this.#keys.get(key);
+    if (!meter) {
+      meter = new KeyMeter(key, limits, this.#second);
+      this.#hearKey(meter);
+      this.#keys.set(key, meter);
+    }
+    meter.limits = limits;
+    return meter;
+  }
+
   /** Replaces the limits of all accounts that have their own; the others use the defaults. */
   setOwnLimits(own: ReadonlyMap<AccountId, OwnRateLimits>): void {
     this.#own = own;
@@ -56,17 +77,29 @@ export class RateMeters implements RateLimiter {
   }
 
   /** Replaces the counts of the other replicas, by meter. */
-  setOthers(others: ReadonlyMap<string, { readonly inFlight: number; readonly tokens: number }>): void {
+  setOthers(others: ReadonlyMap<string, RateCounts>): void {
     this.#others = others;
     for (const meter of this.meters()) this.#hear(meter);
+    for (const meter of this.#keys.values()) this.#hearKey(meter);
+  }
+
+  /** Counts of this replica by meter, without idle ones. */
+  *counts(): Generator<[id: string, counts: RateCounts]> {
+    for (const { id, inFlight, tokens } of this.meters()) {
+      if (inFlight > 0 || tokens > 0) yield [id, { requests: inFlight, tokens }];
+    }
+    for (const { id, requests, tokens } of this.#keys.values()) {
+      if (requests > 0 || tokens > 0) yield [id, { requests, tokens }];
+    }
   }
 
   *meters(): Generator<RateMeter> {
     for (const { byModel } of this.#accounts.values()) yield* byModel.values();
   }
 
-  /** Frees the meters of idle accounts. */
+  /** Frees the meters of idle accounts and keys. */
   forgetIdle(): void {
+    for (const [key, meter] of this.#keys) if (meter.isIdle) this.#keys.delete(key);
     for (const [account, { byModel }] of this.#accounts) {
       for (const [model, meter] of byModel) if (meter.isIdle) byModel.delete(model);
       if (byModel.size === 0) this.#accounts.delete(account);
@@ -75,7 +108,13 @@ export class RateMeters implements RateLimiter {
 
   #hear(meter: RateMeter): void {
     const others = this.#others.get(meter.id);
-    meter.othersInFlight = others?.inFlight ?? 0;
+    meter.othersInFlight = others?.requests ?? 0;
+    meter.othersTokens = others?.tokens ?? 0;
+  }
+
+  #hearKey(meter: KeyMeter): void {
+    const others = this.#others.get(meter.id);
+    meter.othersRequests = others?.requests ?? 0;
     meter.othersTokens = others?.tokens ?? 0;
   }
 

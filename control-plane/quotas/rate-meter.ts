@@ -19,6 +19,8 @@ export interface RateStanding {
 export interface RateFigures {
   readonly requestLimit: number;
   readonly requestsLeft: number;
+  /** Until all requests are back; at most 61. */
+  readonly requestResetSeconds: number;
   readonly tokenLimit: number;
   readonly tokensLeft: number;
   /** Until all tokens are back; at most 60. */
@@ -77,6 +79,8 @@ export class RateMeter implements RateStanding {
     return {
       requestLimit: concurrent,
       requestsLeft: Math.max(0, concurrent - this.inFlight - this.othersInFlight),
+      // A permit is free when a request ends, which cannot be predicted: suggest a retry after a second.
+      requestResetSeconds: 1,
       tokenLimit: tokensPerMinute,
       tokensLeft: Math.max(0, tokensPerMinute - used),
       tokenResetSeconds: used === 0 ? 0 : this.#window.secondsUntilEmpty() || 60,

@@ -1,17 +1,12 @@
 // Rate counts exchanged between replicas. Each request is decided in memory, from this replica's counts and the others' last
 // reports, a few hundred milliseconds old. While the others are unreachable each replica grants the whole limit, so R
 // replicas may admit R times the limit; money is not counted here.
-import type { RateMeters } from "./rate-limiter.ts";
+import type { RateCounts, RateMeters } from "./rate-limiter.ts";
 
 /** Messages between replicas; delivery is not guaranteed. */
 export interface RateLink {
   publish(message: string): void;
   on(handler: (message: string, from: string) => void): void;
-}
-
-export interface RateCounts {
-  readonly inFlight: number;
-  readonly tokens: number;
 }
 
 export interface SharedRatesDeps {
@@ -57,10 +52,7 @@ export class SharedRates {
 
   #publish(): void {
     const entries: [string, number, number][] = [];
-    for (const meter of this.#meters.meters()) {
-      const { inFlight, tokens } = meter;
-      if (inFlight > 0 || tokens > 0) entries.push([meter.id, inFlight, tokens]);
-    }
+    for (const [id, { requests, tokens }] of this.#meters.counts()) entries.push([id, requests, tokens]);
     // The first empty report is published; later ones are not needed.
     if (entries.length > 0 || this.#hasPublished) this.#link.publish(JSON.stringify(entries));
     this.#hasPublished = entries.length > 0;
@@ -71,9 +63,9 @@ function sum(all: readonly ReadonlyMap<string, RateCounts>[]): ReadonlyMap<strin
   if (all.length < 2) return all[0] ?? new Map();
   const sums = new Map<string, RateCounts>();
   for (const counts of all) {
-    for (const [id, { inFlight, tokens }] of counts) {
+    for (const [id, { requests, tokens }] of counts) {
       const before = sums.get(id);
-      sums.set(id, { inFlight: inFlight + (before?.inFlight ?? 0), tokens: tokens + (before?.tokens ?? 0) });
+      sums.set(id, { requests: requests + (before?.requests ?? 0), tokens: tokens + (before?.tokens ?? 0) });
     }
   }
   return sums;
@@ -85,9 +77,9 @@ function read(message: string): ReadonlyMap<string, RateCounts> | undefined {
     const entries: unknown = JSON.parse(message);
     if (!Array.isArray(entries)) return undefined;
     const counts = new Map<string, RateCounts>();
-    for (const [id, inFlight, tokens] of entries) {
-      if (typeof id !== "string" || !isCount(inFlight) || !isCount(tokens)) return undefined;
-      counts.set(id, { inFlight, tokens });
+    for (const [id, requests, tokens] of entries) {
+      if (typeof id !== "string" || !isCount(requests) || !isCount(tokens)) return undefined;
+      counts.set(id, { requests, tokens });
     }
     return counts;
   } catch {

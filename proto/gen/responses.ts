@@ -1635,7 +1635,7 @@ export interface Responses {
       total_cost: number;
       items: {
         /**
-         * Model, token_id of the key (empty: without a key), or `id` of the scoped token
+         * Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named)
          */
         id: string;
         /**

@@ -1,12 +1,9 @@
 // Remaining rate limits as headers of a response.
 import type { RateFigures } from "../../quotas/rate-meter.ts";
 
-/** A permit is free when a request ends, which cannot be predicted: suggest a retry after a second. */
-const requestResetSeconds = 1;
-
 /** Appends header names and values alternately, in OpenAI's format. */
 export function writeRateHeaders(to: string[], figures: RateFigures): void {
-  const { requestLimit, requestsLeft, tokenLimit, tokensLeft, tokenResetSeconds } = figures;
+  const { requestLimit, requestsLeft, requestResetSeconds, tokenLimit, tokensLeft, tokenResetSeconds } = figures;
   to.push(
     "x-ratelimit-limit-requests",
     String(requestLimit),
@@ -25,7 +22,7 @@ export function writeRateHeaders(to: string[], figures: RateFigures): void {
 
 /** The same in Anthropic's format, with times in RFC 3339. */
 export function writeMessagesRateHeaders(to: string[], figures: RateFigures, nowMs: number): void {
-  const { requestLimit, requestsLeft, tokenLimit, tokensLeft, tokenResetSeconds } = figures;
+  const { requestLimit, requestsLeft, requestResetSeconds, tokenLimit, tokensLeft, tokenResetSeconds } = figures;
   const timeIn = (seconds: number) => `${new Date(nowMs + seconds * 1000).toISOString().slice(0, 19)}Z`;
   to.push(
     "anthropic-ratelimit-requests-limit",

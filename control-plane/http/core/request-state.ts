@@ -65,6 +65,8 @@ export class RequestState implements Trace {
   firstByteMs = 0;
   usage: UsageFigures | undefined;
   rate: RateStanding | undefined;
+  isCountedForKey = false;
+  readonly userHeader: string | undefined;
   loweredMaxTokens: number | undefined;
   rates: TokenRates | undefined;
   /** Additional headers of the response, names and values in turn. */
@@ -95,6 +97,7 @@ export class RequestState implements Trace {
     this.dialect = dialect;
     this.requestId = requestId as RequestId;
     this.label = typeof label === "string" && labelForm.test(label) ? label : undefined;
+    this.userHeader = userIn(headers);
     this.source = typeof source === "string" && source !== "" ? source : undefined;
     this.admittedAtMs = deps.unixMs();
     meter.inFlight += 1;
@@ -193,4 +196,10 @@ export class RequestState implements Trace {
     else if (status >= 500) this.#deps.log.error(line, "request");
     else this.#deps.log.info(line, "request");
   }
+}
+
+/** End user that Open WebUI names: its id, otherwise its e-mail address. */
+function userIn(headers: IncomingHttpHeaders): string | undefined {
+  const user = headers["x-openwebui-user-id"] || headers["x-openwebui-user-email"];
+  return typeof user === "string" && user !== "" ? user.slice(0, 256) : undefined;
 }

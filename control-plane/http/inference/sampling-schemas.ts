@@ -38,6 +38,7 @@ export const sampling = {
   frequency_penalty: Type.Optional(nullable.number({ minimum: -2, maximum: 2, default: 0 })),
   repetition_penalty: Type.Optional(nullable.number({ minimum: 0.01, maximum: 5, default: 1 })),
   user: Type.Optional(nullable.string()),
+  safety_identifier: Type.Optional(nullable.string({ description: "The end user, instead of user" })),
   seed: Type.Optional(
     nullable.integer({
       minimum: -(2 ** 63),

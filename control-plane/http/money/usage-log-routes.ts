@@ -21,7 +21,8 @@ const UsageDaysQuery = Type.Object({
       type: "string",
       enum: [...usageDimensions],
       default: "model",
-      description: "token: only scoped tokens with their own limit; others are not recorded",
+      description:
+        "token: only scoped tokens with their own limit; others are not recorded. user: end users that requests named, kept 30 days",
     }),
   ),
   from: day(`YYYY-MM-DD (UTC); default 30 days with \`to\`, at most ${maxDays}`),
@@ -36,7 +37,8 @@ const UsageDaysBody = Type.Object({
       items: Type.Array(
         Type.Object({
           id: Type.String({
-            description: "Model, token_id of the key (empty: without a key), or `id` of the scoped token",
+            description:
+              "Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named)",
           }),
           name: Type.String({ description: "Name of the model, of the key, or of the key that signed the token" }),
           spending_limit: nullable.number({ description: "USD; only for scoped tokens" }),
@@ -117,7 +119,7 @@ export function addUsageLogRoutes(endpoints: Endpoints, { usageDays, requestLog 
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   own.get("/v1/usage/days", {
-    summary: "Get usage by day and by model, key or scoped token",
+    summary: "Get usage by day and by model, key, scoped token or end user",
     query: UsageDaysQuery,
     answer: UsageDaysBody,
     refusals: [429],

@@ -19,7 +19,12 @@ export function createUsageDayStore(db: Db): UsageDayStore {
   return asked<UsageDayStore>({
     async dayUse(account, by, fromMs, toMs, most) {
       const range = { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
-      const query = by === "token" ? byToken(account, range, most) : byLedger(account, by, range, most);
+      const query =
+        by === "token"
+          ? byToken(account, range, most)
+          : by === "user"
+            ? byUser(account, range, most)
+            : byLedger(account, by, range, most);
       const { rows } = await query.execute(db).catch(tooLong("Summing the use of these days"));
       return rows.map((row) => ({
         dayMs: row.day.getTime(),
@@ -44,12 +49,7 @@ interface Range {
 }
 
 /** Money is summed from the ledger, units from the records; both by time of posting, as months and invoices are. */
-function byLedger(
-  account: AccountId,
-  by: Exclude<UsageDimension, "token">,
-  { from, to }: Range,
-  most: number,
-): RawBuilder<DayRow> {
+function byLedger(account: AccountId, by: "model" | "key", { from, to }: Range, most: number): RawBuilder<DayRow> {
   const column = sql.ref(by === "model" ? "model" : "keyId");
   return sql<DayRow>`
     with money as (
@@ -69,6 +69,18 @@ function byLedger(
     select day, name, null as key_id, null::bigint as lim, requests, input, output, cost
     from money full join counted using (day, name)
     order by cost desc nulls last, day, name limit ${most}`;
+}
+
+/** What their records were charged, by the end user that the request named. */
+function byUser(account: AccountId, { from, to }: Range, most: number): RawBuilder<DayRow> {
+  return sql<DayRow>`
+    select date_trunc('day', settled_at, 'UTC') as day, coalesce(end_user, '') as name, null as key_id, null::bigint as lim,
+      count(*) filter (where gpu_ms = 0) as requests, sum(input_tokens) as input, sum(output_tokens) as output,
+      sum(charge)::bigint as cost
+    from usage u left join request_label l on l.request_id = u.request_id and l.account_id = u.account_id
+    where u.account_id = ${account} and not voided
+      and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
+    group by 1, 2 order by cost desc, day, name limit ${most}`;
 }
 
 /** Of tokens with a limit of their own, which alone leave a trace: what their records were charged. */

@@ -175,6 +175,35 @@ describe("the usage table", () => {
   });
 });
 
+it("sums usage by the end user that requests named, together what the ledger charged", async () => {
+  const world = await openWorld(postgres);
+  const account = await world.account(usd);
+  const stranger = await world.account(usd);
+  const uses = ["ann", "ann", "bob", undefined].map((endUser, n) => ({
+    endUser,
+    requestId: `r-user-${n}` as RequestId,
+  }));
+  await world.usageStore.saveLabels([
+    ...uses.slice(0, 3).map((use) => ({ ...use, label: undefined, account })),
+    // Another account's label of the same request names nobody here.
+    { requestId: "r-user-3" as RequestId, endUser: "eve", label: undefined, account: stranger },
+  ]);
+  await world.settlement.settle(
+    uses.map(({ requestId }, n) => usageRecord(account, { input: 10 ** n, output: 1 }, { requestId })),
+    "1",
+  );
+  const days = createUsageDays({ store: createUsageDayStore(world.db) });
+  const by = async (dimension: "user" | "model") => (await days.read(account, dimension, undefined, undefined)).days;
+  const items = (await by("user")).flatMap((one) => one.items);
+  expect(items.map(({ of, name, requests, inputTokens, cost }) => [of, name, requests, inputTokens, cost])).toEqual([
+    ["", "", 1, 1000, 1001n * tokenPrice],
+    ["bob", "bob", 1, 100, 101n * tokenPrice],
+    ["ann", "ann", 2, 11, 13n * tokenPrice],
+  ]);
+  const total = (of: Awaited<ReturnType<typeof by>>) => of.reduce((sum, one) => sum + one.totalCost, 0n);
+  expect(total(await by("user"))).toBe(total(await by("model")));
+});
+
 describe("request labels", () => {
   it("are written in the background and never waited for", async () => {
     const world = await openWorld(postgres);
