@@ -90,7 +90,8 @@ const aboutDocument = { title: { type: ["string", "null"] }, context: { type: ["
 const ResultBlock = tagged(
   "type",
   { text: { text }, image: Image, document: Document, search_result: SearchResult },
-  { ...cacheControl, ...aboutDocument },
+  cacheControl,
+  { document: aboutDocument },
 );
 
 const Block = tagged(
@@ -105,12 +106,14 @@ const Block = tagged(
     thinking: { thinking: text },
     redacted_thinking: { data: text },
   },
+  cacheControl,
   {
-    ...cacheControl,
-    ...aboutDocument,
-    content: { anyOf: [{ type: ["string", "null"] }, listOf(ResultBlock)] },
-    is_error: { type: ["boolean", "null"] },
-    signature: { type: ["string", "null"] },
+    document: aboutDocument,
+    tool_result: {
+      content: { anyOf: [{ type: ["string", "null"] }, listOf(ResultBlock)] },
+      is_error: { type: ["boolean", "null"] },
+    },
+    thinking: { signature: { type: ["string", "null"] } },
   },
 );
 
