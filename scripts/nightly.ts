@@ -17,6 +17,8 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => st
 
 const clients = testsThatImport(root, "test/fakes/test-npm.ts");
 if (chosen.some((file) => clients.includes(file))) await installTestNpm();
+if (chosen.includes("test/integration/clients/every-client.test.ts"))
+  for (const name of ["nightly-python", "nightly-python-aider"]) await installPython(name);
 // Installed by `scripts/test`.
 const python = join(root, ".cache/test-python/bin/python3");
 const hasPython = process.env["STOKER_TEST_PYTHON"] === undefined && existsSync(python);
@@ -52,7 +54,7 @@ function seconds(ms: number): string {
 }
 
 /**
- * Installs the client libraries of scripts/test-npm.txt, which are too large for node_modules (23,500 files). Failure only prints
+ * Installs the client libraries of scripts/test-npm.txt, which are too large for node_modules (1 GB). Failure only prints
  * a message; tests then report what they skip.
  */
 async function installTestNpm(): Promise<void> {
@@ -70,6 +72,27 @@ async function installTestNpm(): Promise<void> {
       cwd: home,
       timeout: 10 * 60_000,
     });
+    writeFileSync(installed, packages);
+  } catch (error) {
+    console.log(`Installation failed: ${(error as Error).message}`);
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** Installs the client libraries of scripts/NAME.txt. aider has its own: it needs old versions of what the others use. */
+async function installPython(name: string): Promise<void> {
+  const home = join(root, ".cache", name);
+  const wanted = join(root, "scripts", `${name}.txt`);
+  const packages = readFileSync(wanted, "utf8");
+  const installed = join(home, "installed.txt");
+  if (textOf(installed) === packages) return;
+  console.log(`Installing for the tests: ${packages.trim().replaceAll("\n", " ")}`);
+  rmSync(home, { recursive: true, force: true });
+  const run = promisify(execFile);
+  try {
+    await run("python3", ["-m", "venv", home], { timeout: 5 * 60_000 });
+    const flags = ["--quiet", "--no-compile", "--disable-pip-version-check"];
+    await run(join(home, "bin/pip"), ["install", ...flags, "-r", wanted], { timeout: 20 * 60_000 });
     writeFileSync(installed, packages);
   } catch (error) {
     console.log(`Installation failed: ${(error as Error).message}`);

@@ -1,9 +1,11 @@
 // A stand-in for model servers of every task at once: each of OpenAI's paths, and the measuring of voices, answers with
 // something of the right shape that says what it was asked. A chat that says "hold NAME" is answered once somebody asks for
 // /release/NAME.
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { answer, replyTo } from "./scripted-chat.ts";
 
 export interface EveryTaskEngine {
   readonly origin: string;
@@ -94,35 +96,9 @@ function send(res: ServerResponse, contentType: string, body: string): void {
   res.end(body);
 }
 
-const words = ["The", " answer", " is", " 42."];
-const usage = { prompt_tokens: 7, completion_tokens: words.length, total_tokens: 7 + words.length };
-
-/** What a request asks for decides the form of the answer: a tool is called, a schema is kept to. */
-function messageOf(body: Body): object {
-  const [tool] = (body["tools"] as { function: { name: string } }[] | undefined) ?? [];
-  if (tool)
-    return {
-      role: "assistant",
-      content: null,
-      tool_calls: [
-        { id: "call_1", type: "function", function: { name: tool.function.name, arguments: '{"city":"Paris"}' } },
-      ],
-    };
-  const format = body["response_format"] as { type?: string } | undefined;
-  if (format?.type === "json_schema") return { role: "assistant", content: '{"city":"Paris","people":2}' };
-  const messages = (body["messages"] ?? []) as readonly Body[];
-  const told = messages.map((message) => message["reasoning_content"]).find((reasoning) => reasoning !== undefined);
-  const result = messages.find(({ role }) => role === "tool")?.["content"];
-  const said = told ?? result;
-  const text = said === undefined ? words.join("") : `It was: ${String(said)}`;
-  const end = stopIn(body, text);
-  const { enable_thinking: thinks } = (body["chat_template_kwargs"] ?? {}) as Body;
-  return {
-    role: "assistant",
-    content: end === undefined ? text : text.slice(0, text.indexOf(end)),
-    ...(thinks === true ? { reasoning_content: "Let me see." } : {}),
-  };
-}
+/** Each word is a token, at least one. */
+const wordsOf = (text: string): readonly string[] => text.match(/\s*\S+(?:\s+$)?/g) ?? [text];
+const usageOf = (tokens: number) => ({ prompt_tokens: 7, completion_tokens: tokens, total_tokens: 7 + tokens });
 
 /** Stop sequence of the request that is in the text. */
 const stopIn = ({ stop }: Body, text: string): string | undefined =>
@@ -131,15 +107,37 @@ const stopIn = ({ stop }: Body, text: string): string | undefined =>
 function text(res: ServerResponse, body: Body, object: string): void {
   const head = { id: "cmpl-1", created: 1_786_000_000, model: body["model"] };
   const isChat = object === "chat.completion";
+  const { text: full, calls = [] } = isChat ? replyTo(body) : { text: answer };
+  const end = full === undefined ? undefined : stopIn(body, full);
+  const said = isChat && end !== undefined ? full?.slice(0, full.indexOf(end)) : full;
+  const { enable_thinking: thinks } = (body["chat_template_kwargs"] ?? {}) as Body;
+  const words = said === undefined ? [] : wordsOf(said);
+  const usage = usageOf(Math.max(1, words.length));
+  const reason = calls.length > 0 ? "tool_calls" : "stop";
+  const called = calls.map(({ name, arguments: given }, index) => ({
+    index,
+    // A session has several calls: their ids differ.
+    id: `call_${randomUUID()}`,
+    type: "function",
+    function: { name, arguments: JSON.stringify(given) },
+  }));
   if (body["stream"] !== true) {
-    const message = messageOf(body) as { tool_calls?: unknown };
-    const reason = message.tool_calls ? "tool_calls" : "stop";
-    const found = stopIn(body, words.join(""));
+    const content = said ?? null;
+    const tool_calls = called.map(({ index: _, ...call }) => call);
+    const message = {
+      role: "assistant",
+      content,
+      ...(calls.length > 0 ? { tool_calls } : {}),
+      ...(thinks === true ? { reasoning_content: "Let me see." } : {}),
+    };
     const choice = isChat
-      ? { message, ...(found === undefined ? {} : { stop_reason: found }) }
-      : { text: words.join(""), logprobs: null };
-    const answer = { ...head, object, choices: [{ index: 0, ...choice, finish_reason: reason }], usage };
-    send(res, "application/json", JSON.stringify(answer));
+      ? { message, ...(end === undefined ? {} : { stop_reason: end }) }
+      : { text: said, logprobs: null };
+    send(
+      res,
+      "application/json",
+      JSON.stringify({ ...head, object, choices: [{ index: 0, ...choice, finish_reason: reason }], usage }),
+    );
     return;
   }
   res.writeHead(200, { "content-type": "text/event-stream" });
@@ -151,7 +149,9 @@ function text(res: ServerResponse, body: Body, object: string): void {
     const part = isChat ? { delta: { role: "assistant", content: word } } : { text: word };
     frame([{ index: 0, ...part, finish_reason: null }]);
   }
-  frame([{ index: 0, ...(isChat ? { delta: {} } : { text: "" }), finish_reason: "stop" }]);
+  for (const call of called)
+    frame([{ index: 0, delta: { role: "assistant", tool_calls: [call] }, finish_reason: null }]);
+  frame([{ index: 0, ...(isChat ? { delta: {} } : { text: "" }), finish_reason: reason }]);
   frame([], { usage });
   res.end("data: [DONE]\n\n");
 }

@@ -3,8 +3,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
-const home = join(import.meta.dirname, "../../.cache/test-npm");
-const requireThere = createRequire(join(home, "package.json"));
+export const testNpmHome = join(import.meta.dirname, "../../.cache/test-npm");
+const requireThere = createRequire(join(testNpmHome, "package.json"));
 
 export function hasPackage(name: string): boolean {
   try {

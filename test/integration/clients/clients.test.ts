@@ -1,9 +1,10 @@
 // Client libraries of other people's making, of two languages, against a running control plane and agent.
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { type EveryTaskEngine, measuredBlend, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type EveryTaskEngine, measuredBlend } from "../../fakes/every-task-engine.ts";
+import { type EveryTaskStack, names, startEveryTaskStack } from "../../fakes/every-task-stack.ts";
 import { isNightly, longer } from "../../fakes/nightly.ts";
-import { type Stack, startStack } from "../../fakes/processes.ts";
+import type { Stack } from "../../fakes/processes.ts";
 import { hasModule, runPython } from "../../fakes/python.ts";
 import { hasPackage } from "../../fakes/test-npm.ts";
 import { startWebhookReceiver } from "../../fakes/webhook-receiver.ts";
@@ -12,19 +13,6 @@ import { driveCommandLine } from "./drive-command-line.ts";
 import { driveElevenlabs, elevenlabs } from "./drive-elevenlabs.ts";
 import { driveOpenai } from "./drive-openai.ts";
 import { askEverything, checks, neverServed, servedByGroup } from "./schemathesis.ts";
-
-const models = {
-  CHAT: ["fake/chat", "text-generation"],
-  VECTORS: ["fake/vectors", "embeddings"],
-  SPEECH: ["fake/speech", "text-to-speech"],
-  HEARING: ["fake/hearing", "automatic-speech-recognition"],
-  PICTURES: ["fake/pictures", "text-to-image"],
-  RANKING: ["fake/ranking", "reranker"],
-} as const;
-const names = Object.fromEntries(Object.entries(models).map(([key, [name]]) => [key, name])) as Record<
-  keyof typeof models,
-  string
->;
 
 /** At night also the bounds of every field are tried. */
 const examples = isNightly ? 20 : 1;
@@ -48,42 +36,16 @@ if (!hasElevenlabsOfNpm)
   console.warn(`\n*** NOT PROVEN with npm's ${elevenlabs}: it is missing; npm run test:nightly brings it\n`);
 
 describe("clients of other people's making", () => {
+  let served: EveryTaskStack;
   let engine: EveryTaskEngine;
   let stack: Stack;
-  /** Deployments by their models' names. */
-  const deploys: Record<string, string> = {};
   beforeAll(async () => {
-    engine = await startEveryTaskEngine(Object.values(models).map(([name]) => name));
-    // What is asked for at random is looked for on no hub.
-    stack = await startStack({
-      agents: 1,
-      controlPlaneEnv: { HF_HUB_OFFLINE: "1", STOKER_BATCH_CLOCKS: "0.1", STOKER_WEBHOOK_ALLOW_PRIVATE: "1" },
-      agentEnv: { HF_ENDPOINT: "http://127.0.0.1:1" },
+    served = await startEveryTaskStack({
+      controlPlaneEnv: { STOKER_BATCH_CLOCKS: "0.1", STOKER_WEBHOOK_ALLOW_PRIVATE: "1" },
     });
-    for (const [name, task] of Object.values(models)) {
-      const made = await stack.call("POST", "/v1/admin/external", { name, task, url: engine.origin });
-      expect(made.status, JSON.stringify(made.body)).toBe(200);
-      deploys[name] = made.body.deploy_id;
-      const output = name === names.CHAT ? 20 : 0;
-      const offer = { deploy_id: made.body.deploy_id, pricing: { input: 0, cached_input: 0, output } };
-      const offered = await stack.call("PUT", `/v1/admin/models/${name}`, offer);
-      expect(offered.status, JSON.stringify(offered.body)).toBe(200);
-    }
-    // All of them serve once their own paths answer.
-    await vi.waitFor(
-      async () => {
-        for (const [model] of Object.values(models)) {
-          const { status } = await stack.call("POST", "/v1/completions", { model, prompt: "x", max_tokens: 1 });
-          expect(status, model).toBe(200);
-        }
-      },
-      { timeout: 60_000, interval: 200 },
-    );
+    ({ engine, stack } = served);
   }, 180_000);
-  afterAll(async () => {
-    await stack?.stop();
-    await engine?.close();
-  });
+  afterAll(() => served?.stop());
 
   async function drive(script: string): Promise<Record<string, unknown>> {
     const ran = await runPython([join(import.meta.dirname, script)], {
@@ -270,7 +232,7 @@ describe("clients of other people's making", () => {
       ["file", new Blob([JSON.stringify(line)])],
     ]);
     const real = { INFERRING_KEY: key, VOICE: voice.voice_id, FILE: file.id, CALLBACK: callback };
-    return { ...names, ...real, DEPLOYS: JSON.stringify(deploys) };
+    return { ...names, ...real, DEPLOYS: JSON.stringify(served.deploys) };
   }
 
   /** Fails with what schemathesis told, which shows each failure with the request that makes it. */

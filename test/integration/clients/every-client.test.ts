@@ -1,0 +1,73 @@
+// Unmodified clients against a running control plane and agent, feature by feature. By night all of them, which writes
+// docs/clients.md; at every change the light ones.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type EveryTaskStack, names, startEveryTaskStack } from "../../fakes/every-task-stack.ts";
+import { isNightly } from "../../fakes/nightly.ts";
+import { type ClientResult, clientPage } from "./client-page.ts";
+import { startClient, versionOf } from "./client-session.ts";
+import { type Client, clients, features } from "./client-table.ts";
+
+const chosen = clients.filter((client) => isNightly || client.home === undefined);
+const results: ClientResult[] = [];
+
+let served: EveryTaskStack;
+beforeAll(async () => {
+  served = await startEveryTaskStack();
+}, 180_000);
+afterAll(async () => {
+  await served?.stop();
+  if (!isNightly || results.length < clients.length) return;
+  const page = clientPage(results, new Date().toISOString().slice(0, 10));
+  writeFileSync(join(import.meta.dirname, "../../../docs/clients.md"), page);
+});
+
+async function newAccount(name: string): Promise<string> {
+  const person = { email: `${name}@example.com`, display_name: name, credit_usd: 100 };
+  const made = await served.stack.call("POST", "/v1/admin/accounts", person);
+  expect(made.status, JSON.stringify(made.body)).toBe(200);
+  return made.body.api_key;
+}
+
+async function recordedRequests(key: string): Promise<number> {
+  const headers = { authorization: `Bearer ${key}` };
+  const { body } = await served.stack.call("GET", "/v1/requests?limit=200", undefined, headers);
+  return body.requests.length;
+}
+
+/** Fails with all features that fail. */
+async function runFeatures(client: Client, key: string, result: { passed: string[]; failed: string[] }): Promise<void> {
+  const session = await startClient(client, { ...names, BASE_URL: served.stack.url, API_KEY: key });
+  try {
+    for (const name of client.features) {
+      const { value, isMetered } = features[name];
+      const before = await recordedRequests(key);
+      try {
+        expect(await session.run(name), name).toEqual(value);
+        if (isMetered)
+          await vi.waitFor(async () => expect(await recordedRequests(key)).toBeGreaterThan(before), 20_000);
+        result.passed.push(name);
+      } catch (error) {
+        console.error(error);
+        result.failed.push(name);
+      }
+    }
+    expect(result.failed, session.log().slice(-6_000)).toEqual([]);
+  } finally {
+    session.close();
+  }
+}
+
+describe("unmodified clients", () => {
+  for (const [i, client] of chosen.entries())
+    it(`${client.name} (${client.registry}: ${client.package}) uses ${client.features.join(", ")}`, {
+      timeout: 240_000,
+    }, async ({ skip }) => {
+      const version = await versionOf(client);
+      const result = { client, version, passed: [], failed: [] };
+      results.push(result);
+      if (version === undefined) skip(`${client.package} is not installed`);
+      await runFeatures(client, await newAccount(`client${i}`), result);
+    });
+});
