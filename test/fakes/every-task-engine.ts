@@ -45,7 +45,7 @@ export async function startEveryTaskEngine(models: readonly string[]): Promise<E
         await heldBy(bytes);
         return text(res, body, "chat.completion");
       case "/tokenize":
-        return json({ count: usage.prompt_tokens, max_model_len: 4096, tokens: [] });
+        return json({ count: usageOf(4).prompt_tokens, max_model_len: 4096, tokens: [] });
       case "/v1/embeddings":
         return json(embeddings(body));
       case "/v1/rerank":

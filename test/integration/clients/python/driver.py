@@ -53,11 +53,13 @@ def rounded(found) -> list:
 
 def serve(features) -> None:
     """`features`: functions by the names of features; each returns what the client returned."""
+    # Clients keep connections, which belong to the loop that opened them.
+    loop = asyncio.new_event_loop()
     print(mark + json.dumps({"isReady": True}), flush=True)
     for line in sys.stdin:
         try:
             value = features[line.strip()]()
-            value = asyncio.run(value) if inspect.isawaitable(value) else value
+            value = loop.run_until_complete(value) if inspect.isawaitable(value) else value
             result = {"value": value}
         except BaseException as error:
             traceback.print_exc()
