@@ -12,7 +12,7 @@ import { addressTest } from "./allowed-ips.ts";
 import { looksLikeApiKey } from "./api-key.ts";
 import { type Authenticator, bothModels, type Caller, earlier, noLimits } from "./caller.ts";
 import { type AccountSecrets, lookupOf, openApiKey, unwrapDek } from "./envelope.ts";
-import { InvalidApiKey } from "./errors.ts";
+import { InvalidApiKey, roleNotAllowed } from "./errors.ts";
 import { budgetOf, isCurrent, jwtPrefix, maxJwtBytes, readJwt, verifyJwt } from "./jwt-format.ts";
 import { isExpired } from "./key-rules.ts";
 import { type Credential, KnownCredentials } from "./known-credentials.ts";
@@ -143,6 +143,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
       throw DatabaseUnavailable.from(error);
     });
     if (!row || isExpired(row, unixMs())) throw refused("unknown");
+    // Only inference waits.
+    if (row.role === "read") throw roleNotAllowed(row.role, ["inference", "admin"]);
     if (caller.via === "key") return callerOf(row);
     const { models, expiresAtMs, spending } = caller;
     return tokenCallerOf(row, { models, expiresAtMs, budget: spending.token });

@@ -6,7 +6,7 @@ import { Registry } from "prom-client";
 import { makeApiKey } from "../../../../control-plane/accounts/api-key.ts";
 import { createAuthenticator } from "../../../../control-plane/accounts/authenticate.ts";
 import { lookupOf, makeDek, sealApiKey, wrapDek } from "../../../../control-plane/accounts/envelope.ts";
-import { noRules } from "../../../../control-plane/accounts/key-rules.ts";
+import { type KeyRules, noRules } from "../../../../control-plane/accounts/key-rules.ts";
 import type { SigningKeyRow } from "../../../../control-plane/accounts/store.ts";
 import type { AccountId, KeyId } from "../../../../proto/ids.ts";
 
@@ -93,6 +93,10 @@ export function openRing() {
       });
       announce("key", id);
       return { id, name, secret };
+    },
+    change({ id }: RingKey, rules: Partial<KeyRules>): void {
+      rows.set(id, { ...(rows.get(id) as SigningKeyRow & { readonly name: string }), ...rules });
+      announce("key", id);
     },
     revoke(key: RingKey): void {
       rows.delete(key.id);

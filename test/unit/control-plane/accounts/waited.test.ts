@@ -31,6 +31,19 @@ it("is refused if its key was revoked meanwhile, as are its scoped tokens, but n
   expect(ring.authenticator.again(caller, ring.authenticator.now())).toBe(caller);
 });
 
+it("is refused if its key became one for reading in the meantime, as are its scoped tokens", async () => {
+  const ring = openRing();
+  const key = ring.add("auto");
+  const callers = [await ring.open(key.secret), await ring.open(forge(key))] as Caller[];
+  const since = ring.authenticator.now();
+  ring.change(key, { role: "read" });
+  for (const caller of callers)
+    await expect(ring.authenticator.again(caller, since)).rejects.toMatchObject({ code: "role_not_allowed" });
+  ring.change(key, { role: "inference" });
+  for (const caller of callers)
+    expect(await ring.authenticator.again(caller, since)).toMatchObject({ role: "inference" });
+});
+
 it("whose token expired while it waited is refused", async () => {
   const ring = openRing();
   const key = ring.add("auto");
