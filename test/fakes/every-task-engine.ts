@@ -50,6 +50,11 @@ export async function startEveryTaskEngine(models: readonly string[]): Promise<E
         return json(embeddings(body));
       case "/v1/rerank":
         return json(ranked(body));
+      case "/v1/moderations": {
+        const inputs = [body["input"]].flat();
+        const result = { flagged: false, categories: { hate: false }, category_scores: { hate: 0.01 } };
+        return json({ id: "modr-1", model: "moderation", results: inputs.map(() => result) });
+      }
       case "/v1/score":
         return json(scored(body));
       case "/v1/audio/speech":
