@@ -1,4 +1,4 @@
-// Storage of deployments. Implemented by store/deployments-store.ts. Every method that a customer can reach takes the
+// Storage of deployments. Implemented by store/deployments/deployments-store.ts. Every method that a customer can reach takes the
 // account; every write is guarded by the revision it read.
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";

@@ -21,7 +21,8 @@ export function backgroundTrace(
     firstByteMs: 0,
     usage: undefined,
     rate: undefined,
-    isCountedForKey: false,
+    // The request that caused it was counted; lines of a batch are not.
+    isCountedForKey: true,
     rates: undefined,
     loweredMaxTokens: undefined,
     ...known,

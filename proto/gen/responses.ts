@@ -6411,7 +6411,6 @@ export interface Responses {
       | {
           type: "text";
           text: string;
-          citations: null;
         }
       | {
           type: "tool_use";

@@ -183,7 +183,8 @@ export function localTicket(dataDir: string, instanceId: string, over: Partial<T
       permits: 1,
       inputTokensBound: 10,
       inputTokensEstimate: 3,
-      maxTokens: 10,
+      // The engine of the bench sends 64.
+      maxTokens: 64,
       stream: false,
       usage: "merge",
       rates: ["0", "0", "0"],

@@ -30,7 +30,7 @@ export const answerExamples: Readonly<Record<string, Readonly<Record<string, unk
     type: "message",
     role: "assistant",
     model: chatModel,
-    content: [{ type: "text", text: "Hello!", citations: null }],
+    content: [{ type: "text", text: "Hello!" }],
     stop_reason: "end_turn",
     stop_sequence: null,
     stop_details: null,

@@ -47,6 +47,8 @@ export function addMcpRoute(endpoints: Endpoints, app: FastifyInstance, version:
           tools.filter(({ isForOperators }) => isAdmin || !isForOperators),
         );
         handlers.set(isAdmin, handler);
+        // The next call tries again.
+        handler.catch(() => handlers.delete(isAdmin));
       }
       const response = await (await handler).fetch(asWebRequest(request), {
         parsedBody: request.body,

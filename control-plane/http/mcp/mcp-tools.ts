@@ -98,7 +98,7 @@ export function toolOf(paths: ApiPaths, known: ToolOperation): Tool {
         const value = input[name];
         if (value === undefined || value === null) continue;
         if (where === "query") query.set(name, String(value));
-        else url = url.replace(`{${name}}`, () => encodeURIComponent(String(value)));
+        else url = url.replace(`{${name}}`, () => segmentOf(String(value)));
       }
       const given = Object.entries(input).filter(([name]) => Object.hasOwn(bodyProperties, name));
       return {
@@ -109,3 +109,7 @@ export function toolOf(paths: ApiPaths, known: ToolOperation): Tool {
     },
   };
 }
+
+/** `.` and `..` would name another path. */
+const segmentOf = (value: string): string =>
+  encodeURIComponent(value).replace(/^\.{1,2}$/, (dots) => "%2E".repeat(dots.length));

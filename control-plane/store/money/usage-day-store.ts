@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
-import type { UsageDayStore, UsageDimension } from "../../billing/store.ts";
+import type { UsageDayStore } from "../../billing/store.ts";
 import { asked, tooLong } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 

@@ -98,6 +98,11 @@ async function run(
 }
 
 function fieldsOf(body: Buffer): Fields {
-  const value: unknown = JSON.parse(body.toString());
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString());
+  } catch (error) {
+    throw upstreamBroken({ cause: error });
+  }
   return typeof value === "object" && value !== null ? (value as Fields) : {};
 }

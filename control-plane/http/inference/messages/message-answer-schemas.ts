@@ -15,7 +15,7 @@ const Usage = Type.Object({
 });
 export type MessageUsage = Static<typeof Usage>;
 
-const TextBlock = Type.Object({ type: Type.Literal("text"), text: Type.String(), citations: Type.Null() });
+const TextBlock = Type.Object({ type: Type.Literal("text"), text: Type.String() });
 const ThinkingBlock = Type.Object({
   type: Type.Literal("thinking"),
   thinking: Type.String(),

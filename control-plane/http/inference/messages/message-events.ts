@@ -128,7 +128,7 @@ export class MessageEvents {
   }
 
   #text(text: string): void {
-    if (this.#open !== "text") this.#begin("text", { type: "text", text: "", citations: null });
+    if (this.#open !== "text") this.#begin("text", { type: "text", text: "" });
     this.#change(this.#last, { type: "text_delta", text });
   }
 

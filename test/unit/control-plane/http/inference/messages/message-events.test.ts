@@ -54,7 +54,8 @@ describe("a message", () => {
     await fc.assert(
       fc.asyncProperty(chatReply, fc.nat(), async (reply, seed) => {
         const streamed = await built(eventsOf(chunksOf(reply, cutBy(seed))));
-        const message: Anthropic.Message = messageOf(deltasOf(wholeReply(reply)), facts());
+        // The published type has `citations`; the service leaves it out where there are none, and other clients refuse null.
+        const message: Omit<Anthropic.Message, "content"> = messageOf(deltasOf(wholeReply(reply)), facts());
         // The client adds results of its own parser.
         const sent = JSON.stringify(streamed, (key, value) => (key.startsWith("parsed_") ? undefined : value));
         expect(JSON.parse(sent)).toEqual(JSON.parse(JSON.stringify(message)));
