@@ -164,7 +164,14 @@ async function createServer(data: string, { bin, who }: Binaries) {
       const pid = server?.pid;
       if (pid === undefined) throw new Error("the test's PostgreSQL does not run");
       const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
-      for (const each of [pid, ...children.split(" ").filter(Boolean).map(Number)]) process.kill(each, signal);
+      for (const each of [pid, ...children.split(" ").filter(Boolean).map(Number)]) {
+        try {
+          process.kill(each, signal);
+        } catch (error) {
+          // A child may end by itself after it was listed. A throw here would leave the others frozen.
+          if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+        }
+      }
     },
     /** Returns when it is gone. */
     async end(signal: NodeJS.Signals): Promise<void> {
