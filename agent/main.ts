@@ -307,7 +307,7 @@ async function createDataPath(
   });
 }
 
-/** What the loop needs of this host, whatever it is connected to. */
+/** Dependencies of the reconciliation loop on this host. */
 function loopPartsOf(config: AgentConfig, { metrics, xids, inventory, rentals, driverName, volumes, driver }: Host) {
   const gpuLoad = gpuLoadProbe();
   return {

@@ -49,7 +49,11 @@ export async function benchFleet({ only }: { readonly only: string | undefined }
 function placementsPerSecond(size: number): number {
   const index = createPlacementIndex(hostIds(size).map(hostView));
   const wants: Want[] = [1, 1, 1, 2, 4, 8].map((gpusPerInstance, n) => ({
-    ...{ gpu: "H100-80GB", gpusPerInstance, memoryBytes: 60e9 * gpusPerInstance, engine: "stoker", host: undefined },
+    gpu: "H100-80GB",
+    gpusPerInstance,
+    memoryBytes: 60e9 * gpusPerInstance,
+    engine: "stoker",
+    host: undefined,
     weights: `org/model-${n}@main`,
     spread: new Map([["host-00007" as HostId, 1]]),
   }));
@@ -89,7 +93,10 @@ async function fleetOf(postgres: TestPostgres, size: number) {
   const hostState = (host: HostId) => clocks.state(host);
   const hosts = createHostChooser({
     snapshot: (some) => snapshot({ store: fleetStore, clocks }, some),
-    ...{ hostState, monotonicMs, resyncMs: 5_000, reserves: createReserveStore(db) },
+    hostState,
+    monotonicMs,
+    resyncMs: 5_000,
+    reserves: createReserveStore(db),
   });
   const controller = createController({ store, hosts, hostState, owner: "bench", log });
   const routing = createRoutingTable({ store: fleetStore, clocks });
@@ -102,8 +109,13 @@ async function benchDurable(postgres: TestPostgres, size: number): Promise<void>
   await fleet.db
     .insertInto("account")
     .values({
-      ...{ accountId: account, email: "bench@example.com", displayName: "bench", suspendReason: null },
-      ...{ wrappedDek: randomBytes(60), kekVersion: 1, deletedAt: null },
+      accountId: account,
+      email: "bench@example.com",
+      displayName: "bench",
+      suspendReason: null,
+      wrappedDek: randomBytes(60),
+      kekVersion: 1,
+      deletedAt: null,
     })
     .execute();
   const count = 300;
@@ -118,11 +130,26 @@ async function benchDurable(postgres: TestPostgres, size: number): Promise<void>
 
 function deployment(n: number): NewDeployment {
   return {
-    ...{ id: randomId<"deployment">(16), account, kind: "model", modelName: `bench/m${n}`, version: "v" },
-    ...{ task: "text-generation", type: "llm", engine: "stoker", gpu: "H100-80GB", numGpus: 1 + (n % 3) },
-    ...{ maxBatchSize: 8, minInstances: 1, maxInstances: 1, inactiveShutdown: null, extraArgs: [] },
-    ...{ weights: { repo: "org/w", revision: "main" }, weightsToken: null, externalUrl: null },
-    ...{ contextLength: 0, memoryBytes: 0 },
+    id: randomId<"deployment">(16),
+    account,
+    kind: "model",
+    modelName: `bench/m${n}`,
+    version: "v",
+    task: "text-generation",
+    type: "llm",
+    engine: "stoker",
+    gpu: "H100-80GB",
+    numGpus: 1 + (n % 3),
+    maxBatchSize: 8,
+    minInstances: 1,
+    maxInstances: 1,
+    inactiveShutdown: null,
+    extraArgs: [],
+    weights: { repo: "org/w", revision: "main" },
+    weightsToken: null,
+    externalUrl: null,
+    contextLength: 0,
+    memoryBytes: 0,
   };
 }
 
@@ -138,7 +165,12 @@ async function benchSessions(postgres: TestPostgres): Promise<void> {
     const observer = createObserver({ store: fleet.store, log });
     const figures = createLiveFigures(monotonicMs);
     const membership = createMembership({
-      ...{ store: fleet.fleetStore, clocks: fleet.clocks, routing: fleet.routing, figures, monotonicMs, log },
+      store: fleet.fleetStore,
+      clocks: fleet.clocks,
+      routing: fleet.routing,
+      figures,
+      monotonicMs,
+      log,
       leaseMs: hostClockLimits.leaseMs,
       everyMs: beatEveryMs,
     });
@@ -202,37 +234,82 @@ const hostIds = (count: number) =>
 
 function inventoryOf(id: HostId): Inventory {
   return {
-    ...{ os: "linux", cpuModel: "bench", cpuCores: 128, cpuPhysicalCores: 64, memoryBytes: 2048 * gib },
-    ...{ diskTotalBytes: 8192 * gib, diskFreeBytes: 4096 * gib, drivers: ["docker"], dockerVersion: "29" },
-    ...{ nvidiaDriverVersion: "580", cudaVersion: "13", hasNvidiaRuntime: true, disks: [], networks: [] },
-    ...{ warnings: [], metricsAddress: "" },
+    os: "linux",
+    cpuModel: "bench",
+    cpuCores: 128,
+    cpuPhysicalCores: 64,
+    memoryBytes: 2048 * gib,
+    diskTotalBytes: 8192 * gib,
+    diskFreeBytes: 4096 * gib,
+    drivers: ["docker"],
+    dockerVersion: "29",
+    nvidiaDriverVersion: "580",
+    cudaVersion: "13",
+    hasNvidiaRuntime: true,
+    disks: [],
+    networks: [],
+    warnings: [],
+    metricsAddress: "",
     gpus: Array.from({ length: gpusPerHost }, (_, index) => ({
-      ...{ uuid: `GPU-${id}-${index}`, index, type: "H100-80GB" as const, name: "H100", memoryBytes: 80 * gib },
-      ...{ isHealthy: true, unhealthyReason: "", faultId: "", migProfile: "" },
+      uuid: `GPU-${id}-${index}`,
+      index,
+      type: "H100-80GB" as const,
+      name: "H100",
+      memoryBytes: 80 * gib,
+      isHealthy: true,
+      unhealthyReason: "",
+      faultId: "",
+      migProfile: "",
     })),
   };
 }
 
 function hostView(id: HostId): HostView {
   return {
-    ...{ id, hostname: id, advertise: "http://127.0.0.1:9", inventory: inventoryOf(id), nodeEpoch: 1n },
-    ...{ generation: 0n, revision: 0n, schedulable: true, condition: "", agentVersion: "bench", claims: [] },
-    ...{ grantedMemoryBytes: 0, pool: "", keptWeights: new Set<string>(), gpuMemoryUsed: new Map<string, number>() },
-    ...{ createdAtMs: 0, state: "live" as const, silentMs: 0 },
+    id,
+    hostname: id,
+    advertise: "http://127.0.0.1:9",
+    inventory: inventoryOf(id),
+    nodeEpoch: 1n,
+    generation: 0n,
+    revision: 0n,
+    schedulable: true,
+    condition: "",
+    agentVersion: "bench",
+    claims: [],
+    grantedMemoryBytes: 0,
+    pool: "",
+    keptWeights: new Set<string>(),
+    gpuMemoryUsed: new Map<string, number>(),
+    createdAtMs: 0,
+    state: "live" as const,
+    silentMs: 0,
   };
 }
 
 /** Report of a host with eight GPUs. */
 function liveOf(id: HostId): HostLive {
   return {
-    ...{ gpuSampleAgeMs: 400, spool: { records: 3, bytes: 900, oldestAgeSeconds: 1 }, clockSkewSeconds: 0.001 },
+    gpuSampleAgeMs: 400,
+    spool: { records: 3, bytes: 900, oldestAgeSeconds: 1 },
+    clockSkewSeconds: 0.001,
     load: {
-      ...{ cpuRatio: 0.3, memoryUsedBytes: 400 * gib, memoryTotalBytes: 2048 * gib },
-      ...{ diskFreeBytes: 4096 * gib, diskTotalBytes: 8192 * gib },
+      cpuRatio: 0.3,
+      memoryUsedBytes: 400 * gib,
+      memoryTotalBytes: 2048 * gib,
+      diskFreeBytes: 4096 * gib,
+      diskTotalBytes: 8192 * gib,
     },
     gpus: Array.from({ length: gpusPerHost }, (_, index) => ({
-      ...{ uuid: `GPU-${id}-${index}`, utilizationRatio: 0.5, memoryUsedBytes: gib, memoryTotalBytes: 80 * gib },
-      ...{ temperatureCelsius: 60, powerWatts: 500, powerLimitWatts: 700, smClockHertz: 1.9e9, processes: [] },
+      uuid: `GPU-${id}-${index}`,
+      utilizationRatio: 0.5,
+      memoryUsedBytes: gib,
+      memoryTotalBytes: 80 * gib,
+      temperatureCelsius: 60,
+      powerWatts: 500,
+      powerLimitWatts: 700,
+      smClockHertz: 1.9e9,
+      processes: [],
     })),
     instances: [],
   };
@@ -244,8 +321,14 @@ async function insertHosts(db: OpenDatabase["db"], ids: readonly HostId[]): Prom
       .insertInto("host")
       .values(
         ids.slice(at, at + 500).map((id) => ({
-          ...{ hostId: id, hostname: id, advertise: "http://127.0.0.1:9", agentVersion: "bench", schedulable: true },
-          ...{ inventory: JSON.stringify(inventoryOf(id)), nodeEpoch: 1n, ticketKey: Buffer.alloc(32) },
+          hostId: id,
+          hostname: id,
+          advertise: "http://127.0.0.1:9",
+          agentVersion: "bench",
+          schedulable: true,
+          inventory: JSON.stringify(inventoryOf(id)),
+          nodeEpoch: 1n,
+          ticketKey: Buffer.alloc(32),
           seenAt: new Date(),
         })),
       )
@@ -281,7 +364,9 @@ async function benchRoutable(url: string, print: (line: string) => void): Promis
       await until(() => findAgent() !== undefined);
       const agent = findAgent();
       const mine = (agent?.desired?.instances ?? []).map((one) => ({
-        ...{ instanceId: one.instanceId, deployId: one.deployId, generation: one.generation },
+        instanceId: one.instanceId,
+        deployId: one.deployId,
+        generation: one.generation,
         phase: "ready",
       }));
       const from = performance.now();

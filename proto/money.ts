@@ -71,6 +71,10 @@ export function costOf(tokens: TokenCounts, rates: TokenRates): NanoUsd {
   return nano((all + million / 2n) / million);
 }
 
+/** USD of these figures; 0 where figures or prices are unknown. */
+export const costUsd = (tokens: TokenCounts | undefined, rates: TokenRates | undefined): number =>
+  toUsd(tokens && rates ? costOf(tokens, rates) : nano(0n));
+
 function microOf(units: UnitCounts, rates: UnitRates): bigint {
   const isScaled = rates.imageUnit > 0n && units.imagePixelSteps > 0;
   const images = isScaled

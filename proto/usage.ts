@@ -49,7 +49,7 @@ export const unitNames = {
 } as const satisfies Record<string, keyof UnitCounts>;
 type UnitName = keyof typeof unitNames;
 
-const noUnits: UnitCounts = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
+export const noUnits: UnitCounts = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
 
 /** Fields `characters`, `audio_ms`, `images`, `image_pixel_steps` and `items`; undefined when none of them is a count. */
 export function readUnits(fields: Readonly<Record<string, unknown>>): UnitCounts | undefined {

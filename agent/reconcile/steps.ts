@@ -115,7 +115,7 @@ export class Executors implements StepExecutors {
       { alert: "gpu_given_twice", instance: id, holder, gpu: gpuUuid },
       "two instances are given one GPU",
     );
-    const message = `another instance on this host has the GPU ${gpuUuid}, so this one is not started beside it; it is tried again. If that stays so, deploy it anew to have it placed elsewhere, or tell your operator.`;
+    const message = `another instance on this host has the GPU ${gpuUuid}, so this one is not started; the start is retried. If this persists, deploy it again to have it placed elsewhere, or inform your operator.`;
     await this.#attempts.failed(
       { kind, id },
       { code: "gpu_in_use", message },

@@ -98,7 +98,7 @@ const addRules = (command: Command): Command =>
   command
     .option("--ip <address>", "allow only this address or network (repeatable); any: anywhere", collect)
     .option("--model <name>", "allow only this model (repeatable); any: all models", collect)
-    .option("--expires <time>", "lifetime from now, such as 12h or 30d; none: for ever", orNone(seconds))
+    .option("--expires <time>", "lifetime from now, such as 12h or 30d; none: no expiry", orNone(seconds))
     .option("--rpm <count>", "requests per minute; none: no limit of its own", orNone(atLeast(1)))
     .option("--tpm <count>", "tokens per minute, input and output; none: no limit of its own", orNone(atLeast(1)))
     .option("--role <role>", "admin, read or inference (default of a new key: admin)")

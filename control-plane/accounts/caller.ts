@@ -10,7 +10,7 @@ export interface Caller {
   readonly email: string;
   /** The operator, with a credential of the role `admin`. */
   readonly isAdmin: boolean;
-  /** Of its key; `admin` for a browser session. */
+  /** Role of its key; `admin` for a browser session. */
   readonly role: KeyRole;
   /** Null, or a value of the contract's enum. */
   readonly suspendReason: string | null;

@@ -1,4 +1,4 @@
-// What an API key may do, from where, how long and how much. Tokens signed with a key never exceed it.
+// Rules of an API key: role, models, addresses, expiry and rates. Tokens signed with a key never exceed it.
 import { invalid } from "../service-error.ts";
 import { badAddress } from "./allowed-ips.ts";
 import { badAllowedIps, badExpiry } from "./token-errors.ts";

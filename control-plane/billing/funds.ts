@@ -61,7 +61,7 @@ export interface Funds {
   grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<Granted>;
 }
 
-/** Of one grant. */
+/** Maximum of one grant. */
 const maxNanoUsd = 10n ** 18n;
 
 export function createFunds(deps: {

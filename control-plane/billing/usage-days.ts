@@ -1,4 +1,4 @@
-// What an account used, by UTC day and by model, key, scoped token or end user. Money is the ledger's, as on the invoice.
+// Usage of an account by UTC day and model, key, scoped token or end user. Money is the ledger's, as on the invoice.
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { badPeriod } from "./period.ts";

@@ -1,5 +1,6 @@
 // A request of a task other than text: its body for an engine, and its size.
 import type { UnitCounts, UnitRates } from "../../proto/money.ts";
+import { noUnits } from "../../proto/usage.ts";
 
 export type TaskKind =
   | "embeddings"
@@ -35,8 +36,6 @@ export interface TaskBody {
   readonly contentType: string;
   readonly bytes: Buffer;
 }
-
-export const noUnits: UnitCounts = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
 
 export const exactly = (units: Partial<UnitCounts>): TaskUnits => {
   const asked = { ...noUnits, ...units };

@@ -261,7 +261,7 @@ function scopeRefusal(access: GroupOptions["access"], caller: Caller): Error | u
   return caller.via === "jwt" && access !== "inference" && access !== "public" ? scopeNotAllowed() : undefined;
 }
 
-/** What a key must be allowed to do for this endpoint; undefined: nothing. */
+/** Permission that the endpoint requires of a key; undefined: none. */
 function neededOf({ access, method, role }: AnyEndpoint): NeededRight | undefined {
   if (access === "public") return undefined;
   if (access === "admin") return "operate";

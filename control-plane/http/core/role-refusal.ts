@@ -1,4 +1,4 @@
-// What keys of each role may do.
+// Permissions of API keys by role.
 import type { Caller } from "../../accounts/caller.ts";
 import { notAdmin, roleNotAllowed } from "../../accounts/errors.ts";
 import type { KeyRole } from "../../accounts/key-rules.ts";

@@ -1,15 +1,14 @@
 // Speech and transcriptions in OpenAI's format.
 import type { FastifyRequest } from "fastify";
-import { costOf, nano, toUsd } from "../../../proto/money.ts";
+import { costUsd } from "../../../proto/money.ts";
+import { noUnits } from "../../../proto/usage.ts";
 import type { Caller } from "../../accounts/caller.ts";
-import { noUnits } from "../../inference/task.ts";
 import { FormFile } from "../body/form-body.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { RequestState } from "../core/request-state.ts";
-import { inferenceRefusals } from "../errors/error-responses.ts";
 import { fileMissing } from "../errors/errors.ts";
-import type { Relayed, Relays } from "./relay-route.ts";
+import { compatPost, type Relayed, type Relays } from "./relay-route.ts";
 import { SpeechEvents } from "./speech-events.ts";
 import type { OwnVoice } from "./tasks/own-voice.ts";
 import { charactersOf, speech } from "./tasks/speech.ts";
@@ -22,19 +21,10 @@ import {
   TranslationRequest,
 } from "./tasks-schemas.ts";
 
-const common = {
-  method: "POST",
-  tag: "inference",
-  access: "inference",
-  dialect: "compat",
-  idempotent: true,
-  refusals: inferenceRefusals,
-} as const;
-
 export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: OwnVoice): void {
   endpoints.addInference(
     {
-      ...common,
+      ...compatPost,
       path: "/v1/compat/audio/speech",
       summary: "Synthesize speech",
       body: SpeechRequest,
@@ -57,7 +47,12 @@ export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: Own
     }),
   );
 
-  const forms = { ...common, takes: "forms", bodyLimitBytes: mediaLimitBytes, answer: TranscriptionAnswer } as const;
+  const forms = {
+    ...compatPost,
+    takes: "forms",
+    bodyLimitBytes: mediaLimitBytes,
+    answer: TranscriptionAnswer,
+  } as const;
   endpoints.addRaw(
     {
       ...forms,
@@ -87,7 +82,7 @@ function speechUsage(characters: number, { usage, rates }: RequestState) {
     output_tokens: output,
     total_tokens: input + output,
     characters,
-    estimated_cost: toUsd(rates ? costOf(counts, rates) : nano(0n)),
+    estimated_cost: costUsd(counts, rates),
   };
 }
 

@@ -8,19 +8,12 @@ import { bodyTooLarge, valueUnsupported } from "../errors/errors.ts";
 import { ChatRequest } from "./chat-request-schemas.ts";
 import { checkFormat } from "./check-format.ts";
 import { ChatAnswer, CompletionAnswer, CompletionRequest } from "./completion-request-schemas.ts";
-import type { Relays } from "./relay-route.ts";
+import { compatPost, type Relays } from "./relay-route.ts";
 
 const refusals = [...inferenceRefusals, 405];
 
 export function addCompletionRoutes(endpoints: Endpoints, relays: Relays): void {
-  const common = {
-    method: "POST",
-    tag: "inference",
-    access: "inference",
-    dialect: "compat",
-    idempotent: true,
-    refusals,
-  } as const;
+  const common = { ...compatPost, refusals } as const;
   endpoints.addInference(
     {
       ...common,

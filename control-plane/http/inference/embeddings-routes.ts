@@ -1,19 +1,13 @@
 import type { Completion } from "../../inference/completion.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { inferenceRefusals } from "../errors/error-responses.ts";
-import type { Relays } from "./relay-route.ts";
+import { compatPost, type Relays } from "./relay-route.ts";
 import { embeddings } from "./tasks/embeddings.ts";
 import { EmbeddingsAnswer, EmbeddingsRequest } from "./tasks-schemas.ts";
 
 export function addEmbeddingRoutes(endpoints: Endpoints, relays: Relays): void {
   endpoints.addInference(
     {
-      method: "POST",
-      tag: "inference",
-      access: "inference",
-      dialect: "compat",
-      idempotent: true,
-      refusals: inferenceRefusals,
+      ...compatPost,
       path: "/v1/compat/embeddings",
       summary: "Create embeddings of texts or token ids",
       body: EmbeddingsRequest,

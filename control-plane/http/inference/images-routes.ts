@@ -3,22 +3,13 @@ import type { FastifyRequest } from "fastify";
 import { FormFile } from "../body/form-body.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { inferenceRefusals } from "../errors/error-responses.ts";
 import { fileMissing, partRepeated, partTooLarge } from "../errors/errors.ts";
 import { fileOf } from "./native/media.ts";
-import type { Relays } from "./relay-route.ts";
+import { compatPost, type Relays } from "./relay-route.ts";
 import { images, sizeFrom } from "./tasks/images.ts";
 import { ImageEditRequest, ImageRequest, ImagesAnswer, ImageVariationRequest } from "./tasks-schemas.ts";
 
-const common = {
-  method: "POST",
-  tag: "inference",
-  access: "inference",
-  dialect: "compat",
-  idempotent: true,
-  refusals: inferenceRefusals,
-  answer: ImagesAnswer,
-} as const;
+const common = { ...compatPost, answer: ImagesAnswer } as const;
 
 export function addImageRoutes(endpoints: Endpoints, relays: Relays): void {
   endpoints.addInference(

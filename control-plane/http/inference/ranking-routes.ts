@@ -1,5 +1,5 @@
 // Rerankers (the format of Cohere and Jina), scorers (vLLM's) and moderation (OpenAI's).
-import { costOf, nano, toUsd } from "../../../proto/money.ts";
+import { costUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { modelFor } from "../../inference/admit.ts";
@@ -7,7 +7,6 @@ import type { Spine } from "../../inference/complete.ts";
 import type { Completion } from "../../inference/completion.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { RequestState } from "../core/request-state.ts";
-import { inferenceRefusals } from "../errors/error-responses.ts";
 import { lengthsDiffer } from "../errors/errors.ts";
 import type { WholeAnswer } from "./buffered-sink.ts";
 import {
@@ -18,20 +17,11 @@ import {
   ScoreAnswer,
   ScoreRequest,
 } from "./ranking-schemas.ts";
-import { type Relays, renderedWhole } from "./relay-route.ts";
+import { compatPost, type Relays, renderedWhole } from "./relay-route.ts";
 import { moderation, moderationModel, moderationResult } from "./tasks/moderation.ts";
 import { rerank, scoresOf } from "./tasks/rerank.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
-
-const common = {
-  method: "POST",
-  tag: "inference",
-  access: "inference",
-  dialect: "compat",
-  idempotent: true,
-  refusals: inferenceRefusals,
-} as const;
 
 /** `moderationDefault`: the operator's model for moderation; undefined: none is set. */
 export function addRankingRoutes(
@@ -62,7 +52,7 @@ export function addRankingRoutes(
 
   endpoints.addInference(
     {
-      ...common,
+      ...compatPost,
       path: "/v1/rerank",
       summary: "Sort documents by their relevance to a query",
       body: RerankRequest,
@@ -98,7 +88,7 @@ export function addRankingRoutes(
 
   endpoints.addInference(
     {
-      ...common,
+      ...compatPost,
       path: "/v1/score",
       summary: "Score pairs of texts",
       body: ScoreRequest,
@@ -123,7 +113,7 @@ export function addRankingRoutes(
 
   endpoints.addInference(
     {
-      ...common,
+      ...compatPost,
       path: "/v1/compat/moderations",
       summary: "Classify texts by harm, where a classifier is deployed for it",
       body: ModerationRequest,
@@ -154,6 +144,5 @@ function inputsOf(input: ModerationRequest["input"]): readonly string[] {
 
 function usageOf({ usage, rates }: RequestState) {
   const tokens = usage?.input ?? 0;
-  const cost = usage && rates ? costOf(usage, rates) : nano(0n);
-  return { prompt_tokens: tokens, total_tokens: tokens, estimated_cost: toUsd(cost) };
+  return { prompt_tokens: tokens, total_tokens: tokens, estimated_cost: costUsd(usage, rates) };
 }

@@ -12,6 +12,7 @@ import type { ReadBody } from "../body/json-body.ts";
 import type { RequestState } from "../core/request-state.ts";
 import type { Refusal } from "../errors/error-body.ts";
 import { compatError } from "../errors/error-body.ts";
+import { inferenceRefusals } from "../errors/error-responses.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
 import { writeRefusal } from "../errors/write-refusal.ts";
 import { BufferedSink, type WholeAnswer } from "./buffered-sink.ts";
@@ -43,6 +44,16 @@ export interface Relayed {
 export interface Reply {
   readonly reply: object;
 }
+
+/** What the inference endpoints in OpenAI's format have in common. */
+export const compatPost = {
+  method: "POST",
+  tag: "inference",
+  access: "inference",
+  dialect: "compat",
+  idempotent: true,
+  refusals: inferenceRefusals,
+} as const;
 
 type Read = () => Relayed | Reply | Promise<Relayed | Reply>;
 

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { noUnits } from "../../../proto/usage.ts";
 import { extraInputTokens, isAllowedUsage } from "../../../proto/usage-bounds.ts";
 import type { ReportedUsage } from "../../../proto/usage-record.ts";
 
 const terms = { inputTokensBound: 100, maxTokens: 50, permits: 2 };
 const usage: ReportedUsage = { input: 80, cachedInput: 10, output: 60, reasoning: 20 };
-const noUnits = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
 
 describe("usage of text", () => {
   it.each<[why: string, change: Partial<ReportedUsage>, isAllowed: boolean]>([

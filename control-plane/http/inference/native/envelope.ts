@@ -1,4 +1,4 @@
-import { costOf, nano, toUsd } from "../../../../proto/money.ts";
+import { costUsd } from "../../../../proto/money.ts";
 import type { Trace } from "../../../inference/completion.ts";
 
 /** Fields of every native response. Call it at the end, when the figures are known. */
@@ -8,7 +8,7 @@ export function envelope({ requestId, startedMs, usage, rates }: Trace) {
     inference_status: {
       status: "succeeded",
       runtime_ms: Math.max(1, Math.round(performance.now() - startedMs)),
-      cost: toUsd(usage && rates ? costOf(usage, rates) : nano(0n)),
+      cost: costUsd(usage, rates),
       tokens_generated: usage?.output ?? null,
       tokens_input: usage?.input ?? null,
     },

@@ -1,5 +1,5 @@
 // Native requests with a webhook: stored as JSON, run later through the spine, their response buffered for the webhook call.
-import { costOf, nano, toUsd } from "../../../../proto/money.ts";
+import { costUsd } from "../../../../proto/money.ts";
 import type { Caller } from "../../../accounts/caller.ts";
 import { modelFor } from "../../../inference/admit.ts";
 import { backgroundTrace } from "../../../inference/background-trace.ts";
@@ -59,7 +59,7 @@ function answerOf(sink: KeptSink, render: RenderNative, trace: Trace): JobAnswer
 function costsOf({ startedMs, usage, rates }: Trace) {
   return {
     runtimeMs: Math.max(1, Math.round(performance.now() - startedMs)),
-    cost: toUsd(usage && rates ? costOf(usage, rates) : nano(0n)),
+    cost: costUsd(usage, rates),
   };
 }
 

@@ -9,7 +9,7 @@ import type { RequestState } from "../../core/request-state.ts";
 import { inferenceRefusals } from "../../errors/error-responses.ts";
 import { bodiesFull, bodyTooLarge } from "../../errors/errors.ts";
 import type { InferenceRequest } from "../inference-entry.ts";
-import { type Relayed, type Relays, type Reply, renderedWhole } from "../relay-route.ts";
+import { compatPost, type Relayed, type Relays, type Reply, renderedWhole } from "../relay-route.ts";
 import { TranslatedStream } from "../translated-stream.ts";
 import { responseJobs } from "./background.ts";
 import { itemsOf } from "./chat-fields.ts";
@@ -38,12 +38,8 @@ export function addResponseRoutes(
   responses.runWith(responseJobs(spine, features));
   endpoints.addInference(
     {
-      method: "POST",
+      ...compatPost,
       path: "/v1/responses",
-      tag: "inference",
-      access: "inference",
-      dialect: "compat",
-      idempotent: true,
       bodyLimitBytes: mediaLimitBytes,
       summary: "Create a response; server-sent events with `stream`",
       body: ResponseRequest,

@@ -1,5 +1,5 @@
+import { noUnits } from "../../../../proto/usage.ts";
 import { type Completion, taskCompletion } from "../../../inference/completion.ts";
-import { noUnits } from "../../../inference/task.ts";
 import { type FormFile, writeForm } from "../../body/form-body.ts";
 import { audioLength } from "../audio-length.ts";
 
