@@ -1,12 +1,17 @@
-// Raw answer, such as audio: its pieces pass as they arrive, except the last one, which waits until the usage is recorded.
+// Raw answer, such as audio: its pieces pass as they arrive, except the last one, which waits until the usage is recorded. Of
+// events, only those after the one that ends the answer wait: an event may be followed by seconds of silence.
 
 /** Possible beginnings of a line of an event stream. */
 const fields = ["data:", "event:", "id:", "retry:", ":", "\n", "\r\n"] as const;
 const longestField = 6;
+/** In the last events of speech and transcripts. */
+const endMarks = ["[DONE]", "speech.audio.done", "transcript.text.done"] as const;
 
 export class PassedBytes {
   /** Bytes were sent to the client. */
   hasPassed = false;
+  /** True until the first byte arrives. */
+  isEmpty = true;
   readonly #hasEvents: boolean;
   readonly #out: (bytes: Buffer) => void;
   #held: Buffer | undefined;
@@ -14,11 +19,6 @@ export class PassedBytes {
   constructor(contentType: string, out: (bytes: Buffer) => void) {
     this.#hasEvents = contentType.startsWith("text/event-stream");
     this.#out = out;
-  }
-
-  /** True until the first byte arrives. */
-  get isEmpty(): boolean {
-    return this.#held === undefined;
   }
 
   /** Returns false when the first piece of a reply with the type of an event stream is not one. */
@@ -30,11 +30,19 @@ export class PassedBytes {
 
   push(piece: Buffer): void {
     if (piece.length === 0) return;
-    if (this.#held) {
-      this.hasPassed = true;
-      this.#out(this.#held);
-    }
-    this.#held = piece;
+    this.isEmpty = false;
+    const passes = this.#hasEvents ? this.#eventsBeforeEnd(piece) : this.#held;
+    if (!this.#hasEvents) this.#held = piece;
+    if (!passes) return;
+    this.hasPassed = true;
+    this.#out(passes);
+  }
+
+  /** Returns the piece if the answer goes on after it, and holds it otherwise. */
+  #eventsBeforeEnd(piece: Buffer): Buffer | undefined {
+    if (!this.#held && !endMarks.some((mark) => piece.includes(mark))) return piece;
+    this.#held = this.#held ? Buffer.concat([this.#held, piece]) : piece;
+    return undefined;
   }
 
   tail(): Buffer {

@@ -226,6 +226,68 @@ describe("transcriptions", () => {
     expect(tasks.settled()).toBe(100_000n);
   });
 
+  describe("with `stream`", () => {
+    const ask = async () =>
+      client.audio.transcriptions.create({
+        model: "org/model",
+        file: await toFile(wav(3), "said.wav", { type: "audio/wav" }),
+        response_format: "text",
+        stream: true,
+      });
+    const frame = (event: object) => `data: ${JSON.stringify(event)}\n\n`;
+    const own = [
+      ...["Hello", " World"].map((delta) => frame({ type: "transcript.text.delta", delta })),
+      frame({ type: "transcript.text.done", text: "Hello World" }),
+    ];
+    const chunk = (content: string) => frame({ object: "transcription.chunk", choices: [{ delta: { content } }] });
+    const vllm = [chunk(" Hello"), chunk(" World"), "data: [DONE]\n\n"];
+
+    it.each([
+      ["our runtime", { contentType: "text/event-stream", pieces: own, pieceMs: 5 }],
+      ["vLLM", { contentType: "text/event-stream", pieces: vllm }],
+    ])("arrive at the official client as %s sends their parts, billed as without", async (_, script) => {
+      tasks.engine.answer({ ...script, trailers: { "x-stoker-units": "audio_ms=2000" } });
+      const events = [];
+      for await (const event of await ask()) events.push(event);
+      const usage = { type: "duration", seconds: 2, estimated_cost: 0.0002 };
+      expect(events).toEqual([
+        { type: "transcript.text.delta", delta: "Hello" },
+        { type: "transcript.text.delta", delta: " World" },
+        { type: "transcript.text.done", text: "Hello World", usage },
+      ]);
+      const sent = await tasks.askedForm();
+      expect([sent.get("stream"), sent.get("response_format")]).toEqual(["true", "json"]);
+      expect(tasks.settled()).toBe(200_000n);
+    });
+
+    it("arrive in one part from an engine that does not stream", async () => {
+      tasks.json({ text: "Hello World", usage: { type: "duration", seconds: 2 } });
+      const events = [];
+      for await (const event of await ask()) events.push(event);
+      expect(events.map((event) => ("text" in event ? event.text : ""))).toEqual(["", "Hello World"]);
+      expect(tasks.settled()).toBe(200_000n);
+    });
+
+    it("reach the client before the engine knows the rest", async () => {
+      tasks.engine.answer({ contentType: "text/event-stream", pieces: own.slice(0, 1), breaks: true });
+      const stream = await ask();
+      const events: unknown[] = [];
+      const read = async () => {
+        for await (const event of stream) events.push(event);
+      };
+      await expect(read()).rejects.toThrow(/broke|lost|failed|again/i);
+      expect(events).toEqual([{ type: "transcript.text.delta", delta: "Hello" }]);
+    });
+
+    it("have no times: srt, vtt and verbose_json are refused", async () => {
+      for (const format of ["srt", "vtt", "verbose_json"]) {
+        const fields = { file: new Blob([wav(1)]), model: "org/model", response_format: format, stream: "true" };
+        const answer = await tasks.send("/v1/audio/transcriptions", form(fields, { file: "a.wav" }));
+        expect([answer.status, (await answer.json()).error.param]).toEqual([422, "response_format"]);
+      }
+    });
+  });
+
   it("in English go to the engine's other path", async () => {
     tasks.json({ text: "Hello" });
     await tasks.send("/v1/audio/translations", form({ file: new Blob([wav(1)]), model: "org/model" }));

@@ -155,6 +155,9 @@ export const speechFormatUnknown = (code: string, place: "body" | "query" = "bod
     { param: "output_format", ...(place === "query" ? { in: place } : {}) },
   );
 
+export const transcriptFormatStreams = () =>
+  invalid("invalid_value", "`response_format` must be json or text with `stream`.", { param: "response_format" });
+
 /** The model's task has no such variant. */
 export const schemaVariantMissing = (key: string, known: readonly string[]) =>
   notFound("schema_variant_not_found", `This model has no variant ${key}. Its variants: ${known.join(", ")}.`, {

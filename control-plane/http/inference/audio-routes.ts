@@ -3,11 +3,12 @@ import type { FastifyRequest } from "fastify";
 import { costUsd } from "../../../proto/money.ts";
 import { noUnits } from "../../../proto/usage.ts";
 import type { Caller } from "../../accounts/caller.ts";
+import type { Trace } from "../../inference/completion.ts";
 import { FormFile } from "../body/form-body.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { RequestState } from "../core/request-state.ts";
-import { fileMissing } from "../errors/errors.ts";
+import { fileMissing, transcriptFormatStreams } from "../errors/errors.ts";
 import { compatPost, type Relayed, type Relays } from "./relay-route.ts";
 import { SpeechEvents } from "./speech-events.ts";
 import type { OwnVoice } from "./tasks/own-voice.ts";
@@ -20,6 +21,11 @@ import {
   TranscriptionRequest,
   TranslationRequest,
 } from "./tasks-schemas.ts";
+import { transcriptEvents } from "./transcript-events.ts";
+import { TranslatedStream } from "./translated-stream.ts";
+
+/** Events carry text and no times. */
+const streamedFormats: ReadonlySet<string> = new Set(["json", "text"]);
 
 export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: OwnVoice): void {
   endpoints.addInference(
@@ -60,7 +66,16 @@ export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: Own
       summary: "Transcribe audio",
       body: TranscriptionRequest,
     },
-    relays.task((request) => ({ completion: read(request, "transcribe") })),
+    relays.task((request, state) => ({
+      completion: read(request, "transcribe"),
+      through: (request.body as TranscriptionRequest).stream
+        ? (client) =>
+            new TranslatedStream(
+              client,
+              transcriptEvents(() => durationUsage(state)),
+            )
+        : undefined,
+    })),
   );
   endpoints.addRaw(
     {
@@ -86,15 +101,29 @@ function speechUsage(characters: number, { usage, rates }: RequestState) {
   };
 }
 
+/** Transcripts are billed by the duration of their audio. */
+export function durationUsage({ usage, rates }: Pick<Trace, "usage" | "rates">) {
+  const counts = usage ?? { input: 0, cachedInput: 0, output: 0, units: noUnits };
+  return {
+    type: "duration",
+    seconds: (counts.units?.audioMs ?? 0) / 1000,
+    estimated_cost: costUsd(counts, rates),
+  };
+}
+
 function read(request: FastifyRequest, task: "transcribe" | "translate") {
   const body = request.body as TranscriptionRequest;
   if (!(body.file instanceof FormFile)) throw fileMissing("file");
+  const isStream = task === "transcribe" && body.stream === true;
+  if (isStream && !streamedFormats.has(body.response_format ?? "json")) throw transcriptFormatStreams();
   return transcription({
     task,
     model: body.model,
     file: body.file,
     prompt: body.prompt,
-    format: body.response_format ?? "json",
+    // Events have one form.
+    format: isStream ? "json" : (body.response_format ?? "json"),
+    stream: isStream,
     temperature: body.temperature,
     // A translation is always English and has no granularities.
     ...(task === "transcribe" ? { language: body.language, granularities: body.timestamp_granularities } : {}),

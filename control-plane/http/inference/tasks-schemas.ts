@@ -95,6 +95,9 @@ export const TranscriptionRequest = Type.Object({
   ...transcribed,
   language: Type.Optional(nullable.string({ description: "ISO 639-1" })),
   timestamp_granularities: Type.Optional(nullable.array(Type.Unsafe({ type: "string", enum: ["segment", "word"] }))),
+  stream: Type.Optional(
+    nullable.boolean({ default: false, description: "Events with the text of each part; only with json and text" }),
+  ),
 });
 export type TranscriptionRequest = Static<typeof TranscriptionRequest>;
 

@@ -10,6 +10,8 @@ export interface TranscriptionRequest {
   readonly form: TranscriptForm;
   /** Only for verbose_json. */
   readonly showsSegments: boolean;
+  /** Events, as parts of the text are known. */
+  readonly isStream: boolean;
 }
 
 type Abilities = Pick<Recogniser, "languages" | "canTranslate" | "hasWordTimes" | "windowSeconds">;
@@ -34,6 +36,9 @@ export function readTranscription(body: Body, task: TranscribeAsk["task"], model
       "this model's export has no cross-attention outputs, so it cannot time words; ask for segment timestamps",
       "unsupported_value",
     );
+  const isStream = readBoolean(fields, "stream");
+  if (isStream && form !== "json" && form !== "text")
+    throw invalid("response_format", "response_format must be json or text with stream");
   return {
     ask: {
       task,
@@ -45,6 +50,7 @@ export function readTranscription(body: Body, task: TranscribeAsk["task"], model
     },
     form,
     showsSegments: granularities.length === 0 || granularities.includes("segment"),
+    isStream,
   };
 }
 
@@ -69,6 +75,12 @@ function readLanguage(text: string | undefined, { languages }: Abilities): strin
 }
 
 /** A form contains only texts. */
+function readBoolean(fields: Fields, name: string): boolean {
+  const text = fields.raw(name) ?? "false";
+  if (text === "true" || text === "false") return text === "true";
+  throw invalid(name, `${name} must be true or false`);
+}
+
 function readNumber(fields: Fields, name: string, min: number, max: number): number | undefined {
   const text = fields.raw(name);
   if (text === undefined || text === "") return undefined;

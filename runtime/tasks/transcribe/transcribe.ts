@@ -46,12 +46,13 @@ const silence = 1.5 / 0x8000;
 /** Maximum characters per token of the prompt. */
 const widestHint = 64;
 
-/** Throws the signal's reason when it aborts. */
+/** `onSegment`: called as soon as a segment is known. Throws the signal's reason when it aborts. */
 export async function transcribe(
   recogniser: Recogniser,
   recording: Recording,
   ask: TranscribeAsk,
   signal: AbortSignal,
+  onSegment: (segment: Segment) => void = () => {},
 ): Promise<Transcript> {
   const { rate, timestampBegin, tokenSeconds } = recogniser;
   const { seconds } = recording;
@@ -95,7 +96,9 @@ export async function transcribe(
       const tokens = segment.tokens.map(({ id }) => id);
       const text = recogniser.textOf(tokens);
       if (text.trim() === "") continue;
-      segments.push({ id: segments.length, start: segment.start, end: segment.end, text, tokens });
+      const known = { id: segments.length, start: segment.start, end: segment.end, text, tokens };
+      segments.push(known);
+      onSegment(known);
       if (!ask.wantsWords) continue;
       const timed = wordsOf(segment, (ids) => recogniser.textOf(ids));
       words.push(...withoutSilence(timed, { window, rate, startsAt }));

@@ -47,6 +47,24 @@ describe.runIf(model)("a model server with a speech recognition model", () => {
     }
   });
 
+  it("streams the text of each segment, and then all of it as without `stream`", async () => {
+    const audio = bytesOf(samples[0]?.file ?? "");
+    const [whole, streamed] = await Promise.all([
+      ask("transcriptions", audio),
+      ask("transcriptions", audio, { stream: "true" }),
+    ]);
+    const events = streamed.text
+      .trimEnd()
+      .split("\n\n")
+      .map((frame) => JSON.parse(frame.slice("data: ".length)));
+    const { text } = JSON.parse(whole.text);
+    expect(events.at(-1)).toMatchObject({ type: "transcript.text.done", text });
+    const deltas = events.slice(0, -1);
+    expect(deltas.length).toBeGreaterThan(0);
+    expect(deltas.map(({ delta }) => delta).join("")).toBe(text);
+    expect((await ask("transcriptions", audio, { stream: "true", response_format: "srt" })).status).toBe(422);
+  });
+
   it.runIf(hasFfmpeg)("hears the same in a container whose index stands at its end", async () => {
     const [fox] = samples;
     const wav = bytesOf(fox?.file ?? "");

@@ -10,6 +10,8 @@ export interface TranscriptionParams {
   readonly language?: string | null | undefined;
   readonly prompt?: string | null | undefined;
   readonly format: string;
+  /** The engine sends events, as it transcribes. */
+  readonly stream?: boolean;
   readonly temperature?: number | null | undefined;
   readonly granularities?: readonly unknown[] | null | undefined;
   /** Seconds; only for native inference. */
@@ -19,7 +21,7 @@ export interface TranscriptionParams {
 export function transcription(request: TranscriptionParams): Completion {
   const { likelyMs, maxMs } = audioLength(request.file.bytes);
   const units = { asked: { ...noUnits, audioMs: likelyMs }, most: { ...noUnits, audioMs: maxMs } };
-  return taskCompletion("transcription", request.model, {
+  const completion = taskCompletion("transcription", request.model, {
     enginePath: request.task === "translate" ? "/v1/audio/translations" : "/v1/audio/transcriptions",
     inputTokensBound: 0,
     inputTokensEstimate: 0,
@@ -33,7 +35,9 @@ export function transcription(request: TranscriptionParams): Completion {
         ["temperature", request.temperature],
         ["timestamp_granularities[]", request.granularities],
         ["chunk_length_s", request.chunkLength],
+        ["stream", request.stream === true ? "true" : undefined],
         ["file", request.file],
       ]),
   });
+  return request.stream === true ? { ...completion, stream: true } : completion;
 }

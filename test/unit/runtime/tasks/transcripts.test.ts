@@ -132,7 +132,15 @@ describe("a long recording", () => {
       [at(0), 2, 3, at(3)],
       [at(0), 4, at(1)],
     ];
-    const found = await transcribe(scripted(answers, asks), sound(), ask, new AbortController().signal);
+    const parts: [text: string, windows: number][] = [];
+    const note = ({ text }: { text: string }) => parts.push([text, asks.length]);
+    const found = await transcribe(scripted(answers, asks), sound(), ask, new AbortController().signal, note);
+    // Each part is reported before the next window is transcribed.
+    expect(parts).toEqual([
+      [" one", 1],
+      [" twotieth", 2],
+      [" three", 3],
+    ]);
     expect(found).toMatchObject({ text: "one twotieth three", language: "de", seconds: 70 });
     expect(asks.map(({ prompt }) => prompt)).toEqual([[7], [], []]);
     expect(asks.every(({ language }) => language === "de")).toBe(true);
