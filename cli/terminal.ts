@@ -1,9 +1,10 @@
 // Data goes to stdout, progress to stderr.
 
 import type { Command } from "commander";
+import { csv } from "../proto/csv.ts";
 import { type Api, openApi } from "./api.ts";
 import { type Connection, findConnection } from "./connection.ts";
-import { csv, table } from "./table.ts";
+import { table } from "./table.ts";
 
 export interface Terminal {
   readonly connection: Connection;

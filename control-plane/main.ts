@@ -345,6 +345,7 @@ async function main(): Promise<void> {
     corsOrigins: config.corsOrigins,
     usage: money.usage,
     usageDays: money.usageDays,
+    endUsers: money.endUsers,
     requestLog: money.requestLog,
     usageQuarantine: money.usageQuarantine,
     restores: fleet.restores,

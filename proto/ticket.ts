@@ -46,6 +46,8 @@ export interface Ticket {
   readonly priceVersion: number;
   /** The discount inside `rates`. */
   readonly discountId?: string;
+  /** The end user that the caller named. */
+  readonly endUser?: string;
   /** Set for a task that is not billed by tokens only. */
   readonly units?: TicketUnits;
 }

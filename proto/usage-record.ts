@@ -109,6 +109,8 @@ export const usageFields = {
   imageUnit: { column: "image_unit", type: "amount", from: "ticket", in: "rates" },
   /** Discount inside the rates. */
   discountId: { column: "discount_id", type: "text", from: "ticket", isRequired: true, isNullable: true },
+  /** Name of the end user that the request was made for; the table holds the id of the name, so that it can be erased. */
+  endUser: { column: "end_user", type: "text", from: "ticket", isNullable: true },
   /** Milliseconds times GPUs of a minute of GPU time. */
   gpuMs: { column: "gpu_ms", type: "count", from: "price" },
   cost: { column: "cost", type: "amount", from: "price", isRequired: true },

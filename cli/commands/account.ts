@@ -2,7 +2,7 @@ import type { Responses } from "../../proto/gen/responses.ts";
 import { CliError, exitCode } from "../cli-error.ts";
 import type { Command } from "../command.ts";
 
-import { dayDimensions, showUsageDays } from "./usage-log.ts";
+import { addUsageUsers, dayDimensions, showUsageDays } from "./usage-log.ts";
 
 type Account = Responses["GET /v1/me"];
 
@@ -21,7 +21,7 @@ export function addAccountCommands(program: Command): void {
           `${name} (${uid})${email === null ? "" : ` ${email}`}${isAdmin ? ", operator" : ""}`,
       );
     });
-  program
+  const usage = program
     .command("usage")
     .description("usage of this key by model and month, or usage of the account by day, in USD")
     .option(
@@ -48,9 +48,9 @@ export function addAccountCommands(program: Command): void {
         flags.to === undefined ? { from: flags.from } : { from: flags.from, to: flags.to },
       );
       const path = `/payment/usage/${encodeURIComponent(terminal.connection.key())}?${query}`;
-      const usage = await terminal.api.call<Usage>("GET", path);
-      if (terminal.json) return terminal.show(usage, String);
-      const lines = usage.months.flatMap((month) => month.items.map((item) => ({ ...item, period: month.period })));
+      const found = await terminal.api.call<Usage>("GET", path);
+      if (terminal.json) return terminal.show(found, String);
+      const lines = found.months.flatMap((month) => month.items.map((item) => ({ ...item, period: month.period })));
       terminal[flags.csv ? "csv" : "rows"](lines, {
         MONTH: "period",
         MODEL: (item) => item.model.model_name,
@@ -59,6 +59,7 @@ export function addAccountCommands(program: Command): void {
         USD: (item) => (item.cost / 100).toFixed(6),
       });
     });
+  addUsageUsers(usage);
   program
     .command("balance")
     .description("remaining funds in USD")

@@ -55,6 +55,47 @@ export async function showUsageDays(
   });
 }
 
+type Users = Responses["GET /v1/usage/users"];
+
+export function addUsageUsers(usage: Command): void {
+  usage
+    .command("users")
+    .description("usage of the account by end user, all pages, in USD")
+    .option("--from <day>", "YYYY-MM-DD (default: 30 days)")
+    .option("--to <day>", "last day")
+    .option("--by <period>", "month or day", "month")
+    .option("--model <model>", "only requests to this model")
+    .option("--key <id>", "only requests with this key")
+    .option("--csv", "print CSV")
+    .run(async (terminal, own: Readonly<Record<string, string>> & { csv?: boolean }) => {
+      // The parser gives options that `usage` has too to `usage`.
+      const shared = Object.entries(usage.opts()).filter(([name]) => usage.getOptionValueSource(name) === "cli");
+      const { csv, ...filter } = { ...own, ...Object.fromEntries(shared) };
+      const users: Users["users"] = [];
+      let after: string | undefined;
+      do {
+        const page = await terminal.api.call<Users>("GET", `/v1/usage/users?${queryOf({ ...filter, after })}`);
+        users.push(...page.users);
+        after = page.next ?? undefined;
+      } while (after !== undefined);
+      if (terminal.json) return terminal.show({ users }, String);
+      terminal[csv ? "csv" : "rows"](users, {
+        PERIOD: "period",
+        USER: (one) => one.user ?? "no name",
+        REQUESTS: "requests",
+        TOKENS: (one) => `${one.input_tokens}+${one.output_tokens}`,
+        USD: (one) => usd(one.cost),
+      });
+    });
+  usage
+    .command("erase-user <user>")
+    .description("erase the name of an end user; the sums stay under no name")
+    .run(async (terminal, user: string) => {
+      await terminal.api.call("DELETE", `/v1/usage/users?${queryOf({ user })}`);
+      terminal.show({}, () => `Erased ${user}.`);
+    });
+}
+
 /** Fails with 404 if the key does not exist, instead of showing no usage. Revoked keys keep their usage. */
 async function requireKey(terminal: Terminal, id: string): Promise<void> {
   await terminal.api.call("GET", `/v1/api-tokens/id/${encodeURIComponent(id)}`);

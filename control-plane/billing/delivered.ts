@@ -19,6 +19,8 @@ export interface LostAttempt {
   readonly deployId: DeploymentId;
   readonly instanceId: InstanceId;
   readonly admittedAtMs: number;
+  /** Absent: a control plane of the previous version wrote it. */
+  readonly endUser?: string | null;
   /** When the answer broke off: an agent that began after it has none of this attempt but what the one before it kept. */
   readonly brokeAtMs: number;
   /** Estimated, unless the agent gave figures. */

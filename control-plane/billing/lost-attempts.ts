@@ -111,6 +111,7 @@ function lostRecord(count: DeliveredCount, lost: LostAttempt): SettledRecord {
   return {
     ...noUsage,
     ...known,
+    endUser: lost.endUser ?? null,
     requestId,
     attempt,
     account,

@@ -4,8 +4,6 @@ import type { AccountId, RequestId } from "../../proto/ids.ts";
 
 /** What a caller said of a request that nothing goes by. */
 export interface RequestMarks {
-  /** `user` of the body. */
-  readonly endUser?: string | undefined;
   /** `prompt_cache_key` of the body. */
   readonly cacheKey?: string | undefined;
   /** Header `x-service-source`. */
@@ -64,8 +62,8 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
         dropped += 1;
         return;
       }
-      const { endUser, cacheKey, source } = marks;
-      const kept = { endUser: short(endUser), cacheKey: short(cacheKey), source: short(source) };
+      const { cacheKey, source } = marks;
+      const kept = { cacheKey: short(cacheKey), source: short(source) };
       waiting.push({ ...kept, requestId, label, account });
     },
     start() {
@@ -83,7 +81,7 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
   };
 }
 
-/** A mark is no place for a novel: a client may write megabytes into its `user`, and thousands of them wait here. */
+/** A mark is no place for a novel: a client may write megabytes into its `prompt_cache_key`, and thousands of them wait here. */
 const longest = 512;
 const short = (mark: string | undefined): string | undefined =>
   // Copied: what is cut from a text alone keeps all of it in memory.

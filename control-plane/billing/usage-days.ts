@@ -99,13 +99,14 @@ export function readDays(
   from: string | undefined,
   to: string | undefined,
   nowMs: number,
+  most = maxDays,
 ): { readonly firstMs: number; readonly lastMs: number } {
   const lastMs = to === undefined ? nowMs - (nowMs % dayMs) : readDay(to, "to");
   const firstMs = from === undefined ? lastMs - (usualDays - 1) * dayMs : readDay(from, "from");
   if (firstMs > lastMs)
     throw badPeriod("`from` lies after `to`. Give the first day of the period first.", { param: "from" });
-  if (lastMs - firstMs >= maxDays * dayMs)
-    throw badPeriod(`The period is longer than ${maxDays} days. Ask for a shorter one.`, { param: "from" });
+  if (lastMs - firstMs >= most * dayMs)
+    throw badPeriod(`The period is longer than ${most} days. Ask for a shorter one.`, { param: "from" });
   return { firstMs, lastMs };
 }
 

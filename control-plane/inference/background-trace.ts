@@ -18,6 +18,7 @@ export function backgroundTrace(
     isStream: false,
     instance: undefined,
     attempts: 0,
+    endUser: undefined,
     firstByteMs: 0,
     usage: undefined,
     rate: undefined,

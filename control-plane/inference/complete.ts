@@ -64,6 +64,7 @@ export async function complete(
       throw error;
     }
     if (admission.isLowered) trace.loweredMaxTokens = admission.maxTokens;
+    trace.endUser = endUserOf(caller, completion, trace);
     noteMarks(spine, caller, completion, trace);
     if (admission.model.adapter) spine.adapterUse?.(admission.model.adapter);
     let end = notStarted;
@@ -108,11 +109,18 @@ const isElsewhere = (error: unknown): boolean =>
   error instanceof InstancesUnreachable ||
   error instanceof RateLimited;
 
-function noteMarks(spine: Spine, caller: Caller, { endUser: ofBody, cacheKey }: Completion, trace: Trace): void {
-  const { requestId, label, source, userHeader } = trace;
-  const endUser = (caller.trustsUserHeaders ? userHeader : undefined) ?? ofBody;
-  if (label === undefined && source === undefined && endUser === undefined && cacheKey === undefined) return;
-  spine.labels.note(requestId, label, caller.account, { endUser, cacheKey, source });
+const maxEndUserLength = 256;
+
+function endUserOf(caller: Caller, { endUser }: Completion, { userHeader }: Trace): string | undefined {
+  const named = (caller.trustsUserHeaders ? userHeader : undefined) ?? endUser;
+  // PostgreSQL holds neither NUL nor half a surrogate pair.
+  return named?.replaceAll("\0", "").slice(0, maxEndUserLength).toWellFormed() || undefined;
+}
+
+function noteMarks(spine: Spine, caller: Caller, { cacheKey }: Completion, trace: Trace): void {
+  const { requestId, label, source } = trace;
+  if (label === undefined && source === undefined && cacheKey === undefined) return;
+  spine.labels.note(requestId, label, caller.account, { cacheKey, source });
 }
 
 function settle({ hold, rates }: Admission, { usage, ranAttempt, overdue }: RelayEnd): void {

@@ -35,8 +35,9 @@ export interface Completion {
   readonly fallbacks?: readonly string[] | undefined;
   /** Refused at once with 429 instead of waiting for a slot or an instance. */
   readonly failFast?: boolean;
-  /** The caller's own end user, and the prompt cache key: stored with the usage. */
+  /** The caller's own end user. */
   readonly endUser?: string | undefined;
+  /** The prompt cache key, kept with the names of the request. */
   readonly cacheKey?: string | undefined;
 }
 
@@ -82,6 +83,8 @@ export interface Trace {
   isStream: boolean;
   instance: InstanceId | undefined;
   attempts: number;
+  /** The end user of the request, once admitted: a part of its usage. */
+  endUser: string | undefined;
   /** Monotonic ms; 0 before the first data byte of an answer. */
   firstByteMs: number;
   usage: UsageFigures | undefined;

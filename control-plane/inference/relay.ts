@@ -172,11 +172,11 @@ export async function relay(
 function overdueOf(deps: RelayDeps, route: Route, admission: Admission, trace: Trace, usage: UsageFigures | undefined) {
   if (!usage || usage.output === 0 || usage.units) return {};
   const { input: inputTokens, cachedInput: cachedInputTokens, output } = usage;
-  const { requestId, attempts, admittedAtMs } = trace;
+  const { requestId, attempts, admittedAtMs, endUser } = trace;
   const brokeAtMs = deps.unixMs();
   // A hold keeps this until its record is durable: it must not refer to the request and its response.
   const overdue = () => {
-    const count = countOf(deps, route, admission, { requestId, attempts, admittedAtMs }, output);
+    const count = countOf(deps, route, admission, { requestId, attempts, admittedAtMs, endUser }, output);
     const lost = { ...count.lost, brokeAtMs, inputTokens, cachedInputTokens };
     deps.delivered.report({ ...count, lost }, "overdue");
   };
@@ -188,7 +188,7 @@ function reportDelivered(deps: RelayDeps, route: Route, admission: Admission, tr
   deps.delivered.report(countOf(deps, route, admission, trace, frames), "broken");
 }
 
-type TracedAttempt = Pick<Trace, "requestId" | "attempts" | "admittedAtMs">;
+type TracedAttempt = Pick<Trace, "requestId" | "attempts" | "admittedAtMs" | "endUser">;
 
 function countOf(deps: RelayDeps, route: Route, admission: Admission, trace: TracedAttempt, frames: number) {
   return {
@@ -210,6 +210,7 @@ const lostAttempt = (replica: string, route: Route, admission: Admission, trace:
   deployId: admission.model.deployId,
   instanceId: route.instanceId,
   admittedAtMs: trace.admittedAtMs,
+  endUser: trace.endUser ?? null,
   inputTokens: admission.inputTokensEstimate,
   rates: admission.rates,
   priceVersion: BigInt(admission.model.priceVersion),
@@ -304,6 +305,7 @@ function ticketFor(
       priceVersion: model.priceVersion,
       ...(completion.failFast === true ? { failFast: true } : {}),
       ...(discountId === undefined ? {} : { discountId }),
+      ...(trace.endUser === undefined ? {} : { endUser: trace.endUser }),
       ...(units === undefined ? {} : { units: { ...units, rates: unitRateTexts(rates.units) } }),
     },
     route.ticketKey,

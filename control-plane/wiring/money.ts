@@ -7,6 +7,7 @@ import { randomId } from "../../proto/ids.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
 import { createDeliveredCounts } from "../billing/delivered-counts.ts";
 import { createDiscounts } from "../billing/discounts.ts";
+import { createEndUsers, type EndUsers } from "../billing/end-users.ts";
 import { createGpuHolds } from "../billing/gpu-holds.ts";
 import { type GpuMinute, readGpuMinute } from "../billing/gpu-minute.ts";
 import { createGpuTime } from "../billing/gpu-time.ts";
@@ -33,6 +34,7 @@ import { createUsageQueries } from "../billing/usage-queries.ts";
 import type { DeploymentStatsStore } from "../deployments/store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createDeploymentStatsStore } from "../store/deployments/deployment-stats-store.ts";
+import { createEndUserStore } from "../store/money/end-user-store.ts";
 import { createGpuTimeStore } from "../store/money/gpu-time-store.ts";
 import { createLeaseStore } from "../store/money/lease-store.ts";
 import { createPriceStore } from "../store/money/price-store.ts";
@@ -105,6 +107,7 @@ export async function createMoney(deps: {
   const reports = createReportSlots(deps);
   const stats = createDeploymentStatsStore(db);
   const usageDays = createUsageDays({ store: createUsageDayStore(db) });
+  const endUsers = createEndUsers({ store: createEndUserStore(db) });
   const requestLog = createRequestLog({ store: createRequestLogStore(db) });
   return {
     replica,
@@ -118,6 +121,10 @@ export async function createMoney(deps: {
     usageDays: {
       read: (account, ...asked) => reports.run(account, () => usageDays.read(account, ...asked)),
     } satisfies UsageDays,
+    endUsers: {
+      ...endUsers,
+      list: (account, query) => reports.run(account, () => endUsers.list(account, query)),
+    } satisfies EndUsers,
     requestLog: {
       ...requestLog,
       list: (account, ...asked) => reports.run(account, () => requestLog.list(account, ...asked)),

@@ -1635,7 +1635,7 @@ export interface Responses {
       total_cost: number;
       items: {
         /**
-         * Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named)
+         * Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named, or erased)
          */
         id: string;
         /**
@@ -1868,6 +1868,30 @@ export interface Responses {
       instance_id: string;
     }[];
   };
+  "GET /v1/usage/users": {
+    users: {
+      /**
+       * YYYY-MM-DD or YYYY-MM (UTC), by time of posting
+       */
+      period: string;
+      /**
+       * End user as requests named it; null: erased ones, and those beyond 10,000 in a month
+       */
+      user: string | null;
+      requests: number;
+      input_tokens: number;
+      output_tokens: number;
+      /**
+       * Cents
+       */
+      cost: number;
+    }[];
+    /**
+     * `after` of the next page; null: this is the last one
+     */
+    next: string | null;
+  };
+  "DELETE /v1/usage/users": {};
   "GET /payment/invoices": {
     invoices: {
       id: string;

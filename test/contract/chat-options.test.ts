@@ -147,16 +147,17 @@ it("labels failed requests by the kind of error, whatever codes an engine sends"
   expect(page).not.toContain("made_up");
 });
 
-it("what the caller says of a request is kept for it: its user, its cache key, its source, its id", async () => {
+it("keeps the cache key, the source and the id that a caller gives a request", async () => {
   route(first());
   const answer = await edge.post(path, chat({ user: "end-user-7", prompt_cache_key: "thread-1" }), {
     headers: { "x-service-source": "console", "x-request-id": "mine" },
   });
   const requestId = answer.headers.get("x-stoker-request-id");
+  // The end user is a part of the usage, so it goes with the ticket.
+  expect(first().asked.at(-1)?.ticket).toMatchObject({ endUser: "end-user-7" });
   expect(edge.labels.at(-1)).toEqual({
     requestId,
     label: "mine",
-    endUser: "end-user-7",
     cacheKey: "thread-1",
     source: "console",
   });

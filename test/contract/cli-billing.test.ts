@@ -58,6 +58,12 @@ it("shows daily usage and the outcome of a request", async () => {
   );
   const csv = await stoker(apiKey, "usage", "--by", "jwt", "--csv", "--from", dayOfUse, "--to", dayOfUse);
   expect(csv.out, csv.err).toBe("DAY,TOKEN,REQUESTS,TOKENS,USD\r\n2026-02-03,of-ada of auto,1,6+3,0.000000\r\n");
+  const users = await stoker(apiKey, "usage", "users", "--by", "day", "--from", dayOfUse, "--to", dayOfUse, "--csv");
+  expect(users.out, users.err).toBe(
+    `PERIOD,USER,REQUESTS,TOKENS,USD\r\n${dayOfUse},"ann, of sales",1,6+3,0.000000\r\n${dayOfUse},no name,1,6+3,0.000000\r\n`,
+  );
+  expect((await stoker(apiKey, "usage", "erase-user", "ann, of sales")).out).toBe("Erased ann, of sales.\n");
+  expect((await stoker(apiKey, "usage", "erase-user", "nobody")).code).toBe(4);
   const wrong = await stoker(apiKey, "usage", "--by", "week");
   expect(wrong).toMatchObject({ code: 2, out: "" });
   const shown = await stoker(apiKey, "request", "show", "RequestOfAda");

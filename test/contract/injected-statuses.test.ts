@@ -63,6 +63,7 @@ const groups: Readonly<Record<string, readonly Row[]>> = {
   ],
   "other reports run for seconds, which takes months of requests": [
     { call: "GET /v1/usage/days", ...busy, given: refuse("usageDays", "read")(reportsBusy()) },
+    { call: "GET /v1/usage/users", ...busy, given: refuse("endUsers", "list")(reportsBusy()) },
     { call: "GET /v1/requests", ...busy, given: refuse("requestLog", "list")(reportsBusy()) },
     {
       call: "GET /v1/admin/requests?account=u:1",

@@ -38,6 +38,28 @@ const days: readonly Row[] = [
   { call: "GET /v1/usage/days", status: 401, key: null },
 ];
 
+const ann = { period: "2026-02", user: "ann, of sales", ...figures };
+const nextPage = Buffer.from("2026-02 ann, of sales").toString("base64url");
+const users: readonly Row[] = [
+  { call: "GET /v1/usage/users", status: 200, holds: { users: [ann, { ...ann, user: null }], next: null } },
+  {
+    call: "GET /v1/usage/users?by=day&model=org/model&key=k",
+    status: 200,
+    holds: { users: [{ period: dayOfUse }, {}] },
+  },
+  { call: "GET /v1/usage/users?limit=1", status: 200, holds: { users: [ann], next: nextPage } },
+  { call: `GET /v1/usage/users?after=${nextPage}`, status: 200, holds: { users: [{ user: null }], next: null } },
+  { call: "GET /v1/usage/users?after=%20", status: 422, holds: { detail: [{ loc: ["query", "after"] }] } },
+  { call: "GET /v1/usage/users?by=year", status: 422, holds: { detail: [{ loc: ["query", "by"] }] } },
+  { call: "GET /v1/usage/users?from=2024-01-01", status: 422, holds: { detail: [{ loc: ["query", "from"] }] } },
+  { call: "GET /v1/usage/users?limit=10001", status: 422, holds: { detail: [{ loc: ["query", "limit"] }] } },
+  { call: "GET /v1/usage/users", status: 401, key: null },
+  { call: "DELETE /v1/usage/users?user=ann%2C%20of%20sales", status: 200 },
+  { call: "DELETE /v1/usage/users?user=nobody", status: 404, holds: { code: "end_user_not_found" } },
+  { call: "DELETE /v1/usage/users", status: 422, holds: { detail: [{ loc: ["query", "user"] }] } },
+  { call: "DELETE /v1/usage/users?user=ann", status: 401, key: null },
+];
+
 const record = { request_id: "RequestOfAda", counts: true, end_reason: "stop", queue_ms: 5, cost: 0.000007 };
 const requests: readonly Row[] = [
   { call: "GET /v1/requests", status: 200, holds: { requests: [record], has_more: false } },
@@ -82,8 +104,22 @@ const ofDeployments: readonly Row[] = [
 
 describe("every endpoint of daily usage and the request log, and its statuses", () => {
   it.each(
-    [...days, ...requests, ...operators, ...ofDeployments].map((row) => [`${row.call} ${row.status}`, row] as const),
+    [...days, ...users, ...requests, ...operators, ...ofDeployments].map(
+      (row) => [`${row.call} ${row.status}`, row] as const,
+    ),
   )("%s", (_name, row) => check(row));
+});
+
+it.each([
+  ["/v1/usage/users?format=csv&limit=1", "*/*"],
+  ["/v1/usage/users?limit=1", "text/csv"],
+])("exports end users as CSV: %s accepting %s", async (path, accept) => {
+  const answer = await answerTo({ call: `GET ${path}`, status: 200, send: { accept } });
+  expect(answer.headers).toMatchObject({ "content-type": "text/csv; charset=utf-8" });
+  expect(answer.body).toBe(
+    'period,user,requests,input_tokens,output_tokens,cost\r\n2026-02,"ann, of sales",1,6,3,0.000007\r\n',
+  );
+  expect(answer.headers["link"]).toMatch(/^<\/v1\/usage\/users\?.*after=\w+>; rel="next"$/);
 });
 
 it("what an account is told of its requests names no host and no other account", async () => {

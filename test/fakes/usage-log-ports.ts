@@ -1,4 +1,6 @@
 // Use by day and the log of requests of one account, which asked once.
+
+import { createEndUsers } from "../../control-plane/billing/end-users.ts";
 import { type LoggedRequest, requestUnknown } from "../../control-plane/billing/request-log.ts";
 import { createUsageDays } from "../../control-plane/billing/usage-days.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
@@ -9,7 +11,7 @@ import { noUsage } from "../../proto/usage-record.ts";
 export const dayOfUse = "2026-02-03";
 const atMs = Date.UTC(2026, 1, 3, 12);
 
-export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "usageDays" | "requestLog"> {
+export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "usageDays" | "endUsers" | "requestLog"> {
   const request: LoggedRequest = {
     ...noUsage,
     id: "RequestOfAda" as RequestId,
@@ -47,6 +49,23 @@ export function fakeUsageLog(account: AccountId, key: KeyId): Pick<HttpDeps, "us
   };
   return {
     usageDays: createUsageDays({ store, unixMs: () => atMs }),
+    endUsers: createEndUsers({
+      unixMs: () => atMs,
+      store: {
+        endUserSums: async (_account, { by }, after, limit) =>
+          ["ann, of sales", undefined]
+            .map((user) => ({
+              period: by === "day" ? dayOfUse : dayOfUse.slice(0, 7),
+              user,
+              requests: 1,
+              inputTokens: 6,
+              outputTokens: 3,
+              cost: 70n,
+            }))
+            .slice(after ? 1 : 0, (after ? 1 : 0) + limit),
+        eraseEndUser: async (_account, name) => name === "ann, of sales",
+      },
+    }),
     requestLog: {
       list: async (whose, _filter, after, limit) => {
         if (after !== undefined && after !== request.id) throw requestUnknown();

@@ -62,6 +62,7 @@ export class RequestState implements Trace {
   bodyBytes = 0;
   instance: InstanceId | undefined;
   attempts = 0;
+  endUser: string | undefined;
   firstByteMs = 0;
   usage: UsageFigures | undefined;
   rate: RateStanding | undefined;

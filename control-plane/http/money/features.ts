@@ -2,6 +2,7 @@ import type { CreateAccount } from "../../accounts/create-account.ts";
 import type { Charges } from "../../billing/charges.ts";
 import type { Checklists } from "../../billing/checklist.ts";
 import type { Discounts } from "../../billing/discounts.ts";
+import type { EndUsers } from "../../billing/end-users.ts";
 import type { InvoiceQueries } from "../../billing/invoice-queries.ts";
 import type { Limits } from "../../billing/limits.ts";
 import type { MoneyOverviewStore } from "../../billing/money-overview.ts";
@@ -16,6 +17,7 @@ export interface MoneyFeatures {
   readonly accounts: Pick<CreateAccount, "findOwnKey">;
   readonly usage: UsageQueries;
   readonly usageDays: UsageDays;
+  readonly endUsers: EndUsers;
   readonly requestLog: RequestLog;
   readonly checklists: Checklists;
   readonly invoices: InvoiceQueries;

@@ -3,6 +3,7 @@ import { addAdminBillingRoutes } from "./admin-billing-routes.ts";
 import { addAdminMoneyRoutes } from "./admin-money-routes.ts";
 import { addAdminPriceRoutes } from "./admin-prices-routes.ts";
 import { addUsageQuarantineRoutes } from "./admin-usage-quarantine-routes.ts";
+import { addEndUsersRoutes } from "./end-users-routes.ts";
 import type { MoneyFeatures } from "./features.ts";
 import { addInvoiceRoutes } from "./invoices-routes.ts";
 import { addPayingRoutes } from "./paying-routes.ts";
@@ -12,6 +13,7 @@ import { addUsageLogRoutes } from "./usage-log-routes.ts";
 export function addMoney(endpoints: Endpoints, features: MoneyFeatures): void {
   addPaymentRoutes(endpoints, features);
   addUsageLogRoutes(endpoints, features);
+  addEndUsersRoutes(endpoints, features);
   addInvoiceRoutes(endpoints, features);
   addPayingRoutes(endpoints, features);
   addAdminBillingRoutes(endpoints, features);

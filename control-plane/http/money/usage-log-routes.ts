@@ -22,7 +22,7 @@ const UsageDaysQuery = Type.Object({
       enum: [...usageDimensions],
       default: "model",
       description:
-        "token: only scoped tokens with their own limit; others are not recorded. user: end users that requests named, kept 30 days",
+        "token: only scoped tokens with their own limit; others are not recorded. user: end users that requests named",
     }),
   ),
   from: day(`YYYY-MM-DD (UTC); default 30 days with \`to\`, at most ${maxDays}`),
@@ -38,7 +38,7 @@ const UsageDaysBody = Type.Object({
         Type.Object({
           id: Type.String({
             description:
-              "Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named)",
+              "Model, token_id of the key (empty: without a key), `id` of the scoped token, or end user (empty: none named, or erased)",
           }),
           name: Type.String({ description: "Name of the model, of the key, or of the key that signed the token" }),
           spending_limit: nullable.number({ description: "USD; only for scoped tokens" }),

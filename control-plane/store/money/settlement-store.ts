@@ -13,6 +13,7 @@ import { retrying, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { createBudgetMaker } from "./budget-rows.ts";
+import { withEndUserIds } from "./end-user-store.ts";
 import { ensureMoneyMonths } from "./money-months.ts";
 import { deliveredColumns } from "./unrecorded-store.ts";
 
@@ -25,11 +26,12 @@ type MonthScopes = (
 /** Attempts of one request are admitted at one time; a margin, and most months need not be searched. */
 const attemptsWithinMs = 2 * 86_400_000;
 
-/** `settle` of the database (migrations/0044-settle.ts) does the work: one round trip, which is a transaction by itself. */
+/** `settle` of the database (migrations/0048-end-users.ts) does the work: one round trip, which is a transaction by itself. */
 export function createSettlementStore(db: Db, monthScopes: MonthScopes): SettlementStore {
   const makeBudgets = createBudgetMaker(db);
 
-  async function settle({ records, counts }: NewFacts) {
+  async function settle({ records: given, counts }: NewFacts) {
+    const records = await withEndUserIds(db, given);
     const { lots, numbers } = lotsOf(records);
     await makeBudgets(lots.flatMap(({ first }) => monthScopes(first, first.admittedAtMs)));
     const values = [

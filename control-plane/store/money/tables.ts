@@ -139,11 +139,34 @@ export interface MoneyTables {
     /** `x-request-id`. */
     label: string | null;
     accountId: AccountId;
-    /** `user` and `prompt_cache_key` of the body, header `x-service-source`. */
-    endUser: string | null;
+    /** `prompt_cache_key` of the body, header `x-service-source`. */
     cacheKey: string | null;
     source: string | null;
     at: DefaultTime;
+  };
+  /** Names of end users. An erased one leaves its sums without a name. */
+  endUser: {
+    accountId: AccountId;
+    name: string;
+    endUserId: Generated<string>;
+    /** Last month with usage of it: year * 12 + month index. */
+    month: number;
+  };
+  /** Number of end users that the usage of an account named in a month. */
+  endUserMonth: { accountId: AccountId; month: number; users: number };
+  /** Sums by UTC day of settlement. */
+  usageEndUser: {
+    accountId: AccountId;
+    day: Time;
+    /** Id of the end user; empty: more than the account may name in a month. */
+    endUser: string;
+    model: string;
+    keyId: string;
+    requests: bigint;
+    inputTokens: bigint;
+    outputTokens: bigint;
+    /** Nano-USD. */
+    cost: bigint;
   };
   /** Append only. Token, character, audio and image rates are nano-USD per million units (audio: per million milliseconds). */
   price: {

@@ -74,10 +74,10 @@ function byLedger(account: AccountId, by: "model" | "key", { from, to }: Range, 
 /** What their records were charged, by the end user that the request named. */
 function byUser(account: AccountId, { from, to }: Range, most: number): RawBuilder<DayRow> {
   return sql<DayRow>`
-    select date_trunc('day', settled_at, 'UTC') as day, coalesce(end_user, '') as name, null as key_id, null::bigint as lim,
+    select date_trunc('day', settled_at, 'UTC') as day, coalesce(e.name, '') as name, null as key_id, null::bigint as lim,
       count(*) filter (where gpu_ms = 0) as requests, sum(input_tokens) as input, sum(output_tokens) as output,
       sum(charge)::bigint as cost
-    from usage u left join request_label l on l.request_id = u.request_id and l.account_id = u.account_id
+    from usage u left join end_user e on e.end_user_id = u.end_user
     where u.account_id = ${account} and not voided
       and settled_at >= ${from}::timestamptz and settled_at < ${to}::timestamptz
     group by 1, 2 order by cost desc, day, name limit ${most}`;

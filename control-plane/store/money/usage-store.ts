@@ -61,7 +61,6 @@ export function createUsageStore(db: Db): UsageStore & LabelStore {
             requestId: one.requestId,
             label: one.label ?? null,
             accountId: one.account,
-            endUser: kept(one.endUser),
             cacheKey: kept(one.cacheKey),
             source: kept(one.source),
           })),

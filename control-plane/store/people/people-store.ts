@@ -157,6 +157,7 @@ export async function endAccount(trx: Trx, actor: Actor): Promise<"ended" | "gon
     "modelMeta",
     "modelAlias",
     "storedResponse",
+    "endUser",
     "webhookJob",
     "webhookSecret",
   ] as const;

@@ -54,6 +54,7 @@ const deploy = (world: World, account: AccountId, status = "deployed") =>
 /** Tables that have no row of a deleted account. */
 const emptied = [
   "cli_login",
+  "end_user",
   "login_session",
   "model_alias",
   "model_meta",
@@ -89,6 +90,7 @@ const retained = [
   "credit",
   "deployment",
   "discount",
+  "end_user_month",
   "gpu_claim",
   "gpu_hold",
   "gpu_share",
@@ -100,6 +102,7 @@ const retained = [
   "ledger_entry",
   "limit_request",
   "usage",
+  "usage_end_user",
   "usage_month",
 ] as const;
 

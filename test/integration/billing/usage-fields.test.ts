@@ -83,7 +83,10 @@ async function expectStored(
 ): Promise<void> {
   const { rows } = await world.pool.query("select * from usage where request_id = $1", [record.requestId]);
   const { settled_at: _, ...stored } = rows[0];
-  expect(stored).toEqual(columnsOf(record, posted));
+  const { rows: users } = await world.pool.query("select end_user_id as id from end_user where name = $1", [
+    record.endUser,
+  ]);
+  expect(stored).toEqual(columnsOf({ ...record, endUser: users[0].id }, posted));
 }
 
 /** An account with an open lease, and a record with a value in every field. */

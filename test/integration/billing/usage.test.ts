@@ -183,13 +183,13 @@ it("sums usage by the end user that requests named, together what the ledger cha
     endUser,
     requestId: `r-user-${n}` as RequestId,
   }));
-  await world.usageStore.saveLabels([
-    ...uses.slice(0, 3).map((use) => ({ ...use, label: undefined, account })),
-    // Another account's label of the same request names nobody here.
-    { requestId: "r-user-3" as RequestId, endUser: "eve", label: undefined, account: stranger },
-  ]);
   await world.settlement.settle(
-    uses.map(({ requestId }, n) => usageRecord(account, { input: 10 ** n, output: 1 }, { requestId })),
+    [
+      ...uses.map(({ requestId, endUser }, n) =>
+        usageRecord(account, { input: 10 ** n, output: 1 }, { requestId, ...(endUser && { endUser }) }),
+      ),
+      usageRecord(stranger, { input: 1, output: 1 }, { endUser: "ann" }),
+    ],
     "1",
   );
   const days = createUsageDays({ store: createUsageDayStore(world.db) });

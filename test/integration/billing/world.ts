@@ -154,6 +154,7 @@ export interface RecordTerms extends Omit<Partial<SpooledRecord>, "ticket"> {
   readonly holdNanoUsd?: string;
   readonly priceVersion?: string;
   readonly discountId?: string;
+  readonly endUser?: string;
   readonly inputRate?: string;
   readonly cachedInputRate?: string;
   readonly outputRate?: string;
@@ -170,7 +171,7 @@ export function usageRecord(
   terms: RecordTerms = {},
 ): SpooledRecord {
   const { keyId, replicaId, model, leaseIds, holdNanoUsd, priceVersion, discountId, inputRate, ...more } = terms;
-  const { cachedInputRate, outputRate, ...beside } = more;
+  const { cachedInputRate, outputRate, endUser, ...beside } = more;
   const { characterRate, audioRate, imageRate, imageUnit, admittedAtMs, instanceId, deployId, ...said } = beside;
   const hasUnits = characterRate !== undefined || audioRate !== undefined || imageRate !== undefined;
   const noUnits = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
@@ -194,6 +195,7 @@ export function usageRecord(
     rates: [inputRate ?? "1000000000", cachedInputRate ?? "1000000000", outputRate ?? "1000000000"],
     priceVersion: Number(priceVersion ?? 1),
     ...(discountId ? { discountId } : {}),
+    ...(endUser ? { endUser } : {}),
     ...(hasUnits
       ? {
           units: {

@@ -92,7 +92,7 @@ async function useEverything(stack: Stack, webhook: string): Promise<void> {
     key,
   );
 
-  const prompt = { model: chat, prompt: "Hello", max_tokens: 4 };
+  const prompt = { model: chat, prompt: "Hello", max_tokens: 4, user: "ann" };
   await ask("POST", "/v1/completions", prompt, token);
   const headers = { "idempotency-key": "once", "x-request-id": "label", authorization: `Bearer ${key}` };
   expect((await stack.call("POST", "/v1/completions", prompt, headers)).status).toBe(200);

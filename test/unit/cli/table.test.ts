@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { csv, table } from "../../../cli/table.ts";
+import { table } from "../../../cli/table.ts";
+import { csv } from "../../../proto/csv.ts";
 
 test("fits a table into its terminal: cuts prose first, then names, and marks what was cut", () => {
   const row = ["DpM4BkrjEspUwmTa", "o/".padEnd(60, "x"), "2026-11-22T11:44:42", "why ".repeat(20).trim()];

@@ -1,0 +1,77 @@
+// Names of end users, and sums of usage by them.
+import { sql } from "kysely";
+import type { EndUserStore, SettledRecord } from "../../billing/store.ts";
+import { asked, tooLong } from "../core/outage.ts";
+import type { Db } from "../core/schema.ts";
+
+/** End users of an account and month beyond these are summed together. */
+export const maxEndUsersPerMonth = 10_000;
+
+/** Returns the records with the id of each end user's name in its place. */
+export async function withEndUserIds(
+  db: Db,
+  records: readonly SettledRecord[],
+  maxUsers = maxEndUsersPerMonth,
+): Promise<readonly SettledRecord[]> {
+  const named = new Map<string, { readonly account: string; readonly name: string }>();
+  for (const { account, endUser } of records)
+    if (endUser !== null) named.set(keyOf(account, endUser), { account, name: endUser });
+  if (named.size === 0) return records;
+  // One order for all settlements: each locks the months of its accounts.
+  const keys = [...named.keys()].toSorted();
+  const pairs = keys.map((key) => named.get(key) as { account: string; name: string });
+  const { rows } = await sql<{ ids: readonly string[] }>`
+    select end_user_ids(${pairs.map((pair) => pair.account)}::text[], ${pairs.map((pair) => pair.name)}::text[],
+      ${maxUsers}::integer) as ids`.execute(db);
+  const ids = new Map(keys.map((key, i) => [key, rows[0]?.ids[i] ?? ""]));
+  return records.map((record) =>
+    record.endUser === null ? record : { ...record, endUser: ids.get(keyOf(record.account, record.endUser)) ?? "" },
+  );
+}
+
+// Neither has NUL.
+const keyOf = (account: string, name: string): string => `${account}\0${name}`;
+
+export function createEndUserStore(db: Db): EndUserStore {
+  return asked<EndUserStore>({
+    async endUserSums(account, { fromDay, toDay, by, model, key }, after, limit) {
+      const period = sql`to_char(day, ${by === "day" ? "YYYY-MM-DD" : "YYYY-MM"})`;
+      const name = sql`coalesce(name, '') collate "C"`;
+      const { rows } = await sql<{
+        period: string;
+        name: string;
+        requests: string;
+        input: string;
+        output: string;
+        cost: string;
+      }>`
+        select ${period} as period, ${name} as name, sum(requests) as requests, sum(input_tokens) as input,
+          sum(output_tokens) as output, sum(cost) as cost
+        from usage_end_user u left join end_user e on e.end_user_id = u.end_user
+        where u.account_id = ${account} and day >= ${fromDay}::date and day <= ${toDay}::date
+          ${model === undefined ? sql`` : sql`and model = ${model}`}
+          ${key === undefined ? sql`` : sql`and key_id = ${key}`}
+          ${after ? sql`and (${period}, ${name}) > (${after.period}, ${after.user})` : sql``}
+        group by 1, 2 order by 1, 2 limit ${limit}`
+        .execute(db)
+        .catch(tooLong("Summing usage by end user"));
+      return rows.map((row) => ({
+        period: row.period,
+        user: row.name === "" ? undefined : row.name,
+        requests: Number(row.requests),
+        inputTokens: Number(row.input),
+        outputTokens: Number(row.output),
+        cost: BigInt(row.cost),
+      }));
+    },
+
+    async eraseEndUser(account, name) {
+      const { numDeletedRows } = await db
+        .deleteFrom("endUser")
+        .where("accountId", "=", account)
+        .where("name", "=", name)
+        .executeTakeFirst();
+      return numDeletedRows > 0n;
+    },
+  });
+}
