@@ -13,6 +13,7 @@ import { addAdminDiscount } from "./commands/admin-discount.ts";
 import { addAdminKey } from "./commands/admin-key.ts";
 import { addAdminLimits } from "./commands/admin-limits.ts";
 import { addAdminPrice } from "./commands/admin-price.ts";
+import { addAdminProvider } from "./commands/admin-provider.ts";
 import { addAdminRestores } from "./commands/admin-restores.ts";
 import { addAdminSignIn } from "./commands/admin-sign-in.ts";
 import { addAdminUsage } from "./commands/admin-usage.ts";
@@ -104,6 +105,7 @@ const groups: readonly ((program: Command) => void)[] = [
   addAdminKey,
   addAdminBackup,
   addAdminPrice,
+  addAdminProvider,
   addAdminDiscount,
   addAdminBilling,
   addAdminRestores,

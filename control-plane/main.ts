@@ -294,6 +294,7 @@ async function main(): Promise<void> {
     adapterUrlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },
     adapterIdleMs: config.adapters.idleMs,
     clockScale: config.scalingClockScale,
+    registry,
     log,
   });
   const http = await createHttp({
@@ -319,6 +320,7 @@ async function main(): Promise<void> {
     dial: fleet.dial,
     deployments: deployments.deployments,
     placement: deployments.placement,
+    providers: deployments.providers,
     containers: deployments.containers,
     adapters: deployments.adapters,
     aliases: deployments.aliases,

@@ -26,6 +26,14 @@ export interface TokenRates {
   readonly units?: UnitRates | undefined;
 }
 
+/** What an upstream provider is paid: nano-USD per million tokens, and per request. */
+export interface ProviderRates {
+  readonly input: bigint;
+  readonly cachedInput: bigint;
+  readonly output: bigint;
+  readonly request: bigint;
+}
+
 export interface TokenCounts {
   /** Prompt tokens, cached ones included. */
   readonly input: number;

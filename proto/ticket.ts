@@ -50,6 +50,15 @@ export interface Ticket {
   readonly endUser?: string;
   /** Set for a task that is not billed by tokens only. */
   readonly units?: TicketUnits;
+  /** Set for a model whose provider is paid for the request. */
+  readonly provider?: TicketProvider;
+}
+
+export interface TicketProvider {
+  /** The last so many of `leaseIds` reserve what the provider is paid. */
+  readonly leases: number;
+  /** Nano-USD, decimal texts: per million input, cached input and output tokens, and per request. */
+  readonly rates: readonly [string, string, string, string];
 }
 
 export interface TicketUnits {

@@ -7,6 +7,7 @@ import { RefusedRecord, ticketOf, whyRefused } from "./record.ts";
 
 const Amount = Type.Union([Type.String(), Type.Number()]);
 const Count = Type.Integer({ minimum: 0 });
+const ProviderTerms = Type.Object({ leases: Count, rates: Type.Tuple([Amount, Amount, Amount, Amount]) });
 const Units = Type.Record(Type.String(), Type.Number());
 const schemas = { text: Type.String(), texts: Type.Array(Type.String()), amount: Amount, integer: Count, time: Count };
 
@@ -31,6 +32,7 @@ const ClaimedTicket = Type.Object({
   inputTokensBound: Type.Optional(Count),
   inputTokensEstimate: Type.Optional(Count),
   maxTokens: Type.Optional(Count),
+  provider: Type.Optional(ProviderTerms),
   units: Type.Optional(
     Type.Object({ rates: Type.Tuple([Amount, Amount, Amount, Amount]), most: Type.Optional(Units) }),
   ),

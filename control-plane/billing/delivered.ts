@@ -8,7 +8,7 @@ import type {
   ReplicaId,
   RequestId,
 } from "../../proto/ids.ts";
-import type { NanoUsd, TokenRates } from "../../proto/money.ts";
+import type { NanoUsd, ProviderRates, TokenRates } from "../../proto/money.ts";
 
 /** What the gateway knows of an attempt, to bill it by if its host never speaks again. */
 export interface LostAttempt {
@@ -30,6 +30,8 @@ export interface LostAttempt {
   readonly rates: TokenRates;
   readonly priceVersion: bigint;
   readonly discountId: string | null;
+  /** Set for a model whose provider is paid for the request. */
+  readonly provider?: { readonly rates: ProviderRates; readonly leaseIds: readonly LeaseId[] };
 }
 
 /** The gateway's own count of what it delivered of an attempt whose upstream broke: the most that attempt may cost. */

@@ -1,7 +1,7 @@
-import type { LeaseId, RequestId } from "../../proto/ids.ts";
+import type { DeploymentId, LeaseId, RequestId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import { ServiceError } from "../service-error.ts";
-import type { BudgetScope, Payer } from "./scopes.ts";
+import type { BudgetScope, Payer, ProviderPeriod } from "./scopes.ts";
 
 /** The payer's limits are those of the moment the request was authenticated. */
 export interface HoldRequest extends Payer {
@@ -36,6 +36,17 @@ export interface Hold {
   awaitRecord(attempt?: number): void;
 }
 
+/** A hold of what a provider may be paid for one request. */
+export interface ProviderHoldRequest {
+  readonly provider: DeploymentId;
+  readonly hasMonthLimit: boolean;
+  readonly hasDayLimit: boolean;
+  readonly requestId: RequestId;
+  readonly admittedAtMs: number;
+  /** The full upper bound: it is held whole or not at all. */
+  readonly amount: NanoUsd;
+}
+
 /**
  * Grants holds. Answers at once while the slices of every budget have room; otherwise waits for a grant (one database
  * transaction). Throws InsufficientFunds when even the floor does not fit, SpendingSuspended when the grant finds the account
@@ -43,10 +54,26 @@ export interface Hold {
  */
 export interface Budgets {
   hold(request: HoldRequest): Hold | Promise<Hold>;
+  /** The same from the limits of a provider. Throws ProviderLimitReached in place of InsufficientFunds. */
+  holdProvider(request: ProviderHoldRequest): Hold | Promise<Hold>;
+}
+
+/** What is left of a provider's limit does not cover the request; another model may serve it. */
+export class ProviderLimitReached extends ServiceError {
+  constructor() {
+    super(
+      "unavailable",
+      "provider_limit_reached",
+      "The model is at its usage limit. Use another model, or try again later.",
+      {
+        retryAfterSeconds: 60,
+      },
+    );
+  }
 }
 
 /** Which of the limits a request must find room in has none left; `instances`: those of a dedicated model are not paid for. */
-export type UsedUp = BudgetScope["kind"] | "instances";
+export type UsedUp = Exclude<BudgetScope["kind"], ProviderPeriod> | "instances";
 
 export class InsufficientFunds extends ServiceError {
   /** Without `usedUp`: which one it was is not known. */

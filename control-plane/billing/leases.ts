@@ -1,9 +1,9 @@
 // Holds for requests, inside slices of budgets leased from PostgreSQL (promises 2.2): renewal, return and sweep of leases.
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
-import type { AccountId } from "../../proto/ids.ts";
+import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
-import { DatabaseUnavailable } from "../service-error.ts";
+import { DatabaseUnavailable, type ServiceError } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { grantSizes, isFarFromLimit, RecentUse, scarcest } from "./grant-size.ts";
 import {
@@ -11,11 +11,12 @@ import {
   type Hold,
   type HoldRequest,
   InsufficientFunds,
+  type ProviderHoldRequest,
+  ProviderLimitReached,
   SpendingSuspended,
-  type UsedUp,
 } from "./hold.ts";
 import type { BillingMetrics } from "./metrics.ts";
-import { type ScopeSet, scopesOf } from "./scopes.ts";
+import { type BudgetScope, providerScopes, type ScopeSet, scopesOf } from "./scopes.ts";
 import { type Part, type Slice, Slices, type SliceTiming, sliceTiming } from "./slices.ts";
 import type { LeaseStore, Replica, ReturnReason } from "./store.ts";
 
@@ -39,7 +40,7 @@ export interface RunningBudgets extends Budgets {
   /** Runs one round of renewals, look-ups and returns; `start` repeats it every `tickMs`. */
   tick(): Promise<void>;
   /**
-   * The limit or standing of an account or a budget (its id) changed: what is free of its slices goes back at once, and the
+   * The limit or standing of an account, a provider (`providerPayer`) or a budget (its id) changed: what is free of its slices goes back at once, and the
    * next request asks the database.
    */
   recall(subject: string): void;
@@ -65,12 +66,26 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
 
   function hold(request: HoldRequest): Hold | Promise<Hold> {
     if (request.full === 0n) return freeHold(clock.unixMs() + timing.ttlMs);
-    let purse = purses.get(request.account);
+    const purse = purseOf(request.account);
+    return purse.hold(request, purse.scopesOf(request));
+  }
+
+  function holdProvider(request: ProviderHoldRequest): Hold | Promise<Hold> {
+    const { provider, requestId, amount } = request;
+    const [month, day] = providerScopes(provider, request.admittedAtMs);
+    const scopes = [...(request.hasMonthLimit ? [month] : []), ...(request.hasDayLimit ? [day] : [])];
+    if (amount === 0n || scopes.length === 0) return freeHold(clock.unixMs() + timing.ttlMs);
+    const name = scopes.map(({ budgetId }) => budgetId).join();
+    return purseOf(providerPayer(provider)).hold({ requestId, floor: amount, full: amount }, { name, scopes });
+  }
+
+  function purseOf(payer: AccountId): Purse {
+    let purse = purses.get(payer);
     if (!purse) {
-      purse = new Purse(request.account, purseDeps);
-      purses.set(request.account, purse);
+      purse = new Purse(payer, purseDeps);
+      purses.set(payer, purse);
     }
-    return purse.hold(request);
+    return purse;
   }
 
   async function tick(): Promise<void> {
@@ -181,6 +196,7 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
 
   return {
     hold,
+    holdProvider,
     tick,
     start() {
       loop ??= run();
@@ -210,6 +226,9 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
   };
 }
 
+/** The operator pays a provider: its slices are kept under this name, as those of an account are under its id. */
+export const providerPayer = (provider: DeploymentId): AccountId => `provider/${provider}` as AccountId;
+
 const atLeastZero = (amount: bigint): bigint => (amount > 0n ? amount : 0n);
 
 /** Costs nothing, so it lies on no slice. */
@@ -230,8 +249,10 @@ interface PurseDeps {
   readonly reclaim: (account: AccountId) => Promise<void>;
 }
 
+type PurseRequest = Pick<HoldRequest, "requestId" | "floor" | "full">;
+
 interface Waiter {
-  readonly request: HoldRequest;
+  readonly request: PurseRequest;
   readonly scopes: ScopeSet;
   readonly resolve: (hold: Hold) => void;
   readonly reject: (error: unknown) => void;
@@ -261,7 +282,7 @@ class Purse {
   #isFar = false;
   #fundsOnly: ScopeSet | undefined;
   /** By the last grant: which scope had the least, of those scopes. */
-  #scarce: { readonly scopes: string; readonly kind: UsedUp | undefined } | undefined;
+  #scarce: { readonly scopes: string; readonly kind: BudgetScope["kind"] | undefined } | undefined;
   #refusal: { readonly scopes: string; readonly floor: bigint; readonly untilMs: number } | undefined;
 
   constructor(account: AccountId, deps: PurseDeps) {
@@ -271,9 +292,8 @@ class Purse {
   }
 
   /** Returns a hold at once while every scope's slice has enough and no request waits. */
-  hold(request: HoldRequest): Hold | Promise<Hold> {
+  hold(request: PurseRequest, scopes: ScopeSet): Hold | Promise<Hold> {
     const nowMs = this.#deps.clock.monotonicMs();
-    const scopes = this.#scopesOf(request);
     this.#use.add(request.full, nowMs);
     this.#lastFull = request.full;
     if (this.#waiters.length === 0) {
@@ -312,7 +332,7 @@ class Purse {
   }
 
   /** Most callers have only the limit of their account's funds: their scopes never change. */
-  #scopesOf(request: HoldRequest): ScopeSet {
+  scopesOf(request: HoldRequest): ScopeSet {
     const { spending } = request;
     if (spending.token || spending.hasAccountLimit || (spending.hasKeyLimit && request.key !== "")) {
       return scopesOf(request, request.admittedAtMs);
@@ -325,7 +345,7 @@ class Purse {
     return this.#deps.slices.free(this.account, scopes, nowMs);
   }
 
-  #open({ requestId, full }: HoldRequest, { scopes }: ScopeSet, floor: NanoUsd, nowMs: number): Hold | undefined {
+  #open({ requestId, full }: PurseRequest, { scopes }: ScopeSet, floor: NanoUsd, nowMs: number): Hold | undefined {
     return this.#deps.slices.hold(this.account, scopes, { requestId, floor, full }, nowMs);
   }
 
@@ -344,14 +364,17 @@ class Purse {
     return byRate > byLast ? byRate : byLast;
   }
 
-  #throwIfJustRefused(request: HoldRequest, scopes: ScopeSet, nowMs: number): void {
+  #throwIfJustRefused(request: PurseRequest, scopes: ScopeSet, nowMs: number): void {
     const refusal = this.#refusal;
     if (!refusal || nowMs >= refusal.untilMs || request.floor < refusal.floor) return;
     if (refusal.scopes === scopes.name) throw this.#noRoom(scopes);
   }
 
-  #noRoom({ name }: ScopeSet): InsufficientFunds {
-    return new InsufficientFunds(this.#scarce?.scopes === name ? this.#scarce.kind : undefined);
+  #noRoom({ name, scopes }: ScopeSet): ServiceError {
+    const kind = this.#scarce?.scopes === name ? this.#scarce.kind : undefined;
+    if (scopes[0]?.provider !== undefined || kind === "provider_month" || kind === "provider_day")
+      return new ProviderLimitReached();
+    return new InsufficientFunds(kind);
   }
 
   #refill(scopes: ScopeSet): void {

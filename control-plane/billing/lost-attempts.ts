@@ -9,6 +9,7 @@ import { noUsage } from "../../proto/usage-record.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { DeliveredCount, LostAttempt } from "./delivered.ts";
 import type { BillingMetrics } from "./metrics.ts";
+import { providerCharge } from "./provider-cost.ts";
 import { asDelivered, type SettledRecord } from "./record.ts";
 import { isOutage } from "./settle.ts";
 import type { CountStore, OpenCount, SettlementStore } from "./store.ts";
@@ -107,7 +108,8 @@ export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
 /** The record as a restarted agent would send it that found nothing but the start of the attempt. */
 function lostRecord(count: DeliveredCount, lost: LostAttempt): SettledRecord {
   const { requestId, attempt, account, leaseIds, hold } = count;
-  const { host: _, brokeAtMs: __, ...known } = lost;
+  const { host: _, brokeAtMs: __, provider, ...known } = lost;
+  const tokens = { input: lost.inputTokens, cachedInput: 0, output: 0 };
   return {
     ...noUsage,
     ...known,
@@ -122,6 +124,7 @@ function lostRecord(count: DeliveredCount, lost: LostAttempt): SettledRecord {
     cachedInputTokens: lost.cachedInputTokens ?? 0,
     source: "counted",
     endReason: "lost",
-    cost: nano(costOf({ input: lost.inputTokens, cachedInput: 0, output: 0 }, lost.rates)),
+    cost: nano(costOf(tokens, lost.rates)),
+    provider: provider && providerCharge(provider, lost, tokens),
   };
 }

@@ -10,8 +10,16 @@ import type {
   ReplicaId,
   RequestId,
 } from "../../proto/ids.ts";
-import { costOf, type NanoUsd, nano, type TokenRates, type UnitCounts, type UnitRates } from "../../proto/money.ts";
-import { openSealed, type SealKey, type Ticket } from "../../proto/ticket.ts";
+import {
+  costOf,
+  type NanoUsd,
+  nano,
+  type ProviderRates,
+  type TokenRates,
+  type UnitCounts,
+  type UnitRates,
+} from "../../proto/money.ts";
+import { openSealed, type SealKey, type Ticket, type TicketProvider } from "../../proto/ticket.ts";
 import { unreachable } from "../../proto/unreachable.ts";
 import { isEndReason, isUsageSource, type UsageSource } from "../../proto/usage.ts";
 import { isAllowedUsage } from "../../proto/usage-bounds.ts";
@@ -25,6 +33,8 @@ import {
   type UsageValues,
   usageFieldList,
 } from "../../proto/usage-record.ts";
+
+import { type ProviderCharge, providerCharge } from "./provider-cost.ts";
 
 type Grouped = UsageNames<{ readonly in: "units" | "rates" }>;
 type Posted = UsageNames<{ readonly from: "posting" }>;
@@ -43,6 +53,8 @@ export interface SettledRecord extends Omit<UsageValues, Grouped | Posted> {
   readonly rates: TokenRates;
   /** Of a task that is not billed by tokens only. */
   readonly units?: UnitCounts | undefined;
+  /** What the provider of the model is paid for the attempt. */
+  readonly provider?: ProviderCharge | undefined;
   /** It has no valid figures: the gateway's count of what it delivered bills it. */
   readonly isUnmeasured?: boolean;
 }
@@ -96,8 +108,12 @@ export function readRecord(wire: UsageRecord, ticket: Ticket): SettledRecord {
   const { requestId, account, attempt, admittedAtMs } = terms;
   if (requestId === "" || account === "" || attempt === 0) throw invalid("request", requestId);
   const measured = readFields(hostFields, wire);
+  const named = terms as Pick<SettledRecord, keyof typeof terms>;
+  const { leaseIds, provider } = splitLeases(named.leaseIds, ticket.provider);
   return {
-    ...(terms as Pick<SettledRecord, keyof typeof terms>),
+    ...named,
+    leaseIds,
+    provider: provider && providerCharge(provider, named, usage),
     ...measured,
     endedAtMs: Math.min(Math.max(admittedAtMs, measured.endedAtMs), admittedAtMs + longestRequestMs),
     inputTokens: usage.input,
@@ -112,6 +128,20 @@ export function readRecord(wire: UsageRecord, ticket: Ticket): SettledRecord {
     rates,
     cost: costOf(usage, rates),
   };
+}
+
+/** Those of the provider come last. */
+function splitLeases(all: readonly LeaseId[], terms: TicketProvider | undefined) {
+  if (!terms) return { leaseIds: all, provider: undefined };
+  const [input, cachedInput, output, request] = terms.rates;
+  const ownCount = Math.max(0, all.length - count(terms.leases, "provider leases"));
+  const rates: ProviderRates = {
+    input: amount(input, "provider input rate"),
+    cachedInput: amount(cachedInput, "provider cached input rate"),
+    output: amount(output, "provider output rate"),
+    request: amount(request, "provider request price"),
+  };
+  return { leaseIds: all.slice(0, ownCount), provider: { rates, leaseIds: all.slice(ownCount) } };
 }
 
 const isGrouped = ({ in: group }: UsageField): boolean => group !== undefined;
@@ -174,6 +204,7 @@ export function asDelivered(record: SettledRecord, deliveredTokens: number): Set
     units: undefined,
     source: record.source === "engine_usage_rejected" ? record.source : "counted",
     cost: costOf(tokens, record.rates),
+    provider: record.provider && providerCharge(record.provider, record, tokens),
   };
 }
 

@@ -1,5 +1,6 @@
-// The budgets a request is charged to: its account's funds, the month's limits of account and key, and its token's. Pure.
-import { type AccountId, accountBudget, type BudgetId, type KeyId } from "../../proto/ids.ts";
+// The budgets a request is charged to: its account's funds, the month's limits of account and key, and its token's; and those of
+// the provider that serves it. Pure.
+import { type AccountId, accountBudget, type BudgetId, type DeploymentId, type KeyId } from "../../proto/ids.ts";
 
 /** Who pays, as a verified credential says it. */
 export interface Payer {
@@ -16,12 +17,18 @@ export interface Payer {
 /** A budget, and what its row is made from when there is none yet. Limits of months are read where they are kept. */
 export interface BudgetScope {
   readonly budgetId: BudgetId;
-  readonly kind: "account" | "account_month" | "key_month" | "jwt";
+  readonly kind: "account" | "account_month" | "key_month" | "jwt" | ProviderPeriod;
+  /** Empty for a provider's. */
   readonly account: AccountId;
   readonly key: KeyId;
   /** Of a token; nano-USD; null: none. */
   readonly limit: bigint | null;
+  /** The external server whose provider is paid. */
+  readonly provider?: DeploymentId;
 }
+
+/** A UTC calendar month or day of what a provider is paid. */
+export type ProviderPeriod = "provider_month" | "provider_day";
 
 export interface ScopeSet {
   /** Equal for equal sets. */
@@ -33,6 +40,20 @@ export interface ScopeSet {
 export const accountMonthBudget = (account: AccountId, unixMs: number): BudgetId =>
   `account-month/${account}/${monthOf(unixMs)}` as BudgetId;
 export const keyMonthBudget = (key: KeyId, unixMs: number): BudgetId => `key/${key}/${monthOf(unixMs)}` as BudgetId;
+
+export const providerMonthBudget = (provider: DeploymentId, unixMs: number): BudgetId =>
+  `provider-month/${provider}/${monthOf(unixMs)}` as BudgetId;
+export const providerDayBudget = (provider: DeploymentId, unixMs: number): BudgetId =>
+  `provider-day/${provider}/${new Date(unixMs).toISOString().slice(0, 10).replaceAll("-", "")}` as BudgetId;
+
+/** What a request admitted at `admittedAtMs` counts in, whether it has a limit or not. */
+export function providerScopes(provider: DeploymentId, admittedAtMs: number): readonly [BudgetScope, BudgetScope] {
+  const common = { account: "" as AccountId, key: "" as KeyId, limit: null, provider };
+  return [
+    { ...common, budgetId: providerMonthBudget(provider, admittedAtMs), kind: "provider_month" },
+    { ...common, budgetId: providerDayBudget(provider, admittedAtMs), kind: "provider_day" },
+  ];
+}
 
 /** A UTC month, YYYYMM. */
 function monthOf(unixMs: number): string {

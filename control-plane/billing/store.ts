@@ -20,6 +20,7 @@ export type {
   PriceStore,
   PriceVersion,
 } from "./price-book.ts";
+export type { ProviderStore, ProviderTerms } from "./providers.ts";
 export type * from "./quarantine-store.ts";
 export type { QuarantineProblem, SettledRecord } from "./record.ts";
 export type { LabelStore, RequestLabel, RequestMarks } from "./request-labels.ts";

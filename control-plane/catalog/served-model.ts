@@ -1,5 +1,5 @@
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
-import type { TokenRates } from "../../proto/money.ts";
+import type { ProviderRates, TokenRates } from "../../proto/money.ts";
 import type { ModelAlias } from "./model-alias.ts";
 import type { ModelAbout } from "./model-meta.ts";
 
@@ -37,8 +37,16 @@ export interface ServedModel {
   readonly quantization?: string | undefined;
   /** True when it supports LoRA adapters. */
   readonly takesAdapters: boolean;
+  /** What its provider is paid; undefined: nothing, or it has none. */
+  readonly provider?: ModelProvider | undefined;
   /** Set for an adapter: everything but name, price and engine name comes from its base. */
   readonly adapter?: ServedAdapter;
+}
+
+export interface ModelProvider {
+  readonly rates: ProviderRates;
+  readonly hasMonthLimit: boolean;
+  readonly hasDayLimit: boolean;
 }
 
 export interface ServedAdapter {

@@ -4,8 +4,11 @@ import type { TokenRates } from "../../proto/money.ts";
 import type { AliasEditor, ModelAlias } from "./model-alias.ts";
 import type { MetaChange, ModelAbout, ModelPapers } from "./model-meta.ts";
 
+import type { ModelProvider } from "./served-model.ts";
+
 export type { AliasTarget } from "./model-alias.ts";
 export type { MetaChange } from "./model-meta.ts";
+export type { ModelProvider } from "./served-model.ts";
 
 export interface DeployedModel {
   readonly deployId: DeploymentId;
@@ -23,6 +26,8 @@ export interface DeployedModel {
   readonly contextLength: number;
   readonly createdAtMs: number;
   readonly gpus?: { readonly type: string; readonly count: number };
+  /** What the provider of an external server is paid. */
+  readonly provider?: ModelProvider;
   /** File name of the weights, for the quantization. */
   readonly weightsFile?: string;
 }

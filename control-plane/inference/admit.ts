@@ -1,11 +1,12 @@
 // Admits a request: resolves its model, checks the account and its limits, and reserves money. Works in memory; waits only for a
 // grant.
 import type { AccountId } from "../../proto/ids.ts";
-import type { TokenRates } from "../../proto/money.ts";
+import type { ProviderRates, TokenRates } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { type Discounts, discountedRates } from "../billing/discounts.ts";
 import { type Budgets, type Hold, InsufficientFunds, SpendingSuspended } from "../billing/hold.ts";
 import { affordableMaxTokens, holdSize, promptTokensBound, type RequestSize } from "../billing/price.ts";
+import { providerCeilingOf } from "../billing/provider-cost.ts";
 import type { ModelDirectory, ServedModel } from "../catalog/served-model.ts";
 import type { RateLimiter } from "../quotas/rate-limiter.ts";
 import type { RatePermit } from "../quotas/rate-meter.ts";
@@ -34,6 +35,8 @@ export interface Admission {
   readonly isLowered: boolean;
   /** Undefined for text. */
   readonly units: TaskUnits | undefined;
+  /** Hold of what the model's provider is paid, ended with `hold`; undefined: it is paid nothing. */
+  readonly provider?: { readonly hold: Hold; readonly rates: ProviderRates } | undefined;
 }
 
 export interface AdmitDeps {
@@ -46,7 +49,7 @@ export interface AdmitDeps {
 /** Maximum response of a request without max_tokens. */
 export const defaultMaxTokens = 16_384;
 
-/** Throws fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound, RateLimited, InsufficientFunds, DatabaseUnavailable. */
+/** Throws fundsSuspended, suspendedByOperator, modelNotAllowed, ModelNotFound, RateLimited, InsufficientFunds, ProviderLimitReached, DatabaseUnavailable. */
 export function admit(
   deps: AdmitDeps,
   caller: Caller,
@@ -76,11 +79,10 @@ export function admit(
       floor,
       full,
     });
-    return hold instanceof Promise
-      ? hold
-          .then((granted) => admitted(caller, model, completion, size, priced, granted, full, permit, units))
-          .catch((error) => refused(permit, error))
-      : admitted(caller, model, completion, size, priced, hold, full, permit, units);
+    const held = (granted: Hold) =>
+      withProvider(deps, admitted(caller, model, completion, size, priced, granted, full, permit, units), size, trace);
+    const admission = hold instanceof Promise ? hold.then(held) : held(hold);
+    return admission instanceof Promise ? admission.catch((error) => refused(permit, error)) : admission;
   } catch (error) {
     return refused(permit, error);
   }
@@ -88,9 +90,10 @@ export function admit(
 
 /** Checks that a request would be admitted now; it is admitted again when it runs. Throws as `admit` does. */
 export async function mayRun(deps: AdmitDeps, caller: Caller, completion: Completion, trace: Trace): Promise<void> {
-  const { hold, permit } = await admit(deps, caller, completion, trace);
+  const { hold, permit, provider } = await admit(deps, caller, completion, trace);
   // A hold does not outlive this process.
   hold.release();
+  provider?.hold.release();
   permit.end(0);
 }
 
@@ -145,6 +148,31 @@ function admitted(
     isLowered,
     units,
   };
+}
+
+/** Reserves what the model's provider is paid at most. */
+function withProvider(
+  { budgets }: AdmitDeps,
+  admission: Admission,
+  { n }: RequestSize,
+  { requestId, admittedAtMs }: Trace,
+): Admission | Promise<Admission> {
+  const { provider, deployId } = admission.model;
+  if (!provider) return admission;
+  const { rates, hasMonthLimit, hasDayLimit } = provider;
+  const amount = providerCeilingOf(admission.inputTokensBound, n * admission.maxTokens, rates);
+  const refuse = (error: unknown): never => {
+    admission.hold.release();
+    throw error;
+  };
+  const held = (hold: Hold): Admission => ({ ...admission, provider: { hold, rates } });
+  try {
+    const request = { provider: deployId, hasMonthLimit, hasDayLimit, requestId, admittedAtMs, amount };
+    const hold = budgets.holdProvider(request);
+    return hold instanceof Promise ? hold.then(held, refuse) : held(hold);
+  } catch (error) {
+    return refuse(error);
+  }
 }
 
 /** Average of ordinary text. */

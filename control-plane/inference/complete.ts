@@ -1,6 +1,8 @@
 // The spine: admit, route, relay, settle. Only this function defines their order.
 import { costOf, nano } from "../../proto/money.ts";
 import type { Caller } from "../accounts/caller.ts";
+import { ProviderLimitReached } from "../billing/hold.ts";
+import { providerCostOf } from "../billing/provider-cost.ts";
 import type { RequestLabels } from "../billing/request-labels.ts";
 import type { ServedAdapter } from "../catalog/served-model.ts";
 import { RateLimited } from "../quotas/errors.ts";
@@ -107,7 +109,8 @@ const isElsewhere = (error: unknown): boolean =>
   error instanceof ModelNotReady ||
   error instanceof EngineOverloaded ||
   error instanceof InstancesUnreachable ||
-  error instanceof RateLimited;
+  error instanceof RateLimited ||
+  error instanceof ProviderLimitReached;
 
 const maxEndUserLength = 256;
 
@@ -123,12 +126,18 @@ function noteMarks(spine: Spine, caller: Caller, { cacheKey }: Completion, trace
   spine.labels.note(requestId, label, caller.account, { cacheKey, source });
 }
 
-function settle({ hold, rates }: Admission, { usage, ranAttempt, overdue }: RelayEnd): void {
-  if (ranAttempt === 0) hold.release();
-  else if (usage) {
+function settle({ hold, rates, provider }: Admission, { usage, ranAttempt, overdue }: RelayEnd): void {
+  if (ranAttempt === 0) {
+    hold.release();
+    provider?.hold.release();
+  } else if (usage) {
     const cost = costOf(usage, rates);
     hold.settle(cost < hold.amount ? cost : nano(hold.amount), ranAttempt, overdue);
-  } else hold.awaitRecord(ranAttempt);
+    provider?.hold.settle(providerCostOf(usage, provider.rates), ranAttempt);
+  } else {
+    hold.awaitRecord(ranAttempt);
+    provider?.hold.awaitRecord(ranAttempt);
+  }
 }
 
 /** For the rate limit only. Without figures, estimated: a client that disconnects must not use a model for free. */

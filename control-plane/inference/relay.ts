@@ -4,7 +4,13 @@
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
-import { clockToleranceMs, type SealKey, signTicket, type TicketUnits } from "../../proto/ticket.ts";
+import {
+  clockToleranceMs,
+  type SealKey,
+  signTicket,
+  type TicketProvider,
+  type TicketUnits,
+} from "../../proto/ticket.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { UsageTerms } from "../../proto/usage-bounds.ts";
 import type { DeliveredCounts } from "../billing/delivered.ts";
@@ -215,6 +221,9 @@ const lostAttempt = (replica: string, route: Route, admission: Admission, trace:
   rates: admission.rates,
   priceVersion: BigInt(admission.model.priceVersion),
   discountId: admission.discountId ?? null,
+  ...(admission.provider
+    ? { provider: { rates: admission.provider.rates, leaseIds: admission.provider.hold.leaseIds } }
+    : {}),
 });
 
 const broken = (ranAttempt: number, frames: number, error: ServiceError): RelayEnd => ({
@@ -273,13 +282,11 @@ function enginePathOf({ kind, task }: Completion): string {
 }
 
 /** Called after the instance is chosen, so that time spent waiting does not count against the ticket's lifetime. */
-function ticketFor(
-  deps: RelayDeps,
-  route: Route,
-  { model, account, key, hold, rates, discountId, inputTokensBound, inputTokensEstimate, maxTokens, units }: Admission,
-  completion: Completion,
-  trace: Trace,
-): string {
+function ticketFor(deps: RelayDeps, route: Route, admission: Admission, completion: Completion, trace: Trace): string {
+  const { model, account, key, hold, rates, discountId, provider } = admission;
+  const { inputTokensBound, inputTokensEstimate, maxTokens, units } = admission;
+  // A provider without a limit has no lease.
+  const holdExpiresAtMs = provider ? Math.min(hold.expiresAtMs, provider.hold.expiresAtMs) : hold.expiresAtMs;
   return signTicket(
     {
       requestId: trace.requestId,
@@ -288,12 +295,12 @@ function ticketFor(
       instanceId: route.instanceId,
       deployId: model.deployId,
       admittedAtMs: trace.admittedAtMs,
-      expiresAtMs: Math.min(deps.unixMs() + ticketMs, hold.expiresAtMs - clockToleranceMs),
+      expiresAtMs: Math.min(deps.unixMs() + ticketMs, holdExpiresAtMs - clockToleranceMs),
       account,
       keyId: key,
       replicaId: deps.replicaId,
       model: model.name,
-      leaseIds: hold.leaseIds,
+      leaseIds: provider ? [...hold.leaseIds, ...provider.hold.leaseIds] : hold.leaseIds,
       hold: hold.amount.toString(),
       permits: completion.n,
       inputTokensBound,
@@ -306,11 +313,20 @@ function ticketFor(
       ...(completion.failFast === true ? { failFast: true } : {}),
       ...(discountId === undefined ? {} : { discountId }),
       ...(trace.endUser === undefined ? {} : { endUser: trace.endUser }),
+      ...(provider === undefined ? {} : { provider: providerTerms(provider) }),
       ...(units === undefined ? {} : { units: { ...units, rates: unitRateTexts(rates.units) } }),
     },
     route.ticketKey,
     deps.sealKey(),
   );
+}
+
+function providerTerms({ hold, rates }: NonNullable<Admission["provider"]>): TicketProvider {
+  const { input, cachedInput, output, request } = rates;
+  return {
+    leases: hold.leaseIds.length,
+    rates: [String(input), String(cachedInput), String(output), String(request)],
+  };
 }
 
 const texts = new WeakMap<TokenRates, readonly [string, string, string]>();

@@ -1,8 +1,12 @@
 // Deployments, containers, LoRA adapters and model records with their stores, and the loops that scale and unload.
 import type { Logger } from "pino";
+import type { Registry } from "prom-client";
 import type { AddressRules } from "../../proto/address-rules.ts";
 import type { AccountId } from "../../proto/ids.ts";
 import type { HubTokens } from "../accounts/seals.ts";
+import { providerPayer } from "../billing/leases.ts";
+import { createProviders } from "../billing/providers.ts";
+import { providerDayBudget, providerMonthBudget } from "../billing/scopes.ts";
 import { createAliases } from "../catalog/aliases.ts";
 import type { Directory } from "../catalog/directory.ts";
 import type { LookAtRepo } from "../catalog/hub-look.ts";
@@ -29,6 +33,7 @@ import { createContainerStore } from "../store/deployments/containers-store.ts";
 import { createReserveStore } from "../store/deployments/gpu-reserve-store.ts";
 import { createAliasStore } from "../store/models/alias-store.ts";
 import { createModelMetaStore } from "../store/models/model-meta-store.ts";
+import { createProviderStore } from "../store/money/provider-store.ts";
 import { createPeopleStore } from "../store/people/people-store.ts";
 import { BadWebhookUrl, WebhookRefused } from "../webhooks/errors.ts";
 import { resolveHost } from "../webhooks/resolve-host.ts";
@@ -39,6 +44,8 @@ import { refreshOn } from "./refresh-loop.ts";
 /** Interval of host reports. */
 const scaleEveryMs = 5_000;
 const unloadEveryMs = 15_000;
+/** Age of what metrics show of providers. */
+const spendingEveryMs = 15_000;
 /** Same limit as the hosts' (agent/weights/public-web.ts). */
 const maxUrlCharacters = 4096;
 
@@ -59,6 +66,7 @@ export function createDeploymentFeatures(
     readonly adapterUrlRules: AddressRules;
     /** Time without use after which an adapter is unloaded. */
     readonly adapterIdleMs: number;
+    readonly registry: Registry;
     /** 1; less in tests shortens the scaler's interval by this factor. */
     readonly clockScale: number;
     readonly log: Logger;
@@ -96,7 +104,19 @@ export function createDeploymentFeatures(
     everyMs: Math.min(unloadEveryMs, deps.adapterIdleMs),
     log,
   });
+  const providers = createProviders({
+    store: createProviderStore(db, { month: providerMonthBudget, day: providerDayBudget, payer: providerPayer }),
+    registry: deps.registry,
+    refresh: directory.refresh,
+  });
+  const spending = refreshOn(deps.feed, [], {
+    what: "spending at providers",
+    refresh: providers.refresh,
+    everyMs: spendingEveryMs,
+    log,
+  });
   return {
+    providers,
     deployments: createDeployments({
       ...creation,
       stats: deps.stats,
@@ -147,7 +167,7 @@ export function createDeploymentFeatures(
     }),
     noteAdapterUse: createNoteUse(adapterStore),
     run: async (signal: AbortSignal): Promise<void> => {
-      await Promise.all([scaling.run(signal), unloading.run(signal)]);
+      await Promise.all([scaling.run(signal), unloading.run(signal), spending.run(signal)]);
     },
   };
 }

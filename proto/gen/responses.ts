@@ -4545,6 +4545,88 @@ export interface Responses {
       why: string;
     }[];
   };
+  "GET /v1/admin/external": {
+    servers: {
+      deploy_id: string;
+      model_name: string;
+      url: string;
+      status: string;
+      costs: {
+        input: number;
+        cached_input: number;
+        output: number;
+        request: number;
+      };
+      month: {
+        /**
+         * USD; null: no limit
+         */
+        limit: number | null;
+        /**
+         * USD
+         */
+        spent: number;
+        /**
+         * USD; null: no limit
+         */
+        left: number | null;
+      };
+      day: {
+        /**
+         * USD; null: no limit
+         */
+        limit: number | null;
+        /**
+         * USD
+         */
+        spent: number;
+        /**
+         * USD; null: no limit
+         */
+        left: number | null;
+      };
+    }[];
+  };
+  "PUT /v1/admin/external/{deploy_id}": {
+    deploy_id: string;
+    model_name: string;
+    url: string;
+    status: string;
+    costs: {
+      input: number;
+      cached_input: number;
+      output: number;
+      request: number;
+    };
+    month: {
+      /**
+       * USD; null: no limit
+       */
+      limit: number | null;
+      /**
+       * USD
+       */
+      spent: number;
+      /**
+       * USD; null: no limit
+       */
+      left: number | null;
+    };
+    day: {
+      /**
+       * USD; null: no limit
+       */
+      limit: number | null;
+      /**
+       * USD
+       */
+      spent: number;
+      /**
+       * USD; null: no limit
+       */
+      left: number | null;
+    };
+  };
   "GET /v1/admin/restores": {
     restores: {
       id: string;

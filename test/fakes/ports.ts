@@ -10,7 +10,14 @@ import { WrongSecondFactor } from "../../control-plane/accounts/factor-errors.ts
 import { createReasoningSeals } from "../../control-plane/accounts/reasoning-seals.ts";
 import type { BegunSession, Session, Sessions } from "../../control-plane/accounts/sessions.ts";
 import type { DeliveredCount } from "../../control-plane/billing/delivered.ts";
-import { type Budgets, type Hold, type HoldRequest, InsufficientFunds } from "../../control-plane/billing/hold.ts";
+import {
+  type Budgets,
+  type Hold,
+  type HoldRequest,
+  InsufficientFunds,
+  type ProviderHoldRequest,
+  ProviderLimitReached,
+} from "../../control-plane/billing/hold.ts";
 import type { RequestMarks } from "../../control-plane/billing/store.ts";
 import type { ModelAlias } from "../../control-plane/catalog/model-alias.ts";
 import type { ModelDirectory, ServedModel } from "../../control-plane/catalog/served-model.ts";
@@ -38,6 +45,7 @@ import { fakeNodeWeights } from "./node-weights.ts";
 import { fakeApplications, fakeAudit, fakeOperator, fakePriceBook } from "./operator-ports.ts";
 import { fakeBilling } from "./payment-ports.ts";
 import { plainDial } from "./peers.ts";
+import { fakeProviders } from "./providers.ts";
 import { fakeResponses } from "./responses.ts";
 import { testSeals } from "./seals.ts";
 import { fakeIdempotency, fakeScopedJwts, fakeTokens } from "./tokens.ts";
@@ -141,6 +149,7 @@ export interface HoldLog {
 
 export class FakeBudgets implements Budgets {
   available = nano(1_000_000_000_000n);
+  providerLeft = nano(1_000_000_000_000n);
   isCold = false;
   leaseMs = 30_000;
   readonly holds: HoldLog[] = [];
@@ -166,6 +175,13 @@ export class FakeBudgets implements Budgets {
       awaitRecord: (attempt) => end({ how: "waits", attempt }, 0n),
     };
     return this.isCold ? Promise.resolve(hold) : hold;
+  }
+
+  /** Providers have what `providerLeft` says. */
+  holdProvider({ amount }: ProviderHoldRequest): Hold {
+    if (amount > this.providerLeft) throw new ProviderLimitReached();
+    const expiresAtMs = Date.now() + this.leaseMs;
+    return { amount, leaseIds: ["lease-p" as LeaseId], expiresAtMs, settle() {}, release() {}, awaitRecord() {} };
   }
 }
 
@@ -280,6 +296,7 @@ export function fakePorts() {
     bodies: new ByteBudget(256 * 1024 * 1024),
     deployments: fakeDeployments(ada.account, one),
     aliases: fakeAliases(models),
+    providers: fakeProviders(one),
     catalogue: { search: () => [] },
     modelRecords: fakeModelRecords(),
     adapters: fakeAdapters(ada.account),

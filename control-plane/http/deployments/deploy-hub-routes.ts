@@ -2,7 +2,6 @@ import type { DeploymentId } from "../../../proto/ids.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import { ExternalServer } from "../models/models-schemas.ts";
 import {
   DeployHfRequest,
   DeploymentRecord,
@@ -80,26 +79,5 @@ export function addAdminDeployRoutes(endpoints: Endpoints, { deployments }: Depl
       });
       return { deploy_id: id, shared: body.shared };
     },
-  });
-
-  admin.post("/v1/admin/external", {
-    summary: "Serve an OpenAI-compatible server that already runs as an instance",
-    bodyLimitBytes: mediumBodyBytes,
-    body: ExternalServer,
-    answer: DeploymentRecord,
-    refusals: [404, 409],
-    handler: async ({ caller, body }) =>
-      renderDeployment(
-        await deployments.createExternal(caller, {
-          name: body.name,
-          url: body.url,
-          maxBatchSize: body.max_batch_size ?? 96,
-          servedName: body.served_name ?? undefined,
-          host: body.host_id ?? undefined,
-          contextLength: body.context_length ?? undefined,
-          task: body.task ?? undefined,
-          apiKey: body.api_key ?? undefined,
-        }),
-      ),
   });
 }

@@ -5,6 +5,7 @@ import { addContainerRoutes } from "./containers-routes.ts";
 import { addAdminDeployRoutes, addDeployHubRoutes } from "./deploy-hub-routes.ts";
 import { addDeployRoutes, addPlacementRoutes } from "./deploy-routes.ts";
 import { addDeployStatsRoutes } from "./deploy-stats-routes.ts";
+import { addExternalRoutes } from "./external-routes.ts";
 import type { DeploymentFeatures } from "./features.ts";
 import { addLogRoutes } from "./logs-routes.ts";
 
@@ -18,4 +19,5 @@ export function addDeployments(endpoints: Endpoints, features: DeploymentFeature
   addAgentInstanceRoutes(endpoints, features);
   addLogRoutes(endpoints, features);
   addAdminDeployRoutes(endpoints, features);
+  addExternalRoutes(endpoints, features);
 }

@@ -159,6 +159,7 @@ const operator: Examples = {
   "PUT /v1/admin/model-aliases/{model_name}": { targets: [{ model: chatModel }] },
   "PUT /v1/admin/models/{model_name}": { deploy_id: "DpM4BkrjEspUwmTa", pricing: { input: 0.02, output: 0.04 } },
   "POST /v1/admin/external": { name: "org/model", url: "http://203.0.113.7:8000", max_batch_size: 64 },
+  "PUT /v1/admin/external/{deploy_id}": { costs: { input: 0.5, output: 1.5 }, monthly_limit: 500 },
   "POST /v1/admin/nodes/tokens": { pool: "rack-4", ttl_seconds: 3600 },
   "POST /v1/admin/nodes/{id}/revoke": note,
   "POST /v1/admin/nodes/{id}/adopt": note,

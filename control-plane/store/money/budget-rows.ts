@@ -1,7 +1,7 @@
 // Rows of budgets and leases, locked in one order everywhere (budgets by id, then leases by id), so that grants, returns
 // and settlements of the same money wait for each other instead of deadlocking.
 import { sql } from "kysely";
-import type { BudgetId, LeaseId } from "../../../proto/ids.ts";
+import type { BudgetId, DeploymentId, LeaseId } from "../../../proto/ids.ts";
 import type { BudgetRow, BudgetScope, LeaseRow } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Db, Trx } from "../core/schema.ts";
@@ -77,14 +77,17 @@ const maxKnown = 50_000;
 export function createBudgetMaker(db: Db): (scopes: readonly BudgetScope[]) => Promise<void> {
   const known = new Set<string>();
   return async (scopes) => {
-    const wanted = scopes.filter((scope) => scope.kind !== "account" && !known.has(scope.budgetId));
-    if (wanted.length === 0) return;
-    await inTransaction(db, async (trx) => {
-      // Who changes a monthly limit, the account's or a key's, locks the account first, and then finds the new row. What a
-      // statement reads beside the row it waited for is as old as its beginning: the limits are read by one of their own.
-      await sql`select from account where account_id = any(${[...new Set(wanted.map((s) => s.account))]}::text[])
+    const unknown = scopes.filter((scope) => scope.kind !== "account" && !known.has(scope.budgetId));
+    if (unknown.length === 0) return;
+    const [ofProviders, wanted] = [unknown.filter(isOfProvider), unknown.filter((scope) => !isOfProvider(scope))];
+    if (ofProviders.length > 0) await makeProviderBudgets(db, ofProviders);
+    if (wanted.length > 0)
+      await inTransaction(db, async (trx) => {
+        // Who changes a monthly limit, the account's or a key's, locks the account first, and then finds the new row. What a
+        // statement reads beside the row it waited for is as old as its beginning: the limits are read by one of their own.
+        await sql`select from account where account_id = any(${[...new Set(wanted.map((s) => s.account))]}::text[])
         order by account_id for share`.execute(trx);
-      await sql`
+        await sql`
       insert into budget (budget_id, scope, account_id, lim)
       select w.budget_id, w.scope, a.account_id, case w.scope
         when 'account_month' then a.monthly_limit when 'key_month' then k.monthly_limit else w.lim end
@@ -95,8 +98,26 @@ export function createBudgetMaker(db: Db): (scopes: readonly BudgetScope[]) => P
       left join api_key k on k.token_id = w.key_id and k.account_id = w.account_id
       where w.scope <> 'key_month' or k.token_id is not null
       order by w.budget_id on conflict do nothing`.execute(trx);
-    });
+      });
     if (known.size > maxKnown) known.clear();
-    for (const scope of wanted) known.add(scope.budgetId);
+    for (const scope of unknown) known.add(scope.budgetId);
   };
+}
+
+const isOfProvider = ({ provider }: BudgetScope): boolean => provider !== undefined;
+
+/** A changed limit locks the provider first, and then finds the new row. */
+async function makeProviderBudgets(db: Db, scopes: readonly BudgetScope[]): Promise<void> {
+  const providers = scopes.map(({ provider }) => provider as DeploymentId);
+  await inTransaction(db, async (trx) => {
+    await sql`select from provider where deploy_id = any(${[...new Set(providers)]}::text[])
+      order by deploy_id for share`.execute(trx);
+    await sql`
+      insert into budget (budget_id, scope, account_id, lim)
+      select w.budget_id, w.scope, d.account_id, case w.scope when 'provider_month' then p.month_limit else p.day_limit end
+      from unnest(${scopes.map((s) => s.budgetId)}::text[], ${scopes.map((s) => s.kind)}::text[], ${providers}::text[])
+        as w (budget_id, scope, deploy_id)
+      join provider p using (deploy_id) join deployment d using (deploy_id)
+      order by w.budget_id on conflict do nothing`.execute(trx);
+  });
 }

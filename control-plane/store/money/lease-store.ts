@@ -37,7 +37,9 @@ export function createLeaseStore(db: Db): LeaseStore {
       return await inTransaction(db, async (trx) => {
         const ids = scopes.map((scope) => scope.budget.budgetId);
         const budgets = new Map((await lockBudgets(trx, ids)).map((budget) => [budget.budgetId, budget]));
-        const reason = await suspendReason(trx, scopes[0]?.budget.account);
+        const [first] = scopes;
+        const isProvider = first?.budget.provider !== undefined;
+        const reason = isProvider ? null : await suspendReason(trx, first?.budget.account);
         if (reason !== null) return { kind: "suspended", reason } as const;
         const leases = await lockLeases(
           trx,

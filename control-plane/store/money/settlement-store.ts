@@ -33,7 +33,11 @@ export function createSettlementStore(db: Db, monthScopes: MonthScopes): Settlem
   async function settle({ records: given, counts }: NewFacts) {
     const records = await withEndUserIds(db, given);
     const { lots, numbers } = lotsOf(records);
-    await makeBudgets(lots.flatMap(({ first }) => monthScopes(first, first.admittedAtMs)));
+    await makeBudgets([
+      ...lots.flatMap(({ first }) => monthScopes(first, first.admittedAtMs)),
+      ...records.flatMap(({ provider }) => (provider && provider.amount > 0n ? provider.scopes : [])),
+    ]);
+    const costs = records.flatMap(costColumns);
     const values = [
       lots.map(({ columns }) => JSON.stringify(columns)),
       list(numbers),
@@ -46,7 +50,10 @@ export function createSettlementStore(db: Db, monthScopes: MonthScopes): Settlem
     ];
     let looksBack = counts.length > 0 || records.some((record) => record.attempt > 1);
     const { rows } = await retrying(() => {
-      const call = CompiledQuery.raw(callSettle, [...values, looksBack]);
+      const call =
+        costs.length === 0
+          ? CompiledQuery.raw(callSettle, [...values, looksBack])
+          : CompiledQuery.raw(callSettleWithProviders, [...values, looksBack, JSON.stringify(costs)]);
       // A second try is due to what another settlement did in the meantime.
       looksBack = true;
       return db.executeQuery<{ reply: Reply | null }>(call).catch(throwConflict);
@@ -141,7 +148,18 @@ const sharedFields = fields.filter(
 
 const arrays = measures.map(({ type }, i) => `$${i + 5}::${type === "duration" ? "integer" : "bigint"}[]`);
 const rest = ["json", "timestamptz", "timestamptz", "boolean"].map((type, i) => `$${i + 5 + arrays.length}::${type}`);
-const callSettle = `/* prepared: settle */ select settle($1::json[], $2::integer[], $3::text[], $4::integer[], ${[...arrays, ...rest]}) as reply`;
+const settleOf = `settle($1::json[], $2::integer[], $3::text[], $4::integer[], ${[...arrays, ...rest]})`;
+const callSettle = `/* prepared: settle */ select ${settleOf} as reply`;
+/** One statement, so one transaction. */
+const callSettleWithProviders = `select settle_providers(${settleOf}, $${arrays.length + rest.length + 5}::json) as reply`;
+
+/** What a provider is paid for the record at position `i`. */
+function costColumns({ provider }: SettledRecord, i: number): object[] {
+  if (!provider || provider.amount === 0n) return [];
+  const { scopes, leaseIds, amount } = provider;
+  const [month, day] = scopes;
+  return [{ position: i + 1, month: month.budgetId, day: day.budgetId, leases: leaseIds, amount: String(amount) }];
+}
 
 const list = (values: readonly unknown[]): string => `{${values.join()}}`;
 

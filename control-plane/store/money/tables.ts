@@ -1,7 +1,7 @@
 // Tables of budgets, ledger, usage, prices, payments and GPU time.
 
 import type { Generated } from "kysely";
-import type { AccountId, BudgetId, HostId, InstanceId, LeaseId, RequestId } from "../../../proto/ids.ts";
+import type { AccountId, BudgetId, DeploymentId, HostId, InstanceId, LeaseId, RequestId } from "../../../proto/ids.ts";
 import type { NanoUsd } from "../../../proto/money.ts";
 import type { UsageField, usageFields } from "../../../proto/usage-record.ts";
 import type { QuarantineProblem } from "../../billing/store.ts";
@@ -36,8 +36,12 @@ type UsageColumns = {
 export interface MoneyTables {
   budget: {
     budgetId: BudgetId;
-    /** `account/<id>`, `account-month/<id>/<YYYYMM>`, `key/<token_id>/<YYYYMM>`, `jwt/<sha256 of header.payload>` */
-    scope: "account" | "account_month" | "key_month" | "jwt";
+    /**
+     * `account/<id>`, `account-month/<id>/<YYYYMM>`, `key/<token_id>/<YYYYMM>`, `jwt/<sha256 of header.payload>`,
+     * `provider-month/<deploy_id>/<YYYYMM>`, `provider-day/<deploy_id>/<YYYYMMDD>`
+     */
+    scope: "account" | "account_month" | "key_month" | "jwt" | "provider_month" | "provider_day";
+    /** Of a provider's budget: the owner of the external server. */
     accountId: AccountId;
     /** Null: no limit. For a prepaid account: the sum of its credits. */
     lim: bigint | null;
@@ -57,6 +61,18 @@ export interface MoneyTables {
     closedAt: Time | null;
     /** idle, shutdown, dead */
     closedWhy: string | null;
+  };
+  /** What the provider of an external server is paid, and the most per UTC month and day. */
+  provider: {
+    deployId: DeploymentId;
+    inputRate: bigint;
+    cachedInputRate: bigint;
+    outputRate: bigint;
+    /** Nano-USD per request. */
+    requestRate: bigint;
+    /** Null: no limit. */
+    monthLimit: bigint | null;
+    dayLimit: bigint | null;
   };
   replica: { replicaId: string; epoch: bigint; startedAt: DefaultTime; seenAt: DefaultTime };
   ledgerEntry: {

@@ -1,5 +1,6 @@
 // Attempts without a usage record.
 import { sql } from "kysely";
+import type { ProviderRates } from "../../../proto/money.ts";
 import type { CountStore, LostAttempt } from "../../billing/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -79,8 +80,9 @@ export function createUnrecordedStore(db: Db): CountStore {
 }
 
 /** JSON has no bigint. */
-const jsonOf = (lost: LostAttempt) => ({
+const jsonOf = ({ provider, ...lost }: LostAttempt) => ({
   ...lost,
+  ...(provider ? { provider: { ...provider, rates: asTexts(provider.rates) } } : {}),
   priceVersion: String(lost.priceVersion),
   rates: {
     input: String(lost.rates.input),
@@ -88,14 +90,28 @@ const jsonOf = (lost: LostAttempt) => ({
     output: String(lost.rates.output),
   },
 });
+const asTexts = ({ input, cachedInput, output, request }: ProviderRates) => ({
+  input: String(input),
+  cachedInput: String(cachedInput),
+  output: String(output),
+  request: String(request),
+});
 type LostJson = ReturnType<typeof jsonOf>;
 
-const lostOf = (json: LostJson): LostAttempt => ({
+const lostOf = ({ provider, ...json }: LostJson): LostAttempt => ({
   ...json,
+  ...(provider ? { provider: { ...provider, rates: asRates(provider.rates) } } : {}),
   priceVersion: BigInt(json.priceVersion),
   rates: {
     input: BigInt(json.rates.input),
     cachedInput: BigInt(json.rates.cachedInput),
     output: BigInt(json.rates.output),
   },
+});
+
+const asRates = ({ input, cachedInput, output, request }: ReturnType<typeof asTexts>): ProviderRates => ({
+  input: BigInt(input),
+  cachedInput: BigInt(cachedInput),
+  output: BigInt(output),
+  request: BigInt(request),
 });

@@ -47,6 +47,7 @@ async function serveModels(stack: Stack, url: string): Promise<void> {
     [speech, "text-to-speech"],
   ] as const) {
     const { deploy_id } = await asked(stack, "POST", "/v1/admin/external", { name, task, url });
+    await asked(stack, "PUT", `/v1/admin/external/${deploy_id}`, { costs: { output: 10 }, monthly_limit: 100 });
     const pricing = { input: 1, cached_input: 1, output: 20 };
     await asked(stack, "PUT", `/v1/admin/models/${name}`, { deploy_id, description: "A model.", pricing });
     await vi.waitFor(() => asked(stack, "POST", "/v1/completions", { model: name, prompt: "x", max_tokens: 1 }), {
