@@ -1,5 +1,6 @@
 // Cost of the control plane and the agent, each compared with a bare Fastify + undici proxy in its place before the same engine
-// stand-in, in interleaved rounds, with and without a trusted proxy in front. Ratios are medians over rounds.
+// stand-in, in interleaved rounds, with and without a trusted proxy in front; and cost of the control plane for Responses and Messages,
+// compared with chat. Ratios are medians over rounds.
 import { type Load, type LoadResult, median, quantile, runLoad } from "./load.ts";
 import { cpuMs, residentMiB } from "./process-usage.ts";
 import { type Stack, startStack } from "./stack.ts";
@@ -17,6 +18,35 @@ const allKinds: readonly Kind[] = [
 const concurrency = 32;
 const maxControlPlaneMiB = 300;
 
+const messages = [
+  { role: "system", content: "You are a helpful assistant." },
+  { role: "user", content: "Tell me about the town on the hill, and its harbour." },
+];
+
+/** An API format that is compared with chat. */
+interface Surface {
+  readonly name: "Responses" | "Messages";
+  readonly path: string;
+  readonly headers: (apiKey: string) => Record<string, string>;
+  readonly body: object;
+}
+
+const surfaces: readonly Surface[] = [
+  {
+    name: "Responses",
+    path: "/v1/responses",
+    headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
+    body: { input: messages, max_output_tokens: 64, temperature: 0.7 },
+  },
+  {
+    name: "Messages",
+    path: "/v1/messages",
+    headers: (apiKey) => ({ "x-api-key": apiKey, "anthropic-version": "2023-06-01" }),
+    body: { system: messages[0]?.content, messages: messages.slice(1), max_tokens: 64, temperature: 0.7 },
+  },
+];
+const maxOfChat = 1.2;
+
 /** `headers`: those that a proxy in front adds. */
 interface Front {
   readonly name: string;
@@ -24,8 +54,9 @@ interface Front {
   readonly headers: Record<string, string>;
 }
 
+const noProxy: Front = { name: "no proxy in front", env: {}, headers: {} };
 const fronts: readonly Front[] = [
-  { name: "no proxy in front", env: {}, headers: {} },
+  noProxy,
   {
     name: "a trusted proxy in front",
     env: { STOKER_TRUSTED_PROXIES: "127.0.0.1" },
@@ -42,19 +73,29 @@ interface Round {
   readonly chunksPerSecond: number;
 }
 
-function loadFor(stack: Stack, front: Front, kind: Kind, url: string): Load {
-  const body = JSON.stringify({
-    model: stack.model,
-    messages: [
-      { role: "system", content: "You are a helpful assistant." },
-      { role: "user", content: "Tell me about the town on the hill, and its harbour." },
-    ],
-    max_tokens: 64,
-    temperature: 0.7,
-    ...(kind.name === "stream" ? { stream: true } : {}),
-  });
-  const headers = { "content-type": "application/json", authorization: `Bearer ${stack.apiKey}`, ...front.headers };
-  return { url, path: "/v1/chat/completions", headers, body, requests: kind.requests, concurrency };
+function chatLoad(stack: Stack, front: Front, kind: Kind, url: string): Load {
+  const body = { messages, max_tokens: 64, temperature: 0.7 };
+  const headers = { authorization: `Bearer ${stack.apiKey}`, ...front.headers };
+  return loadOf(stack, kind, { url, path: "/v1/chat/completions", headers, body });
+}
+
+function surfaceLoad(stack: Stack, kind: Kind, { path, headers, body }: Surface): Load {
+  return loadOf(stack, kind, { url: stack.gatewayUrl, path, headers: headers(stack.apiKey), body });
+}
+
+function loadOf(
+  stack: Stack,
+  kind: Kind,
+  { url, path, headers, body }: Pick<Load, "url" | "path" | "headers"> & { readonly body: object },
+): Load {
+  return {
+    url,
+    path,
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify({ model: stack.model, ...body, ...(kind.name === "stream" ? { stream: true } : {}) }),
+    requests: kind.requests,
+    concurrency,
+  };
 }
 
 /** CPU milliseconds per request of the watched processes while `load` ran. */
@@ -62,14 +103,17 @@ async function measured(load: Load, pids: readonly number[]): Promise<{ result: 
   const before = pids.map(cpuMs);
   const result = await runLoad(load);
   const cpu = pids.map((pid, i) => (cpuMs(pid) - (before[i] as number)) / load.requests);
-  if (result.failures > 0) throw new Error(`${result.failures} of ${load.requests} requests failed at ${load.url}`);
+  if (result.failures > 0)
+    throw new Error(
+      `${result.failures} of ${load.requests} requests failed at ${load.url}${load.path}, one with ${result.failure}`,
+    );
   return { result, cpu };
 }
 
 async function round(stack: Stack, front: Front, kind: Kind): Promise<Round> {
   const { proxyUrl, gatewayUrl, pids } = stack;
-  const proxy = await measured(loadFor(stack, front, kind, proxyUrl), [pids.outerProxy, pids.innerProxy]);
-  const gateway = await measured(loadFor(stack, front, kind, gatewayUrl), [pids.controlPlane, pids.agent]);
+  const proxy = await measured(chatLoad(stack, front, kind, proxyUrl), [pids.outerProxy, pids.innerProxy]);
+  const gateway = await measured(chatLoad(stack, front, kind, gatewayUrl), [pids.controlPlane, pids.agent]);
   const added = (q: number) => quantile(gateway.result.latenciesMs, q) - quantile(proxy.result.latenciesMs, q);
   return {
     controlPlane: (gateway.cpu[0] as number) / (proxy.cpu[0] as number),
@@ -79,6 +123,14 @@ async function round(stack: Stack, front: Front, kind: Kind): Promise<Round> {
     addedP99Ms: added(0.99),
     chunksPerSecond: gateway.result.frames / gateway.result.seconds,
   };
+}
+
+/** CPU of the control plane per request of the surface, divided by that of chat. */
+async function surfaceRound(stack: Stack, kind: Kind, surface: Surface): Promise<number> {
+  const pids = [stack.pids.controlPlane];
+  const chat = await measured(chatLoad(stack, noProxy, kind, stack.gatewayUrl), pids);
+  const other = await measured(surfaceLoad(stack, kind, surface), pids);
+  return (other.cpu[0] as number) / (chat.cpu[0] as number);
 }
 
 function line(label: string, values: readonly number[], limit?: number): string {
@@ -95,10 +147,15 @@ export async function benchGateway({ rounds, only }: { rounds: number; only: str
     const runs = fronts.flatMap((front, i) =>
       kinds.map((kind) => ({ front, kind, stack: stacks[i] as Stack, rounds: [] as Round[] })),
     );
-    // Warm up V8.
-    for (const { stack, front, kind } of runs) await round(stack, front, { ...kind, requests: 3 * kind.requests });
-    for (let i = 0; i < rounds; i++)
+    const stack = stacks[0] as Stack;
+    const surfaceRuns = surfaces.flatMap((surface) => kinds.map((kind) => ({ surface, kind, ratios: [] as number[] })));
+    const warmUp = (kind: Kind) => ({ ...kind, requests: 3 * kind.requests });
+    for (const run of runs) await round(run.stack, run.front, warmUp(run.kind));
+    for (const { surface, kind } of surfaceRuns) await surfaceRound(stack, warmUp(kind), surface);
+    for (let i = 0; i < rounds; i++) {
       for (const run of runs) run.rounds.push(await round(run.stack, run.front, run.kind));
+      for (const run of surfaceRuns) run.ratios.push(await surfaceRound(stack, run.kind, run.surface));
+    }
     const out: string[] = [`\ngateway: medians of ${rounds} rounds (min to max); bare Fastify + undici proxy = 1`];
     for (const { front, kind, rounds: all } of runs) {
       const of = (key: keyof Round) => all.map((r) => r[key]);
@@ -111,6 +168,9 @@ export async function benchGateway({ rounds, only }: { rounds: number; only: str
       out.push(line("added latency p99, ms", of("addedP99Ms")));
       if (kind.name === "stream") out.push(line("stream chunks/s", of("chunksPerSecond")));
     }
+    out.push(`\ncontrol plane CPU of the same conversation in another format, ${concurrency} callers; chat = 1`);
+    for (const { surface, kind, ratios } of surfaceRuns)
+      out.push(line(`${surface.name}, per ${kind.name}`, ratios, maxOfChat));
     for (const [i, { pids }] of stacks.entries()) {
       const [controlPlane, agent, proxy] = [pids.controlPlane, pids.agent, pids.outerProxy].map(residentMiB);
       out.push(`\nmemory, ${fronts[i]?.name}: agent ${agent?.toFixed(0)} MiB, bare proxy ${proxy?.toFixed(0)} MiB`);

@@ -21,6 +21,8 @@ export interface LoadResult {
   /** Data frames seen, for streams. */
   readonly frames: number;
   readonly failures: number;
+  /** Status and response of one that failed. */
+  readonly failure?: string;
 }
 
 export async function runLoad(load: Load): Promise<LoadResult> {
@@ -28,8 +30,10 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   const given = Object.entries(load.headers).flat();
   let bytes = 0;
   let frames = 0;
+  let failure = "";
   const result = await runCalls(load.requests, load.concurrency, (i, done) => {
     let status = 0;
+    let refusal = "";
     const headers = load.header ? [...given, ...load.header(i)] : given;
     pool.dispatch(
       { method: "POST", path: load.path, headers, body: load.body },
@@ -40,15 +44,22 @@ export async function runLoad(load: Load): Promise<LoadResult> {
         },
         onResponseData(_controller, chunk) {
           bytes += chunk.length;
+          if (status !== 200) refusal += chunk.toString();
           for (let at = chunk.indexOf("data: "); at >= 0; at = chunk.indexOf("data: ", at + 6)) frames++;
         },
-        onResponseEnd: () => done(status === 200),
-        onResponseError: () => done(false),
+        onResponseEnd: () => {
+          if (status !== 200) failure = `${status} ${refusal}`;
+          done(status === 200);
+        },
+        onResponseError: (_controller, error) => {
+          failure = error.message;
+          done(false);
+        },
       },
     );
   });
   await pool.close();
-  return { ...result, bytes, frames };
+  return { ...result, bytes, frames, failure };
 }
 
 /** `call` calls `done` at its end. */
