@@ -20,8 +20,8 @@ export const namedFrame = (event: string, data: object): string => `event: ${eve
 /** Comments, which keep the connection of a waiting client alive, pass unchanged. */
 export class TranslatedStream extends ForwardingSink implements AnswerSink {
   readonly #translation: StreamTranslation;
-  /** Latin-1, because a character may be split between two chunks. */
-  #rest = "";
+  /** Bytes of a frame that has not ended; a character may be split at their end. */
+  #rest: Buffer | undefined;
 
   constructor(client: ClientSink, translation: StreamTranslation) {
     super(client);
@@ -30,8 +30,8 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
 
   /** Response of an engine that does not stream: one event, in one line. */
   whole(_status: number, _contentType: string, body: Buffer): void {
-    this.#frame(`data: ${body.toString().replaceAll(/\r?\n/g, " ")}`);
-    this.#frame("data: [DONE]");
+    const data = body.toString().replaceAll(/\r?\n/g, " ");
+    this.#send(this.#translated(`data: ${data}`) + this.#translated("data: [DONE]"));
     this.end();
   }
 
@@ -40,16 +40,20 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
   }
 
   write(chunk: Buffer): void {
-    const frames = (this.#rest + chunk.toString("latin1")).split(frameEnd);
-    this.#rest = frames.pop() as string;
-    for (const frame of frames) this.#frame(Buffer.from(frame, "latin1").toString());
+    const bytes = this.#rest ? Buffer.concat([this.#rest, chunk]) : chunk;
+    const end = endOfFrames(bytes);
+    this.#rest = end < bytes.length ? bytes.subarray(end) : undefined;
+    if (end === 0) return;
+    let frames = "";
+    for (const frame of framesOf(bytes.toString("utf8", 0, end))) if (frame !== "") frames += this.#translated(frame);
+    this.#send(frames);
   }
 
   end(): void {
     // An engine may omit the last empty line.
-    const last = Buffer.from(this.#rest, "latin1").toString().trimEnd();
-    this.#rest = "";
-    if (last !== "") this.#frame(last);
+    const last = this.#rest?.toString().trimEnd() ?? "";
+    this.#rest = undefined;
+    if (last !== "") this.#send(this.#translated(last));
     const frames = this.#translation.end();
     if (frames instanceof Promise) this.sent = frames.then((late) => this.#finish(late));
     else this.#finish(frames);
@@ -60,9 +64,9 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
     this.client.end();
   }
 
-  #frame(frame: string): void {
-    const data = /^data: ?(.*)$/s.exec(frame)?.[1];
-    this.#send(data === undefined ? `${frame}\n\n` : this.#translation.event(data));
+  #translated(frame: string): string {
+    if (!frame.startsWith("data:")) return `${frame}\n\n`;
+    return this.#translation.event(frame.slice(frame[5] === " " ? 6 : 5));
   }
 
   #send(frames: string): void {
@@ -70,8 +74,18 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
   }
 }
 
-/** An empty line; some engines use CRLF. */
-const frameEnd = /\r?\n\r?\n/;
+/** Index after the last frame that has ended: at an empty line. Some engines use CRLF. */
+function endOfFrames(bytes: Buffer): number {
+  // Chunks mostly end with a frame, and a search costs more than the rest of this class.
+  if (bytes.at(-1) === newline && bytes.at(-2) === newline) return bytes.length;
+  const lf = bytes.lastIndexOf("\n\n");
+  const crlf = bytes.lastIndexOf("\r\n\r\n");
+  return Math.max(lf < 0 ? 0 : lf + 2, crlf < 0 ? 0 : crlf + 4);
+}
+
+const newline = 10;
+
+const framesOf = (text: string): readonly string[] => text.split(text.includes("\r") ? /\r?\n\r?\n/ : "\n\n");
 
 /** Rewrites the text after `data:`; undefined drops the event. Must not throw. */
 export type RewriteEvent = (data: string) => string | undefined;

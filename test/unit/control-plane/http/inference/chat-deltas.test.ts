@@ -24,6 +24,12 @@ function joined(deltas: readonly ChatDelta[]): ChatDelta[] {
   return all;
 }
 
+/** Members of the object, each with a comma. */
+const inner = (fields: object): string =>
+  Object.entries(fields)
+    .map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)},`)
+    .join("");
+
 const delta = (fields: object, finish: string | null = null) =>
   JSON.stringify({ choices: [{ index: 0, delta: fields, finish_reason: finish }] });
 
@@ -34,6 +40,39 @@ describe("deltas of a chat", () => {
         const streamed = read(...chunksOf(reply, cutBy(seed)), "[DONE]");
         expect(joined(streamed)).toEqual(deltasOf(wholeReply(reply)));
       }),
+    );
+  });
+
+  it("of events that repeat all but their text are those of each event alone", () => {
+    const text = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.constantFrom('"content":"x"', "\\", "\n", ""));
+    /** What the events of a response have beside their text. */
+    const shape = fc.record({
+      index: fc.constantFrom(0, 0, 0, 1),
+      choice: fc.constantFrom<object>({}, {}, { logprobs: { content: [{}] } }, { finish_reason: "stop" }),
+      said: fc.constantFrom<object>({}, {}, { reasoning: "why" }, { content: "twice" }, { tool_calls: null }),
+      rest: fc.constantFrom<object>({}, { usage: { prompt_tokens: 3 } }, { note: { content: "other" } }),
+      space: fc.constantFrom("", " "),
+    });
+    type Shape = typeof shape extends fc.Arbitrary<infer T> ? T : never;
+    const eventOf = ({ index, choice, said, rest, space }: Shape, words: string) =>
+      `{"id":"c1",${inner(rest)}"choices":[{"index":${index},${inner(choice)}"delta":{${inner(said)}"content":${space}${JSON.stringify(words)}}}]}`;
+    const broken = fc.constantFrom("", '"}}', "}]}}", "\u0001");
+    const withoutFrame = (deltas: readonly ChatDelta[]) =>
+      deltas.filter(({ kind }) => kind !== "start" && kind !== "end");
+    fc.assert(
+      fc.property(
+        shape,
+        shape,
+        fc.array(fc.tuple(fc.boolean(), text, broken), { maxLength: 12 }),
+        (one, two, given) => {
+          const events = given.flatMap(([isOne, said, end]) => {
+            const event = eventOf(isOne ? one : two, said);
+            return [event, `${event.slice(0, -4)}${end}`];
+          });
+          expect(withoutFrame(read(...events))).toEqual(events.flatMap((event) => withoutFrame(read(event))));
+        },
+      ),
+      { numRuns: 500 },
     );
   });
 
