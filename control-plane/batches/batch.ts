@@ -3,7 +3,13 @@ import type { AccountId, Id, KeyId } from "../../proto/ids.ts";
 /** `batch_` and 20 letters and digits. */
 export type BatchId = Id<"batch">;
 
-export const batchEndpoints = ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"] as const;
+export const batchEndpoints = [
+  "/v1/chat/completions",
+  "/v1/completions",
+  "/v1/embeddings",
+  "/v1/responses",
+  "/v1/messages",
+] as const;
 export type BatchEndpoint = (typeof batchEndpoints)[number];
 
 export type BatchStatus =

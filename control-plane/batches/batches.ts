@@ -8,7 +8,7 @@ import { conflict, forbidden, notFound, rateLimited } from "../service-error.ts"
 import { type Batch, type BatchEndpoint, type BatchId, batchWindowMs } from "./batch.ts";
 import type { BatchStore } from "./store.ts";
 
-const batchNotFound = () => notFound("batch_not_found", "Batch not found. `GET /v1/batches` lists yours.");
+export const batchNotFound = () => notFound("batch_not_found", "Batch not found. `GET /v1/batches` lists yours.");
 
 const batchInputMissing = () =>
   notFound(
@@ -37,6 +37,8 @@ export interface BatchParams {
   readonly metadata: Readonly<Record<string, string>> | null;
   /** Lifetime of the files it writes; undefined: 30 days. */
   readonly outputExpiresAfterMs: number | undefined;
+  /** Number of lines, where it is known. */
+  readonly total?: number;
 }
 
 const maxOpen = 100;
@@ -47,11 +49,11 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
     /** Throws batchInputMissing, batchNeedsKey, tooManyBatches. */
     async create(
       { account, key }: Caller,
-      { endpoint, inputFile, metadata, outputExpiresAfterMs = usualExpiryMs }: BatchParams,
+      { endpoint, inputFile, metadata, outputExpiresAfterMs = usualExpiryMs, total }: BatchParams,
     ): Promise<Batch> {
       if (key === "") throw batchNeedsKey();
       const id = `batch_${randomId(20)}` as BatchId;
-      const request = { id, account, key, endpoint, inputFile, outputExpiresAfterMs, windowMs: batchWindowMs };
+      const request = { id, account, key, endpoint, inputFile, outputExpiresAfterMs, windowMs: batchWindowMs, total };
       const made = await store.create({ ...request, metadata: metadata && wellFormed(metadata) }, maxOpen);
       if (made === "no_file") throw batchInputMissing();
       if (made === "too_many") throw tooManyBatches(maxOpen);
@@ -69,8 +71,9 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
       { account }: Caller,
       after: string | undefined,
       limit: number,
+      endpoint?: BatchEndpoint,
     ): Promise<{ readonly batches: readonly Batch[]; readonly hasMore: boolean }> {
-      const page = await store.list(account, after as BatchId | undefined, limit);
+      const page = await store.list(account, after as BatchId | undefined, limit, endpoint);
       if (!page) throw unknownCursor();
       return page;
     },

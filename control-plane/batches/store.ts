@@ -16,6 +16,8 @@ export interface NewBatch {
   readonly metadata: Readonly<Record<string, string>> | null;
   readonly outputExpiresAfterMs: number;
   readonly windowMs: number;
+  /** Number of lines, where they are known before the file is read. */
+  readonly total?: number | undefined;
 }
 
 /** One run of a batch. */
@@ -50,11 +52,12 @@ export interface BatchStore {
   /** Undefined: no such file of purpose `batch`. A number: the limit of open batches, which is reached. */
   create(batch: NewBatch, maxOpen: number): Promise<Batch | "no_file" | "too_many">;
   find(account: AccountId, id: BatchId): Promise<Batch | undefined>;
-  /** Newest first. Undefined: the cursor is unknown. */
+  /** Newest first; only those of `endpoint`, if given. Undefined: the cursor is unknown. */
   list(
     account: AccountId,
     after: BatchId | undefined,
     limit: number,
+    endpoint?: BatchEndpoint,
   ): Promise<{ readonly batches: readonly Batch[]; readonly hasMore: boolean } | undefined>;
   /** Returns the batch afterwards, also when it had ended; undefined: unknown. */
   cancel(account: AccountId, id: BatchId): Promise<Batch | undefined>;

@@ -69,3 +69,30 @@ export class ByteBudget {
     return false;
   }
 }
+
+/** Bytes that work of an account without a connection holds, until it is over. */
+export class HeldBytes {
+  readonly #budget: ByteBudget;
+  readonly #account: string;
+  #bytes = 0;
+
+  constructor(budget: ByteBudget, account: string) {
+    this.#budget = budget;
+    this.#account = account;
+  }
+
+  /** Returns false when there is no capacity for more bytes. Small ones always fit. */
+  hold(bytes: number): boolean {
+    const fits = this.#bytes + bytes < smallBytes || this.#budget.mayTake(this.#account, bytes, this.#bytes);
+    if (!fits) return false;
+    this.#budget.add(this.#account, bytes, this.#bytes);
+    this.#bytes += bytes;
+    return true;
+  }
+
+  /** May be called again. */
+  letGo(): void {
+    if (this.#bytes > 0) this.#budget.give(this.#account, this.#bytes);
+    this.#bytes = 0;
+  }
+}

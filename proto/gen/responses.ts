@@ -5641,7 +5641,7 @@ export interface Responses {
   "POST /v1/batches": {
     id: string;
     object: "batch";
-    endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings";
+    endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/responses" | "/v1/messages";
     model: string | null;
     errors: {
       object: "list";
@@ -5698,7 +5698,7 @@ export interface Responses {
     data: {
       id: string;
       object: "batch";
-      endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings";
+      endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/responses" | "/v1/messages";
       model: string | null;
       errors: {
         object: "list";
@@ -5757,7 +5757,7 @@ export interface Responses {
   "GET /v1/batches/{batch_id}": {
     id: string;
     object: "batch";
-    endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings";
+    endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/responses" | "/v1/messages";
     model: string | null;
     errors: {
       object: "list";
@@ -5812,7 +5812,7 @@ export interface Responses {
   "POST /v1/batches/{batch_id}/cancel": {
     id: string;
     object: "batch";
-    endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings";
+    endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/responses" | "/v1/messages";
     model: string | null;
     errors: {
       object: "list";
@@ -5863,6 +5863,170 @@ export interface Responses {
       };
       total_tokens: number;
     };
+  };
+  "POST /v1/messages/batches": {
+    id: string;
+    type: "message_batch";
+    processing_status: "in_progress" | "canceling" | "ended";
+    request_counts: {
+      processing: number;
+      succeeded: number;
+      errored: number;
+      /**
+       * Of a canceled batch: all without a message. Its results say which failed
+       */
+      canceled: number;
+      /**
+       * Of an expired batch: all without a message. Its results say which failed
+       */
+      expired: number;
+    };
+    /**
+     * RFC 3339
+     */
+    created_at: string;
+    /**
+     * RFC 3339
+     */
+    expires_at: string;
+    /**
+     * RFC 3339
+     */
+    ended_at: string | null;
+    /**
+     * RFC 3339
+     */
+    cancel_initiated_at: string | null;
+    archived_at: null;
+    /**
+     * Set when the batch has ended
+     */
+    results_url: string | null;
+  };
+  "GET /v1/messages/batches": {
+    data: {
+      id: string;
+      type: "message_batch";
+      processing_status: "in_progress" | "canceling" | "ended";
+      request_counts: {
+        processing: number;
+        succeeded: number;
+        errored: number;
+        /**
+         * Of a canceled batch: all without a message. Its results say which failed
+         */
+        canceled: number;
+        /**
+         * Of an expired batch: all without a message. Its results say which failed
+         */
+        expired: number;
+      };
+      /**
+       * RFC 3339
+       */
+      created_at: string;
+      /**
+       * RFC 3339
+       */
+      expires_at: string;
+      /**
+       * RFC 3339
+       */
+      ended_at: string | null;
+      /**
+       * RFC 3339
+       */
+      cancel_initiated_at: string | null;
+      archived_at: null;
+      /**
+       * Set when the batch has ended
+       */
+      results_url: string | null;
+    }[];
+    first_id: string | null;
+    last_id: string | null;
+    has_more: boolean;
+  };
+  "GET /v1/messages/batches/{batch_id}": {
+    id: string;
+    type: "message_batch";
+    processing_status: "in_progress" | "canceling" | "ended";
+    request_counts: {
+      processing: number;
+      succeeded: number;
+      errored: number;
+      /**
+       * Of a canceled batch: all without a message. Its results say which failed
+       */
+      canceled: number;
+      /**
+       * Of an expired batch: all without a message. Its results say which failed
+       */
+      expired: number;
+    };
+    /**
+     * RFC 3339
+     */
+    created_at: string;
+    /**
+     * RFC 3339
+     */
+    expires_at: string;
+    /**
+     * RFC 3339
+     */
+    ended_at: string | null;
+    /**
+     * RFC 3339
+     */
+    cancel_initiated_at: string | null;
+    archived_at: null;
+    /**
+     * Set when the batch has ended
+     */
+    results_url: string | null;
+  };
+  "POST /v1/messages/batches/{batch_id}/cancel": {
+    id: string;
+    type: "message_batch";
+    processing_status: "in_progress" | "canceling" | "ended";
+    request_counts: {
+      processing: number;
+      succeeded: number;
+      errored: number;
+      /**
+       * Of a canceled batch: all without a message. Its results say which failed
+       */
+      canceled: number;
+      /**
+       * Of an expired batch: all without a message. Its results say which failed
+       */
+      expired: number;
+    };
+    /**
+     * RFC 3339
+     */
+    created_at: string;
+    /**
+     * RFC 3339
+     */
+    expires_at: string;
+    /**
+     * RFC 3339
+     */
+    ended_at: string | null;
+    /**
+     * RFC 3339
+     */
+    cancel_initiated_at: string | null;
+    archived_at: null;
+    /**
+     * Set when the batch has ended
+     */
+    results_url: string | null;
+  };
+  "GET /v1/messages/batches/{batch_id}/results": {
+    [k: string]: unknown;
   };
   "GET /v1/voices": {
     voices: {

@@ -1,7 +1,10 @@
-import { describe, it } from "vitest";
+import { Readable } from "node:stream";
+import { describe, expect, it } from "vitest";
+import type { BatchId } from "../../control-plane/batches/batch.ts";
 import { batchNeedsKey, tooManyBatches } from "../../control-plane/batches/batches.ts";
+import { answeredLine } from "../../control-plane/batches/line.ts";
 import { fileStoreUnavailable } from "../../control-plane/files/errors.ts";
-import { batchId, endedBatchId } from "../fakes/batch-ports.ts";
+import { batch, batchId, endedBatchId, messageBatchId } from "../fakes/batch-ports.ts";
 import { fileId } from "../fakes/file-ports.ts";
 import { adminKey, jwtOfAda } from "../fakes/ports.ts";
 import { check, type Row, refuse } from "./status-row.ts";
@@ -19,6 +22,77 @@ const post = (status: number, change: object, row: Partial<Row> = {}): Row => ({
 });
 const metadata = (pairs: number, key = "k", value = "v") =>
   Object.fromEntries(Array.from({ length: pairs }, (_, n) => [`${key}${n}`, value]));
+
+const messageBatches = "/v1/messages/batches";
+const messageBatch = `${messageBatches}/${messageBatchId}`;
+const message = { model: "org/model", max_tokens: 5, messages: [{ role: "user", content: "hi" }] };
+const ofMessages = (status: number, requests: unknown, row: Partial<Row> = {}): Row => ({
+  call: `POST ${messageBatches}`,
+  status,
+  body: { requests },
+  ...row,
+});
+const noBatch = { type: "error", error: { type: "not_found_error", details: { error_code: "batch_not_found" } } };
+
+const messageRows: readonly Row[] = [
+  ofMessages(200, [{ custom_id: "a", params: message }], {
+    holds: { type: "message_batch", processing_status: "in_progress", results_url: null, ended_at: null },
+    given: ({ deps }) => {
+      deps.batches.create = async (_caller, params) => batch({ status: "validating", endpoint: params.endpoint });
+    },
+  }),
+  ofMessages(400, undefined, { body: "{" }),
+  ofMessages(400, [
+    { custom_id: "a", params: message },
+    { custom_id: "a", params: message },
+  ]),
+  ofMessages(400, [{ custom_id: "a", params: { ...message, model: "none" } }]),
+  ofMessages(400, [{ custom_id: "a", params: { ...message, stream: true } }]),
+  ofMessages(401, [], { key: null }),
+  ofMessages(403, [], { key: jwtOfAda }),
+  ofMessages(403, [{ custom_id: "a", params: message }], { given: create(batchNeedsKey()) }),
+  ofMessages(422, []),
+  ofMessages(422, [{ custom_id: "a b", params: message }]),
+  ofMessages(422, [{ custom_id: "a", params: {} }]),
+  ofMessages(429, [{ custom_id: "a", params: message }], { given: create(tooManyBatches(100)) }),
+  {
+    call: `GET ${messageBatches}`,
+    status: 200,
+    holds: { data: [{ id: messageBatchId }], first_id: messageBatchId, has_more: false },
+  },
+  { call: `GET ${messageBatches}?before_id=${messageBatchId}`, status: 422 },
+  { call: `GET ${messageBatches}?after_id=batch_none`, status: 422 },
+  { call: `GET ${messageBatches}`, status: 401, key: null },
+  {
+    call: `GET ${messageBatch}`,
+    status: 200,
+    holds: {
+      processing_status: "ended",
+      request_counts: { processing: 0, succeeded: 2, errored: 1, canceled: 0, expired: 0 },
+      results_url: expect.stringMatching(/\/v1\/messages\/batches\/batch_messagesOfAda\/results$/),
+    },
+  },
+  { call: `GET /anthropic${messageBatch}`, status: 200 },
+  // A batch of another endpoint is none of messages.
+  { call: `GET ${messageBatches}/${batchId}`, status: 404, holds: noBatch },
+  { call: `GET ${messageBatch}`, status: 401, key: null },
+  {
+    call: `GET ${messageBatch}/results`,
+    status: 200,
+    headers: { "content-type": "application/x-jsonl" },
+    given: ({ deps }) => {
+      const line = answeredLine("batch_x" as BatchId, 1, "first", { status: 200, body: '{"id":"msg_1"}' });
+      const { content } = deps.files;
+      deps.files.content = async (...of) => ({ ...(await content(...of)), body: Readable.from([Buffer.from(line)]) });
+    },
+    holds: { custom_id: "first", result: { type: "succeeded", message: { id: "msg_1" } } },
+  },
+  { call: `GET ${messageBatches}/batch_none/results`, status: 404, holds: noBatch },
+  { call: `GET ${messageBatch}/results`, status: 401, key: null },
+  { call: `POST ${messageBatch}/cancel`, status: 409 },
+  { call: `POST ${messageBatches}/${batchId}/cancel`, status: 404, holds: noBatch },
+  { call: `POST ${messageBatch}/cancel`, status: 401, key: null },
+];
 
 const rows: readonly Row[] = [
   post(200, {}, { holds: { object: "batch", status: "validating", input_file_id: fileId, completion_window: "24h" } }),
@@ -94,5 +168,7 @@ const rows: readonly Row[] = [
 ];
 
 describe("batches", () => {
-  it.each(rows.map((row) => [`${row.call} -> ${row.status}`, row] as const))("%s", (_, row) => check(row));
+  it.each([...rows, ...messageRows].map((row) => [`${row.call} -> ${row.status}`, row] as const))("%s", (_, row) =>
+    check(row),
+  );
 });

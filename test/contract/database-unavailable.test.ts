@@ -63,6 +63,11 @@ const quarantined = (verb: string): Call => ({ path: () => `/v1/admin/usage-quar
 
 const calls: Readonly<Record<string, Call>> = {
   "POST /v1/ssh_keys": { body: { name: "laptop", key: sshKey } },
+  "POST /v1/messages/batches": {
+    body: {
+      requests: [{ custom_id: "a", params: { model, max_tokens: 1, messages: [{ role: "user", content: "a" }] } }],
+    },
+  },
   "PUT /v1/model-aliases/{model_name}": { body: { targets: [{ model }] } },
   "PUT /v1/admin/model-aliases/{model_name}": { body: { targets: [{ model: offered }] } },
   "GET /payment/usage/rent": { path: () => "/payment/usage/rent?from=1" },

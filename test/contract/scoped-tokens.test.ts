@@ -20,7 +20,7 @@ const scoped = (models: readonly string[] | null): Caller => ({
 const bearer = { headers: { authorization: "Bearer jwt:t" } };
 
 interface Dialects {
-  readonly error?: { readonly code?: string };
+  readonly error?: { readonly code?: string; readonly details?: { readonly error_code?: string } };
   readonly detail?: { readonly status?: string };
 }
 
@@ -73,7 +73,7 @@ describe("a scoped token", () => {
       Object.entries(methods).map(([method, { security = [] }]) => ({ method: method.toUpperCase(), path, security })),
     );
     const inference =
-      /^\/v1\/(models|completions|compat\/|text-to-speech\/|inference\/|messages|rerank$|score$|responses$)/;
+      /^\/v1\/(models|completions|compat\/|text-to-speech\/|inference\/|messages(\/count_tokens)?$|rerank$|score$|responses$)/;
     // Records of models are read by whoever may ask the models.
     const isRecord = (method: string, path: string) => method === "GET" && path.startsWith("/models/");
     const closed = operations.filter(
@@ -85,7 +85,7 @@ describe("a scoped token", () => {
       const answer = await fetch(edge.url + path.replaceAll(/\{[^}]+\}/g, "x"), { method, ...bearer, ...body });
       // Each dialect says the code in its own place.
       const { code: native, error, detail } = (await answer.json()) as Record<string, unknown> & Dialects;
-      const code = native ?? error?.code ?? detail?.status;
+      const code = native ?? error?.code ?? error?.details?.error_code ?? detail?.status;
       expect({ method, path, status: answer.status, code }).toEqual({
         method,
         path,

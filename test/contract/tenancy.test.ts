@@ -127,17 +127,18 @@ async function fileOf({ key }: Customer): Promise<string> {
 }
 
 /** Written as the server would: it has ended, so that nothing changes it meanwhile. */
-async function batchOf({ uid }: Customer, inputFileId: string): Promise<string> {
+async function batchOf({ uid }: Customer, inputFileId: string, of?: "messages"): Promise<string> {
   const { db, close } = openDatabase(installation.databaseUrl, { maxConnections: 1, log: pino({ level: "silent" }) });
-  const batchId = "batch_OfAda000000000000000" as BatchId;
+  const batchId = `batch_${of ?? ""}OfAda00000000` as BatchId;
   await db
     .insertInto("batch")
     .values({
       batchId,
       accountId: uid as AccountId,
       keyId: "" as KeyId,
-      endpoint: "/v1/completions",
+      endpoint: of ? "/v1/messages" : "/v1/completions",
       inputFileId,
+      outputFileId: of ? inputFileId : null,
       outputExpiresAfterMs: 1n,
       status: "completed",
       expiresAt: new Date(),
@@ -200,6 +201,7 @@ beforeAll(async () => {
     "/v1/webhooks webhook_id": own(await callOf(ada)),
     "/v1/files file_id": own(file),
     "/v1/batches batch_id": own(await batchOf(ada, file)),
+    "/v1/messages/batches batch_id": own(await batchOf(ada, file, "messages")),
     "/v1/responses response_id": own(response["id"]),
     "/v1/agent instance_id": own(agent.id),
     "/v1/agent backup_id": own(agent.backup),

@@ -7,6 +7,7 @@ import type { AccountId, KeyId } from "../../proto/ids.ts";
 
 export const batchId = "batch_ofAda";
 export const endedBatchId = "batch_endedOfAda";
+export const messageBatchId = "batch_messagesOfAda";
 
 export const batch = (change: Partial<Batch> = {}): Batch => ({
   id: batchId as Batch["id"],
@@ -40,17 +41,33 @@ export const batch = (change: Partial<Batch> = {}): Batch => ({
 /** One that runs and one that has ended. `files`: those of its input. */
 export function fakeBatches(owner: AccountId, files: readonly string[]): HttpDeps["batches"] {
   const ended = { id: endedBatchId as Batch["id"], status: "completed" } as const;
-  const batches = new Map([batch({ account: owner }), batch({ account: owner, ...ended })].map((one) => [one.id, one]));
+  const ofMessages = batch({
+    id: messageBatchId as Batch["id"],
+    account: owner,
+    endpoint: "/v1/messages",
+    status: "completed",
+    counts: { total: 3, completed: 2, failed: 1 },
+    outputFile: files[0] ?? null,
+    times: { ...batch().times, completed: 1_786_000_002_000 },
+  });
+  const all = [batch({ account: owner }), batch({ account: owner, ...ended }), ofMessages];
+  const batches = new Map(all.map((one) => [one.id, one]));
   const find = (account: AccountId, id: string) => {
     const found = batches.get(id as Batch["id"]);
     return Promise.resolve(found?.account === account ? found : undefined);
   };
   const store: Pick<BatchStore, "create" | "find" | "list" | "cancel"> = {
-    create: ({ windowMs: _, ...request }) =>
-      Promise.resolve(files.includes(request.inputFile) ? batch({ ...request, status: "validating" }) : "no_file"),
+    create: ({ windowMs: _, total = 0, ...request }) =>
+      Promise.resolve(
+        files.includes(request.inputFile)
+          ? batch({ ...request, status: "validating", counts: { total, completed: 0, failed: 0 } })
+          : "no_file",
+      ),
     find,
-    async list(account, after, limit) {
-      const all = [...batches.values()].filter((one) => one.account === account);
+    async list(account, after, limit, endpoint) {
+      const all = [...batches.values()].filter(
+        (one) => one.account === account && (endpoint === undefined || one.endpoint === endpoint),
+      );
       const from = after === undefined ? 0 : all.findIndex((one) => one.id === after) + 1;
       if (after !== undefined && from === 0) return undefined;
       return { batches: all.slice(from, from + limit), hasMore: all.length > from + limit };

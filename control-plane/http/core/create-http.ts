@@ -299,7 +299,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.register(async (pages) => addLoginPages(endpointsOf(pages, endpointDeps), pages, deps));
 
   await app.ready();
-  deps.batches.runWith(batchLines(spineOfLines(spine), compile));
+  deps.batches.runWith(batchLines(spineOfLines(spine), deps, compile));
   const routes = app.server.listeners("request") as ((req: IncomingMessage, res: ServerResponse) => void)[];
   app.server.removeAllListeners("request");
   app.server.on("request", (req, res) => {

@@ -68,6 +68,14 @@ const inference: Examples = {
   "POST /v1/voices/add": { name: "Ada", description: "calm", files: "@sample.wav" },
   "POST /v1/voices/{voice_id}/edit": { name: "Ada at work", description: "brisk" },
   "POST /v1/files": { purpose: "batch", file: "@requests.jsonl" },
+  "POST /v1/messages/batches": {
+    requests: [
+      {
+        custom_id: "first",
+        params: { model: chatModel, max_tokens: 100, messages: [{ role: "user", content: "Hello" }] },
+      },
+    ],
+  },
   "POST /v1/batches": { input_file_id: "file_abc123", endpoint: "/v1/chat/completions", completion_window: "24h" },
 };
 

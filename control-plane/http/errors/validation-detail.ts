@@ -190,6 +190,7 @@ const wordsByPattern: Readonly<Record<string, string>> = {
   "^https?://": "be an address that begins with http:// or https://, such as https://example.com/back",
   "^(https?://[^\\s\\u0000]+)?$":
     "be an address that begins with http:// or https:// and holds no spaces, such as https://example.com, or nothing",
+  "^[a-zA-Z0-9_-]{1,64}$": "be 1 to 64 letters, digits, hyphens or underscores",
   "^[A-Za-z0-9_-]{32}$": "be 32 letters, digits, hyphens or underscores",
   "^[\\w.:+ -]+$": "be letters, digits, spaces and the signs . : + - _, such as text-generation",
   "^[\\w./:-]+$": "be a model's name, such as owner/model",

@@ -14,4 +14,5 @@ export interface FileFeatures {
   /** Model for requests without one; undefined: any served one. */
   readonly speechModel: string | undefined;
   readonly webhooks: Webhooks;
+  readonly publicUrl: string | undefined;
 }

@@ -1,5 +1,6 @@
 import type { ReasoningSeals } from "../../accounts/reasoning-seals.ts";
 import type { Voices } from "../../assets/voices.ts";
+import type { ByteBudget } from "../../inference/byte-budget.ts";
 import type { Responses } from "../../responses/responses.ts";
 import type { RunResponse } from "../../responses/run-responses.ts";
 import type { Webhooks } from "../../webhooks/webhooks.ts";
@@ -16,5 +17,7 @@ export interface InferenceFeatures extends OnceDeps {
     /** Sets the function that runs responses in the background. */
     runWith(run: RunResponse): void;
   };
+  /** Memory budget for the bodies of all requests. */
+  readonly bodies: ByteBudget;
   readonly publicUrl: string | undefined;
 }

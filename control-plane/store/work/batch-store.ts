@@ -69,6 +69,7 @@ function accountMethods(db: Db) {
             metadata: request.metadata && JSON.stringify(request.metadata),
             outputExpiresAfterMs: BigInt(request.outputExpiresAfterMs),
             expiresAt: after(request.windowMs),
+            ...(request.total === undefined ? {} : { total: request.total }),
           })
           .returningAll()
           .executeTakeFirstOrThrow();
@@ -82,11 +83,12 @@ function accountMethods(db: Db) {
       return row && batchOf(row);
     },
 
-    async list(account, cursor, limit) {
+    async list(account, cursor, limit, endpoint) {
       let rows = own(account)
         .orderBy("createdAt", "desc")
         .orderBy("batchId", "desc")
         .limit(limit + 1);
+      if (endpoint !== undefined) rows = rows.where("endpoint", "=", endpoint);
       if (cursor !== undefined) {
         if (!(await own(account).where("batchId", "=", cursor).executeTakeFirst())) return undefined;
         rows = rows.where(

@@ -103,13 +103,7 @@ function relayedMessage(
   seal: ReasoningSeal | undefined,
 ): Relayed {
   const completion = completionOf(body, read, seal);
-  const facts: MessageFacts = {
-    requestId: state.requestId,
-    model: () => state.model ?? body.model,
-    stopSequences: body.stop_sequences ?? [],
-    seal,
-    omitsThinking: body.thinking?.display === "omitted",
-  };
+  const facts = factsOf(body, state.requestId, () => state.model ?? body.model, seal);
   if (!completion.stream)
     return {
       completion,
@@ -121,6 +115,19 @@ function relayedMessage(
     streamError: (refusal) => namedFrame("error", errorBody(refusal, "messages", state.requestId)),
   };
 }
+
+const factsOf = (
+  body: MessageBody,
+  requestId: string,
+  model: () => string,
+  seal: ReasoningSeal | undefined,
+): MessageFacts => ({
+  requestId,
+  model,
+  stopSequences: body.stop_sequences ?? [],
+  seal,
+  omitsThinking: body.thinking?.display === "omitted",
+});
 
 function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: ReasoningSeal | undefined): Completion {
   checkLength(bytes, body);
@@ -140,6 +147,22 @@ function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: Reaso
     isRebuilt: true,
     task: undefined,
     endUser: fields["user"] as string | undefined,
+  };
+}
+
+/** A message of a batch. `model`: read once the request is admitted. */
+export async function messageLine(
+  seals: ReasoningSeals,
+  account: Caller["account"],
+  body: MessageBody,
+  read: ReadBody,
+  { requestId, model }: { readonly requestId: string; readonly model: () => string | undefined },
+) {
+  const seal = await sealFor(seals, account, hasThinking(body));
+  const facts = factsOf(body, requestId, () => model() ?? body.model, seal);
+  return {
+    completion: completionOf(body, read, seal),
+    render: (whole: Buffer): object => messageOf(deltasOf(whole.toString()), facts),
   };
 }
 

@@ -1,10 +1,12 @@
 // Runs responses in the background: a stored request, run through the spine, its response buffered until it is stored.
 import type { RequestId } from "../../../../proto/ids.ts";
 import { backgroundTrace } from "../../../inference/background-trace.ts";
+import { type ByteBudget, HeldBytes } from "../../../inference/byte-budget.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import { upstreamBroken } from "../../../inference/errors.ts";
 import type { RunResponse } from "../../../responses/run-responses.ts";
 import { ServiceError } from "../../../service-error.ts";
+import { bodiesFull } from "../../errors/errors.ts";
 import { refusalOf } from "../../errors/render-error.ts";
 import type { WholeAnswer } from "../buffered-sink.ts";
 import { KeptSink } from "../kept-sink.ts";
@@ -17,12 +19,16 @@ import type { ResponseItem, ResponseRequest } from "./responses-schemas.ts";
 
 export const requestIdOf = (id: string): RequestId => id.slice("resp_".length) as RequestId;
 
-export function responseJobs(spine: Spine, features: ResponseFeatures): RunResponse {
+export function responseJobs(spine: Spine, features: ResponseFeatures & { readonly bodies: ByteBudget }): RunResponse {
   return async ({ id, account, key, content, createdAtMs, bytes }, caller, firstAttempt, signal) => {
     const requestId = requestIdOf(id);
     const body = { ...content.body, input: content.items as readonly ResponseItem[] } as ResponseRequest;
-    // Bounded by the number of runs and the size of a conversation.
-    const facts = { requestId, createdAtMs, bytes, hold: () => {}, unixMs: spine.unixMs };
+    const held = new HeldBytes(features.bodies, account);
+    // Without capacity the run returns to the queue.
+    const hold = (more: number) => {
+      if (!held.hold(more)) throw bodiesFull();
+    };
+    const facts = { requestId, createdAtMs, bytes, hold, unixMs: spine.unixMs };
     const { label, source } = content;
     const trace = backgroundTrace({
       requestId,
@@ -61,6 +67,7 @@ export function responseJobs(spine: Spine, features: ResponseFeatures): RunRespo
       const response = responseObject(prepared.options.frame, output.final as ResponseState);
       return { status: "failed", response, letGo: () => {} };
     } finally {
+      held.letGo();
       signal.removeEventListener("abort", abort);
       if (!isKept) sink.letGo();
     }

@@ -1,6 +1,7 @@
 // OpenAI's Responses API: a body of items is translated to a chat, and the chat's response to items.
 import type { Caller } from "../../../accounts/caller.ts";
 import { mayRun } from "../../../inference/admit.ts";
+import type { ByteBudget } from "../../../inference/byte-budget.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import type { StoredObject } from "../../../responses/responses.ts";
 import { bodyLimitBytes, mediaLimitBytes } from "../../body/json-body.ts";
@@ -14,7 +15,13 @@ import { TranslatedStream } from "../translated-stream.ts";
 import { responseJobs } from "./background.ts";
 import { itemsOf } from "./chat-fields.ts";
 import { fieldUnsupported } from "./errors.ts";
-import { checkRequest, type PreparedResponse, prepareResponse, type ResponseFeatures } from "./prepare.ts";
+import {
+  checkRequest,
+  type PreparedResponse,
+  prepareResponse,
+  type RequestFacts,
+  type ResponseFeatures,
+} from "./prepare.ts";
 import { type ResponseState, responseObject } from "./response-object.ts";
 import { wholeOutput } from "./response-output.ts";
 import { responseStream } from "./response-stream.ts";
@@ -32,7 +39,7 @@ export function addResponseRoutes(
   endpoints: Endpoints,
   spine: Spine,
   relays: Relays,
-  features: ResponseFeatures,
+  features: ResponseFeatures & { readonly bodies: ByteBudget },
 ): void {
   const { responses } = features;
   responses.runWith(responseJobs(spine, features));
@@ -132,6 +139,23 @@ async function readResponse(
       return save ? save(final).then((isSaved) => ({ ...response, store: isSaved })) : response;
     }),
   };
+}
+
+/** A response of a batch. Throws fieldUnsupported, and the errors of prepareResponse. */
+export async function responseLine(
+  features: ResponseFeatures,
+  caller: Caller,
+  body: ResponseRequest,
+  facts: RequestFacts,
+) {
+  if (body.store || body.background) {
+    const field = body.background ? "background" : "store";
+    throw fieldUnsupported(field, "The output file of a batch has its responses.");
+  }
+  checkRequest(caller, body);
+  const { completion, insteadOf, options } = await prepareResponse(features, caller, body, facts);
+  const render = (whole: Buffer): object => responseObject(options.frame, wholeOutput(options, whole));
+  return { completion, insteadOf, render };
 }
 
 /** A response that was paid for is delivered even if it cannot be stored: it then says `store: false`. */

@@ -1,0 +1,235 @@
+// Anthropic's message batches: batches of `/v1/messages`, whose requests come in the body and whose results are one list.
+import { Readable } from "node:stream";
+import { type Static, Type } from "typebox";
+import { type Batch, batchWindowMs, maxLines } from "../../batches/batch.ts";
+import { batchNotFound } from "../../batches/batches.ts";
+import { readLines } from "../../batches/read-lines.ts";
+import { validate } from "../../batches/validate.ts";
+import type { Spine } from "../../inference/complete.ts";
+import { badRequest, invalid, notFound } from "../../service-error.ts";
+import { mediaLimitBytes } from "../body/json-body.ts";
+import type { Endpoints } from "../core/endpoint.ts";
+import { nullable } from "../inference/sampling-schemas.ts";
+import type { FileFeatures } from "./features.ts";
+
+const endpoint = "/v1/messages";
+/** Of a line of a result file. */
+const maxResultBytes = 80 * 1024 * 1024;
+
+const MessageBatchRequest = Type.Object({
+  requests: Type.Array(
+    Type.Object({
+      custom_id: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$", description: "Unique in the batch" }),
+      params: Type.Object(
+        { model: Type.String({ maxLength: 256, description: "The same in all requests" }) },
+        { description: "Body of `POST /v1/messages`, without `stream`. It is checked when it runs" },
+      ),
+    }),
+    { minItems: 1, maxItems: maxLines },
+  ),
+});
+type MessageBatchRequest = Static<typeof MessageBatchRequest>;
+
+const time = { description: "RFC 3339" };
+const MessageBatch = Type.Object({
+  id: Type.String(),
+  type: Type.Literal("message_batch"),
+  processing_status: Type.Unsafe<"in_progress" | "canceling" | "ended">({
+    type: "string",
+    enum: ["in_progress", "canceling", "ended"],
+  }),
+  request_counts: Type.Object({
+    processing: Type.Integer(),
+    succeeded: Type.Integer(),
+    errored: Type.Integer(),
+    canceled: Type.Integer({ description: "Of a canceled batch: all without a message. Its results say which failed" }),
+    expired: Type.Integer({ description: "Of an expired batch: all without a message. Its results say which failed" }),
+  }),
+  created_at: Type.String(time),
+  expires_at: Type.String(time),
+  ended_at: nullable.string(time),
+  cancel_initiated_at: nullable.string(time),
+  archived_at: Type.Null(),
+  results_url: nullable.string({ description: "Set when the batch has ended" }),
+});
+type MessageBatch = Static<typeof MessageBatch>;
+
+const id = (description: string) => Type.Optional(Type.String({ maxLength: 64, description }));
+const MessageBatchQuery = Type.Object({
+  after_id: id("Id of the last item of the previous page"),
+  before_id: id("Not supported"),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
+});
+
+const MessageBatchList = Type.Object({
+  data: Type.Array(MessageBatch),
+  first_id: nullable.string({}),
+  last_id: nullable.string({}),
+  has_more: Type.Boolean(),
+});
+
+export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, features: FileFeatures): void {
+  const { batches, files, publicUrl } = features;
+  const own = endpoints.with({ tag: "batches", access: "key", dialect: "messages" });
+  const render = (batch: Batch) => renderMessageBatch(batch, publicUrl ?? "");
+
+  const find = async (caller: Parameters<typeof batches.get>[0], batchId: string): Promise<Batch> => {
+    const batch = await batches.get(caller, batchId);
+    if (batch.endpoint !== endpoint) throw batchNotFound();
+    return batch;
+  };
+
+  own.post("/v1/messages/batches", {
+    summary: "Run messages in the background, 20 % cheaper, in Anthropic's format",
+    idempotent: true,
+    isPaid: true,
+    bodyLimitBytes: mediaLimitBytes,
+    body: MessageBatchRequest,
+    answer: MessageBatch,
+    refusals: [400, 409, 413, 429],
+    async handler({ caller, body, reply }) {
+      const { requests } = (reply.request.readBody?.exact ?? body) as MessageBatchRequest;
+      const lines = () => Readable.from(linesOf(requests), { objectMode: false });
+      const found = await validate(lines(), endpoint, (name) => models.resolve(name, caller.account) !== undefined);
+      if (!found.ok) throw unusable(found.errors[0]);
+      const staged = await files.stage(caller.account, lines(), AbortSignal.timeout(stageMs));
+      try {
+        // The batch keeps its input until it has ended.
+        const file = await staged.keep({ filename: "message_batch.jsonl", expiresAfterMs: batchWindowMs });
+        const request = { endpoint, inputFile: file.id, metadata: null, outputExpiresAfterMs: undefined } as const;
+        try {
+          return render(await batches.create(caller, { ...request, total: requests.length }));
+        } catch (error) {
+          await files.remove(caller.account, file.id);
+          throw error;
+        }
+      } finally {
+        await staged.discard();
+      }
+    },
+  });
+  own.get("/v1/messages/batches", {
+    summary: "List message batches of the account, newest first",
+    query: MessageBatchQuery,
+    answer: MessageBatchList,
+    async handler({ caller, query: { after_id: after, before_id: before, limit = 20 } }) {
+      if (before !== undefined) throw beforeUnsupported();
+      const page = await batches.list(caller, after, limit, endpoint);
+      const data = page.batches.map(render);
+      return { data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: page.hasMore };
+    },
+  });
+  own.get("/v1/messages/batches/:batch_id", {
+    summary: "Get a message batch",
+    answer: MessageBatch,
+    refusals: [404],
+    handler: async ({ caller, params: { batch_id } }) => render(await find(caller, batch_id)),
+  });
+  own.post("/v1/messages/batches/:batch_id/cancel", {
+    summary: "Cancel a message batch; finished messages are kept",
+    answer: MessageBatch,
+    refusals: [404, 409],
+    async handler({ caller, params: { batch_id } }) {
+      await find(caller, batch_id);
+      return render(await batches.cancel(caller, batch_id));
+    },
+  });
+  own.get("/v1/messages/batches/:batch_id/results", {
+    summary: "Stream the results of a message batch as JSON lines, in any order",
+    answer: Type.Unsafe<unknown>({ contentMediaType: "application/x-jsonl" }),
+    refusals: [404],
+    async handler({ caller, params: { batch_id }, reply }) {
+      const { outputFile, errorFile } = await find(caller, batch_id);
+      const names = [outputFile, errorFile].filter((name) => name !== null);
+      if (names.length === 0) throw noResults();
+      // Both are opened before the first byte: a file that is gone is a 404.
+      const bodies = await Promise.all(names.map(async (name) => (await files.content(caller.account, name)).body));
+      reply.type("application/x-jsonl");
+      return Readable.from(resultsOf(bodies), { objectMode: false });
+    },
+  });
+}
+
+const stageMs = 60_000;
+
+const unusable = (error: { readonly message: string; readonly line: number | null } | undefined) =>
+  badRequest("invalid_batch", `requests[${(error?.line ?? 1) - 1}]: ${error?.message ?? "It cannot be read."}`);
+
+const beforeUnsupported = () =>
+  invalid("unsupported_value", "`before_id` is not supported. Read from the newest with `after_id`.", {
+    param: "before_id",
+    in: "query",
+  });
+
+const noResults = () =>
+  notFound("results_not_found", "The batch has no results: it has not ended, or they have expired.");
+
+function* linesOf(requests: MessageBatchRequest["requests"]): Generator<string> {
+  for (const { custom_id, params } of requests)
+    yield `${JSON.stringify({ custom_id, method: "POST", url: endpoint, body: params })}\n`;
+}
+
+async function* resultsOf(bodies: readonly Readable[]): AsyncGenerator<string> {
+  try {
+    for (const body of bodies)
+      for await (const { text } of readLines(body, maxResultBytes)) {
+        const result = text === undefined ? undefined : resultOf(text);
+        if (result !== undefined) yield `${result}\n`;
+      }
+  } finally {
+    for (const body of bodies) body.destroy();
+  }
+}
+
+/** Parts of a line of a result file. A message is copied as text: its numbers may exceed 2^53. */
+const lineForm =
+  /^\{"id":"[^"]*","custom_id":("(?:[^"\\]|\\.)*"),"response":(?:null|\{"status_code":(\d+),"request_id":"[^"]*","body":(.*)\}),"error":(null|\{.*\})\}$/s;
+
+function resultOf(line: string): string | undefined {
+  const [, customId, status, body, error] = lineForm.exec(line) ?? [];
+  if (customId === undefined) return undefined;
+  const result = (json: string) => `{"custom_id":${customId},"result":${json}}`;
+  if (body !== undefined && status === "200") return result(`{"type":"succeeded","message":${body}}`);
+  return result(JSON.stringify(body === undefined ? notRun(error) : errored(body)));
+}
+
+function notRun(error = "null"): object {
+  const { code, message } = (JSON.parse(error) ?? {}) as { readonly code?: string; readonly message?: string };
+  if (code === "batch_expired") return { type: "expired" };
+  if (code === "batch_cancelled") return { type: "canceled" };
+  return { type: "errored", error: { type: "error", error: { type: "api_error", message }, request_id: null } };
+}
+
+function errored(body: string): object {
+  const { error, request_id = null } = JSON.parse(body) as { readonly error?: object; readonly request_id?: string };
+  return { type: "errored", error: { type: "error", error, request_id } };
+}
+
+function renderMessageBatch({ id: batchId, status, counts, times, ...batch }: Batch, origin: string): MessageBatch {
+  const { total, completed, failed } = counts;
+  const hasEnded = status === "completed" || status === "failed" || status === "expired" || status === "cancelled";
+  const endedAtMs = hasEnded ? times[status] : null;
+  const left = Math.max(0, total - completed - failed);
+  const without = hasEnded ? failed + left : failed;
+  return {
+    id: batchId,
+    type: "message_batch",
+    processing_status: hasEnded ? "ended" : status === "cancelling" ? "canceling" : "in_progress",
+    request_counts: {
+      processing: hasEnded ? 0 : left,
+      succeeded: completed,
+      errored: status === "cancelled" || status === "expired" ? 0 : without,
+      canceled: status === "cancelled" ? without : 0,
+      expired: status === "expired" ? without : 0,
+    },
+    created_at: timeOf(times.created),
+    expires_at: timeOf(times.expires),
+    ended_at: endedAtMs === null ? null : timeOf(endedAtMs),
+    cancel_initiated_at: times.cancelling === null ? null : timeOf(times.cancelling),
+    archived_at: null,
+    results_url:
+      batch.outputFile === null && batch.errorFile === null ? null : `${origin}/v1/messages/batches/${batchId}/results`,
+  };
+}
+
+const timeOf = (ms: number): string => new Date(ms).toISOString();
