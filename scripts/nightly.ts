@@ -19,6 +19,8 @@ const clients = testsThatImport(root, "test/fakes/test-npm.ts");
 if (chosen.some((file) => clients.includes(file))) await installTestNpm();
 if (chosen.includes("test/integration/clients/every-client.test.ts"))
   for (const name of ["nightly-python", "nightly-python-aider"]) await installPython(name);
+const withLlama = testsThatImport(root, "test/fakes/llama-server.ts");
+if (chosen.some((file) => withLlama.includes(file))) await installPython("nightly-python-llama");
 // Installed by `scripts/test`.
 const python = join(root, ".cache/test-python/bin/python3");
 const hasPython = process.env["STOKER_TEST_PYTHON"] === undefined && existsSync(python);
@@ -79,7 +81,7 @@ async function installTestNpm(): Promise<void> {
   }
 }
 
-/** Installs the client libraries of scripts/NAME.txt. aider has its own: it needs old versions of what the others use. */
+/** Installs the packages of scripts/NAME.txt. aider has its own: it needs old versions of what the others use. */
 async function installPython(name: string): Promise<void> {
   const home = join(root, ".cache", name);
   const wanted = join(root, "scripts", `${name}.txt`);

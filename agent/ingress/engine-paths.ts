@@ -1,10 +1,13 @@
 // Engine paths that clients can reach; all others are refused.
 
+import { type ApiFormat, formatPaths } from "../../proto/api-formats.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 
 const enginePaths: ReadonlySet<string> = new Set([
   "/v1/completions",
   "/v1/chat/completions",
+  formatPaths.responses,
+  formatPaths.messages,
   "/v1/embeddings",
   "/v1/rerank",
   "/v1/score",
@@ -27,13 +30,19 @@ const enginePaths: ReadonlySet<string> = new Set([
 
 export const isEnginePath = (path: string): boolean => enginePaths.has(path);
 
+/** Format of replies under a path; undefined: a chat or another task. */
+export function formatOf(path: string): ApiFormat | undefined {
+  if (path === formatPaths.responses) return "responses";
+  return path === formatPaths.messages ? "messages" : undefined;
+}
+
 /** Way in which an engine's events are read. */
 export type Events = "tokens" | "bytes" | "refused";
 
-/** Returns `tokens` for streamed text, `bytes` for events under an audio path, and otherwise `refused`. */
+/** Streamed messages are refused: they may lack their input tokens. Returns `tokens` for streamed text, `bytes` for events under an audio path, and otherwise `refused`. */
 export function eventsOf({ units, stream }: Ticket, path: string): Events {
   if (units) return path.startsWith("/v1/audio/") ? "bytes" : "refused";
-  return stream ? "tokens" : "refused";
+  return stream && path !== formatPaths.messages ? "tokens" : "refused";
 }
 
 /** Audio and pictures: their bytes pass as they arrive. Any other reply that is not an event stream is one complete answer. */

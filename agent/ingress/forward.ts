@@ -10,14 +10,16 @@ import { encodeUsage, usageHeader } from "../../proto/usage.ts";
 import type { Answer } from "./answer.ts";
 import type { AttemptRecord, RecordText, Settled } from "./attempt-record.ts";
 import { EngineCall, type EngineListener } from "./engine-call.ts";
-import { eventsOf } from "./engine-paths.ts";
+import { eventsOf, formatOf } from "./engine-paths.ts";
 import { askEngineUsage } from "./engine-usage.ts";
 import { allowedFigures, type EngineFigures, invalidUsage, maxOutput, noFigures, type Price } from "./find-usage.ts";
+import { chatAnswer } from "./format-answers.ts";
 import type { Gate, Waiter } from "./gate.ts";
 import { type Outcome, outcomeOf } from "./ingress-metrics.ts";
 import { PassedBytes } from "./passed-bytes.ts";
 import type { Plane } from "./plane.ts";
 import { errorBody, refuse, sendError } from "./refuse.ts";
+import { ResponseFrames } from "./response-frames.ts";
 import { type Source, StreamAnswer } from "./stream-answer.ts";
 import { type Cuttable, longAudio, type Target } from "./target.ts";
 import { saltedBody, tenantHeaders } from "./tenant.ts";
@@ -29,6 +31,7 @@ type Phase = "waiting" | "engine" | "settling" | "ended";
 type CutReason = "client_gone" | "engine_error" | "engine_timeout" | "drained";
 
 const closingMs = 5_000;
+const chatPath = "/v1/chat/completions";
 
 interface ForwardRequest {
   readonly ticket: Ticket;
@@ -161,7 +164,9 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   streaming(): UsageFrames {
     const stream = new StreamAnswer(this.#request.answer, this);
     this.#stream = stream;
-    this.#frames = new UsageFrames(this.#request.ticket, this.#price, (bytes) => stream.write(bytes));
+    const { ticket, path } = this.#request;
+    const Frames = formatOf(path) === "responses" ? ResponseFrames : UsageFrames;
+    this.#frames = new Frames(ticket, this.#price, (bytes) => stream.write(bytes));
     return this.#frames;
   }
 
@@ -221,14 +226,16 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       this.#settle({ figures: noFigures, source: "counted", endReason }, send(body));
       return;
     }
-    if (!isAnswer(path, status, contentType, body)) {
+    const format = formatOf(path);
+    const read = format ? chatAnswer(format, body, ticket.maxTokens) : body;
+    if (!read || !isAnswer(format ? chatPath : path, status, contentType, read)) {
       this.broke("the model server sent a reply that is not an answer");
       return;
     }
     const { units } = ticket;
     const answer = units
-      ? unitAnswer(body, contentType, reported, { ...ticket, units }, this.#price)
-      : wholeAnswer(body, this.#price, ticket);
+      ? unitAnswer(read, contentType, reported, { ...ticket, units }, this.#price)
+      : wholeAnswer(read, this.#price, ticket);
     if (!answer) {
       this.broke("the model server sent usage that the request does not allow");
       return;

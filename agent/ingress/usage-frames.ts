@@ -17,7 +17,7 @@ import {
   withUsage,
 } from "./find-usage.ts";
 
-const maxFrameBytes = 1024 * 1024;
+export const maxFrameBytes = 1024 * 1024;
 const newline = 10;
 
 type Terms = Pick<Ticket, "usage" | "inputTokensBound" | "maxTokens" | "permits" | "units">;

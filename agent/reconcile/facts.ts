@@ -1,6 +1,7 @@
 // Knowledge of this agent about one instance beyond the driver's: attempts, back-off, health. Immutable values, deliberately
 // lost at the agent's end: everything that must survive is in the containers and the desired state.
 
+import type { FormatSkill } from "../../proto/api-formats.ts";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { InstanceId } from "../../proto/ids.ts";
@@ -23,6 +24,8 @@ export interface Life {
   readonly progress: string;
   readonly isReady: boolean;
   readonly contextLength: number;
+  /** Formats besides chat that it speaks; undefined before it was asked. */
+  readonly formats?: readonly FormatSkill[] | undefined;
   /** Probes in a row that failed since it was ready. */
   readonly failures: number;
   readonly nextProbeMs: number;

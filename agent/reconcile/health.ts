@@ -2,6 +2,7 @@
 // checks that it generates tokens.
 
 import { connect } from "node:net";
+import { type FormatSkill, formatPaths } from "../../proto/api-formats.ts";
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import { boundedText } from "../../proto/bounded-text.ts";
 import type { ContainerPlan } from "./driver.ts";
@@ -11,12 +12,16 @@ interface ProbeTarget extends EngineAddress {
   readonly instanceId: string;
   readonly servedModelName: string | undefined;
   readonly isExternal: boolean;
+  /** Known of a server that is ready; undefined: it is asked. */
+  readonly formats?: readonly FormatSkill[] | undefined;
 }
 
 export type Health =
   | {
       readonly kind: "ready";
       readonly contextLength: number;
+      /** Formats besides chat that it speaks. */
+      readonly formats?: readonly FormatSkill[] | undefined;
       /** Running requests and generated tokens, if the engine reports them. */
       readonly work?: { readonly running: number; readonly tokens: number };
     }
@@ -61,6 +66,7 @@ export function afterProbe(life: Life, health: Health, nowMs: number): Life {
         ...life,
         isReady: true,
         contextLength: health.contextLength,
+        formats: health.formats,
         failures: 0,
         trouble: "",
         isFrozen: false,
@@ -124,10 +130,51 @@ async function askModels(target: ProbeTarget, contextLength: number, signal: Abo
   const { status, body } = await get(target, `${base}/v1/models`, signal);
   if (status !== 200) return { kind: "bad", why: `/v1/models answered ${status}` };
   const { data } = asObject(body);
-  const names = Array.isArray(data) ? data.map((one) => asObject(one)["id"]) : [];
+  const models = Array.isArray(data) ? data.map(asObject) : [];
   const name = target.servedModelName;
-  if (name === undefined || names.includes(name)) return { kind: "ready", contextLength };
+  const model = models.find(({ id }) => name === undefined || id === name);
+  if (model || name === undefined) {
+    const formats = target.formats ?? (await askFormats(target, base, String(model?.["owned_by"]), signal));
+    return { kind: "ready", contextLength, formats };
+  }
   return { kind: "bad", why: `/v1/models does not list ${JSON.stringify(name.slice(0, 120))}` };
+}
+
+/**
+ * What each kind of server does as it does chat, by the `owned_by` of its models. Others are asked for chat only. llama.cpp's
+ * server omits the input tokens of a streamed message whose first token is a part of a character, so these are not passed through.
+ */
+const skillsByOwner: Readonly<Record<string, readonly FormatSkill[]>> = {
+  llamacpp: ["responses", "responses_stream", "responses_tools", "messages", "messages_tools"],
+  vllm: ["responses", "responses_stream"],
+};
+
+/**
+ * Sends a body that every server refuses before it generates; an older version has no such path. Undefined: the server did not
+ * reply.
+ */
+async function askFormats(
+  target: ProbeTarget,
+  base: string,
+  owner: string,
+  signal: AbortSignal,
+): Promise<readonly FormatSkill[] | undefined> {
+  const known = Object.hasOwn(skillsByOwner, owner) ? (skillsByOwner[owner] ?? []) : [];
+  // Salting the prefix cache of vLLM was verified for chats only; a foreign server gets no salt.
+  if (known.length === 0 || (owner === "vllm" && !target.isExternal)) return [];
+  const isSpoken = async (path: string): Promise<boolean> => {
+    const headers = { ...authorizationFor(target), "content-type": "application/json" };
+    const answer = await fetch(base + path, { method: "POST", headers, body: "{}", signal, redirect: "error" });
+    await answer.body?.cancel();
+    return answer.status === 400 || answer.status === 422 || answer.status === 500;
+  };
+  try {
+    const spoken: string[] = [];
+    for (const [format, path] of Object.entries(formatPaths)) if (await isSpoken(path)) spoken.push(format);
+    return known.filter((skill) => spoken.some((format) => skill.startsWith(format)));
+  } catch {
+    return undefined;
+  }
 }
 
 function workIn(facts: Record<string, unknown>) {

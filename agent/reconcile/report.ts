@@ -134,6 +134,7 @@ function oneReport(
     startedAtMs: seen?.state === "running" ? Math.round(seen.startedAtMs) : 0,
     identity: seen?.identity ?? "",
     contextLength: isAlive ? (facts.life?.contextLength ?? 0) : 0,
+    formats: isAlive ? [...(facts.life?.formats ?? [])] : [],
     sshPort: seen?.state === "running" ? (seen.ssh?.port ?? 0) : 0,
     sshAddress: seen?.state === "running" ? (seen.ssh?.address ?? "") : "",
     gpuUuids: [...(spec?.gpuUuids ?? seen?.claimedGpus ?? [])],

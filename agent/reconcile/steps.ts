@@ -127,7 +127,16 @@ export class Executors implements StepExecutors {
     const { seen, spec } = step;
     const isExternal = seen.identity.startsWith("external:");
     const { origin, secret } = seen;
-    const target = { origin, secret, instanceId: step.id, servedModelName: spec?.servedModelName, isExternal };
+    const life = this.#book.get(step.id).life;
+    const target = {
+      origin,
+      secret,
+      instanceId: step.id,
+      servedModelName: spec?.servedModelName,
+      isExternal,
+      // A server that comes back may be another version.
+      formats: life?.isReady ? life.formats : undefined,
+    };
     // The driver saw its port open; an agent instance is not probed further. A rental stays ready while it runs, because the
     // customer may stop the SSH server.
     const isOpenRental = seen.ssh !== undefined && this.#book.get(step.id).life?.isReady === true;
@@ -139,11 +148,11 @@ export class Executors implements StepExecutors {
     const nowMs = this.#deps.clock();
     const before = this.#book.get(step.id);
     if (before.life?.identity !== seen.identity) return;
-    const life = { ...afterProbe(before.life, health, nowMs), pulse };
-    this.#book.change(step.id, (facts) => ({ ...facts, life, hasServed: facts.hasServed || life.isReady }));
-    if (life.isReady === before.life.isReady) return;
-    const loadMs = Math.round(nowMs - life.sinceMs);
-    if (!life.isReady) return this.#deps.log.warn({ instance: step.id, why: life.trouble }, "instance no longer ready");
+    const next = { ...afterProbe(before.life, health, nowMs), pulse };
+    this.#book.change(step.id, (facts) => ({ ...facts, life: next, hasServed: facts.hasServed || next.isReady }));
+    if (next.isReady === before.life.isReady) return;
+    const loadMs = Math.round(nowMs - next.sinceMs);
+    if (!next.isReady) return this.#deps.log.warn({ instance: step.id, why: next.trouble }, "instance no longer ready");
     this.#deps.log.info({ instance: step.id, loadMs, totalMs: Math.round(nowMs - before.beganMs) }, "instance ready");
     if (!before.wasStartedHere) return;
     this.#events.took("load", loadMs / 1000);

@@ -1,5 +1,6 @@
 // Storage of deployments. Implemented by store/deployments/deployments-store.ts. Every method that a customer can reach takes the
 // account; every write is guarded by the revision it read.
+import type { FormatSkill } from "../../proto/api-formats.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
@@ -138,6 +139,8 @@ export interface Observation {
   readonly sshPort: number;
   readonly sshAddress: string;
   readonly adapters: readonly AdapterNews[];
+  /** Formats besides chat that its engine speaks. */
+  readonly formats: readonly FormatSkill[];
 }
 
 export type Present = Pick<Observation, "instanceId" | "deployId" | "gpuUuids" | "generation">;

@@ -1,3 +1,4 @@
+import type { FormatSkill } from "../../proto/api-formats.ts";
 import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 
 /** An instance that can serve now. The object is kept across refreshes, so `inFlight` stays correct. */
@@ -11,6 +12,8 @@ export interface Route {
   readonly maxBatchSize: number;
   /** LoRA adapters it serves besides its model; undefined: none. */
   readonly adapters?: ReadonlySet<AdapterId>;
+  /** Formats besides chat that its engine speaks; undefined: none. */
+  readonly formats?: ReadonlySet<FormatSkill>;
   /** Requests of this replica on it; changed only by the relay. */
   inFlight: number;
 }

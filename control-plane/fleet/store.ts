@@ -1,4 +1,5 @@
 // Storage of the fleet. Implemented by store/fleet-store.ts.
+import type { FormatSkill } from "../../proto/api-formats.ts";
 import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { Gpu, GpuClaim, HostOperation, HostRecord, Inventory, UnknownInstance } from "./host.ts";
 import type { AgedLive, HostLive } from "./live.ts";
@@ -42,6 +43,8 @@ export interface RouteRow {
   readonly maxBatchSize: number;
   /** LoRA adapters it holds. */
   readonly adapters: ReadonlySet<AdapterId>;
+  /** Formats besides chat that its engine speaks. */
+  readonly formats: ReadonlySet<FormatSkill>;
   readonly nodeEpoch: bigint;
 }
 

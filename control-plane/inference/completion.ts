@@ -1,4 +1,5 @@
 // Input of the spine: one request, validated by an edge, and its trace for the log.
+import type { ApiFormat, FormatSkill } from "../../proto/api-formats.ts";
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { UsagePlacement } from "../../proto/ticket.ts";
@@ -39,6 +40,17 @@ export interface Completion {
   readonly endUser?: string | undefined;
   /** The prompt cache key, kept with the names of the request. */
   readonly cacheKey?: string | undefined;
+  /** The request in its own format, for engines that speak it; undefined: it is translated for every engine. */
+  readonly native?: NativeRequest | undefined;
+}
+
+/** A request of a chat in the format that it arrived in. Its reply is that of a chat either way: the agent reads it. */
+export interface NativeRequest {
+  readonly format: ApiFormat;
+  /** What an engine must be able to do to give the reply of the translated request. */
+  readonly needs: readonly FormatSkill[];
+  /** Body without the name of the model and the limit of tokens. */
+  readonly fields: Readonly<Record<string, unknown>>;
 }
 
 const noBytes = Buffer.alloc(0);

@@ -1,7 +1,8 @@
 // Body for the engine: the received bytes if nothing must change, otherwise rebuilt from the validated fields.
 import { createHash } from "node:crypto";
+import type { ApiFormat } from "../../proto/api-formats.ts";
 import { type Admission, defaultMaxTokens } from "./admit.ts";
-import type { Completion } from "./completion.ts";
+import type { Completion, NativeRequest } from "./completion.ts";
 
 /** Keys that every engine supports. Others are not forwarded: an engine might act on `best_of`, `cache_salt`, ... */
 const engineKeys = [
@@ -75,6 +76,15 @@ export function forwardBody(completion: Completion, admission: Admission): Buffe
     return spliced(Buffer.from(`{"max_tokens":${maxTokens},${wantsUsage ? askUsage.toString().slice(1) : ""}`), bytes);
   }
   return wantsUsage ? spliced(askUsage, bytes) : bytes;
+}
+
+const limitNames: Readonly<Record<ApiFormat, string>> = { responses: "max_output_tokens", messages: "max_tokens" };
+
+/** Body of a request in its own format. */
+export function nativeBody({ format, fields }: NativeRequest, completion: Completion, admission: Admission): Buffer {
+  const maxTokens = maxTokensFor(completion, admission);
+  const limit = maxTokens === undefined ? {} : { [limitNames[format]]: maxTokens };
+  return Buffer.from(JSON.stringify({ ...fields, model: admission.model.servedName, ...limit }));
 }
 
 /** Inserts the members of `prefix` before those of the body, a JSON object with at least one member. */

@@ -1,6 +1,7 @@
 // Sends an admitted request to an instance and its response to the client. Retries on another instance only before the first
 // byte of data.
 
+import { formatPaths } from "../../proto/api-formats.ts";
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
@@ -20,7 +21,7 @@ import type { Admission } from "./admit.ts";
 import { affinityOf } from "./affinity.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import { Attempt, type AttemptEnd, type AttemptLimits } from "./attempt.ts";
-import type { Completion, Trace } from "./completion.ts";
+import type { Completion, NativeRequest, Trace } from "./completion.ts";
 import { engineError } from "./engine-error.ts";
 import {
   EngineOverloaded,
@@ -30,7 +31,7 @@ import {
   upstreamBroken,
   upstreamTimeout,
 } from "./errors.ts";
-import { forwardBody } from "./forward-body.ts";
+import { forwardBody, nativeBody } from "./forward-body.ts";
 import type { RefusedRequests } from "./refused-requests.ts";
 import { pickRoute } from "./route.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
@@ -66,6 +67,8 @@ export interface RelayEnd {
   readonly error: ServiceError | undefined;
 }
 
+/** Statuses for a path that a server does not have. It reports no work for them. */
+const hasNoPath: ReadonlySet<number> = new Set([404, 405, 501]);
 const maxAttempts = 3;
 const ticketMs = 60_000;
 
@@ -78,17 +81,14 @@ export async function relay(
   trace: Trace,
 ): Promise<RelayEnd> {
   const { model, account } = admission;
-  const body = completion.task
-    ? completion.task.body(model.servedName)
-    : { contentType: "application/json", bytes: forwardBody(completion, admission) };
+  const body = completion.task ? completion.task.body(model.servedName) : jsonOf(forwardBody(completion, admission));
   const { refused } = deps;
   const refusedSeconds = refused.secondsLeft(model.deployId, account, body.bytes);
   if (refusedSeconds !== undefined) return broken(0, 0, requestStopsServer(refusedSeconds));
   const tried: Route[] = [];
-  // Not 0 when a request is relayed again after waiting for an instance: attempt numbers are never reused.
-  const before = trace.attempts;
   let ranAttempt = 0;
   let hasBroken = false;
+  let isNativeRefused = false;
   let last: AttemptEnd | undefined;
   let busySeconds: number | undefined;
 
@@ -103,10 +103,21 @@ export async function relay(
     }
     tried.push(route);
     if (tried.length > 1) deps.metrics.retries.inc();
-    trace.attempts = before + tried.length;
+    // Never reused, also when a request is relayed again after it waited for an instance.
+    trace.attempts += 1;
     trace.instance = route.instanceId;
-    const end = await attempt(deps, route, admission, completion, body, sink, trace);
+    const native = isNativeRefused ? undefined : nativeFor(completion, route);
+    const sent = native
+      ? { path: formatPaths[native.format], ...jsonOf(nativeBody(native, completion, admission)) }
+      : { path: enginePathOf(completion), ...body };
+    const end = await attempt(deps, route, admission, completion, sent, sink, trace);
     last = end.end;
+    // Another version of the server since its host asked it.
+    if (native && last.kind === "engine-error" && hasNoPath.has(last.status) && last.usage) {
+      isNativeRefused = true;
+      tried.pop();
+      continue;
+    }
     switch (last.kind) {
       case "answered":
         deps.routes.sawAnswer(route.hostId);
@@ -234,6 +245,18 @@ const broken = (ranAttempt: number, frames: number, error: ServiceError): RelayE
   error,
 });
 
+interface SentBody extends TaskBody {
+  /** At the engine. */
+  readonly path: string;
+}
+
+const jsonOf = (bytes: Buffer): TaskBody => ({ contentType: "application/json", bytes });
+
+/** The request in its own format if the instance's engine gives the reply of the translated one. */
+function nativeFor({ native }: Completion, { formats }: Route): NativeRequest | undefined {
+  return native && formats && native.needs.every((skill) => formats.has(skill)) ? native : undefined;
+}
+
 interface Tried {
   readonly end: AttemptEnd;
   readonly hasForwardedData: boolean;
@@ -244,7 +267,7 @@ function attempt(
   route: Route,
   admission: Admission,
   completion: Completion,
-  body: TaskBody,
+  { path: enginePath, contentType, bytes }: SentBody,
   sink: AnswerSink,
   trace: Trace,
 ): Promise<Tried> {
@@ -263,9 +286,9 @@ function attempt(
     });
     // The agent counts a request with `n` completions as n permits.
     route.inFlight += completion.n;
-    const path = `/i/${route.instanceId}${enginePathOf(completion)}`;
+    const path = `/i/${route.instanceId}${enginePath}`;
     const ticket = ticketFor(deps, route, admission, completion, trace);
-    deps.upstreams.send(route, { path, ticket, body: body.bytes, contentType: body.contentType }, handler);
+    deps.upstreams.send(route, { path, ticket, body: bytes, contentType }, handler);
   });
 }
 

@@ -1,4 +1,5 @@
 // Converts wire messages to domain records and back. A missing field reads as zero.
+import { readFormatSkills } from "../../proto/api-formats.ts";
 import type { AdapterReport__Output } from "../../proto/gen/stoker/fleet/v1/AdapterReport.ts";
 import type { ContainerRules__Output as WireContainerRules } from "../../proto/gen/stoker/fleet/v1/ContainerRules.ts";
 import type { DesiredState } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
@@ -125,6 +126,7 @@ export function readObservation(wire: InstanceReport__Output): Observation | und
     sshPort: wire.sshPort,
     sshAddress: wire.sshAddress.slice(0, 253),
     adapters: wire.adapters.slice(0, maxAdapters).flatMap((one) => readAdapter(one) ?? []),
+    formats: readFormatSkills(wire.formats.slice(0, 64)),
   };
 }
 

@@ -229,7 +229,8 @@ async function writeObservations(
         row.phase !== seen.phase ||
         row.observedGeneration !== seen.generation ||
         row.failCode !== seen.failCode ||
-        row.contextLength !== seen.contextLength;
+        row.contextLength !== seen.contextLength ||
+        row.formats.join() !== seen.formats.join();
       const isOther = await observeAdapters(trx, row, seen.adapters);
       if (isNews || isOther) changed.add(row.deployId);
     }
@@ -261,6 +262,7 @@ async function write(trx: Trx, seen: Observation): Promise<void> {
       identity: seen.identity,
       sshPort: seen.sshPort,
       sshAddress: seen.sshAddress,
+      formats: [...seen.formats],
       updatedAt: now,
     })
     .where("instanceId", "=", seen.instanceId)

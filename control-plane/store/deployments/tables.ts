@@ -1,6 +1,7 @@
 // Tables of deployments, instances, adapters and agent instances.
 
 import type { ColumnType, Generated } from "kysely";
+import type { FormatSkill } from "../../../proto/api-formats.ts";
 import type { GpuType } from "../../../proto/gpu.ts";
 import type { AccountId, AdapterId, DeploymentId, HostId, InstanceId, KeyId } from "../../../proto/ids.ts";
 import type { InstancePhase } from "../../../proto/instance-phase.ts";
@@ -131,6 +132,8 @@ export interface DeploymentsTables {
     readyAt: Time | null;
     /** LoRA adapters that it holds. */
     adapters: Generated<AdapterId[]>;
+    /** Formats besides chat that its engine speaks (proto/api-formats.ts). */
+    formats: Generated<FormatSkill[]>;
     /** Set when it must be removed; the row is deleted once the host confirms the removal. */
     tombstonedAt: Time | null;
     createdAt: DefaultTime;

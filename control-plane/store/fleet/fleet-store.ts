@@ -180,7 +180,7 @@ const dataPathMethods = (db: Db, seal: TicketKeySeal) =>
         .innerJoin("host as h", "h.hostId", "i.hostId")
         .innerJoin("deployment as d", "d.deployId", "i.deployId")
         .select(["i.instanceId", "i.deployId", "i.hostId", "h.advertise as origin", "h.ticketKey", "h.nodeEpoch"])
-        .select(["i.adapters", instanceBatchSize.as("maxBatchSize")])
+        .select(["i.adapters", "i.formats", instanceBatchSize.as("maxBatchSize")])
         .where("d.kind", "=", "model")
         .where("i.phase", "=", "ready")
         .where("i.tombstonedAt", "is", null)
@@ -192,6 +192,7 @@ const dataPathMethods = (db: Db, seal: TicketKeySeal) =>
         ...row,
         ticketKey: seal.open(row.ticketKey, row.hostId),
         adapters: new Set(row.adapters),
+        formats: new Set(row.formats),
       }));
     },
   }) satisfies Partial<FleetStore>;

@@ -126,6 +126,7 @@ describe("an agent's session", () => {
           sshPort: 0,
           sshAddress: "",
           adapters: [],
+          formats: [],
         },
       ],
       [],

@@ -21,6 +21,7 @@ import { countTokens } from "./count-tokens.ts";
 import { MessageAnswer, TokenCount } from "./message-answer-schemas.ts";
 import { MessageEvents, type MessageFacts, messageOf } from "./message-events.ts";
 import { type MessageBody, MessageRequest, type PromptBody, TokenCountRequest } from "./message-request-schemas.ts";
+import { nativeMessage } from "./native-message.ts";
 import { chatFields, hasImage, hasThinking } from "./to-chat.ts";
 
 export function addMessageRoutes(endpoints: Endpoints, spine: Spine, relays: Relays, seals: ReasoningSeals): void {
@@ -131,7 +132,8 @@ const factsOf = (
 
 function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: ReasoningSeal | undefined): Completion {
   checkLength(bytes, body);
-  const fields = chatFields((exact as MessageBody | undefined) ?? body, seal);
+  const whole = (exact as MessageBody | undefined) ?? body;
+  const fields = chatFields(whole, seal);
   checkFormat(fields);
   return {
     kind: "chat",
@@ -147,6 +149,7 @@ function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: Reaso
     isRebuilt: true,
     task: undefined,
     endUser: fields["user"] as string | undefined,
+    native: nativeMessage(whole),
   };
 }
 

@@ -203,7 +203,7 @@ function documentParts(source: Source, at: string): readonly Part[] {
   throw valueUnsupported(message, { param: `${at}.type` });
 }
 
-type Tool = NonNullable<PromptBody["tools"]>[number] & {
+export type MessageTool = NonNullable<PromptBody["tools"]>[number] & {
   readonly type?: string | null;
   readonly name: string;
   readonly description?: string | null;
@@ -211,7 +211,7 @@ type Tool = NonNullable<PromptBody["tools"]>[number] & {
 };
 
 function toolOf(given: unknown, i: number): object {
-  const { type, name, description, input_schema: parameters } = given as Tool;
+  const { type, name, description, input_schema: parameters } = given as MessageTool;
   if (type != null && type !== "custom")
     throw badRequest(
       "unsupported_value",

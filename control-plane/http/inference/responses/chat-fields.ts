@@ -3,6 +3,7 @@ import type { Completion } from "../../../inference/completion.ts";
 import { checkFormat } from "../check-format.ts";
 import { inputMissing } from "./errors.ts";
 import { type ChatMessage, messagesOf, type OpenReasoning } from "./input-messages.ts";
+import { nativeResponse } from "./native-response.ts";
 import type { ResponseItem, ResponseRequest, TextFormat } from "./responses-schemas.ts";
 import { chatTools } from "./tools.ts";
 
@@ -60,6 +61,7 @@ export function chatCompletion(
     task: undefined,
     endUser: body.safety_identifier ?? body.user ?? undefined,
     cacheKey: body.prompt_cache_key ?? undefined,
+    native: nativeResponse(body, [...before, ...items]),
   };
 }
 

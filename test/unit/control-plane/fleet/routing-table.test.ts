@@ -13,6 +13,7 @@ const row = (id: string, host = "h", over: Partial<RouteRow> = {}): RouteRow => 
   ticketKey: Buffer.alloc(32),
   maxBatchSize: 4,
   adapters: new Set(),
+  formats: new Set(),
   nodeEpoch: 1n,
   ...over,
 });

@@ -30,6 +30,7 @@ export interface InstanceReport {
   'finished'?: (number | string | Long);
   'adapters'?: (_stoker_fleet_v1_AdapterReport)[];
   'turnedAway'?: (number | string | Long);
+  'formats'?: (string)[];
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
 }
@@ -61,6 +62,7 @@ export interface InstanceReport__Output {
   'finished': (string);
   'adapters': (_stoker_fleet_v1_AdapterReport__Output)[];
   'turnedAway': (string);
+  'formats': (string)[];
   '_cpuRatio'?: "cpuRatio";
   '_kvCacheRatio'?: "kvCacheRatio";
 }

@@ -1,0 +1,15 @@
+// Formats besides chat that a model server may speak, and the parts of each that requests need. An agent reports them of an
+// instance; a gateway passes a request on in its own format only where the instance has all that the request needs.
+
+/** The format itself, its streams, and calls of tools. */
+export const formatSkills = ["responses", "responses_stream", "responses_tools", "messages", "messages_tools"] as const;
+export type FormatSkill = (typeof formatSkills)[number];
+
+export type ApiFormat = "responses" | "messages";
+
+export const formatPaths = { responses: "/v1/responses", messages: "/v1/messages" } as const;
+
+const isSkill = (name: string): name is FormatSkill => (formatSkills as readonly string[]).includes(name);
+
+/** Those that this version knows. */
+export const readFormatSkills = (names: readonly string[]): readonly FormatSkill[] => names.filter(isSkill);
