@@ -62,7 +62,7 @@ export interface ItemsQuery {
 export interface Responses {
   /** Throws responsesFull. */
   checkSpace(account: AccountId): Promise<void>;
-  /** Stores a response that has ended. Throws responseTooLarge. */
+  /** Stores a response that has ended. Throws responsesFull, responseTooLarge. */
   save(caller: Caller, response: SavedResponse): Promise<void>;
   /** Stores a response to run in the background. Throws responsesFull, responseTooLarge, responseQueueFull. */
   queue(caller: Caller, response: Omit<SavedResponse, "status">): Promise<void>;
@@ -87,10 +87,10 @@ export interface Responses {
 const mib = 1024 ** 2;
 const lifeMs = 24 * 60 * 60 * 1000;
 /** Of one response, sealed. */
-const maxResponseBytes = 16 * mib;
+export const maxResponseBytes = 16 * mib;
 const maxConversationBytes = 32 * mib;
 const maxChain = 1_000;
-const defaultLimits: ResponseLimits = { bytes: 1024 * mib, unfinished: 1_000 };
+export const defaultLimits: ResponseLimits = { bytes: 1024 * mib, unfinished: 1_000 };
 
 export function createResponses(deps: {
   readonly store: Pick<ResponseStore, "add" | "storedBytes" | "find" | "sizes" | "chain" | "remove" | "cancel">;

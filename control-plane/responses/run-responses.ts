@@ -3,8 +3,17 @@ import type { Logger } from "pino";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { type ClaimedRuns, createClaimedRuns, type RunError } from "../webhooks/claimed-runs.ts";
-import { openContent, type ResponseSeal, type StoredContent, type StoredObject, sealContent } from "./responses.ts";
-import type { ClaimedResponse, ResponseStore, StoredStatus } from "./store.ts";
+import { responsesFull, responseTooLarge } from "./errors.ts";
+import {
+  defaultLimits,
+  maxResponseBytes,
+  openContent,
+  type ResponseSeal,
+  type StoredContent,
+  type StoredObject,
+  sealContent,
+} from "./responses.ts";
+import type { ClaimedResponse, ResponseLimits, ResponseStore, StoredStatus } from "./store.ts";
 
 export interface ResponseJob {
   readonly id: string;
@@ -44,6 +53,7 @@ export interface ResponseRuns extends Pick<ClaimedRuns<ClaimedResponse, Answer>,
 export function createResponseRuns(deps: {
   readonly store: Pick<ResponseStore, "claim" | "keep" | "requeue" | "end">;
   readonly seal: ResponseSeal;
+  readonly limits?: ResponseLimits;
   readonly findCaller: (account: AccountId, key: KeyId) => Promise<Caller | undefined>;
   readonly maxBodyBytes: number;
   readonly hasCapacity: () => boolean;
@@ -53,17 +63,29 @@ export function createResponseRuns(deps: {
   readonly claimScale: number;
 }): ResponseRuns {
   const { store, seal } = deps;
+  const maxBytes = deps.limits?.bytes ?? defaultLimits.bytes;
   const contentOf = ({ account, id, sealed }: ClaimedResponse) => openContent(seal, account, id, sealed);
 
-  async function end({ account, id, claim }: ClaimedResponse, status: StoredStatus, content: StoredContent) {
-    const { items, response } = content;
-    return store.end(id, claim, status, await sealContent(seal, account, { items, response }));
+  /** Returns false when another run took over. A response that passes a limit is stored as failed, without its output. */
+  async function end(item: ClaimedResponse, status: StoredStatus, { items, response }: StoredContent) {
+    const sealed = await sealContent(seal, item.account, { items, response });
+    if (sealed.length > maxResponseBytes) return fail(item, responseTooLarge(maxResponseBytes), response["usage"]);
+    const outcome = await store.end(item, status, sealed, maxBytes);
+    if (outcome === "full") return fail(item, responsesFull(maxBytes), response["usage"]);
+    return outcome === "ended";
   }
 
-  async function fail(item: ClaimedResponse, { message }: RunError): Promise<boolean> {
-    const content = await contentOf(item);
-    const response = { ...content.response, status: "failed", error: { code: "server_error", message } };
-    return end(item, "failed", { ...content, response });
+  async function fail(
+    item: ClaimedResponse,
+    { message }: Pick<RunError, "message">,
+    usage?: unknown,
+  ): Promise<boolean> {
+    const { items, response: queued } = await contentOf(item);
+    const error = { code: "server_error", message };
+    const response = { ...queued, status: "failed", error, ...(usage === undefined ? {} : { usage }) };
+    // Not larger than the request that was queued, up to its error.
+    const sealed = await sealContent(seal, item.account, { items, response });
+    return (await store.end(item, "failed", sealed)) === "ended";
   }
 
   const runs = createClaimedRuns<ClaimedResponse, Answer>({

@@ -55,7 +55,7 @@ export interface ResponseLimits {
 }
 
 export interface ResponseStore {
-  /** "full", "busy": the account has reached a limit; only a background response is refused by the second. */
+  /** "full", "busy": the account would pass a limit; only a background response is refused by the second. */
   add(response: NewResponse, lifeMs: number, limits: ResponseLimits): Promise<"added" | "gone" | "full" | "busy">;
   /** Bytes of an account's stored responses. */
   storedBytes(account: AccountId): Promise<number>;
@@ -72,8 +72,16 @@ export interface ResponseStore {
   ): Promise<readonly ClaimedResponse[]>;
   /** Renews these claims; returns those that are still valid. */
   keep(claims: readonly string[], lockMs: number): Promise<ReadonlySet<string>>;
-  /** Returns false when another run took over, or the response was cancelled or deleted. */
-  end(id: string, claim: string, status: StoredStatus, sealed: Buffer): Promise<boolean>;
+  /**
+   * `maxBytes`: of the account's stored responses, this one included; undefined: not checked. "overtaken": another run took over,
+   * or the response was cancelled or deleted.
+   */
+  end(
+    response: Pick<ClaimedResponse, "id" | "claim" | "account">,
+    status: StoredStatus,
+    sealed: Buffer,
+    maxBytes?: number,
+  ): Promise<"ended" | "overtaken" | "full">;
   /** Returns the response to the queue. No effect when another run took over. */
   requeue(id: string, claim: string, afterMs: number, isFault: boolean): Promise<void>;
 }

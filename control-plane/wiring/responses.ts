@@ -42,6 +42,7 @@ export function createResponseService(deps: {
       const row = await accountStore.findOwnKey(account, key);
       return laterCallerOf(row, steadyTime.nowMs());
     },
+    ...(deps.limits ? { limits: deps.limits } : {}),
     maxBodyBytes,
     hasCapacity,
     ran: (outcome) => ended.inc({ outcome }),

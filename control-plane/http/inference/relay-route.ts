@@ -35,7 +35,9 @@ export interface Relayed {
   /** Sink that rewrites the response; default: none. */
   readonly through?: ((client: ClientSink) => AnswerSink) | undefined;
   /** Frames that report an error within a stream; default: one in OpenAI's format. */
-  readonly streamError?: (refusal: Refusal) => string;
+  readonly streamError?: (refusal: Refusal) => string | Promise<string>;
+  /** Called when a client has disconnected from a request that ran. */
+  readonly left?: () => void;
   /** Another request to run instead of one that was refused before its first byte; undefined: none. */
   readonly insteadOf?: ((error: unknown) => Completion | undefined) | undefined;
 }
@@ -139,11 +141,12 @@ async function run(spine: Spine, known: Relayed | Reply, client: ClientSink, sta
     client.whole(200, contentType, body);
     return true;
   }
-  const { completion, through, insteadOf } = known;
+  const { completion, through, insteadOf, left } = known;
   state.operation = completion.kind;
   state.isStream = completion.stream;
   const sink = through?.(client) ?? client;
   const hasRun = await completeInstead(spine, state.caller as Caller, completion, sink, state, insteadOf);
+  if (hasRun && client.isGone) left?.();
   if (sink.sent) await sink.sent;
   return hasRun;
 }
@@ -228,14 +231,16 @@ function answerError(
   sink: ClientSink,
   state: RequestState,
   res: ServerResponse,
-  streamError = (refusal: Refusal): string => dataFrame({ error: compatError(refusal) }),
+  streamError: NonNullable<Relayed["streamError"]> = (of) => dataFrame({ error: compatError(of) }),
 ): void {
   const refusal = refusalOf(error);
   state.refusal = refusal;
   sink.flush();
   if (state.isClosed) return;
   if (sink.hasStarted) {
-    sink.fail(streamError(refusal));
+    const frames = streamError(refusal);
+    if (frames instanceof Promise) void frames.then((late) => sink.fail(late));
+    else sink.fail(frames);
     return;
   }
   writeRefusal(refusal, state, res);

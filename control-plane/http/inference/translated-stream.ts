@@ -1,5 +1,6 @@
 // Translates the events of a stream on their way to the client, frame by frame.
 import type { AnswerSink } from "../../inference/answer-sink.ts";
+import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
 
@@ -7,6 +8,8 @@ import { ForwardingSink } from "./forwarding-sink.ts";
 export interface StreamTranslation {
   /** `data`: the text after `data:` of one event, `[DONE]` included. */
   event(data: string): string;
+  /** Bytes that it keeps of the response for later events; undefined: none. */
+  readonly keptBytes?: number;
   /** Frames after the last event of a response that ended as it should. A promise must not reject. */
   end(): string | Promise<string>;
 }
@@ -20,12 +23,27 @@ export const namedFrame = (event: string, data: object): string => `event: ${eve
 /** Comments, which keep the connection of a waiting client alive, pass unchanged. */
 export class TranslatedStream extends ForwardingSink implements AnswerSink {
   readonly #translation: StreamTranslation;
+  readonly #share: AnswerShare | undefined;
+  #countedBytes = 0;
+  #isOver = false;
   /** Bytes of a frame that has not ended; a character may be split at their end. */
   #rest: Buffer | undefined;
 
-  constructor(client: ClientSink, translation: StreamTranslation) {
+  /** `buffer`: memory budget for what the translation keeps; undefined: it keeps nothing. */
+  constructor(client: ClientSink, translation: StreamTranslation, buffer?: ResponseBuffer) {
     super(client);
     this.#translation = translation;
+    if (!buffer) return;
+    const share = new AnswerShare(buffer, client.account, {
+      pause: () => this.listener?.stalled(),
+      resume: () => this.listener?.drained(),
+      giveUp: (error) => {
+        this.#isOver = true;
+        client.listener?.dropped(error);
+      },
+    });
+    client.atEnd(() => share.letGo());
+    this.#share = share;
   }
 
   /** Response of an engine that does not stream: one event, in one line. */
@@ -40,6 +58,7 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
   }
 
   write(chunk: Buffer): void {
+    if (this.#isOver) return;
     const bytes = this.#rest ? Buffer.concat([this.#rest, chunk]) : chunk;
     const end = endOfFrames(bytes);
     this.#rest = end < bytes.length ? bytes.subarray(end) : undefined;
@@ -47,6 +66,7 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
     let frames = "";
     for (const frame of framesOf(bytes.toString("utf8", 0, end))) if (frame !== "") frames += this.#translated(frame);
     this.#send(frames);
+    this.#count();
   }
 
   end(): void {
@@ -54,9 +74,17 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
     const last = this.#rest?.toString().trimEnd() ?? "";
     this.#rest = undefined;
     if (last !== "") this.#send(this.#translated(last));
+    this.#share?.whole();
     const frames = this.#translation.end();
     if (frames instanceof Promise) this.sent = frames.then((late) => this.#finish(late));
     else this.#finish(frames);
+  }
+
+  #count(): void {
+    const bytes = this.#translation.keptBytes ?? 0;
+    if (!this.#share || bytes <= this.#countedBytes) return;
+    this.#share.add(bytes - this.#countedBytes);
+    this.#countedBytes = bytes;
   }
 
   #finish(frames: string): void {

@@ -1,8 +1,9 @@
 import { sql } from "kysely";
+import type { AccountId } from "../../../proto/ids.ts";
 import type { ClaimedResponse, ResponseSize, ResponseStore } from "../../responses/store.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
-import type { Db } from "../core/schema.ts";
+import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
 import { liveAccount } from "../people/account-rows.ts";
 import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
@@ -12,6 +13,10 @@ const maxExamined = 2_000;
 
 const shown = ["responseId as id", "status", "background", "sealed"] as const;
 
+/** Serialised per account, so that concurrent requests count each other. */
+const lockResponses = (trx: Trx, account: AccountId) =>
+  sql`select pg_advisory_xact_lock(hashtextextended(${`responses/${account}`}, 0))`.execute(trx);
+
 export function createResponseStore(db: Db): ResponseStore {
   return asked<ResponseStore>({
     add: ({ id, account, key, previous, status, background, sealed }, lifeMs, limits) =>
@@ -19,16 +24,13 @@ export function createResponseStore(db: Db): ResponseStore {
         // Locked until commit: an account that is being deleted must not get another response.
         const live = await liveAccount(trx, account).select("accountId").forShare().executeTakeFirst();
         if (!live) return "gone";
-        if (background) {
-          // Serialised per account, so that concurrent requests count each other.
-          await sql`select pg_advisory_xact_lock(hashtextextended(${`responses/${account}`}, 0))`.execute(trx);
-          const { rows } = await sql<{ isFull: boolean; isBusy: boolean }>`
-            select coalesce(sum(bytes), 0) >= ${limits.bytes} as is_full,
-              count(*) filter (where status in ('queued', 'in_progress')) >= ${limits.unfinished} as is_busy
-            from stored_response where account_id = ${account}`.execute(trx);
-          if (rows[0]?.isFull) return "full";
-          if (rows[0]?.isBusy) return "busy";
-        }
+        await lockResponses(trx, account);
+        const { rows } = await sql<{ isFull: boolean; isBusy: boolean }>`
+          select coalesce(sum(bytes), 0) + ${sealed.length} > ${limits.bytes} as is_full,
+            count(*) filter (where status in ('queued', 'in_progress')) >= ${limits.unfinished} as is_busy
+          from stored_response where account_id = ${account}`.execute(trx);
+        if (rows[0]?.isFull) return "full";
+        if (background && rows[0]?.isBusy) return "busy";
         const isOver = status !== "queued" && status !== "in_progress";
         await trx
           .insertInto("storedResponse")
@@ -136,15 +138,23 @@ export function createResponseStore(db: Db): ResponseStore {
       return new Set(rows.map((row) => row.claimId));
     },
 
-    async end(id, claim, status, sealed) {
-      const { numUpdatedRows } = await db
-        .updateTable("storedResponse")
-        .set({ status, sealed, finishedAt: now, claimId: null, lockedUntil: null })
-        .where("responseId", "=", id)
-        .where("claimId", "=", claim)
-        .executeTakeFirst();
-      return numUpdatedRows > 0n;
-    },
+    end: ({ id, claim, account }, status, sealed, maxBytes) =>
+      inTransaction(db, async (trx) => {
+        if (maxBytes !== undefined) {
+          await lockResponses(trx, account);
+          const { rows } = await sql<{ isFull: boolean }>`
+            select coalesce(sum(bytes), 0) + ${sealed.length} > ${maxBytes} as is_full
+            from stored_response where account_id = ${account} and response_id <> ${id}`.execute(trx);
+          if (rows[0]?.isFull) return "full";
+        }
+        const { numUpdatedRows } = await trx
+          .updateTable("storedResponse")
+          .set({ status, sealed, finishedAt: now, claimId: null, lockedUntil: null })
+          .where("responseId", "=", id)
+          .where("claimId", "=", claim)
+          .executeTakeFirst();
+        return numUpdatedRows > 0n ? "ended" : "overtaken";
+      }),
 
     async requeue(id, claim, afterMs, isFault) {
       await sql`

@@ -185,14 +185,68 @@ describe("a response in the background", () => {
 
 describe("stored responses", () => {
   it("are refused when they use all the space of the account, or are too large", async () => {
-    const world = await openResponses({ limits: { bytes: 3_000, unfinished: 10 } });
+    const world = await openResponses({ limits: { bytes: 3_500, unfinished: 10 } });
     await world.verbs.checkSpace(world.account);
     const id = await world.saved("x".repeat(3_000));
+    await expect(world.saved("x".repeat(500))).rejects.toMatchObject({ code: "stored_responses_full" });
+    await world.verbs.checkSpace(world.account);
+    await world.pool.query("update stored_response set sealed = sealed || decode(repeat('00', 500), 'hex')");
     for (const use of [() => world.verbs.checkSpace(world.account), () => world.queued()])
       await expect(use()).rejects.toMatchObject({ code: "stored_responses_full", kind: "conflict" });
     await world.verbs.remove(world.account, id);
     await world.verbs.checkSpace(world.account);
     await expect(world.saved("x".repeat(16 * mib))).rejects.toMatchObject({ code: "response_too_large" });
+  });
+
+  it("never pass the space of the account, also when they are stored at once or end in the background", async () => {
+    const maxBytes = 10_000;
+    const output = (text: string): RunResponse => {
+      return async ({ content }) => ({
+        status: "completed",
+        response: {
+          ...content.response,
+          status: "completed",
+          output: [{ id: "msg_1_0", text }],
+          usage: { total_tokens: 7 },
+        },
+        letGo: () => {},
+      });
+    };
+    const world = await openResponses({ limits: { bytes: maxBytes, unfinished: 10 }, run: output("x".repeat(9_000)) });
+    const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => world.saved("x".repeat(1_000))));
+    const stored = outcomes.filter(({ status }) => status === "fulfilled").length;
+    const bytes = async () => Number((await world.pool.query("select sum(bytes) from stored_response")).rows[0].sum);
+    expect(stored).toBeGreaterThan(4);
+    expect(await bytes()).toBeLessThanOrEqual(maxBytes);
+    expect(await bytes()).toBeGreaterThan(maxBytes - 2_000);
+    await world.pool.query(
+      "delete from stored_response where response_id in (select response_id from stored_response limit 2)",
+    );
+    const id = await world.queued();
+    await world.ended(id);
+    expect(await world.verbs.get(world.account, id)).toMatchObject({
+      status: "failed",
+      error: { code: "server_error", message: expect.stringContaining("use all of their") },
+      output: [],
+      usage: { total_tokens: 7 },
+    });
+    expect(await bytes()).toBeLessThanOrEqual(maxBytes);
+  });
+
+  it("fail without their output when they end in the background above the limit of one", async () => {
+    const run: RunResponse = async ({ content }) => ({
+      status: "completed",
+      response: { ...content.response, output: [{ id: "msg_1_0", text: "x".repeat(16 * mib) }] },
+      letGo: () => {},
+    });
+    const world = await openResponses({ run });
+    const id = await world.queued();
+    await world.ended(id);
+    expect(await world.verbs.get(world.account, id)).toMatchObject({
+      status: "failed",
+      error: { message: expect.stringContaining("16 MiB") },
+      output: [],
+    });
   });
 
   it("form a conversation, oldest first, until one of them is gone", async () => {

@@ -23,7 +23,13 @@ beforeAll(async () => {
       tokens: 3,
       script: (request) => {
         if (request.path.endsWith("/chat/completions")) chats.push(request.body as never);
-        return { until: gate, ...(JSON.stringify(request.body).includes("refuse this") ? { status: 400 } : {}) };
+        const text = JSON.stringify(request.body);
+        return {
+          until: gate,
+          ...(text.includes("refuse this") ? { status: 400 } : {}),
+          ...(text.includes("break after two") ? { breakAfter: 2 } : {}),
+          ...(text.includes("hang after two") ? { hangAfter: 2 } : {}),
+        };
       },
     },
   });
@@ -93,6 +99,33 @@ describe("a stored response", () => {
       unknown
     >;
     expect(response).toMatchObject({ id: final.id, status: "completed", output_text: final.output_text, store: true });
+  });
+
+  it("keeps what was delivered of a stream that broke, or that its client left", async () => {
+    const begin = async (input: string) => {
+      const stream = await client.responses.create({ model: world.model, input, store: true, stream: true });
+      const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+      return { stream, events };
+    };
+    const broken = await begin("break after two");
+    for await (const event of broken.stream) broken.events.push(event);
+    const last = broken.events.at(-1) as OpenAI.Responses.ResponseFailedEvent;
+    expect(last).toMatchObject({ type: "response.failed", response: { status: "failed", store: true } });
+    const kept = await client.responses.retrieve(last.response.id);
+    expect(kept).toMatchObject({ status: "failed", error: { code: "server_error" }, output_text: " tok tok" });
+    expect(kept.output).toEqual(last.response.output);
+
+    const left = await begin("hang after two");
+    let id = "";
+    let text = "";
+    for await (const event of left.stream) {
+      if (event.type === "response.created") id = event.response.id;
+      if (event.type === "response.output_text.delta") text += event.delta;
+      if (text === " tok tok") break;
+    }
+    left.stream.controller.abort();
+    const found = await vi.waitFor(() => client.responses.retrieve(id), { timeout: 20_000, interval: 100 });
+    expect(found).toMatchObject({ status: "cancelled", output_text: " tok tok" });
   });
 
   it("gives its items to a reference", async () => {

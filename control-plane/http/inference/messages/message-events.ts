@@ -59,6 +59,11 @@ export class MessageEvents {
     this.#on = on;
   }
 
+  /** Bytes kept of the response: thinking, until it is signed. */
+  get keptBytes(): number {
+    return this.#thinking.length;
+  }
+
   delta(delta: ChatDelta): void {
     if (this.#hasFailed) return;
     if (delta.kind === "error") {

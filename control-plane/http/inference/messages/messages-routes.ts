@@ -112,7 +112,7 @@ function relayedMessage(
     };
   return {
     completion,
-    through: (client) => new TranslatedStream(client, messageStream(facts)),
+    through: (client) => new TranslatedStream(client, messageStream(facts), spine.answers),
     streamError: (refusal) => namedFrame("error", errorBody(refusal, "messages", state.requestId)),
   };
 }
@@ -181,6 +181,9 @@ function messageStream(facts: MessageFacts): StreamTranslation {
     return taken;
   };
   return {
+    get keptBytes() {
+      return events.keptBytes;
+    },
     event(data) {
       deltas.read(data);
       return take();

@@ -66,6 +66,7 @@ export class ResponseOutput {
   #final: ResponseState | undefined;
   #finish: string | undefined;
   #usage: ChatUsage | undefined;
+  #keptBytes = 0;
 
   /** `on` receives the events in order. */
   constructor(options: OutputOptions, on: (event: ResponseEvent) => void = () => {}) {
@@ -78,8 +79,15 @@ export class ResponseOutput {
     return this.#final;
   }
 
+  /** Bytes kept of the response until its last event, estimated for log probabilities. */
+  get keptBytes(): number {
+    return this.#keptBytes;
+  }
+
   take(delta: ChatDelta): void {
     if (this.#final) return;
+    if ("text" in delta) this.#keptBytes += delta.text.length;
+    if (delta.kind === "text" && delta.logprobs) this.#keptBytes += sizeOf(delta.logprobs);
     switch (delta.kind) {
       case "start":
         this.#begin();
@@ -114,6 +122,14 @@ export class ResponseOutput {
       default:
         unreachable(delta);
     }
+  }
+
+  /** Ends a response whose client has disconnected; without effect on one that has ended. */
+  cancel(): void {
+    if (this.#final) return;
+    this.#begin();
+    this.#endItems("incomplete", 0);
+    this.#final = { status: "cancelled", output: this.#items as object[], usage: this.#usage };
   }
 
   /** Ends the response with an error; without effect on one that has ended. */
@@ -314,6 +330,14 @@ export function wholeOutput(options: OutputOptions, body: Buffer): ResponseState
   if (!output.final) throw new TypeError("the engine's response has no end");
   return output.final;
 }
+
+const logprobBytes = 100;
+
+const sizeOf = (logprobs: readonly object[]): number =>
+  logprobs.reduce((bytes, one) => {
+    const { top_logprobs: top } = one as { readonly top_logprobs?: unknown };
+    return bytes + logprobBytes * (1 + (Array.isArray(top) ? top.length : 0));
+  }, 0);
 
 const incompleteReasons: ReadonlyMap<string, "max_output_tokens" | "content_filter"> = new Map([
   ["length", "max_output_tokens"],

@@ -6,8 +6,10 @@ import type { ResponseState } from "./response-object.ts";
 import { type OutputOptions, type ResponseEvent, ResponseOutput } from "./response-output.ts";
 
 export interface ResponseStream extends StreamTranslation {
-  /** Frames of a response that broke. */
-  fail(refusal: Refusal): string;
+  /** Frames of a response that broke. A promise does not reject. */
+  fail(refusal: Refusal): string | Promise<string>;
+  /** Stores what a client that has disconnected left. */
+  leave(): void;
 }
 
 /** Stores a response; false: it could not be stored. */
@@ -31,18 +33,33 @@ export function responseStream(options: OutputOptions, save?: SaveResponse): Res
     const { response, ...event } = last as ResponseEvent & { readonly response: object };
     return drain() + namedFrame(event.type, { ...event, response: { ...response, store: isSaved } });
   };
+  let saving: Promise<string> | undefined;
+  const saved = (): string | Promise<string> => {
+    if (!save || !last) return drain();
+    saving ??= save(output.final as ResponseState).then(lastFrame);
+    return saving;
+  };
   return {
+    get keptBytes() {
+      return output.keptBytes;
+    },
     event(data) {
       deltas.read(data);
       return drain();
     },
     end() {
       deltas.end();
-      return save && last ? save(output.final as ResponseState).then((isSaved) => lastFrame(isSaved)) : drain();
+      return saved();
     },
     fail(refusal) {
       output.fail(errorOf(refusal));
-      return last ? lastFrame(false) : drain();
+      return saved();
+    },
+    leave() {
+      if (!save || saving) return;
+      output.cancel();
+      const { final } = output;
+      if (final) void save(final);
     },
   };
 }

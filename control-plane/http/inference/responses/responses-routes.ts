@@ -126,8 +126,9 @@ async function readResponse(
     return {
       completion,
       insteadOf,
-      through: (client) => new TranslatedStream(client, translation),
+      through: (client) => new TranslatedStream(client, translation, spine.answers),
       streamError: (refusal) => translation.fail(refusal),
+      left: () => translation.leave(),
     };
   }
   return {

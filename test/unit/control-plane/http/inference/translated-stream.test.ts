@@ -8,6 +8,7 @@ import {
   type StreamTranslation,
   TranslatedStream,
 } from "../../../../../control-plane/http/inference/translated-stream.ts";
+import { AnswerShare, ResponseBuffer } from "../../../../../control-plane/inference/response-buffer.ts";
 
 /** What a client received. */
 function translated(translation: StreamTranslation) {
@@ -47,6 +48,41 @@ describe("a translated stream", () => {
         expect(ends()).toBe(1);
       }),
     );
+  });
+
+  it("counts what its translation keeps against the budget of responses, until the connection closes", () => {
+    const buffer = new ResponseBuffer(100);
+    let kept = 0;
+    const counting: StreamTranslation = {
+      get keptBytes() {
+        return kept;
+      },
+      event: (data) => {
+        kept += data.length;
+        return "";
+      },
+      end: () => "",
+    };
+    const calls: string[] = [];
+    let close = () => {};
+    const client = {
+      account: "u:1",
+      write: () => {},
+      end: () => {},
+      atEnd: (done: () => void) => (close = done),
+      listener: { stalled: () => calls.push("stalled"), drained: () => calls.push("drained") },
+    } as unknown as ClientSink;
+    const other = new AnswerShare(buffer, "u:2", { pause() {}, resume() {}, giveUp() {} });
+    other.add(1);
+    const stream = new TranslatedStream(client, counting, buffer);
+    stream.write(Buffer.from("data: 12345\n\ndata: 67890\n\n"));
+    expect([buffer.heldBytes, calls]).toEqual([11, []]);
+    stream.write(Buffer.from(`data: ${"x".repeat(100)}\n\n`));
+    expect([buffer.heldBytes, calls]).toEqual([111, ["stalled"]]);
+    other.letGo();
+    expect(calls).toEqual(["stalled", "drained"]);
+    close();
+    expect(buffer.heldBytes).toBe(0);
   });
 
   it("reads a last event without its empty line", () => {
