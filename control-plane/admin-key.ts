@@ -8,10 +8,10 @@ import { createDataKeys } from "./accounts/data-keys.ts";
 import { replaceAdminKey } from "./accounts/replace-admin-key.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
 import { readConfig } from "./config.ts";
+import { createAccountStore } from "./store/accounts/accounts-store.ts";
+import { createAdminStore } from "./store/accounts/admin-store.ts";
+import { createTokenStore } from "./store/accounts/tokens-store.ts";
 import { openDatabase, pingDatabase } from "./store/core/database.ts";
-import { createAccountStore } from "./store/people/accounts-store.ts";
-import { createAdminStore } from "./store/people/admin-store.ts";
-import { createTokenStore } from "./store/people/tokens-store.ts";
 import { DatabaseNotReached, waitForDatabase } from "./wiring/database.ts";
 import { exitWithError } from "./wiring/process.ts";
 

@@ -47,6 +47,7 @@ import { createRequestMemory } from "./inference/request-memory.ts";
 import { limitOutageLines } from "./outage-log.ts";
 import { createGrpcServer } from "./rpc/grpc-server.ts";
 import { createSignals, topicOf } from "./signals/create-signals.ts";
+import { createAccountStore } from "./store/accounts/accounts-store.ts";
 import { createChangeFeed } from "./store/core/change-feed.ts";
 import { openDatabase, pingDatabase } from "./store/core/database.ts";
 import { createKekStore } from "./store/core/kek-store.ts";
@@ -54,9 +55,8 @@ import { migrateDatabase } from "./store/core/migrate.ts";
 import { createFleetStore } from "./store/fleet/fleet-store.ts";
 import { createNodeWeightsStore } from "./store/fleet/node-weights-store.ts";
 import { createCatalogStore } from "./store/models/catalog-store.ts";
-import { createAccountStore } from "./store/people/accounts-store.ts";
 import { createVoiceStore } from "./store/work/voices-store.ts";
-import { createOperatorFeatures, createPeople, createTokens } from "./wiring/accounts.ts";
+import { createAccountFeatures, createOperatorFeatures, createTokens } from "./wiring/accounts.ts";
 import { createAgents } from "./wiring/agent-instances.ts";
 import { openBatches } from "./wiring/batches.ts";
 import { createBilling, paymentProvider } from "./wiring/billing.ts";
@@ -329,7 +329,7 @@ async function main(): Promise<void> {
     ...agents.features,
     accounts,
     ...credentials,
-    ...createPeople({
+    ...createAccountFeatures({
       db,
       secrets,
       accounts,

@@ -7,9 +7,9 @@ import { resealers, rotationReport } from "./accounts/kek-rotation.ts";
 import { rotateKek } from "./accounts/rotate-kek.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
 import { readConfig } from "./config.ts";
+import { createAccountStore } from "./store/accounts/accounts-store.ts";
 import { openDatabase, pingDatabase } from "./store/core/database.ts";
 import { createKekStore } from "./store/core/kek-store.ts";
-import { createAccountStore } from "./store/people/accounts-store.ts";
 import { DatabaseNotReached, waitForDatabase } from "./wiring/database.ts";
 import { exitWithError } from "./wiring/process.ts";
 

@@ -2,13 +2,13 @@
 import type { AccountId } from "../../proto/ids.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
 import { accountGone, accountInUse, lastAdmin } from "./errors.ts";
-import type { Actor, PeopleStore } from "./store.ts";
+import type { Actor, ProfileStore } from "./store.ts";
 
 /** Returns the former record. Throws accountGone, lastAdmin, accountInUse. */
 export type DeleteAccount = (actor: Actor) => Promise<AccountRecord>;
 
 interface DeleteDeps {
-  readonly store: Pick<PeopleStore, "profile" | "mayEnd" | "end">;
+  readonly store: Pick<ProfileStore, "profile" | "mayEnd" | "end">;
   /** Ends every deployment of the account; ignores those that ended already. */
   readonly endDeployments: (account: AccountId) => Promise<void>;
 }

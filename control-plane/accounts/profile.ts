@@ -2,7 +2,7 @@ import type { AccountId } from "../../proto/ids.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
 import { accountGone, accountNameTaken, badDisplayName, notInTeam } from "./errors.ts";
 import type { GuessLimits } from "./guess-limits.ts";
-import type { Actor, PeopleStore, ProfileChange, ProfileOutcome } from "./store.ts";
+import type { Actor, ProfileChange, ProfileOutcome, ProfileStore } from "./store.ts";
 
 const displayNamePattern = /^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$/;
 
@@ -11,7 +11,7 @@ export function checkDisplayName(name: string): void {
   if (name.length > 39 || !displayNamePattern.test(name)) throw badDisplayName();
 }
 
-export function createProfiles(store: PeopleStore, limits: Pick<GuessLimits, "address">) {
+export function createProfiles(store: ProfileStore, limits: Pick<GuessLimits, "address">) {
   async function read(account: AccountId): Promise<AccountRecord> {
     const row = await store.profile(account);
     if (!row) throw accountGone();

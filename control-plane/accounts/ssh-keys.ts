@@ -3,9 +3,9 @@ import { createHash } from "node:crypto";
 import type { AccountId } from "../../proto/ids.ts";
 import { randomId } from "../../proto/ids.ts";
 import { badSshKey, sshKeyNameTaken, sshKeyNotFound } from "./errors.ts";
-import type { PeopleStore, SshKey } from "./store.ts";
+import type { ProfileStore, SshKey } from "./store.ts";
 
-type Store = Pick<PeopleStore, "sshKeys" | "addSshKey" | "removeSshKey">;
+type Store = Pick<ProfileStore, "sshKeys" | "addSshKey" | "removeSshKey">;
 
 export function createSshKeys(store: Store, unixMs: () => number) {
   return {

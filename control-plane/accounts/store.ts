@@ -162,7 +162,7 @@ export interface SshKey {
 }
 
 /** Profile that an account's owner sets. Throws as AccountStore does. */
-export interface PeopleStore {
+export interface ProfileStore {
   profile(account: AccountId): Promise<ProfileRow | undefined>;
   /** Announces the account. A changed e-mail address counts as unverified, unless an admin sets it. */
   changeProfile(actor: Actor, change: ProfileChange): Promise<ProfileOutcome>;

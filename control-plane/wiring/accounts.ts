@@ -27,19 +27,19 @@ import type { AccountStore } from "../accounts/store.ts";
 import { createTickets } from "../accounts/tickets.ts";
 import { deleteDeployments } from "../deployments/change.ts";
 import type { DeploymentStore } from "../deployments/store.ts";
+import { createAdminStore } from "../store/accounts/admin-store.ts";
+import { createApplicationStore } from "../store/accounts/application-store.ts";
+import { createAuditStore } from "../store/accounts/audit-rows.ts";
+import { createFactorStore } from "../store/accounts/factor-store.ts";
+import { createIdempotencyStore } from "../store/accounts/idempotency-store.ts";
+import { createProfileStore } from "../store/accounts/profile-store.ts";
+import { createSessionStore } from "../store/accounts/session-store.ts";
+import { createAttemptStore, createChallengeStore, createCliLoginStore } from "../store/accounts/sign-in-store.ts";
+import { createSuspensionStore } from "../store/accounts/suspension-rows.ts";
+import { createTokenStore } from "../store/accounts/tokens-store.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
-import { createAdminStore } from "../store/people/admin-store.ts";
-import { createApplicationStore } from "../store/people/application-store.ts";
-import { createAuditStore } from "../store/people/audit-rows.ts";
-import { createFactorStore } from "../store/people/factor-store.ts";
-import { createIdempotencyStore } from "../store/people/idempotency-store.ts";
-import { createPeopleStore } from "../store/people/people-store.ts";
-import { createSessionStore } from "../store/people/session-store.ts";
-import { createAttemptStore, createChallengeStore, createCliLoginStore } from "../store/people/sign-in-store.ts";
-import { createSuspensionStore } from "../store/people/suspension-rows.ts";
-import { createTokenStore } from "../store/people/tokens-store.ts";
 
-interface PeopleDeps {
+interface AccountFeatureDeps {
   readonly db: OpenDatabase["db"];
   readonly secrets: AccountSecrets;
   readonly accounts: CreateAccount;
@@ -50,10 +50,10 @@ interface PeopleDeps {
   readonly changes: { on(topic: "cli_login", handler: (subject: string) => void): void };
 }
 
-export function createPeople(deps: PeopleDeps) {
+export function createAccountFeatures(deps: AccountFeatureDeps) {
   const { db, secrets, accounts, isSignUpOpen, tokens } = deps;
   const tokenStore = createTokenStore(db);
-  const peopleStore = createPeopleStore(db);
+  const profileStore = createProfileStore(db);
   const sessionStore = createSessionStore(db);
   const factorStore = createFactorStore(db);
   const unixMs = steadyTime.nowMs;
@@ -67,8 +67,8 @@ export function createPeople(deps: PeopleDeps) {
   };
   const limits = createGuessLimits({ store: createAttemptStore(db), unixMs });
   return {
-    profiles: createProfiles(peopleStore, limits),
-    sshKeys: createSshKeys(peopleStore, unixMs),
+    profiles: createProfiles(profileStore, limits),
+    sshKeys: createSshKeys(profileStore, unixMs),
     sessions,
     factors: createFactors({ ...proofs, store: factorStore }),
     signIn: createSignIn({
@@ -100,7 +100,7 @@ export function createPeople(deps: PeopleDeps) {
       unixMs,
     }),
     deleteAccount: createDeleteAccount({
-      store: peopleStore,
+      store: profileStore,
       endDeployments: (account) => deleteDeployments(deps.deployments, account),
     }),
   };

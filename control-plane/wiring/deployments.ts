@@ -26,6 +26,7 @@ import type { DeploymentStatsStore } from "../deployments/store.ts";
 import { createAdapterWaker, createNoteUse, createWaker } from "../deployments/wake.ts";
 import { instanceLogs } from "../fleet/instance-logs.ts";
 import type { GpuDefaults } from "../quotas/gpu-limits.ts";
+import { createProfileStore } from "../store/accounts/profile-store.ts";
 import type { ChangeFeed } from "../store/core/change-feed.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
 import { createAdapterStore } from "../store/deployments/adapter-store.ts";
@@ -34,7 +35,6 @@ import { createReserveStore } from "../store/deployments/gpu-reserve-store.ts";
 import { createAliasStore } from "../store/models/alias-store.ts";
 import { createModelMetaStore } from "../store/models/model-meta-store.ts";
 import { createProviderStore } from "../store/money/provider-store.ts";
-import { createPeopleStore } from "../store/people/people-store.ts";
 import { BadWebhookUrl, WebhookRefused } from "../webhooks/errors.ts";
 import { resolveHost } from "../webhooks/resolve-host.ts";
 import { createTargets } from "../webhooks/target.ts";
@@ -76,7 +76,7 @@ export function createDeploymentFeatures(
   const store = fleet.deploymentStore;
   const containerStore = createContainerStore(db);
   const adapterStore = createAdapterStore(db);
-  const people = createPeopleStore(db);
+  const profiles = createProfileStore(db);
   const { reserve } = createReserveStore(db);
   const creation = {
     store,
@@ -137,7 +137,7 @@ export function createDeploymentFeatures(
       deployments: store,
       snapshot: fleet.snapshot,
       seal: tokens.seal,
-      sshKeys: async (account: AccountId) => (await people.sshKeys(account)).map(({ key }) => key),
+      sshKeys: async (account: AccountId) => (await profiles.sshKeys(account)).map(({ key }) => key),
       reserve,
     }),
     adapters: createAdapters({

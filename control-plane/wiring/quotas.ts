@@ -4,9 +4,9 @@ import type { Logger } from "pino";
 import { createLimitRequests, type QuotaDefaults } from "../quotas/limit-requests.ts";
 import { RateMeters } from "../quotas/rate-limiter.ts";
 import { type RateLink, SharedRates } from "../quotas/shared-rates.ts";
+import { createQuotaStore } from "../store/accounts/quota-store.ts";
 import type { ChangeFeed } from "../store/core/change-feed.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
-import { createQuotaStore } from "../store/people/quota-store.ts";
 import { refreshOn } from "./refresh-loop.ts";
 
 export interface QuotaDeps {

@@ -9,10 +9,10 @@ import { createRecoveryCodes } from "../../control-plane/accounts/recovery-codes
 import { createSessions } from "../../control-plane/accounts/sessions.ts";
 import { createSignIn, type Visitor } from "../../control-plane/accounts/sign-in.ts";
 import { createTickets } from "../../control-plane/accounts/tickets.ts";
-import { createFactorStore } from "../../control-plane/store/people/factor-store.ts";
-import { createPeopleStore } from "../../control-plane/store/people/people-store.ts";
-import { createSessionStore } from "../../control-plane/store/people/session-store.ts";
-import { createAttemptStore, createChallengeStore } from "../../control-plane/store/people/sign-in-store.ts";
+import { createFactorStore } from "../../control-plane/store/accounts/factor-store.ts";
+import { createProfileStore } from "../../control-plane/store/accounts/profile-store.ts";
+import { createSessionStore } from "../../control-plane/store/accounts/session-store.ts";
+import { createAttemptStore, createChallengeStore } from "../../control-plane/store/accounts/sign-in-store.ts";
 import type { World } from "../integration/billing/world.ts";
 
 export const site = { id: "stoker.example.com", origin: "https://stoker.example.com" };
@@ -48,7 +48,7 @@ export function signInParts(
   const limits = createGuessLimits({ store: createAttemptStore(db), unixMs });
   return {
     sessions,
-    profiles: createProfiles(createPeopleStore(db), limits),
+    profiles: createProfiles(createProfileStore(db), limits),
     factors: createFactors({ ...proofs, store: factorStore }),
     signIn: createSignIn({
       ...proofs,

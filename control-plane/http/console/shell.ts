@@ -1,7 +1,7 @@
 // The HTML page of the console. Values that differ between installations are in meta elements, so no script is generated.
 
+import { html } from "../accounts/login-pages.ts";
 import { pagePolicy } from "../connections/secure-headers.ts";
-import { html } from "../people/login-pages.ts";
 import { assetsPath, type ConsoleFiles } from "./console-files.ts";
 
 export interface Shell {

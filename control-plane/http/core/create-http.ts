@@ -23,6 +23,9 @@ import { LiveMetrics } from "../../inference/live-metrics.ts";
 import { RefusedRequests } from "../../inference/refused-requests.ts";
 import { createSpineMetrics } from "../../inference/spine-metrics.ts";
 import { createUpstreams } from "../../inference/upstreams.ts";
+import { addLoginPages } from "../accounts/add-login-pages.ts";
+import type { AccountFeatures } from "../accounts/features.ts";
+import { addAccounts } from "../accounts/routes.ts";
 import { drainBody } from "../body/drain-body.ts";
 import { bodyLimitBytes, readJsonBodies } from "../body/json-body.ts";
 import { AddressLimits, defaultAddressLimits } from "../connections/address-limits.ts";
@@ -64,9 +67,6 @@ import type { MoneyFeatures } from "../money/features.ts";
 import { addMoney } from "../money/routes.ts";
 import type { OperatorFeatures } from "../operator/features.ts";
 import { addOperator } from "../operator/routes.ts";
-import { addLoginPages } from "../people/add-login-pages.ts";
-import type { PeopleFeatures } from "../people/features.ts";
-import { addPeople } from "../people/routes.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf, pairs } from "./endpoint.ts";
 import { KnownPaths } from "./known-paths.ts";
@@ -110,7 +110,7 @@ interface EdgeDeps {
 export type HttpDeps = EdgeDeps &
   ServiceFeatures &
   Installation &
-  PeopleFeatures &
+  AccountFeatures &
   MoneyFeatures &
   ModelFeatures &
   DeploymentFeatures &
@@ -285,7 +285,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     const endpoints = endpointsOf(routes, endpointDeps);
     addServiceRoutes(endpoints, routes, { ...deps, addresses }, live);
     addConsoleRoutes(endpoints, deps);
-    addPeople(endpoints, routes, deps);
+    addAccounts(endpoints, routes, deps);
     addMoney(endpoints, deps);
     addModels(endpoints, deps);
     addDeployments(endpoints, deps);

@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TSchema } from "typebox";
 import { randomId } from "../../../proto/ids.ts";
 import type { Caller } from "../../accounts/caller.ts";
+import { authenticate, type Entrance } from "../accounts/authenticate.ts";
 import { drainBody } from "../body/drain-body.ts";
 import { type ReadBody, readJson, refuseCompressed } from "../body/json-body.ts";
 import { receiveBody } from "../body/receive-body.ts";
@@ -16,7 +17,6 @@ import type { Dialect } from "../errors/error-body.ts";
 import { bodyMissing } from "../errors/errors.ts";
 import { refusalOf } from "../errors/render-error.ts";
 import { writeRefusal } from "../errors/write-refusal.ts";
-import { authenticate, type Entrance } from "../people/authenticate.ts";
 import type { KeyedInput } from "./idempotency.ts";
 
 /** A request with a validated body. */

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { KekStore } from "../../accounts/store.ts";
-import { auditAct } from "../people/audit-rows.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "./change-feed.ts";
 import { inTransaction } from "./database.ts";
 import { asked } from "./outage.ts";

@@ -1,17 +1,17 @@
 // Every table, for Kysely. Names are camelCase here and snake_case in PostgreSQL (store/core/database.ts). bigint columns are read as
 // bigint; times are timestamptz. Money is nano-USD. Every table that a customer can see has account_id.
 import type { Generated, Kysely, Transaction } from "kysely";
+import type { AccountTables } from "../accounts/tables.ts";
 import type { DeploymentsTables } from "../deployments/tables.ts";
 import type { FleetTables } from "../fleet/tables.ts";
 import type { ModelsTables } from "../models/tables.ts";
 import type { MoneyTables } from "../money/tables.ts";
-import type { PeopleTables } from "../people/tables.ts";
 import type { WorkTables } from "../work/tables.ts";
 import type { DefaultTime, Time } from "./columns.ts";
 
 export interface Database
   extends CoreTables,
-    PeopleTables,
+    AccountTables,
     MoneyTables,
     FleetTables,
     DeploymentsTables,

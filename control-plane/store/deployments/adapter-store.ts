@@ -2,12 +2,12 @@ import { sql } from "kysely";
 import { noAdapters } from "../../../proto/engine-args.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../../proto/ids.ts";
 import type { Adapter, AdapterStanding, AdapterStore } from "../../deployments/store.ts";
+import { lockAccount } from "../accounts/account-rows.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { affectsRow, findsRow, rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { lockAccount } from "../people/account-rows.ts";
 import { announceAdapters, ended, lockHostsOf } from "./adapter-rows.ts";
 
 /** Interval of recording use. */

@@ -1,12 +1,12 @@
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import type { AgentInstanceStore } from "../../agent-instances/store.ts";
+import { lockAccount } from "../accounts/account-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { lockAccount } from "../people/account-rows.ts";
 import { asAgentInstance, selectAgents } from "./agent-rows.ts";
 import { changeIn } from "./deployment-changes.ts";
 import { isListed } from "./deployment-rows.ts";

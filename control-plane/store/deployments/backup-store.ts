@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { AgentType, BackupStore, Begun, Operation } from "../../agent-instances/store.ts";
+import { auditSystem, writeAudit } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -8,7 +9,6 @@ import { rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
 import { putCommand } from "../fleet/command-store.ts";
-import { auditSystem, writeAudit } from "../people/audit-rows.ts";
 
 const kinds: Readonly<Record<Operation, string>> = {
   backup: "volume.backup",

@@ -1,11 +1,11 @@
 import { sql } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
 import type { DashboardRow, DashboardStore } from "../../agent-instances/store.ts";
+import { writeAudit } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { interval } from "../core/time.ts";
-import { writeAudit } from "../people/audit-rows.ts";
 
 const sweptAtOnce = 1_000;
 

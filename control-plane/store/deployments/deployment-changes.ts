@@ -2,14 +2,14 @@
 import { sql } from "kysely";
 import type { AccountId, DeploymentId, HostId } from "../../../proto/ids.ts";
 import type { Change, Claimed, GpuCheck, PrefixCacheChange } from "../../deployments/store.ts";
+import { lockAccount } from "../accounts/account-rows.ts";
+import { auditAct, writeAudit } from "../accounts/audit-rows.ts";
+import { readGpuUse } from "../accounts/quota-store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { affectsRow, findsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
-import { lockAccount } from "../people/account-rows.ts";
-import { auditAct, writeAudit } from "../people/audit-rows.ts";
-import { readGpuUse } from "../people/quota-store.ts";
 import { asDeployment, selectDeployments, selectInstances } from "./deployment-rows.ts";
 import { addSpec, columnsOf, memoryColumnsOf, servingAs } from "./deployment-specs.ts";
 

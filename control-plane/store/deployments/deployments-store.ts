@@ -10,6 +10,9 @@ import type {
   Observation,
   Present,
 } from "../../deployments/store.ts";
+import { lockAccount } from "../accounts/account-rows.ts";
+import { writeAudit } from "../accounts/audit-rows.ts";
+import { readGpuUse } from "../accounts/quota-store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -17,9 +20,6 @@ import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { nodeWeightsOf } from "../fleet/node-weights-store.ts";
 import { endedOnes, writeUnknown } from "../fleet/unknown-instances.ts";
-import { lockAccount } from "../people/account-rows.ts";
-import { writeAudit } from "../people/audit-rows.ts";
-import { readGpuUse } from "../people/quota-store.ts";
 import { adaptersOf, observeAdapters } from "./adapter-rows.ts";
 import { agentRows } from "./agent-rows.ts";
 import {

@@ -1,12 +1,12 @@
 import { timingSafeEqual } from "node:crypto";
 import { type Selectable, sql } from "kysely";
 import type { EnrolmentClaim, EnrolmentStore, EnrolmentVerdict } from "../../fleet/store.ts";
+import { auditAct, writeAudit } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Database, Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { auditAct, writeAudit } from "../people/audit-rows.ts";
 
 const authorityName = "nodes";
 

@@ -2,11 +2,11 @@
 import type { Selectable } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { Gpu, GpuUncordon, Inventory } from "../../fleet/store.ts";
+import { auditAct, auditSystem } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import type { Database, Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { auditAct, auditSystem } from "../people/audit-rows.ts";
 
 type Cordon = Pick<Selectable<Database["gpuCordon"]>, "gpuUuid" | "faultId" | "reason" | "liftedAt" | "cordonedAt">;
 

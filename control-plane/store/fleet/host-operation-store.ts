@@ -2,13 +2,13 @@
 import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { FleetAct, HostOperation, HostOperationStore, HostRecord } from "../../fleet/store.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { findsRow, rowCount } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { auditAct } from "../people/audit-rows.ts";
 
 /** Last part of a drain: instances accept no new requests, so that running ones can finish in time. */
 const lastPart = sql`least(interval '30 seconds', (deadline_at - began_at) / 2)`;

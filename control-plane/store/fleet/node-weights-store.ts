@@ -1,13 +1,13 @@
 import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { NodeWeights, NodeWeightsStore } from "../../fleet/store.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";
 import { bumpHost } from "../deployments/deployment-changes.ts";
-import { auditAct } from "../people/audit-rows.ts";
 
 /** Columns of NodeWeights. */
 const weightsColumns = [

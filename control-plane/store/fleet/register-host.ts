@@ -11,9 +11,9 @@ import type {
   TicketKeySeal,
   UnknownInstance,
 } from "../../fleet/store.ts";
+import { auditAct, auditSystem } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import type { Database, Trx } from "../core/schema.ts";
-import { auditAct, auditSystem } from "../people/audit-rows.ts";
 import { cordonFaulty } from "./gpu-cordons.ts";
 
 type HostRow = Selectable<Database["host"]>;

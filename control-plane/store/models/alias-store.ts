@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { AliasStore } from "../../catalog/store.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { auditAct } from "../people/audit-rows.ts";
 
 export const selectAliases = (db: Db) =>
   db

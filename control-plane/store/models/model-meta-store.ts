@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import type { MetaChange, ModelAct, ModelMetaStore, ModelVersion, OwnModel } from "../../catalog/store.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
 import { createContainerStore } from "../deployments/containers-store.ts";
-import { auditAct } from "../people/audit-rows.ts";
 
 export function createModelMetaStore(db: Db): ModelMetaStore {
   const { hourRates } = createContainerStore(db);

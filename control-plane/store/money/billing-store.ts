@@ -1,11 +1,11 @@
 import { type Insertable, sql } from "kysely";
 import { type AccountId, accountBudget } from "../../../proto/ids.ts";
 import type { BillingSettingsStore, BillingStore } from "../../billing/store.ts";
+import { writeAudit } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
-import { writeAudit } from "../people/audit-rows.ts";
 import { accountMoney } from "./account-money.ts";
 
 export function createBillingStore(db: Db): BillingStore & BillingSettingsStore {

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import { accountBudget, randomId } from "../../../proto/ids.ts";
 import type { Charge, ChargeStore, Unmade } from "../../billing/store.ts";
+import { writeAudit } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
-import { writeAudit } from "../people/audit-rows.ts";
 import { accountMoney, owedOf } from "./account-money.ts";
 import { lockBudgets } from "./budget-rows.ts";
 import { grantIn } from "./funds-store.ts";

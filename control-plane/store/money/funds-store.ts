@@ -1,11 +1,11 @@
 import { sql } from "kysely";
 import { accountBudget } from "../../../proto/ids.ts";
 import type { CreditGrant, CreditOutcome, FundsStore } from "../../billing/store.ts";
+import { writeAudit } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
-import { writeAudit } from "../people/audit-rows.ts";
 import { writeLedger } from "./ledger-rows.ts";
 
 export function createFundsStore(db: Db): FundsStore {

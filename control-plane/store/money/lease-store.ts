@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import type { AccountId, BudgetId, LeaseId, ReplicaId, RequestId } from "../../../proto/ids.ts";
 import type { GivenBack, GrantSizes, LeaseState, LeaseStore, Replica } from "../../billing/store.ts";
+import { auditSystem } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
-import { auditSystem } from "../people/audit-rows.ts";
 import {
   createBudgetMaker,
   type LeaseMove,

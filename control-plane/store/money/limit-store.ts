@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
 import type { LimitStore } from "../../billing/store.ts";
+import { lockAccount } from "../accounts/account-rows.ts";
+import { writeAudit } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
-import { lockAccount } from "../people/account-rows.ts";
-import { writeAudit } from "../people/audit-rows.ts";
 
 export function createLimitStore(db: Db): LimitStore {
   return asked<LimitStore>({

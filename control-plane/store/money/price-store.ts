@@ -1,11 +1,11 @@
 import { type Selectable, sql } from "kysely";
 import type { Discount, DiscountStore, NewPrice, PriceSetter, PriceStore, PriceVersion } from "../../billing/store.ts";
+import { writeAudit } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { writeAudit } from "../people/audit-rows.ts";
 
 export function createPriceStore(db: Db): PriceStore & DiscountStore {
   return asked<PriceStore & DiscountStore>({

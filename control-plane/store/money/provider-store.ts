@@ -2,11 +2,11 @@ import { sql } from "kysely";
 import type { BudgetId, DeploymentId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import type { ProviderStore, ProviderTerms } from "../../billing/store.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
-import { auditAct } from "../people/audit-rows.ts";
 
 /** Names of a provider's present budgets, and the name of its slices (billing/leases.ts). */
 export interface ProviderNames {

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
 import type { QuarantineStore } from "../../billing/store.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { rowCount } from "../core/rows.ts";
 import type { Db } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { auditAct } from "../people/audit-rows.ts";
 
 export function createQuarantineStore(db: Db): QuarantineStore {
   return asked<QuarantineStore>({

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { StandingStore } from "../../billing/store.ts";
+import { liftIn, lockReasons, suspendIn } from "../accounts/suspension-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { now } from "../core/time.ts";
-import { liftIn, lockReasons, suspendIn } from "../people/suspension-rows.ts";
 import { accountMoney, owedOf } from "./account-money.ts";
 
 const act = (note: string) => ({ by: "system", ip: "", note });

@@ -2,11 +2,11 @@
 import { sql } from "kysely";
 import type { ProviderRates } from "../../../proto/money.ts";
 import type { CountStore, LostAttempt } from "../../billing/store.ts";
+import { auditSystem } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { auditSystem } from "../people/audit-rows.ts";
 
 /** Columns of a DeliveredCount. */
 export const deliveredColumns = [

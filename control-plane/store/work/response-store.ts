@@ -1,11 +1,11 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { ClaimedResponse, ResponseSize, ResponseStore } from "../../responses/store.ts";
+import { liveAccount } from "../accounts/account-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
-import { liveAccount } from "../people/account-rows.ts";
 import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
 
 /** Maximum rows that one claim considers, oldest first. */

@@ -1,12 +1,12 @@
 import type { AccountId } from "../../../proto/ids.ts";
 import type { Voice, VoiceBlend, VoiceId, VoiceStore } from "../../assets/store.ts";
+import { lockAccount } from "../accounts/account-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { rowCount } from "../core/rows.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, now } from "../core/time.ts";
-import { lockAccount } from "../people/account-rows.ts";
 
 export function createVoiceStore(db: Db): VoiceStore {
   async function voicesOf(on: Db, account: AccountId, id?: VoiceId): Promise<readonly Voice[]> {

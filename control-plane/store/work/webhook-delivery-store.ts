@@ -1,11 +1,11 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { ClaimedDelivery, DeliveryRecord, WebhookDeliveryStore } from "../../webhooks/store.ts";
+import { writeAudit } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
-import { writeAudit } from "../people/audit-rows.ts";
 import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
 import { allKeptBytes } from "./webhook-kept.ts";
 

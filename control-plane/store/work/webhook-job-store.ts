@@ -1,10 +1,10 @@
 import { type Selectable, sql } from "kysely";
 import type { ClaimedJob, WebhookJobStore } from "../../webhooks/store.ts";
+import { lockAccount } from "../accounts/account-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Database, Db } from "../core/schema.ts";
 import { interval, now } from "../core/time.ts";
-import { lockAccount } from "../people/account-rows.ts";
 import { fullAccounts, withinCapacity } from "./claim-capacity.ts";
 import { discardOldResults, isFullOfPending } from "./webhook-kept.ts";
 

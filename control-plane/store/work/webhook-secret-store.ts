@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import type { WebhookSecretStore } from "../../webhooks/store.ts";
+import { lockAccount } from "../accounts/account-rows.ts";
+import { auditOwn } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import type { Db } from "../core/schema.ts";
 import { epochMs, interval, now } from "../core/time.ts";
-import { lockAccount } from "../people/account-rows.ts";
-import { auditOwn } from "../people/audit-rows.ts";
 
 /** Columns of a SecretRow. */
 const columns = [

@@ -5,6 +5,7 @@ import { pino } from "pino";
 import { acknowledgedKeptMs } from "../../../proto/usage-record.ts";
 import { checkSecrets } from "../../accounts/check-secrets.ts";
 import { accountSecretsOf } from "../../accounts/secret-files.ts";
+import { createAccountStore } from "../../store/accounts/accounts-store.ts";
 import { openDatabase } from "../../store/core/database.ts";
 import {
   type DatabaseFacts,
@@ -16,7 +17,6 @@ import {
 } from "../../store/core/database-backup.ts";
 import { type DatabaseServer, type NewDatabase, withDatabaseServer } from "../../store/core/database-swap.ts";
 import { migrateDatabase } from "../../store/core/migrate.ts";
-import { createAccountStore } from "../../store/people/accounts-store.ts";
 import {
   type Opening,
   otherVersion,

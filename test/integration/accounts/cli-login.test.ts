@@ -7,10 +7,10 @@ import { createAuthenticator } from "../../../control-plane/accounts/authenticat
 import { createCliLogins } from "../../../control-plane/accounts/cli-login.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { noRules } from "../../../control-plane/accounts/key-rules.ts";
+import { createCliLoginStore } from "../../../control-plane/store/accounts/sign-in-store.ts";
+import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
-import { createCliLoginStore } from "../../../control-plane/store/people/sign-in-store.ts";
-import { createTokenStore } from "../../../control-plane/store/people/tokens-store.ts";
-import { createPeople } from "../../../control-plane/wiring/accounts.ts";
+import { createAccountFeatures } from "../../../control-plane/wiring/accounts.ts";
 import { nano } from "../../../proto/money.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -36,10 +36,10 @@ async function worldOfAda() {
   });
   const replica = async () => {
     const feed = createChangeFeed({ pool: world.pool, log });
-    const people = createPeople({ ...depsOf(world), changes: feed });
+    const features = createAccountFeatures({ ...depsOf(world), changes: feed });
     await feed.start();
     onTestFinished(() => feed.stop());
-    return people.cliLogins;
+    return features.cliLogins;
   };
   return { world, actor: { account, ip: "198.51.100.7" }, replica };
 }

@@ -6,11 +6,11 @@ import { createApiTokens } from "../../../control-plane/accounts/api-tokens.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { InvalidApiKey } from "../../../control-plane/accounts/errors.ts";
+import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
-import { createTokenStore } from "../../../control-plane/store/people/tokens-store.ts";
-import { createPeople } from "../../../control-plane/wiring/accounts.ts";
+import { createAccountFeatures } from "../../../control-plane/wiring/accounts.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { promisedMs } from "../../fakes/nightly.ts";
@@ -32,15 +32,24 @@ const requestOf = (name: string, isAdmin = false) => ({
   isAdmin,
 });
 
-async function peopleOf(world: World) {
+async function accountFeatures(world: World) {
   const { db, secrets, accounts, accountStore } = world;
   const dataKeys = createDataKeys({ store: accountStore, secrets });
   const tokenStore = createTokenStore(db);
   const tokens = createApiTokens({ store: { ...accountStore, ...tokenStore }, dataKeys, secrets });
   const deployments = createDeploymentStore(db);
   const changes = { on: () => {} };
-  const people = createPeople({ db, secrets, accounts, dataKeys, tokens, deployments, changes, isSignUpOpen: false });
-  return { ...people, deployments, tokenStore };
+  const features = createAccountFeatures({
+    db,
+    secrets,
+    accounts,
+    dataKeys,
+    tokens,
+    deployments,
+    changes,
+    isSignUpOpen: false,
+  });
+  return { ...features, deployments, tokenStore };
 }
 
 const deploy = (world: World, account: AccountId, status = "deployed") =>
@@ -109,7 +118,7 @@ const retained = [
 describe("the personal data of a deleted account", () => {
   it("is cleared in every text column of the account except the reason for a suspension", async () => {
     const world = await openWorld(postgres);
-    const people = await peopleOf(world);
+    const features = await accountFeatures(world);
     const { account } = await world.accounts.createAccount(requestOf("ada"));
     const { rows: columns } = await world.pool.query<{ name: string }>(
       `select column_name as name from information_schema.columns
@@ -117,7 +126,7 @@ describe("the personal data of a deleted account", () => {
     );
     expect(columns.length).toBeGreaterThan(10);
     await world.pool.query(`update account set ${columns.map(({ name }) => `${name} = 'personal'`).join()}`);
-    await people.deleteAccount({ account, ip });
+    await features.deleteAccount({ account, ip });
     const { rows } = await world.pool.query<Record<string, unknown>>("select * from account");
     const left = Object.entries(rows[0] ?? {}).filter(([, value]) => value === "personal");
     expect(left.map(([name]) => name)).toEqual(["suspend_reason"]);
@@ -130,7 +139,7 @@ describe("the personal data of a deleted account", () => {
        where c.relkind in ('r', 'p') and not c.relispartition and a.attname = 'account_id'
          and c.relnamespace = 'public'::regnamespace order by 1`,
     );
-    // A new table: either control-plane/store/people/people-store.ts empties it, or the row outlives the account for a reason.
+    // A new table: either control-plane/store/accounts/profile-store.ts empties it, or the row outlives the account for a reason.
     expect(rows.map(({ name }) => name)).toEqual([...emptied, ...swept, ...retained].toSorted());
   });
 });
@@ -138,38 +147,38 @@ describe("the personal data of a deleted account", () => {
 describe("an account that its owner deletes", () => {
   it("returns its record, and ends keys, sessions, password and deployments", async () => {
     const world = await openWorld(postgres);
-    const people = await peopleOf(world);
+    const features = await accountFeatures(world);
     const { account, apiKey } = await world.accounts.createAccount(requestOf("ada"));
     const other = await world.accounts.createAccount(requestOf("bob"));
     const actor = { account, ip };
     const password = "correct horse";
-    await people.signIn.setPassword(actor, { password, current: undefined }, undefined);
-    const session = await people.sessions.begin(actor, ["password"]);
+    await features.signIn.setPassword(actor, { password, current: undefined }, undefined);
+    const session = await features.sessions.begin(actor, ["password"]);
     for (const status of ["deployed", "failed", "stopped", "deleted"]) await deploy(world, account, status);
     await deploy(world, other.account);
     await world.pool.query("insert into webhook_kept values ($1, 0), ($2, 0)", [account, other.account]);
 
-    expect(await people.deleteAccount(actor)).toMatchObject({
+    expect(await features.deleteAccount(actor)).toMatchObject({
       uid: account,
       displayName: "ada",
       email: "ada@example.com",
     });
 
-    await expect(people.profiles.read(account)).rejects.toMatchObject({ code: "account_not_found" });
-    await expect(people.deleteAccount(actor)).rejects.toMatchObject({ code: "account_not_found" });
+    await expect(features.profiles.read(account)).rejects.toMatchObject({ code: "account_not_found" });
+    await expect(features.deleteAccount(actor)).rejects.toMatchObject({ code: "account_not_found" });
     const { rows: kept } = await world.pool.query("select account_id from webhook_kept");
     expect(kept).toEqual([{ account_id: other.account }]);
-    expect(await people.sessions.find(session.cookie)).toBeUndefined();
-    const signIn = people.signIn.signIn({ email: "ada@example.com", password }, from(ip));
+    expect(await features.sessions.find(session.cookie)).toBeUndefined();
+    const signIn = features.signIn.signIn({ email: "ada@example.com", password }, from(ip));
     await expect(signIn).rejects.toMatchObject({ code: "wrong_password" });
-    expect((await people.deployments.list(account, "model", undefined)).map(({ status }) => status)).toEqual(
+    expect((await features.deployments.list(account, "model", undefined)).map(({ status }) => status)).toEqual(
       Array(4).fill("deleted"),
     );
-    expect((await people.deployments.list(other.account, "model", undefined)).map(({ status }) => status)).toEqual([
+    expect((await features.deployments.list(other.account, "model", undefined)).map(({ status }) => status)).toEqual([
       "deployed",
     ]);
     const authenticator = createAuthenticator({
-      store: { ...world.accountStore, ...people.tokenStore },
+      store: { ...world.accountStore, ...features.tokenStore },
       secrets: world.secrets,
       log,
       registry: new Registry(),
@@ -181,11 +190,11 @@ describe("an account that its owner deletes", () => {
 
   it("is refused by every replica within 2 s, also one with a cached key", async () => {
     const world = await openWorld(postgres);
-    const people = await peopleOf(world);
+    const features = await accountFeatures(world);
     const { account, apiKey } = await world.accounts.createAccount(requestOf("ada"));
     const feed = createChangeFeed({ pool: world.pool, log });
     const authenticator = createAuthenticator({
-      store: { ...world.accountStore, ...people.tokenStore },
+      store: { ...world.accountStore, ...features.tokenStore },
       secrets: world.secrets,
       log,
       registry: new Registry(),
@@ -194,7 +203,7 @@ describe("an account that its owner deletes", () => {
     await feed.start();
     onTestFinished(() => feed.stop());
     await authenticator.authenticate(apiKey, ip);
-    await people.deleteAccount({ account, ip });
+    await features.deleteAccount({ account, ip });
     await vi.waitFor(
       async () => {
         const end = await Promise.resolve()
@@ -208,15 +217,15 @@ describe("an account that its owner deletes", () => {
 
   it("leaves ledger and audit complete, and frees its address and names", async () => {
     const world = await openWorld(postgres);
-    const people = await peopleOf(world);
+    const features = await accountFeatures(world);
     const { account } = await world.accounts.createAccount(requestOf("ada"));
-    await people.profiles.change({ account, ip }, { firstName: "Ada", company: "Analytical" });
+    await features.profiles.change({ account, ip }, { firstName: "Ada", company: "Analytical" });
     const ledger = () =>
       world.pool.query("select count(*) as n, sum(amount)::text as sum from ledger_entry where account_id = $1", [
         account,
       ]);
     const before = (await ledger()).rows;
-    await people.deleteAccount({ account, ip });
+    await features.deleteAccount({ account, ip });
     expect((await ledger()).rows).toEqual(before);
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
     const again = await world.accounts.createAccount(requestOf("ada"));
@@ -231,22 +240,24 @@ describe("an account that its owner deletes", () => {
 
   it("is refused for the last admin, unchanged; of two concurrent deletions one is refused", async () => {
     const world = await openWorld(postgres);
-    const people = await peopleOf(world);
+    const features = await accountFeatures(world);
     const first = await world.accounts.createAccount(requestOf("root", true));
     await deploy(world, first.account);
-    await expect(people.deleteAccount({ account: first.account, ip })).rejects.toMatchObject({ code: "last_admin" });
-    expect((await people.deployments.list(first.account, "model", undefined)).map(({ status }) => status)).toEqual([
+    await expect(features.deleteAccount({ account: first.account, ip })).rejects.toMatchObject({ code: "last_admin" });
+    expect((await features.deployments.list(first.account, "model", undefined)).map(({ status }) => status)).toEqual([
       "deployed",
     ]);
     const second = await world.accounts.createAccount(requestOf("root2", true));
-    const ends = await Promise.allSettled([first, second].map(({ account }) => people.deleteAccount({ account, ip })));
+    const ends = await Promise.allSettled(
+      [first, second].map(({ account }) => features.deleteAccount({ account, ip })),
+    );
     expect(ends.filter((end) => end.status === "fulfilled")).toHaveLength(1);
     expect(ends.find((end) => end.status === "rejected")?.reason).toMatchObject({ code: "last_admin" });
   });
 
   it("is refused while something continues to create deployments", async () => {
     const world = await openWorld(postgres);
-    const people = await peopleOf(world);
+    const features = await accountFeatures(world);
     const { account } = await world.accounts.createAccount(requestOf("ada"));
     await world.pool.query(`create function again() returns trigger language plpgsql as $$ begin
       insert into deployment select (jsonb_populate_record(new, jsonb_build_object('deploy_id', gen_random_uuid()::text,
@@ -255,7 +266,7 @@ describe("an account that its owner deletes", () => {
       "create trigger again after update on deployment for each row when (new.status = 'deleted') execute function again()",
     );
     await deploy(world, account);
-    await expect(people.deleteAccount({ account, ip })).rejects.toMatchObject({ code: "account_in_use" });
-    expect((await people.profiles.read(account)).displayName).toBe("ada");
+    await expect(features.deleteAccount({ account, ip })).rejects.toMatchObject({ code: "account_in_use" });
+    expect((await features.profiles.read(account)).displayName).toBe("ada");
   });
 });

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { createIdempotency, type Idempotency } from "../../../control-plane/accounts/idempotency.ts";
-import { createIdempotencyStore } from "../../../control-plane/store/people/idempotency-store.ts";
+import { createIdempotencyStore } from "../../../control-plane/store/accounts/idempotency-store.ts";
 import { wholeChat } from "../../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge } from "../../fakes/edge.ts";
 import { ada, apiKey } from "../../fakes/ports.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { createIdempotency } from "../../../control-plane/accounts/idempotency.ts";
-import { createIdempotencyStore } from "../../../control-plane/store/people/idempotency-store.ts";
+import { createIdempotencyStore } from "../../../control-plane/store/accounts/idempotency-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { openWorld } from "../billing/world.ts";

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "v
 import type { Act } from "../../../control-plane/accounts/act.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
 import { createFunds } from "../../../control-plane/billing/funds.ts";
+import { endAccount } from "../../../control-plane/store/accounts/profile-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { createFundsStore } from "../../../control-plane/store/money/funds-store.ts";
-import { endAccount } from "../../../control-plane/store/people/people-store.ts";
 import { createOperatorFeatures } from "../../../control-plane/wiring/accounts.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";

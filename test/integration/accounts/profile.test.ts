@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSshKeys } from "../../../control-plane/accounts/ssh-keys.ts";
-import { createPeopleStore } from "../../../control-plane/store/people/people-store.ts";
+import { createProfileStore } from "../../../control-plane/store/accounts/profile-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -17,7 +17,7 @@ afterAll(() => postgres.stop());
 
 async function twoPeople() {
   const world = await openWorld(postgres);
-  const people = createPeopleStore(world.db);
+  const profiles = createProfileStore(world.db);
   const make = async (name: string, isAdmin = false) =>
     (
       await world.accounts.createAccount({
@@ -33,7 +33,7 @@ async function twoPeople() {
     bob: { account: await make("bob"), ip: "192.0.2.2" },
     make,
     profiles: signInParts(world, { unixMs: () => 1_786_000_000_000 }).profiles,
-    sshKeys: createSshKeys(people, () => 1_786_000_000_000),
+    sshKeys: createSshKeys(profiles, () => 1_786_000_000_000),
   };
 }
 

@@ -4,7 +4,7 @@ import { attemptLimits } from "../../../control-plane/accounts/guess-limits.ts";
 import { createPasswords } from "../../../control-plane/accounts/password.ts";
 import { maxSessionMs, sessionIdleMs } from "../../../control-plane/accounts/sessions.ts";
 import type { Credentials, SignIn } from "../../../control-plane/accounts/sign-in.ts";
-import { createPeopleStore } from "../../../control-plane/store/people/people-store.ts";
+import { createProfileStore } from "../../../control-plane/store/accounts/profile-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -327,7 +327,7 @@ describe("signing up", () => {
       code: "name_taken",
     });
     const { account: other } = await signIn.signUp({ ...request, email: "two@example.com", displayName: "hopper" }, ip);
-    const profiles = createPeopleStore(world.db);
+    const profiles = createProfileStore(world.db);
     expect(await profiles.changeProfile({ account: other, ip }, { displayName: "GRACE" })).toBe("name_taken");
     expect(await profiles.changeProfile({ account, ip }, { displayName: "grace" })).toBe("changed");
   });

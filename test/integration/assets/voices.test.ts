@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
 import { voiceSamples } from "../../../control-plane/accounts/seals.ts";
 import { createVoices, maxVoices } from "../../../control-plane/assets/voices.ts";
-import { createPeopleStore } from "../../../control-plane/store/people/people-store.ts";
+import { createProfileStore } from "../../../control-plane/store/accounts/profile-store.ts";
 import { createVoiceStore } from "../../../control-plane/store/work/voices-store.ts";
 import { nano } from "../../../proto/money.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
@@ -116,7 +116,7 @@ describe("a voice", () => {
     await voices.remove(ada, (await voices.add(ada, request, samples, blend)).id);
     expect(Number(await left())).toBe(0);
     await voices.add(ada, request, samples, blend);
-    await createPeopleStore(world.db).end({ account: ada, ip: "192.0.2.1" });
+    await createProfileStore(world.db).end({ account: ada, ip: "192.0.2.1" });
     expect(Number(await left())).toBe(0);
   });
 

@@ -8,12 +8,12 @@ import {
 } from "../../../control-plane/billing/hold.ts";
 import type { RunningBudgets } from "../../../control-plane/billing/leases.ts";
 import { accountMonthBudget, keyMonthBudget, monthScopes } from "../../../control-plane/billing/scopes.ts";
+import { suspendIn } from "../../../control-plane/store/accounts/suspension-rows.ts";
 import { announce, createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { checkBooks } from "../../../control-plane/store/core/check-books.ts";
 import { inTransaction } from "../../../control-plane/store/core/database.ts";
 import { createBudgetMaker } from "../../../control-plane/store/money/budget-rows.ts";
 import { setMonthlyLimit } from "../../../control-plane/store/money/limit-store.ts";
-import { suspendIn } from "../../../control-plane/store/people/suspension-rows.ts";
 import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
 import { promisedMs } from "../../fakes/nightly.ts";

@@ -13,6 +13,8 @@ import { createBillingMetrics } from "../../../control-plane/billing/metrics.ts"
 import { createQuarantine } from "../../../control-plane/billing/quarantine.ts";
 import { monthScopes } from "../../../control-plane/billing/scopes.ts";
 import { createSettlement, type SettlementDeps } from "../../../control-plane/billing/settle.ts";
+import { createAccountStore } from "../../../control-plane/store/accounts/accounts-store.ts";
+import { createTokenStore } from "../../../control-plane/store/accounts/tokens-store.ts";
 import { openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createBillingStore } from "../../../control-plane/store/money/billing-store.ts";
 import { createInvoiceStore } from "../../../control-plane/store/money/invoice-store.ts";
@@ -21,8 +23,6 @@ import { createQuarantineStore } from "../../../control-plane/store/money/quaran
 import { createSettlementStore } from "../../../control-plane/store/money/settlement-store.ts";
 import { createUnrecordedStore } from "../../../control-plane/store/money/unrecorded-store.ts";
 import { createUsageStore } from "../../../control-plane/store/money/usage-store.ts";
-import { createAccountStore } from "../../../control-plane/store/people/accounts-store.ts";
-import { createTokenStore } from "../../../control-plane/store/people/tokens-store.ts";
 import {
   type AccountId,
   accountBudget,

@@ -6,10 +6,10 @@ import { startDeployment, stopDeployment, updateDeployment } from "../../../cont
 import { createDeployment } from "../../../control-plane/deployments/create.ts";
 import * as errors from "../../../control-plane/quotas/errors.ts";
 import { createLimitRequests } from "../../../control-plane/quotas/limit-requests.ts";
+import { createQuotaStore } from "../../../control-plane/store/accounts/quota-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { type OpenDatabase, openDatabase } from "../../../control-plane/store/core/database.ts";
 import { createDeploymentStore } from "../../../control-plane/store/deployments/deployments-store.ts";
-import { createQuotaStore } from "../../../control-plane/store/people/quota-store.ts";
 import { createQuotas } from "../../../control-plane/wiring/quotas.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { InsufficientFunds } from "../../../control-plane/billing/hold.ts";
 import { EngineOverloaded, upstreamBroken } from "../../../control-plane/inference/errors.ts";
-import { createPeopleStore } from "../../../control-plane/store/people/people-store.ts";
+import { createProfileStore } from "../../../control-plane/store/accounts/profile-store.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { verified } from "../../fakes/webhook-receiver.ts";
 import { patience } from "../billing/world.ts";
@@ -105,7 +105,7 @@ describe("a request with a webhook", () => {
     const account = await world.account(0n);
     await world.ask(await world.callerIn(account));
     await started.promise;
-    expect(await createPeopleStore(world.db).end({ account, ip })).toBe("ended");
+    expect(await createProfileStore(world.db).end({ account, ip })).toBe("ended");
     go.resolve();
     await world.stop();
     expect(world.receiver.calls).toEqual([]);

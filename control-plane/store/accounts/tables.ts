@@ -14,7 +14,7 @@ import type {
 import type { GpuCounts, LimitKind } from "../../quotas/store.ts";
 import type { DefaultTime, Json, Time } from "../core/columns.ts";
 
-export interface PeopleTables {
+export interface AccountTables {
   account: {
     accountId: AccountId;
     /** Unique, ignoring case. A deleted account has its id here and in display_name, which no other name can equal. */

@@ -6,7 +6,7 @@ import type { Session } from "../../accounts/sessions.ts";
 import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { restarting } from "../errors/errors.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 import { checkOrigin, cookieOf, giveCookies, ownSession, takeCookie, visitorOf } from "./session.ts";
 import {
   AuthSession,
@@ -19,7 +19,7 @@ import {
   SignInRequest,
 } from "./sign-in-schemas.ts";
 
-export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, publicUrl }: PeopleFeatures): void {
+export function addSignInRoutes(endpoints: Endpoints, { signIn, sessions, publicUrl }: AccountFeatures): void {
   const open = endpoints.with({ tag: "account", access: "public", isAttempt: true, holdsSecrets: true });
   const own = endpoints.with({ tag: "account", access: "key" });
 
@@ -122,7 +122,7 @@ const rendered = ({ caller, csrfToken, endsAtMs, authTimeMs, factors, mustEnrol 
   must_enrol: mustEnrol,
 });
 
-export function addCliLoginRoutes(endpoints: Endpoints, app: FastifyInstance, { cliLogins }: PeopleFeatures): void {
+export function addCliLoginRoutes(endpoints: Endpoints, app: FastifyInstance, { cliLogins }: AccountFeatures): void {
   const open = endpoints.with({ tag: "account", access: "public" });
 
   // A wait of minutes must not delay shutdown.

@@ -16,9 +16,9 @@ import {
 } from "../operator/operator-schemas.ts";
 import { renderDetail, renderSummary } from "../operator/render-operator.ts";
 import { NewAccount } from "./account-schemas.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 
-export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator }: PeopleFeatures): void {
+export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator }: AccountFeatures): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.post("/v1/admin/accounts", {
@@ -82,7 +82,7 @@ export function addAdminAccountRoutes(endpoints: Endpoints, { accounts, operator
   addAdminCreditRoutes(endpoints, operator);
 }
 
-function addAdminCreditRoutes(endpoints: Endpoints, operator: PeopleFeatures["operator"]): void {
+function addAdminCreditRoutes(endpoints: Endpoints, operator: AccountFeatures["operator"]): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
   const one = { answer: AdminAccount };
 

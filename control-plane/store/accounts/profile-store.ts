@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { Actor, PeopleStore, ProfileOutcome } from "../../accounts/store.ts";
+import type { Actor, ProfileOutcome, ProfileStore } from "../../accounts/store.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -10,8 +10,8 @@ import { epochMs, now } from "../core/time.ts";
 import { accountColumns, hasOtherAdmin, isNameTaken, liveAccount, lockAdmins } from "./account-rows.ts";
 import { auditOwn } from "./audit-rows.ts";
 
-export function createPeopleStore(db: Db): PeopleStore {
-  return asked<PeopleStore>({
+export function createProfileStore(db: Db): ProfileStore {
+  return asked<ProfileStore>({
     profile: (account) =>
       db
         .selectFrom("account")

@@ -2,14 +2,14 @@ import type { FastifyInstance } from "fastify";
 import type { Endpoints } from "../core/endpoint.ts";
 import { addAdminAccountRoutes } from "./admin-accounts-routes.ts";
 import { addFactorRoutes } from "./factors-routes.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 import { addMeRoutes } from "./me-routes.ts";
 import { addProgramRoutes } from "./program-routes.ts";
 import { addCliLoginRoutes, addSignInRoutes } from "./sign-in-routes.ts";
 import { addSshKeyRoutes } from "./ssh-keys-routes.ts";
 import { addScopedJwtRoutes, addTokenRoutes } from "./tokens-routes.ts";
 
-export function addPeople(endpoints: Endpoints, app: FastifyInstance, features: PeopleFeatures): void {
+export function addAccounts(endpoints: Endpoints, app: FastifyInstance, features: AccountFeatures): void {
   addMeRoutes(endpoints, features);
   addSshKeyRoutes(endpoints, features);
   addTokenRoutes(endpoints, features);

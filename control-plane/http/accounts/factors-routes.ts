@@ -7,7 +7,7 @@ import type { FactorRecord } from "../../accounts/factor-store.ts";
 import type { Session } from "../../accounts/sessions.ts";
 import { actOf, actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 import { relyingPartyOf } from "./session.ts";
 import {
   Factor,
@@ -22,7 +22,7 @@ import {
   SignInPolicyChange,
 } from "./sign-in-schemas.ts";
 
-export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: PeopleFeatures): void {
+export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
 
   own.get("/v1/me/factors", {
@@ -119,7 +119,7 @@ export function addFactorRoutes(endpoints: Endpoints, { factors, publicUrl }: Pe
   addAdminFactorRoutes(endpoints, factors);
 }
 
-function addAdminFactorRoutes(endpoints: Endpoints, factors: PeopleFeatures["factors"]): void {
+function addAdminFactorRoutes(endpoints: Endpoints, factors: AccountFeatures["factors"]): void {
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.get("/v1/admin/sign-in-policy", {

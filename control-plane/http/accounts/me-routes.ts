@@ -12,10 +12,10 @@ import { givenFields, wireRecord } from "../core/wire-record.ts";
 import type { Checklist } from "../money/payment-routes.ts";
 import { readChecklist } from "../money/payment-routes.ts";
 import { AccountBody, AccountChange, TeamName } from "./account-schemas.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 import { takeCookie } from "./session.ts";
 
-export function addMeRoutes(endpoints: Endpoints, deps: PeopleFeatures): void {
+export function addMeRoutes(endpoints: Endpoints, deps: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key" });
   const { profiles, checklists, deleteAccount, factors } = deps;
 

@@ -9,7 +9,7 @@ import type { Endpoints } from "../core/endpoint.ts";
 import { apiKeyNotFound } from "../errors/errors.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import { tokenIdOf } from "../money/usage-log-routes.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 
 const allowedIps = Type.Unsafe<string[] | null>({
   type: ["array", "null"],
@@ -99,7 +99,7 @@ function givenRules(body: ApiTokenChange): Partial<KeyRules> {
   };
 }
 
-export function addTokenRoutes(endpoints: Endpoints, { tokens }: PeopleFeatures): void {
+export function addTokenRoutes(endpoints: Endpoints, { tokens }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
 
   own.post("/v1/api-tokens", {
@@ -181,7 +181,7 @@ const render = (token: ApiToken): ApiTokenBody => ({
   last_used_at: unixSecondsOrNull(token.lastUsedAtMs),
 });
 
-export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: PeopleFeatures): void {
+export function addScopedJwtRoutes(endpoints: Endpoints, { scopedJwts }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key", holdsSecrets: true });
 
   own.post("/v1/scoped-jwt", {

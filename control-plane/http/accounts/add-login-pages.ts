@@ -10,7 +10,7 @@ import { actorOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { csrfRefused } from "../errors/errors.ts";
 import { refusalOf } from "../errors/render-error.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 import {
   confirmedPage,
   confirmPage,
@@ -29,7 +29,7 @@ const formLimitBytes = 16 * 1024;
 const attempts = new Set(["POST /login", "POST /login/second-factor"]);
 const loginId = new RegExp(loginIdForm);
 
-export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: PeopleFeatures): void {
+export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: AccountFeatures): void {
   const { signIn, sessions, cliLogins, publicUrl } = deps;
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",

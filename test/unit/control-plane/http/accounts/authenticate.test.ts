@@ -1,8 +1,8 @@
 import { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { InvalidApiKey } from "../../../../../control-plane/accounts/errors.ts";
+import { authenticate } from "../../../../../control-plane/http/accounts/authenticate.ts";
 import { AddressLimits, defaultAddressLimits } from "../../../../../control-plane/http/connections/address-limits.ts";
-import { authenticate } from "../../../../../control-plane/http/people/authenticate.ts";
 import { ada, apiKey, FakeAuthenticator } from "../../../../fakes/ports.ts";
 
 const entrance = {

@@ -12,7 +12,7 @@ import type { SignIn } from "../../accounts/sign-in.ts";
 import type { SshKeys } from "../../accounts/ssh-keys.ts";
 import type { Checklists } from "../../billing/checklist.ts";
 
-export interface PeopleFeatures {
+export interface AccountFeatures {
   readonly accounts: Pick<CreateAccount, "createAccount">;
   readonly operator: Operator;
   readonly profiles: Profiles;

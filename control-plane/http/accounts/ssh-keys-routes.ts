@@ -3,7 +3,7 @@ import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { SshKey } from "../../accounts/store.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 
 const SshKeyBody = Type.Object({
   id: Type.String(),
@@ -13,7 +13,7 @@ const SshKeyBody = Type.Object({
   created_at: Type.Integer({ description: "Unix seconds" }),
 });
 
-export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: PeopleFeatures): void {
+export function addSshKeyRoutes(endpoints: Endpoints, { sshKeys }: AccountFeatures): void {
   const own = endpoints.with({ tag: "account", access: "key" });
 
   own.get("/v1/ssh_keys", {

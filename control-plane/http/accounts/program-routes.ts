@@ -7,7 +7,7 @@ import type { Endpoints } from "../core/endpoint.ts";
 import { wireRecord } from "../core/wire-record.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import { Note, Page } from "../operator/operator-schemas.ts";
-import type { PeopleFeatures } from "./features.ts";
+import type { AccountFeatures } from "./features.ts";
 
 const words = (maxLength: number) => Type.String({ minLength: 1, maxLength });
 
@@ -52,7 +52,7 @@ const Approval = Type.Object({
   ),
 });
 
-export function addProgramRoutes(endpoints: Endpoints, { applications }: PeopleFeatures): void {
+export function addProgramRoutes(endpoints: Endpoints, { applications }: AccountFeatures): void {
   const own = endpoints.with({ tag: "billing", access: "key" });
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
