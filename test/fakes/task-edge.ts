@@ -1,5 +1,6 @@
 // The real edge and spine over a real ingress, in front of a scripted model server of any task.
 import type { ServedModel } from "../../control-plane/catalog/served-model.ts";
+import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { instanceId, startDataPath } from "./data-path.ts";
 import { type Edge, startEdge } from "./edge.ts";
 import { apiKey, servedModel } from "./ports.ts";
@@ -33,13 +34,16 @@ const rates: ServedModel["rates"] = {
 };
 
 /** `origin`: of a real model server instead of the scripted one. */
-export async function startTaskEdge(origin?: string): Promise<TaskEdge> {
+export async function startTaskEdge(
+  origin?: string,
+  change: (deps: HttpDeps) => HttpDeps = (deps) => deps,
+): Promise<TaskEdge> {
   const engine = await startTaskEngine();
   const path = await startDataPath(origin ?? engine.origin);
   const edge = await startEdge({
     agents: 0,
     // Links lead to the address that the client came by.
-    change: (deps) => ({ ...deps, publicUrl: undefined }),
+    change: (deps) => change({ ...deps, publicUrl: undefined }),
   });
   edge.routes.add(`http://127.0.0.1:${path.port}`, { instanceId });
   const asked = () => engine.requests.at(-1) as TaskRequest;

@@ -60,6 +60,7 @@ import { InferenceEntry, type Validate } from "../inference/inference-entry.ts";
 import { encodeModelName } from "../inference/model-path.ts";
 import { nativeJobs } from "../inference/native/native-jobs.ts";
 import { addInference } from "../inference/routes.ts";
+import { socketRoutes } from "../inference/socket-routes.ts";
 import { addMcpRoute } from "../mcp/mcp-route.ts";
 import type { ModelFeatures } from "../models/features.ts";
 import { addModels } from "../models/routes.ts";
@@ -67,6 +68,7 @@ import type { MoneyFeatures } from "../money/features.ts";
 import { addMoney } from "../money/routes.ts";
 import type { OperatorFeatures } from "../operator/features.ts";
 import { addOperator } from "../operator/routes.ts";
+import { createSocketEdge, type SocketLimits } from "../sockets/socket-edge.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf, pairs } from "./endpoint.ts";
 import { KnownPaths } from "./known-paths.ts";
@@ -98,6 +100,8 @@ interface EdgeDeps {
   readonly dashboards: Dashboards | undefined;
   /** Undefined: the default ones. */
   readonly dashboardBounds?: Partial<DashboardBounds>;
+  /** Undefined: the default ones. */
+  readonly socketLimits?: Partial<SocketLimits>;
   /** Addresses and networks of the proxies whose forwarded address, scheme and host count. */
   readonly trustedProxies: readonly string[];
   /** Origins whose pages may read responses. */
@@ -134,6 +138,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
       onClosed: () => onClosed(),
       bounds: deps.dashboardBounds,
     });
+  let sockets: ReturnType<typeof createSocketEdge> | undefined;
   const { log } = deps;
   const connections = createConnectionErrors({ log, registry: deps.registry, unixMs: Date.now });
   const serverTimes = { ...defaultServerTimes, ...deps.serverTimes };
@@ -166,7 +171,8 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
       requireHostHeader: false,
       // Other requests for an upgrade are handled as plain requests.
       shouldUpgradeCallback: (request: IncomingMessage) =>
-        request.headers.upgrade?.toLowerCase() === "websocket" && dashboards?.owns(request) === true,
+        request.headers.upgrade?.toLowerCase() === "websocket" &&
+        (dashboards?.owns(request) === true || sockets?.owns(request) === true),
     },
     clientErrorHandler: connections.unreadable,
     // For URLs that the router cannot read. No hook runs, and the request does not consider trusted proxies.
@@ -231,9 +237,11 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     inference.isOpen = false;
     spine.coldStarts?.close();
     dashboards?.drain();
+    sockets?.drain();
   });
   app.addHook("onClose", async () => {
     await dashboards?.close();
+    sockets?.close();
     deadlines.close();
     await upstreams.close();
   });
@@ -300,6 +308,18 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
 
   await app.ready();
   deps.batches.runWith(batchLines(spineOfLines(spine), deps, compile));
+  sockets = createSocketEdge(
+    {
+      ...edge,
+      authenticator: deps.authenticator,
+      clientOf: client,
+      corsOrigins: deps.corsOrigins,
+      registry: deps.registry,
+      limits: deps.socketLimits,
+      spine,
+    },
+    socketRoutes(spine, deps, compile),
+  );
   const routes = app.server.listeners("request") as ((req: IncomingMessage, res: ServerResponse) => void)[];
   app.server.removeAllListeners("request");
   app.server.on("request", (req, res) => {
@@ -310,11 +330,11 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     else if (!isPreflight(req, res) && !inference.take(req, res))
       for (const route of routes) route.call(app.server, req, res);
   });
-  if (dashboards)
-    app.server.on("upgrade", (req, socket, first) => {
-      if (hasSeveralHosts(req)) connections.unreadable(new Error("several Host headers"), socket);
-      else dashboards.upgrade(req, socket, first);
-    });
+  app.server.on("upgrade", (req, socket, first) => {
+    if (hasSeveralHosts(req)) connections.unreadable(new Error("several Host headers"), socket);
+    else if (dashboards?.owns(req)) dashboards.upgrade(req, socket, first);
+    else sockets?.upgrade(req, socket, first);
+  });
   app.server.on("checkExpectation", connections.unknownExpectation);
   return app;
 }

@@ -1,6 +1,6 @@
 // State of one request from its headers to its log line. The line is written once, when the response closes, and never contains
 // a URL, a key or a prompt.
-import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 import type { Logger } from "pino";
 import type { Deadlines } from "../../../proto/deadlines.ts";
 import type { AccountId, InstanceId, KeyId, RequestId } from "../../../proto/ids.ts";
@@ -35,6 +35,14 @@ export interface StateDeps {
   readonly unixMs: () => number;
   /** Called when a response has closed. */
   readonly onClosed: () => void;
+}
+
+/** The used part of a ServerResponse. `writableFinished` is false if the client disconnected before the end. */
+export interface ClosingResponse {
+  readonly headersSent: boolean;
+  readonly statusCode: number;
+  readonly writableFinished: boolean;
+  on(event: "close", listener: () => void): unknown;
 }
 
 const labelForm = /^[\w-]{1,64}$/;
@@ -80,7 +88,7 @@ export class RequestState implements Trace {
   isClosed = false;
   readonly #deps: StateDeps;
   readonly meter: RouteMeter;
-  readonly #res: ServerResponse;
+  readonly #res: ClosingResponse;
 
   constructor(
     deps: StateDeps,
@@ -88,7 +96,7 @@ export class RequestState implements Trace {
     dialect: Dialect,
     requestId: string,
     headers: IncomingHttpHeaders,
-    res: ServerResponse,
+    res: ClosingResponse,
   ) {
     const label = headers["x-request-id"];
     const source = headers["x-service-source"];

@@ -114,11 +114,16 @@ function whenLeaving({ socket, leaving, closingMs }: Browser, sendClosing: () =>
 /** Refuses an upgrade. `headers`: names and values in turn. */
 export function refuseSocket(
   socket: Duplex,
-  { status, headers }: { readonly status: number; readonly headers: readonly string[] },
+  {
+    status,
+    headers,
+    body = "",
+  }: { readonly status: number; readonly headers: readonly string[]; readonly body?: string },
 ): void {
   if (!socket.writable) return void socket.destroy();
-  const head = headText(status, ["connection", "close", "content-length", "0", ...headers]);
-  socket.end(head, () => socket.destroy());
+  const length = String(Buffer.byteLength(body));
+  const head = headText(status, ["connection", "close", "content-length", length, ...headers]);
+  socket.end(head + body, () => socket.destroy());
 }
 
 /** Returns the head of a response on a socket. `headers`: names and values in turn. */

@@ -1,12 +1,12 @@
 // Base of sinks that rewrite a response before they pass it to the client's sink.
-import type { SinkListener } from "../../inference/answer-sink.ts";
+import type { AnswerSink, SinkListener } from "../../inference/answer-sink.ts";
 import type { ClientSink } from "./client-sink.ts";
 
-export abstract class ForwardingSink {
-  protected readonly client: ClientSink;
+export abstract class ForwardingSink<Client extends AnswerSink = ClientSink> {
+  protected readonly client: Client;
   sent: Promise<void> | undefined;
 
-  constructor(client: ClientSink) {
+  constructor(client: Client) {
     this.client = client;
   }
 

@@ -20,8 +20,11 @@ export const dataFrame = (data: object): string => `data: ${JSON.stringify(data)
 /** A frame with the name of its event. */
 export const namedFrame = (event: string, data: object): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 
+/** Destination of a translated stream. */
+type StreamClient = AnswerSink & Pick<ClientSink, "account" | "atEnd">;
+
 /** Comments, which keep the connection of a waiting client alive, pass unchanged. */
-export class TranslatedStream extends ForwardingSink implements AnswerSink {
+export class TranslatedStream extends ForwardingSink<StreamClient> implements AnswerSink {
   readonly #translation: StreamTranslation;
   readonly #share: AnswerShare | undefined;
   #countedBytes = 0;
@@ -30,7 +33,7 @@ export class TranslatedStream extends ForwardingSink implements AnswerSink {
   #rest: Buffer | undefined;
 
   /** `buffer`: memory budget for what the translation keeps; undefined: it keeps nothing. */
-  constructor(client: ClientSink, translation: StreamTranslation, buffer?: ResponseBuffer) {
+  constructor(client: StreamClient, translation: StreamTranslation, buffer?: ResponseBuffer) {
     super(client);
     this.#translation = translation;
     if (!buffer) return;

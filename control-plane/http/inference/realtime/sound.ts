@@ -1,0 +1,113 @@
+// Sound of a session: formats on the wire to 16-bit samples, a buffer of them, and a file for an engine. Pure.
+
+const bytesPerSample = 2;
+
+export type SoundFormat = "audio/pcm" | "audio/pcmu" | "audio/pcma";
+
+/** Samples per second. */
+export const rateOf = (format: SoundFormat): number => (format === "audio/pcm" ? 24_000 : 8_000);
+
+/** Returns little-endian 16-bit samples; undefined for half a sample. */
+export function samplesOf(format: SoundFormat, bytes: Buffer): Buffer | undefined {
+  if (format === "audio/pcm") return bytes.length % bytesPerSample === 0 ? bytes : undefined;
+  const table = format === "audio/pcmu" ? muLaw : aLaw;
+  const samples = Buffer.alloc(bytes.length * bytesPerSample);
+  for (let i = 0; i < bytes.length; i += 1)
+    samples.writeInt16LE(table[bytes[i] as number] as number, i * bytesPerSample);
+  return samples;
+}
+
+// ITU-T G.711: sign, three bits of exponent, four of mantissa.
+
+const muLaw = Int16Array.from({ length: 256 }, (_, coded) => {
+  const bits = ~coded & 0xff;
+  const magnitude = ((((bits & 0x0f) << 3) + 0x84) << ((bits >> 4) & 0x07)) - 0x84;
+  return bits & 0x80 ? -magnitude : magnitude;
+});
+
+const aLaw = Int16Array.from({ length: 256 }, (_, coded) => {
+  const bits = coded ^ 0x55;
+  const exponent = (bits >> 4) & 0x07;
+  const mantissa = ((bits & 0x0f) << 4) + (exponent === 0 ? 8 : 0x108);
+  const magnitude = exponent > 1 ? mantissa << (exponent - 1) : mantissa;
+  return bits & 0x80 ? magnitude : -magnitude;
+});
+
+/** Samples by their position since the start of the session. Appending many small pieces copies each byte a constant number of times. */
+export class SampleBuffer {
+  /** Position of the first sample. */
+  start = 0;
+  #bytes = Buffer.alloc(0);
+  #from = 0;
+  #to = 0;
+
+  get end(): number {
+    return this.start + this.length;
+  }
+
+  get length(): number {
+    return (this.#to - this.#from) / bytesPerSample;
+  }
+
+  get byteLength(): number {
+    return this.#to - this.#from;
+  }
+
+  append(samples: Buffer): void {
+    if (this.#to + samples.length > this.#bytes.length) this.#grow(samples.length);
+    samples.copy(this.#bytes, this.#to);
+    this.#to += samples.length;
+  }
+
+  /** Forgets samples before this position. */
+  dropBefore(position: number): void {
+    const count = Math.min(this.length, Math.max(0, position - this.start));
+    this.start += count;
+    this.#from += count * bytesPerSample;
+    if (this.#from === this.#to) this.clear();
+  }
+
+  /** Returns the samples before this position, and forgets them. */
+  takeBefore(position: number): Buffer {
+    const count = Math.min(this.length, Math.max(0, position - this.start));
+    const taken = Buffer.from(this.#bytes.subarray(this.#from, this.#from + count * bytesPerSample));
+    this.dropBefore(this.start + count);
+    return taken;
+  }
+
+  clear(): void {
+    this.start = this.end;
+    this.#bytes = Buffer.alloc(0);
+    this.#from = 0;
+    this.#to = 0;
+  }
+
+  #grow(more: number): void {
+    const length = this.#to - this.#from;
+    const grown = Buffer.alloc(Math.max(64 * 1024, (length + more) * 2));
+    this.#bytes.copy(grown, 0, this.#from, this.#to);
+    this.#bytes = grown;
+    this.#from = 0;
+    this.#to = length;
+  }
+}
+
+const wavHeadBytes = 44;
+
+/** Returns a WAV file of one channel. */
+export function wavOf(samples: Buffer, rate: number): Buffer {
+  const head = Buffer.alloc(wavHeadBytes);
+  head.write("RIFF", 0, "latin1");
+  head.writeUInt32LE(wavHeadBytes - 8 + samples.length, 4);
+  head.write("WAVEfmt ", 8, "latin1");
+  head.writeUInt32LE(16, 16);
+  head.writeUInt16LE(1, 20);
+  head.writeUInt16LE(1, 22);
+  head.writeUInt32LE(rate, 24);
+  head.writeUInt32LE(rate * bytesPerSample, 28);
+  head.writeUInt16LE(bytesPerSample, 32);
+  head.writeUInt16LE(bytesPerSample * 8, 34);
+  head.write("data", 36, "latin1");
+  head.writeUInt32LE(samples.length, 40);
+  return Buffer.concat([head, samples]);
+}
