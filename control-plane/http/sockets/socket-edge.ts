@@ -11,6 +11,7 @@ import { randomId } from "../../../proto/ids.ts";
 import type { Caller } from "../../accounts/caller.ts";
 import { InvalidApiKey } from "../../accounts/errors.ts";
 import { forbidden, rateLimited } from "../../service-error.ts";
+import { authenticate, type Entrance } from "../accounts/authenticate.ts";
 import type { ClientOf } from "../connections/client-address.ts";
 import type { AllowedOrigins } from "../connections/cors.ts";
 import { apiHeaders } from "../connections/secure-headers.ts";
@@ -20,7 +21,6 @@ import { refuseSocket } from "../dashboards/forward-upgrade.ts";
 import type { Dialect } from "../errors/error-body.ts";
 import { restarting } from "../errors/errors.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
-import { authenticate, type Entrance } from "../accounts/authenticate.ts";
 import { goingAway, OpenSocket, policyViolation, type SocketDeps } from "./open-socket.ts";
 
 /** A protocol over a socket. Implementations must not throw. */
