@@ -30,6 +30,9 @@ interface Task {
   readonly reply: (usage: string) => string;
 }
 const text = { maxTokens: 4 };
+/** Usage of a chat, with the names of Responses and Messages. */
+const ofFormats = (usage: string) =>
+  usage.replace("prompt_tokens", "input_tokens").replace("completion_tokens", "output_tokens");
 const tasks: readonly Task[] = [
   {
     task: "chat/completions",
@@ -40,6 +43,18 @@ const tasks: readonly Task[] = [
     task: "completions",
     ticket: { ...text, stream: false },
     reply: (usage) => `{"choices":[{"text":"Hi"}],"usage":${usage}}`,
+  },
+  {
+    task: "responses",
+    ticket: { ...text, stream: false },
+    reply: (usage) =>
+      `{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Hi"}]}],"usage":${ofFormats(usage)}}`,
+  },
+  {
+    task: "messages",
+    ticket: { ...text, stream: false },
+    reply: (usage) =>
+      `{"type":"message","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":${ofFormats(usage)}}`,
   },
   {
     task: "embeddings",
@@ -183,6 +198,62 @@ describe.each(streams)("a streamed reply to $task", (task) => {
     const pieces = ['data: {"error":{"message":"out of memory"}}\n\n', "data: [DONE]\n\n"];
     const { record } = await ask(task, { contentType: "text/event-stream", pieces });
     expect(record).toMatchObject(unbilled);
+  });
+});
+
+describe("a streamed reply to responses", () => {
+  const task = { task: "responses", ticket: text };
+  const event = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`;
+  const delta = event({ type: "response.output_text.delta", item_id: "m", delta: "Hi" });
+  const end = (usage: string) =>
+    `data: {"type":"response.completed","response":{"status":"completed","output":[],"usage":${ofFormats(usage)}}}\n\n`;
+  const asked = (pieces: readonly string[], pieceMs = 0) =>
+    ask(task, { contentType: "text/event-stream", pieces, pieceMs });
+
+  it.each([...noAnswers, ...noStreams])("is a 502 and costs nothing when it is %s", async (_, answer) => {
+    expectRefused(await ask(task, answer));
+  });
+
+  it("has the engine's usage with its cost", async () => {
+    const { reply, record } = await asked([delta, delta, end('{"prompt_tokens":3,"completion_tokens":2}')]);
+    expect(reply.text.endsWith("data: [DONE]\n\n")).toBe(true);
+    expect(record).toMatchObject({ inputTokens: 3, outputTokens: 2, source: "engine", endReason: "stop" });
+  });
+
+  it.each(impossible)("is billed by its delivered tokens with %s", async (_, usage) => {
+    const { record, metered } = await asked([delta, delta, end(usage)]);
+    expect(record).toMatchObject({ inputTokens: 10, outputTokens: 2, source: "engine_usage_rejected" });
+    expect(metered).toBe(2);
+  });
+
+  it.each([
+    ["ends without its last event", ""],
+    ["continues with HTML", html],
+    ["continues with an event without a type", 'data: {"ping":1}\n\n'],
+    ["continues with a chunk of a chat", 'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'],
+  ])("that %s after two tokens ends with an error and is billed for these", async (_, rest) => {
+    const { reply, record } = await asked([delta, delta, rest], 20);
+    const last = reply.text.trimEnd().split("\n\n").at(-1) ?? "";
+    expect(JSON.parse(last.slice(6)).error.code).toBe("engine_error");
+    expect(record).toMatchObject({ inputTokens: 10, outputTokens: 2, source: "counted", endReason: "engine_error" });
+  });
+
+  it("is stopped at the limit and the slack", async () => {
+    const aborted = engine.aborted;
+    const { reply, record } = await asked(
+      Array.from({ length: 500 }, () => delta),
+      1,
+    );
+    await expect.poll(() => engine.aborted).toBe(aborted + 1);
+    expect(reply.text.split('"Hi"')).toHaveLength(1 + 4 + slackTokens);
+    expect(reply.text).toContain('"finish_reason":"length"');
+    expect(record).toMatchObject({ outputTokens: 4 });
+  });
+
+  it("is refused for messages, which may lack their input tokens", async () => {
+    const start = event({ type: "message_start", message: { usage: { input_tokens: 3 } } });
+    const answer = { contentType: "text/event-stream", pieces: [start] };
+    expectRefused(await ask({ task: "messages", ticket: text }, answer));
   });
 });
 
