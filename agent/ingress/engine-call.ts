@@ -20,7 +20,8 @@ export interface EngineListener {
   streamed(frames: UsageFrames): void;
   /** The last bytes arrived. `units`: figures that the engine reported. */
   passed(bytes: PassedBytes, units: ReportedUnits): void;
-  answered(status: number, contentType: string, body: Buffer, units: ReportedUnits): void;
+  /** `retryAfter`: that header of a refusal. */
+  answered(status: number, contentType: string, body: Buffer, units: ReportedUnits, retryAfter?: string): void;
   /** The answer is incomplete and stays so. */
   broke(message: string, cause?: Error): void;
   closed(): void;
@@ -28,6 +29,13 @@ export interface EngineListener {
 
 /** Statuses that are not a reply to a request: redirects, and those that no gateway accepts. */
 const isNoReply = (status: number) => (status >= 300 && status < 400) || status > 599;
+
+/** In seconds; a date is converted. Undefined: absent or malformed. */
+function retryAfterOf(value: string | string[] | undefined): string | undefined {
+  if (typeof value !== "string") return undefined;
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : Math.ceil((Date.parse(value) - Date.now()) / 1000);
+  return seconds >= 0 ? String(seconds) : undefined;
+}
 
 export class EngineCall implements Dispatcher.DispatchHandler {
   /** The engine sends nothing more. */
@@ -39,6 +47,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   #isOver = false;
   #status = 0;
   #contentType = "application/json";
+  #retryAfter: string | undefined;
   #frames: UsageFrames | undefined;
   #passing: PassedBytes | undefined;
   #units: ReportedUnits;
@@ -89,7 +98,10 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     this.#status = status;
     this.#contentType = String(headers["content-type"] ?? "application/json");
     this.#readUnits(headers[unitsHeader]);
-    if (status >= 300) return;
+    if (status >= 300) {
+      this.#retryAfter = retryAfterOf(headers["retry-after"]);
+      return;
+    }
     const hasEvents = this.#contentType.startsWith("text/event-stream");
     if (hasEvents && this.#events === "refused")
       this.#break("the model server streamed a reply that was not asked for as a stream");
@@ -139,7 +151,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
       this.#isOver = true;
       if (frames) this.#listener.streamed(frames);
       else if (this.#passing) this.#listener.passed(this.#passing, this.#units);
-      else this.#listener.answered(this.#status, this.#contentType, this.#takeBody(), this.#units);
+      else this.#listener.answered(this.#status, this.#contentType, this.#takeBody(), this.#units, this.#retryAfter);
     }
     this.#close();
   }

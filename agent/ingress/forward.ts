@@ -217,10 +217,12 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     this.#settle({ ...settled, endReason: "stop" }, (usage) => stream.end(bytes.tail(), usage));
   }
 
-  answered(status: number, contentType: string, body: Buffer, reported: ReportedUnits): void {
+  answered(status: number, contentType: string, body: Buffer, reported: ReportedUnits, retryAfter?: string): void {
     const { ticket, answer: to, path } = this.#request;
-    const send = (bytes: Buffer) => (usage: string) =>
-      to.whole(status, ["content-type", contentType, usageHeader, usage], bytes);
+    const send = (bytes: Buffer) => (usage: string) => {
+      const headers = ["content-type", contentType, usageHeader, usage];
+      to.whole(status, retryAfter === undefined ? headers : [...headers, "retry-after", retryAfter], bytes);
+    };
     if (status >= 300) {
       const endReason = status >= 500 ? "engine_error" : "refused";
       this.#settle({ figures: noFigures, source: "counted", endReason }, send(body));

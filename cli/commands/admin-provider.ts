@@ -39,6 +39,7 @@ export function addAdminProvider(program: Command): void {
         ID: "deploy_id",
         MODEL: "model_name",
         STATUS: "status",
+        HEALTH: ({ health }) => (health.state === "closed" ? "ok" : `${health.state}: ${health.reason}`),
         COSTS: costText,
         MONTH: ({ month }) => spendingText(month),
         DAY: ({ day }) => spendingText(day),

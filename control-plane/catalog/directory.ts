@@ -222,6 +222,7 @@ function ownModel(one: DeployedModel, note: NotedModel | undefined): ServedModel
     status: one.status,
     engine: one.engine,
     takesAdapters: one.takesAdapters,
+    isExternalServer: one.isExternalServer,
     provider: one.provider,
     about: aboutOf(note),
     gpus: one.gpus,

@@ -37,6 +37,8 @@ export interface ServedModel {
   readonly quantization?: string | undefined;
   /** True when it supports LoRA adapters. */
   readonly takesAdapters: boolean;
+  /** True for a server that Stoker did not start (`/v1/admin/external`). */
+  readonly isExternalServer?: boolean | undefined;
   /** What its provider is paid; undefined: nothing, or it has none. */
   readonly provider?: ModelProvider | undefined;
   /** Set for an adapter: everything but name, price and engine name comes from its base. */

@@ -26,6 +26,7 @@ export interface DeployedModel {
   readonly contextLength: number;
   readonly createdAtMs: number;
   readonly gpus?: { readonly type: string; readonly count: number };
+  readonly isExternalServer?: boolean;
   /** What the provider of an external server is paid. */
   readonly provider?: ModelProvider;
   /** File name of the weights, for the quantization. */

@@ -50,6 +50,7 @@ export async function complete(
 ): Promise<boolean> {
   let asking = caller;
   const candidates = candidatesOf(spine.models, caller.account, completion);
+  let hasBroken = false;
   for (let place = 0; ; ) {
     const wanted = candidates[place] as Completion;
     const isLast = place === candidates.length - 1;
@@ -79,7 +80,14 @@ export async function complete(
       if (!isLast || !waits(spine, completion, end)) admission.permit.end(tokensOf(admission, end));
     }
     if (!end.error) return end.ranAttempt > 0;
-    if (end.ranAttempt > 0) throw end.error;
+    // The request itself may crash servers: after two failures do not send it to a third.
+    const mayMove = end.elsewhere === "refused" || (end.elsewhere === "broken" && !hasBroken);
+    hasBroken ||= end.elsewhere === "broken";
+    if (end.ranAttempt > 0) {
+      if (isLast || !mayMove) throw end.error;
+      place += 1;
+      continue;
+    }
     if (!isLast && isElsewhere(end.error)) {
       // Another model serves this request; the next one may find an instance of this model.
       if (waits(spine, completion, end)) spine.coldStarts?.wake(admission.model);

@@ -12,6 +12,7 @@ import {
   type TicketProvider,
   type TicketUnits,
 } from "../../proto/ticket.ts";
+import { unreachable } from "../../proto/unreachable.ts";
 import type { UsageFigures } from "../../proto/usage.ts";
 import type { UsageTerms } from "../../proto/usage-bounds.ts";
 import type { DeliveredCounts } from "../billing/delivered.ts";
@@ -35,6 +36,7 @@ import { forwardBody, nativeBody } from "./forward-body.ts";
 import type { RefusedRequests } from "./refused-requests.ts";
 import { pickRoute } from "./route.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
+import type { Outcome, TargetHealth } from "./target-health.ts";
 import type { TaskBody } from "./task.ts";
 import type { Upstreams } from "./upstreams.ts";
 
@@ -45,6 +47,7 @@ export interface RelayDeps {
   readonly deadlines: Deadlines;
   readonly metrics: SpineMetrics;
   readonly refused: RefusedRequests;
+  readonly health: TargetHealth;
   readonly limits: AttemptLimits;
   readonly replicaId: string;
   /** Seals tickets: see proto/ticket.ts. */
@@ -65,6 +68,11 @@ export interface RelayEnd {
   readonly overdue?: () => void;
   /** Cause when `kind` is `failed`. */
   readonly error: ServiceError | undefined;
+  /**
+   * Another model may still serve it, because nothing of a reply was delivered. `refused`: the server refuses requests for now, this
+   * one as any other. `broken`: it failed with this request.
+   */
+  readonly elsewhere?: "refused" | "broken" | undefined;
 }
 
 /** Statuses for a path that a server does not have. It reports no work for them. */
@@ -81,6 +89,8 @@ export async function relay(
   trace: Trace,
 ): Promise<RelayEnd> {
   const { model, account } = admission;
+  const unhealthy = model.isExternalServer ? deps.health.refusal(model, account) : undefined;
+  if (unhealthy) return broken(0, 0, unhealthy);
   const body = completion.task ? completion.task.body(model.servedName) : jsonOf(forwardBody(completion, admission));
   const { refused } = deps;
   const refusedSeconds = refused.secondsLeft(model.deployId, account, body.bytes);
@@ -118,6 +128,7 @@ export async function relay(
       tried.pop();
       continue;
     }
+    if (model.isExternalServer) deps.health.note(model, account, outcomeOf(last));
     switch (last.kind) {
       case "answered":
         deps.routes.sawAnswer(route.hostId);
@@ -142,6 +153,7 @@ export async function relay(
           usage: last.usage,
           frames: 0,
           error: engineError(last, completion.kind, model),
+          elsewhere: elsewhereOf(last.status),
         };
       case "client-gone":
         deps.metrics.aborts.inc({ by: "client" });
@@ -182,7 +194,38 @@ export async function relay(
         hasBroken = true;
     }
   }
-  return broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
+  const end = broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
+  return hasBroken ? { ...end, elsewhere: "broken" } : end;
+}
+
+/** Statuses with which a server refuses all requests for now: key, payment, rate and load. */
+const refusals: ReadonlySet<number> = new Set([401, 402, 403, 429, 503, 529]);
+
+/** Not after a timeout (504): the client has waited long enough. */
+function elsewhereOf(status: number): RelayEnd["elsewhere"] {
+  if (refusals.has(status)) return "refused";
+  return status >= 500 && status !== 504 ? "broken" : undefined;
+}
+
+function outcomeOf(end: AttemptEnd): Outcome {
+  switch (end.kind) {
+    case "answered":
+      return { kind: "answered" };
+    case "engine-error":
+      return { kind: "status", status: end.status, retryAfterSeconds: end.retryAfterSeconds };
+    case "broken":
+    case "timeout":
+      return { kind: "broken" };
+    case "refused":
+      // The host could not connect to the server.
+      return { kind: end.refusal === "not_ready" ? "broken" : "unknown" };
+    case "unreachable":
+    case "dropped":
+    case "client-gone":
+      return { kind: "unknown" };
+    default:
+      return unreachable(end);
+  }
 }
 
 /** Only for text: tokens do not measure audio or images. */

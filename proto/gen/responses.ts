@@ -4585,6 +4585,21 @@ export interface Responses {
          */
         left: number | null;
       };
+      health: {
+        /**
+         * As this control plane sees it. open: it receives no requests; half_open: one, to see whether it answers
+         */
+        state: "closed" | "open" | "half_open";
+        reason: "key_refused" | "rate_limited" | "failing" | null;
+        /**
+         * Until the next request is sent
+         */
+        seconds_left: number;
+        /**
+         * In a row
+         */
+        failures: number;
+      };
     }[];
   };
   "PUT /v1/admin/external/{deploy_id}": {
@@ -4625,6 +4640,21 @@ export interface Responses {
        * USD; null: no limit
        */
       left: number | null;
+    };
+    health: {
+      /**
+       * As this control plane sees it. open: it receives no requests; half_open: one, to see whether it answers
+       */
+      state: "closed" | "open" | "half_open";
+      reason: "key_refused" | "rate_limited" | "failing" | null;
+      /**
+       * Until the next request is sent
+       */
+      seconds_left: number;
+      /**
+       * In a row
+       */
+      failures: number;
     };
   };
   "GET /v1/admin/restores": {

@@ -22,6 +22,7 @@ import type { Spine } from "../../inference/complete.ts";
 import { LiveMetrics } from "../../inference/live-metrics.ts";
 import { RefusedRequests } from "../../inference/refused-requests.ts";
 import { createSpineMetrics } from "../../inference/spine-metrics.ts";
+import { TargetHealth } from "../../inference/target-health.ts";
 import { createUpstreams } from "../../inference/upstreams.ts";
 import { addLoginPages } from "../accounts/add-login-pages.ts";
 import type { AccountFeatures } from "../accounts/features.ts";
@@ -80,7 +81,7 @@ interface EdgeDeps {
   readonly authenticator: Authenticator;
   readonly idempotency: Idempotency;
   /** Without the parts that the edge creates itself. */
-  readonly spine: Omit<Spine, "metrics" | "refused" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
+  readonly spine: Omit<Spine, "health" | "metrics" | "refused" | "upstreams" | "deadlines" | "limits" | "unixMs"> &
     Partial<Pick<Spine, "limits">>;
   /** Limits for clients without a valid credential; undefined: the default ones. */
   readonly addresses?: AddressLimits;
@@ -218,6 +219,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     unixMs: steadyTime.nowMs,
     onClosed,
   };
+  const health = new TargetHealth({ log, registry: deps.registry });
   const spine: Spine = {
     limits: defaultLimits,
     ...deps.spine,
@@ -226,6 +228,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     metrics: createSpineMetrics(deps.registry),
     unixMs: steadyTime.nowMs,
     refused: new RefusedRequests(),
+    health,
   };
   deps.webhooks.runWith(nativeJobs(spine));
   // A context compiles only for its own routes.
@@ -296,7 +299,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
     addAccounts(endpoints, routes, deps);
     addMoney(endpoints, deps);
     addModels(endpoints, deps);
-    addDeployments(endpoints, deps);
+    addDeployments(endpoints, deps, health);
     addOperator(endpoints, deps);
     addFiles(endpoints, spine, deps);
     addInference(endpoints, spine, deps);

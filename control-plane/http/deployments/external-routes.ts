@@ -2,6 +2,7 @@
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { fromUsd, type NanoUsd, nano, toUsd } from "../../../proto/money.ts";
 import type { ExternalProvider, ProviderTerms } from "../../billing/providers.ts";
+import type { TargetHealth, TargetState } from "../../inference/target-health.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { priceFromUsd } from "../models/rates.ts";
@@ -10,7 +11,15 @@ import { ExternalAnswer, ExternalList, ExternalServer, ExternalTerms } from "./e
 import type { DeploymentFeatures } from "./features.ts";
 import { renderDeployment } from "./render-deployment.ts";
 
-export function addExternalRoutes(endpoints: Endpoints, { deployments, providers }: DeploymentFeatures): void {
+export function addExternalRoutes(
+  endpoints: Endpoints,
+  { deployments, providers }: DeploymentFeatures,
+  health: Pick<TargetHealth, "stateOf">,
+): void {
+  const shown = (server: ExternalProvider) => ({
+    ...render(server),
+    health: renderHealth(health.stateOf(server.deployId)),
+  });
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.post("/v1/admin/external", {
@@ -40,7 +49,7 @@ export function addExternalRoutes(endpoints: Endpoints, { deployments, providers
   admin.get("/v1/admin/external", {
     summary: "External servers, with what their providers cost in this month and day",
     answer: ExternalList,
-    handler: async () => ({ servers: (await providers.list()).map(render) }),
+    handler: async () => ({ servers: (await providers.list()).map(shown) }),
   });
 
   admin.put("/v1/admin/external/:deploy_id", {
@@ -50,7 +59,7 @@ export function addExternalRoutes(endpoints: Endpoints, { deployments, providers
     answer: ExternalAnswer,
     refusals: [404],
     handler: async ({ caller, params, body, reply }) =>
-      render(
+      shown(
         await providers.set(
           { by: caller.account, ip: reply.request.ip },
           params.deploy_id as DeploymentId,
@@ -93,6 +102,13 @@ function render({ deployId, modelName, url, status, terms, monthSpent, daySpent 
     day: spending(terms?.dayLimit ?? null, daySpent),
   };
 }
+
+const renderHealth = ({ state, reason, secondsLeft, failures }: TargetState) => ({
+  state,
+  reason: reason ?? null,
+  seconds_left: secondsLeft,
+  failures,
+});
 
 const spending = (limit: NanoUsd | null, spent: NanoUsd) => ({
   limit: limit === null ? null : toUsd(limit),

@@ -1,5 +1,6 @@
 import { type Static, Type } from "typebox";
 import { maxBatchSize } from "../../../proto/batch-size.ts";
+import type { TargetState } from "../../inference/target-health.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 
 /** Tasks of OpenAI-compatible servers. */
@@ -64,6 +65,17 @@ export const ExternalAnswer = Type.Object({
   }),
   month: Spending,
   day: Spending,
+  health: Type.Object({
+    state: Type.Unsafe<TargetState["state"]>({
+      type: "string",
+      enum: ["closed", "open", "half_open"],
+      description:
+        "As this control plane sees it. open: it receives no requests; half_open: one, to see whether it answers",
+    }),
+    reason: nullable.string({ enum: ["key_refused", "rate_limited", "failing", null] }),
+    seconds_left: Type.Integer({ description: "Until the next request is sent" }),
+    failures: Type.Integer({ description: "In a row" }),
+  }),
 });
 export const ExternalList = Type.Object({ servers: Type.Array(ExternalAnswer) });
 

@@ -1,3 +1,4 @@
+import type { TargetHealth } from "../../inference/target-health.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { addAdapterRoutes } from "./adapters-routes.ts";
 import { addAgentInstanceRoutes } from "./agent-instances-routes.ts";
@@ -9,7 +10,11 @@ import { addExternalRoutes } from "./external-routes.ts";
 import type { DeploymentFeatures } from "./features.ts";
 import { addLogRoutes } from "./logs-routes.ts";
 
-export function addDeployments(endpoints: Endpoints, features: DeploymentFeatures): void {
+export function addDeployments(
+  endpoints: Endpoints,
+  features: DeploymentFeatures,
+  health: Pick<TargetHealth, "stateOf">,
+): void {
   addAdapterRoutes(endpoints, features);
   addDeployRoutes(endpoints, features);
   addPlacementRoutes(endpoints, features);
@@ -19,5 +24,5 @@ export function addDeployments(endpoints: Endpoints, features: DeploymentFeature
   addAgentInstanceRoutes(endpoints, features);
   addLogRoutes(endpoints, features);
   addAdminDeployRoutes(endpoints, features);
-  addExternalRoutes(endpoints, features);
+  addExternalRoutes(endpoints, features, health);
 }

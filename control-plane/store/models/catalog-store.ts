@@ -61,6 +61,7 @@ export function createCatalogStore(db: Db): CatalogStore {
         contextLength: row.reportedLength || row.contextLength,
         createdAtMs: row.createdAt.getTime(),
         ...(row.numGpus > 0 ? { gpus: { type: row.gpu, count: row.numGpus } } : {}),
+        ...(row.engine === "external" ? { isExternalServer: true } : {}),
         ...(row.inputRate === null ? {} : { provider: providerOf(row as ProviderRow) }),
         ...weightsFileOf(row.weights),
       }));
