@@ -24,7 +24,7 @@ const due = (id: string, rank = 1, run = 0): DueBatch => ({ id: id as BatchId, r
 /** One control plane's queue, that has been reached. Each batch runs until the test lets it end. */
 async function start(address: JobsAddress, maxBatches: number, answerMs?: number) {
   const registry = new Registry();
-  const bounds = { lookEveryMs: 300, ...(answerMs === undefined ? {} : { answerMs }) };
+  const bounds = { pollEveryMs: 300, ...(answerMs === undefined ? {} : { answerMs }) };
   const queue = createBatchQueue({ ...bounds, address, maxBatches, log, registry });
   const begun: string[] = [];
   const running = new Map<string, () => void>();
