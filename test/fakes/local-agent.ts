@@ -15,6 +15,7 @@ import { join } from "node:path";
 import type { InstanceSpec } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { randomId } from "../../proto/ids.ts";
 import { signTicket, type Ticket } from "../../proto/ticket.ts";
+import { programs } from "./programs.ts";
 import { atWorkerEnd } from "./worker-end.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -107,7 +108,7 @@ export function makeLocalAgent(): LocalAgent {
     },
     start(env = {}) {
       const log = createWriteStream(logFile, { flags: "a" });
-      child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", join(root, "agent/main.ts")], {
+      child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", programs.agent], {
         cwd: root,
         stdio: ["pipe", "pipe", "pipe"],
         env: {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { freePort } from "./free-port.ts";
 import { startPostgres, type TestPostgres } from "./postgres.ts";
+import { programs } from "./programs.ts";
 import { atWorkerEnd } from "./worker-end.ts";
 
 const startLimitMs = 150_000;
@@ -70,7 +71,7 @@ export interface StackOptions {
   readonly isDatabaseInMemory?: boolean;
 }
 
-function part(name: string, script: string, logFile: string, base: Readonly<Record<string, string>>): Part {
+function part(name: string, program: string, logFile: string, base: Readonly<Record<string, string>>): Part {
   let child: ChildProcess | undefined;
   atWorkerEnd(() => child?.kill("SIGKILL"));
   const gone = (c: ChildProcess) => c.exitCode !== null || c.signalCode !== null;
@@ -90,7 +91,7 @@ function part(name: string, script: string, logFile: string, base: Readonly<Reco
       return child !== undefined && !gone(child);
     },
     start(env = {}) {
-      child = spawn(process.execPath, [join(root, script)], {
+      child = spawn(process.execPath, [program], {
         cwd: root,
         env: { ...process.env, ...base, ...env },
         stdio: ["pipe", "pipe", "pipe"],
@@ -128,7 +129,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
     rpcPorts.push(rpcPort);
     const name = n === 1 ? "control-plane" : `control-plane-${n}`;
     const portsFile = join(folder, `${name}.json`);
-    const process = part(name, "control-plane/main.ts", join(folder, `${name}.log`), {
+    const process = part(name, programs.controlPlane, join(folder, `${name}.log`), {
       STOKER_HOST: "127.0.0.1",
       STOKER_PORT: String(httpPort),
       STOKER_ADMIN_PORT: "0",
@@ -144,7 +145,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   }
   const controlPlane = controlPlanes[0] as ControlPlane;
   const agents = Array.from({ length: options.agents ?? 1 }, (_, i) =>
-    part(`agent ${i + 1}`, "agent/main.ts", join(folder, `agent-${i + 1}.log`), {
+    part(`agent ${i + 1}`, programs.agent, join(folder, `agent-${i + 1}.log`), {
       STOKER_CONTROL: rpcPorts.map((port) => `127.0.0.1:${port}`).join(","),
       STOKER_JOIN_TOKEN_FILE: join(folder, "secrets", "agent.token"),
       STOKER_AGENT_DATA: agentFolder(i + 1),

@@ -15,6 +15,7 @@ import { type MayBePlain, readPlainHosts } from "../../control-plane/plain-hosts
 import type { HostId } from "../../proto/ids.ts";
 import { hostNode } from "../fakes/fleet-records.ts";
 import { newAuthority } from "../fakes/peers.ts";
+import { programs } from "../fakes/programs.ts";
 
 const hostId = "host-1" as HostId;
 const near = ["http://127.0.0.1:9100", "http://[::1]:9100", "http://localhost:9100"];
@@ -104,7 +105,7 @@ describe("an agent", () => {
     writeFileSync(join(folder, "desired.json"), "{}");
     const env = { STOKER_AGENT_DATA: folder, STOKER_LOCAL_DESIRED: join(folder, "desired.json"), ...beyond };
     expect(() => readConfig({ ...env, STOKER_INGRESS_TLS: "off" })).not.toThrow();
-    const agent = spawn(process.execPath, [join(import.meta.dirname, "../../agent/main.ts")], {
+    const agent = spawn(process.execPath, [programs.agent], {
       env: { PATH: process.env["PATH"], ...env },
       stdio: ["ignore", "ignore", "pipe"],
     });

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type FakeControlPlane, startFakeControlPlane } from "../../fakes/control-plane-session.ts";
+import { programs } from "../../fakes/programs.ts";
 
 describe("an agent without an identity", () => {
   let plane: FakeControlPlane;
@@ -20,7 +21,7 @@ describe("an agent without an identity", () => {
   });
 
   async function run(env: Record<string, string> = {}) {
-    const child = spawn(process.execPath, [join(import.meta.dirname, "../../../agent/main.ts")], {
+    const child = spawn(process.execPath, [programs.agent], {
       env: {
         ...process.env,
         STOKER_CONTROL: plane.address,

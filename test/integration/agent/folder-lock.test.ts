@@ -3,9 +3,9 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type LocalAgent, makeLocalAgent } from "../../fakes/local-agent.ts";
+import { programs } from "../../fakes/programs.ts";
 
 const patient = { timeout: 30_000, interval: 100 };
-const root = join(import.meta.dirname, "../../..");
 let agent: LocalAgent;
 beforeEach(() => {
   agent = makeLocalAgent();
@@ -13,7 +13,7 @@ beforeEach(() => {
 afterEach(() => agent.clean());
 
 const startSecond = () =>
-  spawnSync(process.execPath, ["--disable-warning=ExperimentalWarning", join(root, "agent/main.ts")], {
+  spawnSync(process.execPath, ["--disable-warning=ExperimentalWarning", programs.agent], {
     env: {
       ...process.env,
       STOKER_AGENT_DATA: join(agent.folder, "data"),

@@ -10,9 +10,10 @@ import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
 import { allowedConnections, holdIdle, residentMiB } from "../../fakes/idle-connections.ts";
 import { isNightly, longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
+import { programs } from "../../fakes/programs.ts";
 
 const wait = { timeout: 100_000, interval: 50 };
-const main = join(import.meta.dirname, "../../../control-plane/main.ts");
+const rotateKek = join(import.meta.dirname, "../../../control-plane/rotate-kek.ts");
 let postgres: TestPostgres;
 let folder: string;
 let url: string;
@@ -59,7 +60,7 @@ function start(over: Record<string, string> = {}): ChildProcess {
     STOKER_STOP_WITH_PARENT: "1",
     ...over,
   };
-  const started = spawn(process.execPath, [main], { env, stdio: ["pipe", "pipe", "pipe"] });
+  const started = spawn(process.execPath, [programs.controlPlane], { env, stdio: ["pipe", "pipe", "pipe"] });
   for (const stream of [started.stdout, started.stderr]) stream?.on("data", (bytes) => (output += bytes));
   child = started;
   return started;
@@ -120,7 +121,7 @@ describe("the control plane's process", () => {
     const before = (await mint(ports)).body.token;
     expect(await use(ports, before)).toBe(404);
     for (const version of [2, 3]) {
-      const rotation = spawn(process.execPath, [join(main, "../rotate-kek.ts")], {
+      const rotation = spawn(process.execPath, [rotateKek], {
         env: { ...process.env, DATABASE_URL: url, STOKER_SECRETS_DIR: join(folder, "secrets") },
       });
       const said = text(rotation.stdout);
