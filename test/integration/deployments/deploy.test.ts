@@ -9,6 +9,7 @@ import { wouldCreate } from "../../../control-plane/deployments/create.ts";
 import { GpuLimitReached } from "../../../control-plane/quotas/errors.ts";
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { type FakeAgent, startFakeAgent } from "../../fakes/agent-session.ts";
+import { longer } from "../../fakes/nightly.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { ada, freeTime, gpuDefaults, type Replica, startReplica } from "../fleet/replica.ts";
 
@@ -245,7 +246,7 @@ describe("several controllers", () => {
         random = (random * 1_103_515_245 + 12_345) % 2 ** 31;
         return Math.floor((random / 2 ** 31) * below);
       };
-      for (let round = 0; round < 40; round++) {
+      for (let round = 0; round < longer(15, 40); round++) {
         if (live.length > 0 && next(3) === 0) {
           const [gone] = live.splice(next(live.length), 1);
           await deleteDeployment(replica.deploymentStore, ada.account, gone as DeploymentId);
@@ -261,6 +262,6 @@ describe("several controllers", () => {
       await second.close();
       await other.stop();
     }
-    // Forty rounds of two controllers: ten seconds on a quiet machine.
+    // Forty rounds of two controllers, as in the nightly run: ten seconds on a quiet machine.
   }, 240_000);
 });
