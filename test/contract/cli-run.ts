@@ -1,8 +1,8 @@
 // Runs the command line against the edge of a test file.
 import { spawn } from "node:child_process";
-import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import type { Edge } from "../fakes/edge.ts";
+import { programs } from "../fakes/programs.ts";
 
 export async function runCli(
   edge: Pick<Edge, "url">,
@@ -10,7 +10,7 @@ export async function runCli(
   args: readonly string[],
   { input = "", env = {} }: { readonly input?: string; readonly env?: Readonly<Record<string, string>> } = {},
 ) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../../cli/main.ts"), ...args], {
+  const child = spawn(process.execPath, [programs.cli, ...args], {
     env: { ...process.env, STOKER_HOST: edge.url, STOKER_API_KEY: key, ...env },
   });
   // The command may exit before it has read its input.

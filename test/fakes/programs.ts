@@ -1,4 +1,4 @@
-// Control plane and agent as one file each, for tests that start them often: loading their 2,900 modules one by one takes most
+// Control plane, agent and command line as one file each, for tests that start them often: loading their 2,900 modules one by one takes most
 // of a start's processor time. Built once for each state of the sources. `up` and its tests run the sources themselves.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -10,11 +10,11 @@ import { promisify } from "node:util";
 
 const root = resolve(import.meta.dirname, "../..");
 const builds = join(root, ".cache/test-programs");
-const entries = { controlPlane: "./control-plane/main.ts", agent: "./agent/main.ts" };
+const entries = { controlPlane: "./control-plane/main.ts", agent: "./agent/main.ts", cli: "./cli/main.ts" };
 const run = promisify(execFile);
 /** Packages of many small modules. The others stay where they are: some find their own files by their place. */
 const inlined =
-  /^(typebox|kysely|bullmq|undici|yaml|jose|prom-client|@peculiar|asn1js|pvtsutils|pvutils|semver|cron-parser|luxon|@opentelemetry|@grpc|protobufjs|@protobufjs|lodash\.camelcase|long)(\/|$)/;
+  /^(typebox|kysely|bullmq|undici|yaml|jose|prom-client|@peculiar|asn1js|pvtsutils|pvutils|semver|cron-parser|luxon|commander|string-width|strip-ansi|ansi-regex|emoji-regex|is-fullwidth-code-point|standardwebhooks|@stablelib|fast-sha256|@opentelemetry|@grpc|protobufjs|@protobufjs|lodash\.camelcase|long)(\/|$)/;
 const buildLimitMs = 120_000;
 /** No run of the suites takes as long. */
 const keepMs = 2 * 3_600_000;
@@ -24,7 +24,11 @@ export const programs: Readonly<Record<keyof typeof entries, string>> = await bu
 
 async function build(): Promise<Record<keyof typeof entries, string>> {
   const folder = join(builds, sourceVersion());
-  const paths = { controlPlane: join(folder, "controlPlane.js"), agent: join(folder, "agent.js") };
+  const paths = {
+    controlPlane: join(folder, "controlPlane.js"),
+    agent: join(folder, "agent.js"),
+    cli: join(folder, "cli.js"),
+  };
   if (existsSync(folder)) return paths;
   mkdirSync(builds, { recursive: true });
   const fresh = `${folder}.new`;
@@ -79,7 +83,7 @@ async function bundle(folder: string): Promise<void> {
 function sourceVersion(): string {
   const texts = createHash("sha256");
   const own = ["package-lock.json", "test/fakes/programs.ts"];
-  for (const path of [...own, ...globSync("{proto,control-plane,agent}/**/*.ts", { cwd: root }).toSorted()])
+  for (const path of [...own, ...globSync("{proto,control-plane,agent,cli}/**/*.ts", { cwd: root }).toSorted()])
     texts.update(`${path}\n`).update(readFileSync(join(root, path)));
   return texts.digest("hex").slice(0, 16);
 }
