@@ -389,6 +389,8 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
         instance: ticket.instanceId,
         account: ticket.account,
         model: ticket.model,
+        // Undefined, and not in the line, for a chat or another task.
+        format: formatOf(this.#request.path),
         outcome,
         status: outcome.startsWith("client_gone") ? 499 : answer.status,
         queueMs: this.#record ? this.#queueMs : Math.round(now - arrivedMs),

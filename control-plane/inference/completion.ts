@@ -40,8 +40,8 @@ export interface Completion {
   readonly endUser?: string | undefined;
   /** The prompt cache key, kept with the names of the request. */
   readonly cacheKey?: string | undefined;
-  /** The request in its own format, for engines that speak it; undefined: it is translated for every engine. */
-  readonly native?: NativeRequest | undefined;
+  /** Writes the request in its own format, for engines that speak it; undefined: it is translated for every engine. */
+  readonly native?: (() => NativeRequest | undefined) | undefined;
 }
 
 /** A request of a chat in the format that it arrived in. Its reply is that of a chat either way: the agent reads it. */

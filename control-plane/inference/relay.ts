@@ -296,8 +296,10 @@ interface SentBody extends TaskBody {
 const jsonOf = (bytes: Buffer): TaskBody => ({ contentType: "application/json", bytes });
 
 /** The request in its own format if the instance's engine gives the reply of the translated one. */
-function nativeFor({ native }: Completion, { formats }: Route): NativeRequest | undefined {
-  return native && formats && native.needs.every((skill) => formats.has(skill)) ? native : undefined;
+function nativeFor(completion: Completion, { formats }: Route): NativeRequest | undefined {
+  if (!formats || formats.size === 0) return undefined;
+  const native = completion.native?.();
+  return native?.needs.every((skill) => formats.has(skill)) ? native : undefined;
 }
 
 interface Tried {

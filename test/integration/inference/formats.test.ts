@@ -275,6 +275,25 @@ describe("one request by chat, Responses and Messages", () => {
     );
   });
 
+  it("continues a stored response with its conversation", async () => {
+    const texts: string[][] = [];
+    for (const server of ["plain", "native"] as const) {
+      const { paths } = engines[server];
+      paths.length = 0;
+      const common = { model: models[server], max_output_tokens: 30, store: true };
+      const first = await openai().responses.create({ ...common, input: "Hi" });
+      const next = { ...common, previous_response_id: first.id, input: "Go on" };
+      const second = await openai().responses.create(next);
+      const stored = await openai().responses.retrieve(second.id);
+      expect(stored.output_text).toBe(second.output_text);
+      const path = server === "native" ? "/v1/responses" : "/v1/chat/completions";
+      expect(paths).toEqual([path, path]);
+      texts.push([first.output_text, second.output_text]);
+    }
+    expect(texts[1]).toEqual(texts[0]);
+    expect(texts[0]?.[0]).not.toBe(texts[0]?.[1]);
+  });
+
   it("falls back to chat on a server that lost the format, and bills the request once", async () => {
     const asked = { system: undefined, turns: [], question: "Hi", max: 8, stop: undefined, hasTools: false };
     const expected = await chat("plain", asked);

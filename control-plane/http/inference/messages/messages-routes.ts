@@ -149,7 +149,7 @@ function completionOf(body: MessageBody, { bytes, exact }: ReadBody, seal: Reaso
     isRebuilt: true,
     task: undefined,
     endUser: fields["user"] as string | undefined,
-    native: nativeMessage(whole),
+    native: () => nativeMessage(whole),
   };
 }
 

@@ -61,7 +61,7 @@ export function chatCompletion(
     task: undefined,
     endUser: body.safety_identifier ?? body.user ?? undefined,
     cacheKey: body.prompt_cache_key ?? undefined,
-    native: nativeResponse(body, [...before, ...items]),
+    native: () => nativeResponse(body, [...before, ...items]),
   };
 }
 
