@@ -199,6 +199,8 @@ export function createSocketEdge(deps: SocketEdgeDeps, routes: readonly SocketRo
       const [caller, since] = await enter(arrival, headers);
       route.check(request);
       if (isDraining) throw restarting();
+      // Its close event may have been emitted already.
+      if (duplex.destroyed) return;
       take(caller.account);
       let isOpened = false;
       duplex.once("close", () => {
@@ -338,7 +340,8 @@ export function createSocketEdge(deps: SocketEdgeDeps, routes: readonly SocketRo
     if (now - entry.lastPingMs < limits.pingMs) return;
     entry.lastPingMs = now;
     // A paused client's replies are not read.
-    if (entry.unansweredPings >= 2 && !ws.isPaused) ws.terminate();
+    if (ws.isPaused) entry.unansweredPings = 0;
+    else if (entry.unansweredPings >= 2) ws.terminate();
     else {
       entry.unansweredPings += 1;
       ws.ping();

@@ -4,14 +4,17 @@ import { join } from "node:path";
 import OpenAI, { toFile } from "openai";
 import sharp from "sharp";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { wordShare } from "../../fakes/audio-tools.ts";
 import { apiKey } from "../../fakes/ports.ts";
 import { type ServedModel, serveModel } from "../../fakes/served-model.ts";
 import { referenceOf, sharedModel } from "../../fakes/shared-models.ts";
+import { connect } from "../../fakes/socket-client.ts";
 import { form, startTaskEdge, type TaskEdge } from "../../fakes/task-edge.ts";
 
 const sentences = sharedModel("all-MiniLM-L6-v2", "embeddings of a real model through the gateway");
 const digits = sharedModel("digits-classifier", "pictures classified by a real model through the gateway");
 const diffusion = sharedModel("digits-diffusion", "pictures painted by a real model through the gateway");
+const ears = sharedModel("whisper-tiny.en", "realtime transcription by a real model through the gateway");
 
 let served: ServedModel;
 let tasks: TaskEdge;
@@ -161,5 +164,52 @@ describe.runIf(diffusion && digits)("a real diffusion pipeline behind the gatewa
     expect(await seen(varied.data?.[0]?.b64_json)).toBe("7");
     const refused = await tasks.edge.post("/v1/images/generations", { model: "org/model", prompt: "digit 4" });
     expect([refused.status, (await refused.json()).error.message]).toEqual([400, expect.stringContaining("64x64")]);
+  });
+});
+
+describe.runIf(ears)("a real speech recognition model behind the gateway", () => {
+  beforeAll(() => start(ears as string));
+  afterAll(stop);
+  const samples: { file: string; seconds: number; reference_fp32: string }[] = ears ? referenceOf(ears).samples : [];
+
+  /** From 16 to 24 kHz, in the order of the file. */
+  function faster(wav: Buffer): Buffer {
+    const from = wav.subarray(44);
+    const count = Math.floor(from.length / 2);
+    const at = (index: number) => from.readInt16LE(Math.min(count - 1, index) * 2);
+    const to = Buffer.alloc(Math.floor((count * 3) / 2) * 2);
+    for (let i = 0; i < to.length / 2; i += 1) {
+      const place = (i * 2) / 3;
+      const low = Math.floor(place);
+      to.writeInt16LE(Math.round(at(low) + (at(low + 1) - at(low)) * (place - low)), i * 2);
+    }
+    return to;
+  }
+
+  it("transcribes speech over a WebSocket as it is spoken, billed by its duration", { timeout: 120_000 }, async () => {
+    tasks.offer({ task: "automatic-speech-recognition", servedName: "o/m" });
+    const client = await connect(`${tasks.edge.url}/v1/realtime?intent=transcription&model=org/model`);
+    const [sample] = samples;
+    const speech = faster(readFileSync(join(ears as string, sample?.file ?? "")));
+    const silence = Buffer.alloc(48_000);
+    const sound = Buffer.concat([silence, speech, silence]);
+    const turnDetection = { type: "server_vad", silence_duration_ms: 900 };
+    client.send({
+      type: "session.update",
+      session: { type: "transcription", audio: { input: { turn_detection: turnDetection } } },
+    });
+    for (let from = 0; from < sound.length; from += 4_800)
+      client.send({ type: "input_audio_buffer.append", audio: sound.toString("base64", from, from + 4_800) });
+    const prefix = "conversation.item.input_audio_transcription";
+    const completed = await client.type(`${prefix}.completed`);
+    client.ws.close();
+    await client.closed;
+    const parts = client.messages.filter(({ type }) => type === `${prefix}.completed`);
+    const heard = parts.map(({ transcript }) => transcript).join(" ");
+    expect(wordShare(sample?.reference_fp32 ?? "", heard)).toBeGreaterThanOrEqual(0.8);
+    expect(client.types).toContain(`${prefix}.delta`);
+    // The part is what was spoken, with up to 0.3 s before and 0.9 s after it.
+    expect(completed.usage.seconds).toBeLessThan((sample?.seconds ?? 0) + 1.3);
+    expect(tasks.settled()).toBe(BigInt(Math.round(completed.usage.seconds * 1000)) * 100n);
   });
 });
