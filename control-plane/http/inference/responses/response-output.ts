@@ -96,7 +96,7 @@ export class ResponseOutput {
         this.#reason(delta.text);
         return;
       case "text":
-        this.#say("output_text", delta.text, delta.logprobs);
+        this.#say("output_text", delta.text, delta.logprobs?.map(withBytes));
         return;
       case "refusal":
         this.#say("refusal", delta.text);
@@ -329,6 +329,16 @@ export function wholeOutput(options: OutputOptions, body: Buffer): ResponseState
   for (const delta of deltasOf(body.toString())) output.take(delta);
   if (!output.final) throw new TypeError("the engine's response has no end");
   return output.final;
+}
+
+/** A chat may omit the bytes of a token; a response must have them. */
+function withBytes(entry: object): object {
+  const { token, bytes, top_logprobs: top } = entry as Readonly<Record<string, unknown>>;
+  return {
+    ...entry,
+    ...(Array.isArray(bytes) ? {} : { bytes: [...Buffer.from(typeof token === "string" ? token : "")] }),
+    ...(Array.isArray(top) ? { top_logprobs: top.map(withBytes) } : {}),
+  };
 }
 
 const logprobBytes = 100;
