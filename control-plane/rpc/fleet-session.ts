@@ -1,10 +1,9 @@
 // One agent's session: receives Hello, renewals, reports and usage; sends the desired set, lease times and acknowledgements.
 // Acknowledges only durable data; ends a session with an older epoch.
 import type { Logger } from "pino";
-import { bigintJson } from "../../proto/exact-json.ts";
-import type { HostReport__Output } from "../../proto/gen/stoker/fleet/v1/HostReport.ts";
+import type { ControlMessage } from "../../proto/gen/stoker/fleet/v1/ControlMessage.ts";
 import type { WeightsWanted__Output } from "../../proto/gen/stoker/fleet/v1/WeightsWanted.ts";
-import type { HostId, InstanceId } from "../../proto/ids.ts";
+import type { HostId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { clockToleranceMs } from "../../proto/ticket.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
@@ -16,20 +15,14 @@ import type { Hello, Membership, Welcome } from "../fleet/membership.ts";
 import type { FindNeighbours } from "../fleet/neighbours.ts";
 import type { Prover } from "../fleet/prover.ts";
 import type { Reconcile, ReconcileMessage } from "../fleet/reconcile.ts";
-import type { CommandStore, FleetStore, NodeWeightsStore } from "../fleet/store.ts";
-import { createCommandSender } from "./command-sender.ts";
+import type { CommandStore, FleetStore, HostSession, NodeWeightsStore } from "../fleet/store.ts";
+import { type CommandSender, createCommandSender } from "./command-sender.ts";
+import type { HostPauses } from "./host-pauses.ts";
+import { HostReports } from "./host-reports.ts";
 import { type FleetStream, type Incoming, incoming } from "./incoming.ts";
 import { asRpcError } from "./rpc-error.ts";
-import { createUsageBatches } from "./usage-batches.ts";
-import {
-  readHello,
-  readInventory,
-  readKeptWeights,
-  readLive,
-  readNodeWeights,
-  readObservation,
-  writeDesired,
-} from "./wire.ts";
+import { createUsageBatches, type UsageBatches } from "./usage-batches.ts";
+import { readHello, writeDesired } from "./wire.ts";
 
 export interface SessionTimes {
   readonly leaseTtlMs: number;
@@ -72,9 +65,6 @@ export interface FleetSession {
 const helloLimitMs = 10_000;
 /** Maximum concurrent questions of one session; an agent without a reply fetches from the hub. */
 const maxQuestions = 16;
-/** Maximum instances of one report; the next report repeats the rest. */
-const maxInstances = 1_000;
-const maxRemoved = 1_000;
 /** In renewal intervals: one renewal may be late. */
 const maxSilence = 1.5;
 
@@ -114,295 +104,238 @@ export async function openSession(
     stream.emit("error", asRpcError(error));
     return undefined;
   }
-  return serve(deps, stream, messages, hello, welcome, restored, pauses);
+  return new AgentSession(deps, { stream, messages, hello, welcome, restored, pauses });
 }
 
-function serve(
-  deps: SessionDeps,
-  stream: FleetStream,
-  messages: Incoming,
-  hello: Hello,
-  welcome: Welcome,
-  restored: ReconcileMessage,
-  pauses: HostPauses,
-): FleetSession {
-  const { hostId, nodeEpoch } = welcome;
-  const log = deps.log.child({ host: hostId, nodeEpoch: nodeEpoch.toString() });
-  const ending = new AbortController();
-  const session = { hostId, nodeEpoch };
-  let inventory = hello.inventory;
-  let unwritten: Inventory | undefined;
-  let lastMessageMs = deps.monotonicMs();
-  let sentGeneration = -1n;
-  let isSending = false;
-  let isSendWanted = false;
-  const commands = createCommandSender({
-    store: deps.commands,
-    session,
-    log,
-    send: (message) => void stream.write(message),
-  });
+/** An agent that was registered, and its connection. */
+interface Registered {
+  readonly stream: FleetStream;
+  readonly messages: Incoming;
+  readonly hello: Hello;
+  readonly welcome: Welcome;
+  readonly restored: ReconcileMessage;
+  readonly pauses: HostPauses;
+}
 
-  const end = (why: string): void => {
-    if (ending.signal.aborted) return;
-    log.info({ why }, "agent session ended");
-    ending.abort();
-    stream.end();
-    messages.stop();
-  };
+class AgentSession implements FleetSession {
+  readonly host: HostId;
+  readonly nodeEpoch: bigint;
+  readonly runId: string;
+  readonly ended: Promise<void>;
+  readonly #deps: SessionDeps;
+  readonly #agent: Registered;
+  readonly #log: Logger;
+  readonly #session: HostSession;
+  readonly #reports: HostReports;
+  readonly #commands: CommandSender;
+  readonly #usage: UsageBatches;
+  readonly #ending = new AbortController();
+  #lastMessageMs: number;
+  #sentGeneration = -1n;
+  #isSending = false;
+  #isSendWanted = false;
+  #questionCount = 0;
 
-  /** The host has a newer epoch. If an operator caused it, the agent is notified and stops serving. */
-  async function superseded(): Promise<void> {
-    const isRevoked = await deps.isRevoked(hostId).catch(() => false);
-    if (ending.signal.aborted) return;
-    if (isRevoked) {
-      ending.abort();
-      log.info("host revoked; session ended");
-      stream.emit("error", asRpcError(new NodeBanned(hostId)));
-      messages.stop();
-    } else replaced(await deps.runOf(hostId).catch(() => undefined));
+  constructor(deps: SessionDeps, agent: Registered) {
+    const { hello, welcome } = agent;
+    const { hostId, nodeEpoch } = welcome;
+    this.host = hostId;
+    this.nodeEpoch = nodeEpoch;
+    this.runId = hello.runId;
+    this.#deps = deps;
+    this.#agent = agent;
+    this.#session = { hostId, nodeEpoch };
+    this.#lastMessageMs = deps.monotonicMs();
+    const log = deps.log.child({ host: hostId, nodeEpoch: nodeEpoch.toString() });
+    this.#log = log;
+    this.#commands = createCommandSender({
+      store: deps.commands,
+      session: this.#session,
+      log,
+      send: (message) => this.#send(message),
+    });
+    this.#usage = createUsageBatches({
+      settle: (records) => deps.settle(records, nodeEpoch.toString(), hostId),
+      acknowledge: (spoolIds) => this.#send({ usageAck: { spoolIds: [...spoolIds] }, body: "usageAck" }),
+      refuseHost: (why) => this.#refuseHost(why),
+      monotonicMs: deps.monotonicMs,
+      log,
+    });
+    this.#reports = new HostReports(deps, {
+      session: this.#session,
+      inventory: hello.inventory,
+      signal: this.#ending.signal,
+      log,
+      onWritten: async (isCurrent) => {
+        if (!isCurrent) await this.#superseded();
+        // Polling with each report covers lost change notifications.
+        this.wake();
+      },
+    });
+    this.#welcome();
+    this.wake();
+    if (!welcome.isBehind) this.#proveDataPath();
+    this.ended = this.#read().finally(async () => {
+      this.end("the agent disconnected");
+      await this.#reports.written;
+      deps.observer.forget(hostId, nodeEpoch);
+    });
   }
 
-  const isActive = () => deps.monotonicMs() - lastMessageMs < deps.times.renewEveryMs * maxSilence;
+  wake(): void {
+    void this.#sendDesired();
+  }
+
+  end(why: string): void {
+    if (this.#isEnding) return;
+    this.#log.info({ why }, "agent session ended");
+    this.#ending.abort();
+    this.#agent.stream.end();
+    this.#agent.messages.stop();
+  }
 
   /**
    * An agent often reconnects before the end of its last connection is detected, also as another process after a restart:
    * the older session is then silent. Two active sessions are two agents.
    */
-  function replaced(by: string | undefined): void {
-    if (ending.signal.aborted) return;
-    const why = "a newer session of this host exists";
-    if (by !== hello.runId && isActive())
-      log.error({ alert: "second_session" }, "two agents use the identity of one host");
-    else log.info("agent reconnected before the end of this session was detected");
-    end(why);
+  replaced(by: string | undefined): void {
+    if (this.#isEnding) return;
+    const isActive = this.#deps.monotonicMs() - this.#lastMessageMs < this.#deps.times.renewEveryMs * maxSilence;
+    if (by !== this.runId && isActive)
+      this.#log.error({ alert: "second_session" }, "two agents use the identity of one host");
+    else this.#log.info("agent reconnected before the end of this session was detected");
+    this.end("a newer session of this host exists");
   }
 
-  /** Sends the newest set if it was not sent yet; a concurrent wake is not lost. */
-  async function sendDesired(): Promise<void> {
-    isSendWanted = true;
-    if (isSending) return;
-    isSending = true;
-    try {
-      while (isSendWanted && !ending.signal.aborted) {
-        isSendWanted = false;
-        const set = await deps.desired({ id: hostId, inventory });
-        if (!set) continue;
-        if (set.nodeEpoch !== nodeEpoch) {
-          await superseded();
-          // A host that has seen a newer state must not apply the set of an older database.
-        } else if (!welcome.isBehind) {
-          if (set.generation !== sentGeneration) stream.write({ desired: writeDesired(set), body: "desired" });
-          sentGeneration = set.generation;
-          // After the set: a command refers to a generation that the host must know.
-          await commands.sendPending();
-        }
-      }
-    } catch (error) {
-      log.warn({ err: error }, "could not read the desired set; will retry at the next report");
-    } finally {
-      isSending = false;
-    }
+  get #isEnding(): boolean {
+    return this.#ending.signal.aborted;
   }
 
-  let writtenWeights = "[]";
-  /** Undefined before the first report: a host may return with fewer weights. */
-  let writtenKept: string | undefined;
-  /** Writes changes only. */
-  async function takeWeights(report: HostReport__Output): Promise<void> {
-    const news = readNodeWeights(report.weights);
-    const text = bigintJson(news);
-    if (text !== writtenWeights) await deps.nodeWeights.observe(session, news);
-    writtenWeights = text;
-    const kept = readKeptWeights(report.weights);
-    const keptText = kept.join("\n");
-    if (keptText !== writtenKept) await deps.keptWeights(session, kept);
-    writtenKept = keptText;
+  #send(message: ControlMessage): void {
+    if (!this.#isEnding) this.#agent.stream.write(message);
   }
 
-  let knownResend = "";
-  async function takeResend({ resend }: HostReport__Output): Promise<void> {
-    if (!resend) return;
-    const text = `${resend.resendId} ${resend.done}`;
-    if (text === knownResend) return;
-    await deps.reconcile.sawResend(hostId, {
-      reconcileId: resend.resendId,
-      records: BigInt(resend.records),
-      dropped: BigInt(resend.dropped),
-      droppedThroughMs: Number(resend.droppedThroughMs),
-      isDone: resend.done,
-    });
-    knownResend = text;
-  }
-
-  async function take(report: HostReport__Output): Promise<void> {
-    if (report.nodeEpoch !== nodeEpoch.toString()) return;
-    const news = report.inventory ? readInventory(report.inventory) : unwritten;
-    if (news) inventory = news;
-    // An agent sends its inventory once: if a write fails, repeat it with the next report.
-    unwritten = news;
-    await deps.membership.report(session, {
-      inventory: news,
-      openLeaseIds: report.openLeaseIds,
-      live: readLive(report),
-    });
-    unwritten = undefined;
-    await takeResend(report);
-    await takeWeights(report);
-    const isCurrent = await deps.observer.observe({
-      hostId,
-      nodeEpoch,
-      instances: report.instances.slice(0, maxInstances).flatMap((wire) => readObservation(wire) ?? []),
-      removed: report.removed.slice(0, maxRemoved) as InstanceId[],
-    });
-    if (!isCurrent) await superseded();
-    // Polling with each report covers lost change notifications.
-    void sendDesired();
-  }
-
-  let waiting: HostReport__Output | undefined;
-  let taking: Promise<void> | undefined;
-  /**
-   * Not awaited: a slow database must not delay renewals. One report is written at a time; of the reports in the meantime
-   * only the newest is needed, except for the inventory, which is sent once.
-   */
-  function takeSoon(report: HostReport__Output): void {
-    waiting = { ...report, inventory: report.inventory ?? waiting?.inventory ?? null };
-    taking ??= takeAll().finally(() => {
-      taking = undefined;
-    });
-  }
-
-  async function takeAll(): Promise<void> {
-    while (waiting && !ending.signal.aborted) {
-      const next = waiting;
-      waiting = undefined;
-      await take(next).catch((error) =>
-        log.warn({ err: error }, "could not write a host report; the next one repeats it"),
-      );
-    }
-  }
-
-  let questions = 0;
-  /** Without a reply the agent fetches from the hub. */
-  async function answerNeighbours({ question, repo }: WeightsWanted__Output): Promise<void> {
-    if (questions >= maxQuestions) return;
-    questions += 1;
-    const neighbours = await deps.neighbours(hostId, repo.slice(0, 256)).catch((error) => {
-      log.warn({ err: error, repo: repo.slice(0, 256) }, "could not read a host's neighbours");
-      return [];
-    });
-    questions -= 1;
-    if (!ending.signal.aborted)
-      stream.write({ neighbours: { question, neighbours: [...neighbours] }, body: "neighbours" });
+  #fail(error: Error): void {
+    this.#ending.abort();
+    this.#agent.stream.emit("error", asRpcError(error));
+    this.#agent.messages.stop();
   }
 
   /** Ends the session, and refuses the host for a while. */
-  function refuseHost(why: string): void {
-    if (ending.signal.aborted) return;
-    pauses.begin(hostId, why);
-    ending.abort();
-    stream.emit("error", asRpcError(new SessionPaused(why)));
-    messages.stop();
+  #refuseHost(why: string): void {
+    if (this.#isEnding) return;
+    this.#agent.pauses.begin(this.host, why);
+    this.#fail(new SessionPaused(why));
   }
 
-  const usage = createUsageBatches({
-    settle: (records) => deps.settle(records, nodeEpoch.toString(), hostId),
-    acknowledge: (spoolIds) => {
-      if (!ending.signal.aborted) stream.write({ usageAck: { spoolIds: [...spoolIds] }, body: "usageAck" });
-    },
-    refuseHost,
-    monotonicMs: deps.monotonicMs,
-    log,
-  });
+  /** The host has a newer epoch. If an operator caused it, the agent is notified and stops serving. */
+  async #superseded(): Promise<void> {
+    const isRevoked = await this.#deps.isRevoked(this.host).catch(() => false);
+    if (this.#isEnding) return;
+    if (isRevoked) {
+      this.#log.info("host revoked; session ended");
+      this.#fail(new NodeBanned(this.host));
+    } else this.replaced(await this.#deps.runOf(this.host).catch(() => undefined));
+  }
 
-  async function read(): Promise<void> {
+  #welcome(): void {
+    const { times, membership, barred } = this.#deps;
+    const { hello, welcome, restored } = this.#agent;
+    this.#send({
+      body: "welcome",
+      welcome: {
+        nodeEpoch: this.nodeEpoch.toString(),
+        leaseTtlMs: times.leaseTtlMs,
+        renewEveryMs: times.renewEveryMs,
+        reportEveryMs: times.reportEveryMs,
+        ticketKey: welcome.ticketKey,
+        controlTimeMs: steadyTime.nowMs(),
+        behind: welcome.isBehind,
+        reconnectSpreadMs: membership.reconnectSpreadMs,
+        barredHosts: [...barred()],
+        clockToleranceMs,
+        ...restored,
+      },
+    });
+    this.#log.info(
+      { hostname: hello.hostname, advertise: hello.advertise, version: hello.agentVersion },
+      "agent session started",
+    );
+  }
+
+  #proveDataPath(): void {
+    const { hello, welcome } = this.#agent;
+    const path = { ...this.#session, origin: hello.advertise, ticketKey: welcome.ticketKey };
+    void this.#deps.prover
+      .proveWhile(path, this.#ending.signal)
+      .catch((error) => this.#log.error({ err: error }, "data path proof failed"));
+  }
+
+  async #read(): Promise<void> {
     for (;;) {
-      const message = await messages.next();
-      if (!message || ending.signal.aborted) return;
-      lastMessageMs = deps.monotonicMs();
-      if (message.body === "renew" && message.renew) {
-        deps.membership.heard(session);
-        const { sequence } = message.renew;
-        const { isDatabaseUnavailable: databaseAway, reconnectSpreadMs } = deps.membership;
-        const barredHosts = [...deps.barred()];
-        const renewed = {
-          sequence,
-          controlTimeMs: steadyTime.nowMs(),
-          databaseAway,
-          reconnectSpreadMs,
-          barredHosts,
-          ...deps.reconcile.message,
-        };
-        stream.write({ renewed, body: "renewed" });
-      } else if (message.body === "report" && message.report) {
-        takeSoon(message.report);
-      } else if (message.body === "weightsWanted" && message.weightsWanted) {
-        void answerNeighbours(message.weightsWanted);
-      } else if (message.body === "commandResult" && message.commandResult) {
-        void commands.take(message.commandResult);
-      } else if (message.body === "usage" && message.usage) {
-        usage.take(message.usage.records);
-      }
+      const message = await this.#agent.messages.next();
+      if (!message || this.#isEnding) return;
+      this.#lastMessageMs = this.#deps.monotonicMs();
+      if (message.body === "renew" && message.renew) this.#renew(message.renew.sequence);
+      else if (message.body === "report" && message.report) this.#reports.take(message.report);
+      else if (message.body === "weightsWanted" && message.weightsWanted)
+        void this.#sendNeighbours(message.weightsWanted);
+      else if (message.body === "commandResult" && message.commandResult)
+        void this.#commands.take(message.commandResult);
+      else if (message.body === "usage" && message.usage) this.#usage.take(message.usage.records);
     }
   }
 
-  stream.write({
-    body: "welcome",
-    welcome: {
-      nodeEpoch: nodeEpoch.toString(),
-      leaseTtlMs: deps.times.leaseTtlMs,
-      renewEveryMs: deps.times.renewEveryMs,
-      reportEveryMs: deps.times.reportEveryMs,
-      ticketKey: welcome.ticketKey,
+  #renew(sequence: string): void {
+    const { membership, barred, reconcile } = this.#deps;
+    membership.heard(this.#session);
+    const renewed = {
+      sequence,
       controlTimeMs: steadyTime.nowMs(),
-      behind: welcome.isBehind,
-      reconnectSpreadMs: deps.membership.reconnectSpreadMs,
-      barredHosts: [...deps.barred()],
-      clockToleranceMs,
-      ...restored,
-    },
-  });
-  log.info(
-    { hostname: hello.hostname, advertise: hello.advertise, version: hello.agentVersion },
-    "agent session started",
-  );
-  void sendDesired();
-  if (!welcome.isBehind) {
-    const path = { ...session, origin: hello.advertise, ticketKey: welcome.ticketKey };
-    void deps.prover
-      .proveWhile(path, ending.signal)
-      .catch((error) => log.error({ err: error }, "data path proof failed"));
+      databaseAway: membership.isDatabaseUnavailable,
+      reconnectSpreadMs: membership.reconnectSpreadMs,
+      barredHosts: [...barred()],
+      ...reconcile.message,
+    };
+    this.#send({ renewed, body: "renewed" });
   }
-  const ended = read().finally(async () => {
-    end("the agent disconnected");
-    await taking;
-    deps.observer.forget(hostId, nodeEpoch);
-  });
-  const { runId } = hello;
-  return { host: hostId, nodeEpoch, runId, replaced, wake: () => void sendDesired(), end, ended };
-}
 
-/** Shorter than a host's lease: a defect in an agent does not end its instances. */
-export const hostPauseMs = 10_000;
+  /** Sends the newest set if it was not sent yet; a concurrent wake is not lost. */
+  async #sendDesired(): Promise<void> {
+    this.#isSendWanted = true;
+    if (this.#isSending) return;
+    this.#isSending = true;
+    try {
+      while (this.#isSendWanted && !this.#isEnding) {
+        this.#isSendWanted = false;
+        const set = await this.#deps.desired({ id: this.host, inventory: this.#reports.inventory });
+        if (!set) continue;
+        if (set.nodeEpoch !== this.nodeEpoch) {
+          await this.#superseded();
+          // A host that has seen a newer state must not apply the set of an older database.
+        } else if (!this.#agent.welcome.isBehind) {
+          if (set.generation !== this.#sentGeneration) this.#send({ desired: writeDesired(set), body: "desired" });
+          this.#sentGeneration = set.generation;
+          // After the set: a command refers to a generation that the host must know.
+          await this.#commands.sendPending();
+        }
+      }
+    } catch (error) {
+      this.#log.warn({ err: error }, "could not read the desired set; will retry at the next report");
+    } finally {
+      this.#isSending = false;
+    }
+  }
 
-/** Hosts whose session ended because of invalid messages, so that they cannot repeat expensive messages at will. */
-interface HostPauses {
-  begin(host: HostId, why: string): void;
-  isPaused(host: HostId): boolean;
-}
-
-export function createHostPauses(deps: { readonly monotonicMs: () => number; readonly log: Logger }): HostPauses {
-  const endsMs = new Map<HostId, number>();
-  const isPaused = (host: HostId) => deps.monotonicMs() < (endsMs.get(host) ?? Number.NEGATIVE_INFINITY);
-  return {
-    begin(host, why) {
-      // A host logs once per pause, however many streams it has open.
-      if (!isPaused(host))
-        deps.log.error({ host, why, pauseMs: hostPauseMs }, "session ended: the host sent invalid messages");
-      for (const [one, endMs] of endsMs) if (endMs <= deps.monotonicMs()) endsMs.delete(one);
-      endsMs.set(host, deps.monotonicMs() + hostPauseMs);
-    },
-    isPaused,
-  };
+  /** Without a reply the agent fetches from the hub. */
+  async #sendNeighbours({ question, repo }: WeightsWanted__Output): Promise<void> {
+    if (this.#questionCount >= maxQuestions) return;
+    this.#questionCount += 1;
+    const neighbours = await this.#deps.neighbours(this.host, repo.slice(0, 256)).catch((error) => {
+      this.#log.warn({ err: error, repo: repo.slice(0, 256) }, "could not read a host's neighbours");
+      return [];
+    });
+    this.#questionCount -= 1;
+    this.#send({ neighbours: { question, neighbours: [...neighbours] }, body: "neighbours" });
+  }
 }

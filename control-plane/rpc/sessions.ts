@@ -1,6 +1,7 @@
 // Sessions held by this replica. Of two sessions of one host the newer epoch stays.
 import type { HostId } from "../../proto/ids.ts";
-import { createHostPauses, type FleetSession, openSession, type SessionDeps } from "./fleet-session.ts";
+import { type FleetSession, openSession, type SessionDeps } from "./fleet-session.ts";
+import { createHostPauses } from "./host-pauses.ts";
 import type { FleetStream } from "./incoming.ts";
 
 export interface Sessions {

@@ -1,6 +1,6 @@
 import pino from "pino";
 import { expect, it } from "vitest";
-import { createHostPauses, hostPauseMs } from "../../../../control-plane/rpc/fleet-session.ts";
+import { createHostPauses, hostPauseMs } from "../../../../control-plane/rpc/host-pauses.ts";
 import type { HostId } from "../../../../proto/ids.ts";
 
 it("keeps a host out for 10 seconds after its last offence, and logs once per pause", () => {
