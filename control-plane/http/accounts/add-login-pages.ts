@@ -30,13 +30,12 @@ const attempts = new Set(["POST /login", "POST /login/second-factor"]);
 const loginId = new RegExp(loginIdForm);
 
 export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: AccountFeatures): void {
-  const { signIn, sessions, cliLogins, publicUrl } = deps;
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",
     { parseAs: "string", bodyLimit: formLimitBytes },
     (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
   );
-
+  const pages = new LoginPages(deps);
   const add = (
     method: "GET" | "POST",
     path: string,
@@ -56,38 +55,29 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
       },
       (request, reply) => answer(request, reply),
     );
-  const sessionOf = async (request: FastifyRequest): Promise<Session | undefined> => {
-    const cookie = cookieOf(request);
-    return cookie === undefined ? undefined : sessions.find(cookie);
-  };
-  const show = (reply: FastifyReply, session: Session | undefined, visit: Visit): FastifyReply => {
-    if (!session) return send(reply, signInPage(visit));
-    if (session.mustEnrol) return send(reply, enrolPage(visit));
-    const signedIn = { ...visit, displayName: session.caller.displayName, csrfToken: session.csrfToken };
-    return send(reply, visit.loginId === undefined ? signedInPage(signedIn) : confirmPage(signedIn));
-  };
-  /** Shows the page again with the error. */
-  const showAgain = async (request: FastifyRequest, reply: FastifyReply, visit: Visit, error: unknown) => {
-    const refusal = refusalOf(error);
-    if (request.state) request.state.refusal = refusal;
-    const session = await sessionOf(request).catch(() => undefined);
-    reply.code(refusal.status);
-    if (refusal.retryAfterSeconds !== undefined)
-      reply.header("retry-after", String(Math.ceil(refusal.retryAfterSeconds)));
-    return show(reply, session, { ...visit, refusal: refusal.message });
-  };
-  /** Throws csrfRefused. */
-  const signedIn = async (request: FastifyRequest): Promise<Session | undefined> => {
-    checkOrigin(request);
-    const session = await sessionOf(request);
-    if (session && !sessions.hasCsrfToken(session, field(request.body, "csrf")))
-      throw csrfRefused("The form belongs to another session.");
-    return session;
-  };
+  add("GET", "/login", "Stoker's own sign-in page", (request, reply) => pages.signIn(request, reply));
+  add("POST", "/login", "Sign in by the page's form", (request, reply) => pages.checkPassword(request, reply));
+  add("POST", "/login/second-factor", "Finish the sign-in by a code", (request, reply) =>
+    pages.checkCode(request, reply),
+  );
+  add("POST", "/login/confirm", "Give the command line that waits a key", (request, reply) =>
+    pages.confirm(request, reply),
+  );
+  add("POST", "/login/sign-out", "End the session by the page's form", (request, reply) =>
+    pages.signOut(request, reply),
+  );
+}
 
-  add("GET", "/login", "Stoker's own sign-in page", async (request, reply) => {
+class LoginPages {
+  readonly #deps: AccountFeatures;
+
+  constructor(deps: AccountFeatures) {
+    this.#deps = deps;
+  }
+
+  async signIn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const visit = { loginId: loginIdOf(request.query) };
-    const session = await sessionOf(request);
+    const session = await this.#sessionOf(request);
     if (visit.loginId === undefined) return show(reply, session, visit);
     try {
       // This creates a key, so a browser left open must not suffice.
@@ -96,9 +86,10 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
       return show(reply, undefined, { ...visit, refusal: refusalOf(error).message });
     }
     return show(reply, session, visit);
-  });
+  }
 
-  add("POST", "/login", "Sign in by the page's form", async (request, reply) => {
+  async checkPassword(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { signIn, publicUrl } = this.#deps;
     const visit = { loginId: loginIdOf(request.body), email: field(request.body, "email").slice(0, 320) };
     try {
       checkOrigin(request);
@@ -108,12 +99,13 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
       giveCookies(reply, step);
     } catch (error) {
       // Also with a valid older session: its owner has just tried to sign in again.
-      return showAgain(request, reply, visit, error);
+      return this.#showAgain(request, reply, visit, error);
     }
     return reply.redirect(loginPath(visit.loginId), 303);
-  });
+  }
 
-  add("POST", "/login/second-factor", "Finish the sign-in by a code", async (request, reply) => {
+  async checkCode(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { signIn, publicUrl } = this.#deps;
     const visit = { loginId: loginIdOf(request.body) };
     const ticket = field(request.body, "ticket").slice(0, 64);
     try {
@@ -122,38 +114,70 @@ export function addLoginPages(endpoints: Endpoints, app: FastifyInstance, deps: 
       giveCookies(reply, await signIn.finish(proof, visitorOf(request, publicUrl)));
     } catch (error) {
       const refusal = refusalOf(error);
-      if (refusal.code !== "wrong_second_factor") return showAgain(request, reply, visit, error);
+      if (refusal.code !== "wrong_second_factor") return this.#showAgain(request, reply, visit, error);
       if (request.state) request.state.refusal = refusal;
       // The password was correct: ask only for the code again.
       const page = secondFactorPage({ ...visit, ticket, methods: [], refusal: refusal.message });
       return send(reply.code(refusal.status), page);
     }
     return reply.redirect(loginPath(visit.loginId), 303);
-  });
+  }
 
-  add("POST", "/login/confirm", "Give the command line that waits a key", async (request, reply) => {
+  async confirm(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const visit = { loginId: loginIdOf(request.body) };
     try {
-      const session = await signedIn(request);
+      const session = await this.#signedIn(request);
       if (!session || visit.loginId === undefined) return show(reply, session, visit);
       if (session.mustEnrol) throw secondFactorRequired();
       checkRecentSignIn(session, steadyTime.nowMs());
-      await cliLogins.approve(actorOf(session.caller, reply), visit.loginId);
+      await this.#deps.cliLogins.approve(actorOf(session.caller, reply), visit.loginId);
     } catch (error) {
-      return showAgain(request, reply, visit, error);
+      return this.#showAgain(request, reply, visit, error);
     }
     return send(reply, confirmedPage());
-  });
+  }
 
-  add("POST", "/login/sign-out", "End the session by the page's form", async (request, reply) => {
+  async signOut(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     try {
-      if (await signedIn(request)) await sessions.end(cookieOf(request) ?? "", request.ip);
+      if (await this.#signedIn(request)) await this.#deps.sessions.end(cookieOf(request) ?? "", request.ip);
     } catch (error) {
-      return showAgain(request, reply, { loginId: undefined }, error);
+      return this.#showAgain(request, reply, { loginId: undefined }, error);
     }
     takeCookie(reply);
     return reply.redirect("/login", 303);
-  });
+  }
+
+  async #sessionOf(request: FastifyRequest): Promise<Session | undefined> {
+    const cookie = cookieOf(request);
+    return cookie === undefined ? undefined : this.#deps.sessions.find(cookie);
+  }
+
+  /** Returns the session that sent the form. Throws csrfRefused. */
+  async #signedIn(request: FastifyRequest): Promise<Session | undefined> {
+    checkOrigin(request);
+    const session = await this.#sessionOf(request);
+    if (session && !this.#deps.sessions.hasCsrfToken(session, field(request.body, "csrf")))
+      throw csrfRefused("The form belongs to another session.");
+    return session;
+  }
+
+  /** Shows the page again with the error. */
+  async #showAgain(request: FastifyRequest, reply: FastifyReply, visit: Visit, error: unknown): Promise<FastifyReply> {
+    const refusal = refusalOf(error);
+    if (request.state) request.state.refusal = refusal;
+    const session = await this.#sessionOf(request).catch(() => undefined);
+    reply.code(refusal.status);
+    if (refusal.retryAfterSeconds !== undefined)
+      reply.header("retry-after", String(Math.ceil(refusal.retryAfterSeconds)));
+    return show(reply, session, { ...visit, refusal: refusal.message });
+  }
+}
+
+function show(reply: FastifyReply, session: Session | undefined, visit: Visit): FastifyReply {
+  if (!session) return send(reply, signInPage(visit));
+  if (session.mustEnrol) return send(reply, enrolPage(visit));
+  const signedIn = { ...visit, displayName: session.caller.displayName, csrfToken: session.csrfToken };
+  return send(reply, visit.loginId === undefined ? signedInPage(signedIn) : confirmPage(signedIn));
 }
 
 function send(reply: FastifyReply, page: string): FastifyReply {

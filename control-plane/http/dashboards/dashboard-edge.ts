@@ -8,7 +8,6 @@ import type { Logger } from "pino";
 import { randomId } from "../../../proto/ids.ts";
 import { type Dashboards, launchPath, type Visit } from "../../agent-instances/dashboards.ts";
 import {
-  DashboardBusy,
   dashboardClosed,
   dashboardForeign,
   dashboardNotReady,
@@ -23,7 +22,8 @@ import type { Visitor } from "./dashboard-headers.ts";
 import type { DashboardMetrics } from "./dashboard-metrics.ts";
 import { forwardRequest } from "./forward.ts";
 import { forwardUpgrade, refuseSocket } from "./forward-upgrade.ts";
-import { createWays } from "./ways.ts";
+import { OpenConnections } from "./open-connections.ts";
+import { createWays, type Ways } from "./ways.ts";
 
 export interface DashboardBounds {
   /** Maximum requests and WebSockets of one instance at this control plane. */
@@ -35,13 +35,6 @@ export interface DashboardBounds {
 }
 
 const defaultBounds: DashboardBounds = { maxOpen: 128, recheckMs: 15_000, closingMs: 5_000 };
-
-interface Open {
-  readonly label: string;
-  readonly cookie: string;
-  readonly cut: () => void;
-  readonly leave: () => void;
-}
 
 interface Entered {
   readonly label: string;
@@ -63,169 +56,148 @@ interface DashboardEdgeDeps {
   readonly bounds?: Partial<DashboardBounds> | undefined;
 }
 
-export function createDashboardEdge(deps: DashboardEdgeDeps) {
-  const { dashboards, metrics, log, bounds } = deps;
-  const { maxOpen, recheckMs, closingMs } = { ...defaultBounds, ...bounds };
-  const { address } = dashboards;
-  // Bound to this host: no other dashboard can set it.
-  const cookieName = address.scheme === "https" ? "__Host-stoker-dashboard" : "stoker-dashboard";
-  const ways = createWays(maxOpen, deps.dial);
-  const open = new Set<Open>();
-  const counts = new Map<string, number>();
-  let recheck = setTimeout(closeEndedVisits, recheckMs).unref();
-  let isDraining = false;
-  let isClosed = false;
+export class DashboardEdge {
+  readonly #deps: DashboardEdgeDeps;
+  readonly #bounds: DashboardBounds;
+  /** Bound to this host: no other dashboard can set it. */
+  readonly #cookieName: string;
+  readonly #ways: Ways;
+  readonly #open: OpenConnections;
 
-  function labelOf(request: IncomingMessage): string {
-    const label = address.labelIn(request.headers.host);
+  constructor(deps: DashboardEdgeDeps) {
+    this.#deps = deps;
+    this.#bounds = { ...defaultBounds, ...deps.bounds };
+    this.#cookieName = deps.dashboards.address.scheme === "https" ? "__Host-stoker-dashboard" : "stoker-dashboard";
+    this.#ways = createWays(this.#bounds.maxOpen, deps.dial);
+    this.#open = new OpenConnections((label, cookie) => deps.dashboards.find(label, cookie), this.#bounds);
+  }
+
+  owns({ headers }: IncomingMessage): boolean {
+    return this.#deps.dashboards.address.owns(headers.host);
+  }
+
+  take(request: IncomingMessage, response: ServerResponse): void {
+    response.once("close", () => {
+      this.#deps.metrics.answered(response.headersSent ? response.statusCode : clientGone);
+      this.#deps.onClosed();
+    });
+    this.#serve(request, response).catch((error: unknown) => {
+      if (response.headersSent || response.destroyed) return void response.destroy();
+      const { status, text, headers } = this.#refusedAs(error);
+      const length = String(Buffer.byteLength(text));
+      const plain = ["content-type", "text/plain; charset=utf-8", "content-length", length, "connection", "close"];
+      drainBody(request, () => {
+        response.writeHead(status, [...headers, ...plain]).end(text);
+      });
+    });
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, first: Buffer): void {
+    // node:http removes its own listener: without one a reset by the client would end this process.
+    socket.on("error", () => socket.destroy());
+    this.#serveUpgrade(request, socket, first).catch((error: unknown) => {
+      const refused = this.#refusedAs(error);
+      this.#deps.metrics.answered(refused.status);
+      refuseSocket(socket, refused);
+    });
+  }
+
+  /** Refuses new requests with 503. Running responses finish; WebSockets receive a closing frame. */
+  drain(): void {
+    this.#open.drain();
+  }
+
+  /** Closes open connections at once. */
+  async close(): Promise<void> {
+    this.#open.close();
+    await this.#ways.close();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    // Do not use up a launch token for a page that cannot be served.
+    if (this.#open.isDraining) throw restarting();
+    const [path, query = ""] = (request.url ?? "").split("?", 2) as [string, string?];
+    if (path === launchPath) return this.#launch(request, response, query);
+    const entered = await this.#enter(request, false);
+    const over = this.#open.hold({ ...entered, cut: () => response.destroy(), leave: () => {} });
+    response.once("close", over);
+    if (response.destroyed) return over();
+    await forwardRequest(this.#ways.to(entered.way), request, response, entered.visitor, this.#deps.metrics);
+  }
+
+  async #serveUpgrade(request: IncomingMessage, socket: Duplex, first: Buffer): Promise<void> {
+    const { metrics } = this.#deps;
+    const entered = await this.#enter(request, true);
+    const draining = new AbortController();
+    const leave = () => draining.abort(restarting());
+    const over = this.#open.hold({ ...entered, cut: () => socket.destroy(), leave });
+    socket.once("close", over);
+    if (socket.destroyed) return over();
+    const browser = { socket, first, leaving: draining.signal, closingMs: this.#bounds.closingMs };
+    metrics.answered(await forwardUpgrade(this.#ways.to(entered.way), request, browser, entered.visitor, metrics));
+  }
+
+  #labelOf(request: IncomingMessage): string {
+    const label = this.#deps.dashboards.address.labelIn(request.headers.host);
     if (label === undefined) throw dashboardUnknown();
     return label;
   }
 
-  async function enter(request: IncomingMessage, isUpgrade: boolean): Promise<Entered> {
-    const label = labelOf(request);
+  async #enter(request: IncomingMessage, isUpgrade: boolean): Promise<Entered> {
+    const { dashboards, addresses } = this.#deps;
+    const label = this.#labelOf(request);
     if (isForeign(request.method, request.headers, isUpgrade)) throw dashboardForeign();
-    const cookie = fastifyCookie.parse(request.headers.cookie ?? "")[cookieName] ?? "";
-    const ip = deps.addressOf(request);
-    deps.addresses.check(ip);
+    const cookie = fastifyCookie.parse(request.headers.cookie ?? "")[this.#cookieName] ?? "";
+    const ip = this.#deps.addressOf(request);
+    addresses.check(ip);
     const visit = await dashboards.find(label, cookie);
     if (!visit) {
-      deps.addresses.take(ip);
+      addresses.take(ip);
       throw dashboardClosed(
         "This dashboard is not open in this browser, or the visit has expired. Open it from the console or with `stoker agent open`.",
       );
     }
-    deps.addresses.authenticated(request.socket);
+    addresses.authenticated(request.socket);
     if (!visit.way) throw dashboardNotReady(visit.status);
     if (!request.url?.startsWith("/")) throw dashboardUnknown();
     const host = request.headers.host ?? "";
-    return { label, cookie, way: visit.way, visitor: { host, ip, scheme: address.scheme, cookie: cookieName } };
+    const visitor = { host, ip, scheme: dashboards.address.scheme, cookie: this.#cookieName };
+    return { label, cookie, way: visit.way, visitor };
   }
 
-  /** Counts a connection as open until the returned function is called. Throws DashboardBusy, restarting. */
-  function hold({ label, cookie }: Entered, { cut, leave = () => {} }: Pick<Open, "cut"> & Partial<Open>): () => void {
-    if (isDraining) throw restarting();
-    const count = counts.get(label) ?? 0;
-    if (count >= maxOpen) throw new DashboardBusy();
-    counts.set(label, count + 1);
-    const one = { label, cookie, cut, leave };
-    open.add(one);
-    return () => {
-      if (!open.delete(one)) return;
-      const left = (counts.get(label) ?? 1) - 1;
-      if (left > 0) counts.set(label, left);
-      else counts.delete(label);
-    };
-  }
-
-  async function closeEndedVisits(): Promise<void> {
-    const visits = new Map([...open].map((one) => [`${one.label} ${one.cookie}`, one]));
-    for (const { label, cookie } of visits.values()) {
-      // A failed check closes nothing.
-      const visit = await dashboards.find(label, cookie).catch(() => "unknown" as const);
-      if (visit !== undefined) continue;
-      for (const one of [...open]) if (one.label === label && one.cookie === cookie) one.cut();
-    }
-    if (!isClosed) recheck = setTimeout(closeEndedVisits, recheckMs).unref();
-  }
-
-  async function launch(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
-    const label = labelOf(request);
+  /** Exchanges the launch token in `query` for the cookie of a visit. */
+  async #launch(request: IncomingMessage, response: ServerResponse, query: string): Promise<void> {
+    const { dashboards, addresses, log } = this.#deps;
+    const label = this.#labelOf(request);
     if (request.method !== "GET" || isForeign("GET", request.headers, false)) throw dashboardForeign();
-    deps.addresses.take(deps.addressOf(request));
+    addresses.take(this.#deps.addressOf(request));
     const entered = await dashboards.enter(label, new URLSearchParams(query).get("token") ?? "");
     if (!entered)
       throw dashboardClosed(
         "This address was used already or is older than a minute. Open the dashboard from the console or with `stoker agent open`.",
       );
-    const { cookie, maxAgeSeconds: maxAge } = entered;
-    const secure = address.scheme === "https";
-    const text = fastifyCookie.serialize(cookieName, cookie, {
+    const text = fastifyCookie.serialize(this.#cookieName, entered.cookie, {
       httpOnly: true,
       sameSite: "lax",
       path: "/",
-      secure,
-      maxAge,
+      secure: dashboards.address.scheme === "https",
+      maxAge: entered.maxAgeSeconds,
     });
     response.writeHead(303, [...common, "location", "/", "set-cookie", text, "content-length", "0"]).end();
     log.info({ dashboard: label }, "dashboard opened");
   }
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // Do not use up a launch token for a page that cannot be served.
-    if (isDraining) throw restarting();
-    const [path, query = ""] = (request.url ?? "").split("?", 2) as [string, string?];
-    if (path === launchPath) return launch(request, response, query);
-    const entered = await enter(request, false);
-    const over = hold(entered, { cut: () => response.destroy() });
-    response.once("close", over);
-    if (response.destroyed) return over();
-    await forwardRequest(ways.to(entered.way), request, response, entered.visitor, metrics);
-  }
-
-  async function serveUpgrade(request: IncomingMessage, socket: Duplex, first: Buffer): Promise<void> {
-    const entered = await enter(request, true);
-    const draining = new AbortController();
-    const leave = () => draining.abort(restarting());
-    const over = hold(entered, { cut: () => socket.destroy(), leave });
-    socket.once("close", over);
-    if (socket.destroyed) return over();
-    const browser = { socket, first, leaving: draining.signal, closingMs };
-    metrics.answered(await forwardUpgrade(ways.to(entered.way), request, browser, entered.visitor, metrics));
-  }
-
   /** Returns status, text and headers of the response; header names and values in turn. */
-  function refusedAs(error: unknown) {
+  #refusedAs(error: unknown) {
     const { status, message, code, cause, retryAfterSeconds } = refusalOf(error);
     const id = randomId(24);
-    if (status >= 500) log.warn({ err: cause ?? error, code, requestId: id }, "dashboard request failed");
+    if (status >= 500) this.#deps.log.warn({ err: cause ?? error, code, requestId: id }, "dashboard request failed");
     const again =
       retryAfterSeconds === undefined ? [] : ["retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds)))];
     // The person who sees the page needs the id for the operator.
     const text = status === 500 ? `${message} It is ${id}.\n` : `${message}\n`;
     return { status, text, headers: [...common, "x-request-id", id, ...again] };
   }
-
-  return {
-    owns: ({ headers }: IncomingMessage): boolean => address.owns(headers.host),
-    take(request: IncomingMessage, response: ServerResponse): void {
-      response.once("close", () => {
-        metrics.answered(response.headersSent ? response.statusCode : clientGone);
-        deps.onClosed();
-      });
-      serve(request, response).catch((error: unknown) => {
-        if (response.headersSent || response.destroyed) return void response.destroy();
-        const { status, text, headers } = refusedAs(error);
-        const length = String(Buffer.byteLength(text));
-        const plain = ["content-type", "text/plain; charset=utf-8", "content-length", length, "connection", "close"];
-        drainBody(request, () => {
-          response.writeHead(status, [...headers, ...plain]).end(text);
-        });
-      });
-    },
-    upgrade(request: IncomingMessage, socket: Duplex, first: Buffer): void {
-      // node:http removes its own listener: without one a reset by the client would end this process.
-      socket.on("error", () => socket.destroy());
-      serveUpgrade(request, socket, first).catch((error: unknown) => {
-        const refused = refusedAs(error);
-        metrics.answered(refused.status);
-        refuseSocket(socket, refused);
-      });
-    },
-    /** Refuses new requests with 503. Running responses finish; WebSockets receive a closing frame. */
-    drain(): void {
-      isDraining = true;
-      for (const { leave } of [...open]) leave();
-    },
-    /** Closes open connections at once. */
-    async close(): Promise<void> {
-      isDraining = true;
-      isClosed = true;
-      clearTimeout(recheck);
-      for (const { cut } of [...open]) cut();
-      await ways.close();
-    },
-  };
 }
 
 /** Status of requests whose client disconnected, as in the API's metrics. */

@@ -101,3 +101,5 @@ function openTunnel({ hostId, origin, instance, ticketKey }: DashboardWay, dial:
     asking.end();
   });
 }
+
+export type Ways = ReturnType<typeof createWays>;

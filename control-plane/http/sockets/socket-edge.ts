@@ -409,6 +409,8 @@ export function createSocketEdge(deps: SocketEdgeDeps, routes: readonly SocketRo
   };
 }
 
+export type SocketEdge = ReturnType<typeof createSocketEdge>;
+
 /** Chosen instead of a subprotocol that carries a key. */
 function chooseProtocol(protocols: Set<string>): string | false {
   return [...protocols].find((one) => !one.includes(".")) ?? false;
