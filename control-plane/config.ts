@@ -1,128 +1,34 @@
-// The environment, read once. Every problem is told together.
+// Environment of the control plane -> one frozen object. Every problem is reported at once.
 
 import { isIP } from "node:net";
 import { totalmem } from "node:os";
 import { join, resolve } from "node:path";
-import { type BlobSettings, readBlobSettings } from "./blob-settings.ts";
-import { type MayBePlain, readPlainHosts } from "./plain-hosts.ts";
-import { type Retention, readRetention } from "./retention/periods.ts";
+import { readBlobSettings } from "./blob-settings.ts";
+import { readPlainHosts } from "./plain-hosts.ts";
+import { readRetention } from "./retention/periods.ts";
 import { OperatorError } from "./service-error.ts";
 
-export interface ControlPlaneConfig {
-  readonly http: Address;
-  /** Metrics; not for the public. */
-  readonly admin: Address;
-  /** File with the token that the metrics pages require; undefined: none. */
-  readonly adminTokenFile: string | undefined;
-  readonly rpc: Address;
-  readonly databaseUrl: string;
-  readonly databaseConnections: number;
-  /** How long the start waits for PostgreSQL. */
-  readonly databaseWaitMs: number;
-  /** Holds kek, pepper and agent.secret; made at the first start. */
-  readonly secretsDir: string;
-  /** Where the first account's key is written, once. */
-  readonly adminKeyFile: string | undefined;
-  /** Types of agent instances; undefined: none are offered. */
-  readonly agentCatalogFile: string | undefined;
-  /** File or URL with more models for the catalogue; undefined: none. */
-  readonly modelCatalogue: string | undefined;
-  /** Folders of demo models that lie on the hosts, under the same path as here; undefined: the hub has them. */
-  readonly demoModelsDir: string | undefined;
-  /** Where the ports are written after listening, for a supervisor. */
-  readonly portsFile: string | undefined;
-  /** Hosts on other machines that may be reached over plain HTTP. */
-  readonly mayBePlain: MayBePlain;
-  /** Life of a host's certificate; renewed at two thirds of it. */
-  readonly nodeCertificateMs: number;
-  /** Certificate chain and private key of the public port, in PEM; undefined: plain HTTP. */
-  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
-  /** Connections of all clients to the public port. */
-  readonly maxConnections: number;
-  /** Per address, for clients without a valid credential. */
-  readonly strangers: { readonly requestsPerSecond: number; readonly connections: number };
-  readonly logLevel: string;
-  /** Addresses and networks of proxies whose forwarded client address, scheme and host are believed. */
-  readonly trustedProxies: readonly string[];
-  /** Origins whose pages may read responses, such as `https://app.example.com`; `*`: any. Empty: none. */
-  readonly corsOrigins: readonly string[];
-  /** Whether anybody may make an account by `POST /v1/auth/sign-up`. */
-  readonly isSignUpOpen: boolean;
-  readonly stopsWithParent: boolean;
-  /** 1, or less in tests: the host clocks run that much faster. */
-  readonly hostClockScale: number;
-  /** The same for autoscaling and sleep. */
-  readonly scalingClockScale: number;
-  /** The same for slices of budgets. */
-  readonly sliceClockScale: number;
-  /** The same for whoever runs a batch. */
-  readonly batchClockScale: number;
-  /** How long rows that are done with stay, by kind; in milliseconds. */
-  readonly retention: Retention;
-  readonly drainMs: number;
-  /** Of this process, for bodies of requests and for answers that are kept. */
-  readonly memory: { readonly bodiesBytes: number; readonly answersBytes: number };
-  readonly files: BlobSettings & {
-    /** Of all files of an account together. */
-    readonly quotaBytes: number;
-  };
-  /** Of accounts without a record of their own. */
-  readonly quotas: {
-    readonly rates: { readonly concurrent: number; readonly tokensPerMinute: number };
-    readonly gpus: { readonly perType: number };
-  };
-  /** LoRA adapters: what they cost more than their base, and how long one stays loaded that nobody uses. */
-  readonly adapters: {
-    readonly percent: number;
-    readonly idleMs: number;
-    /** Customers' URLs of adapters may lead into private networks, by any port and plain http. */
-    readonly allowsPrivateUrls: boolean;
-  };
-  /** Messages between replicas go by Redis; without one each keeps to itself and to the database. */
-  readonly redisUrl: string | undefined;
-  /** Under which clients reach this control plane; undefined: as each request says. */
-  readonly publicUrl: string | undefined;
-  /** Below which each dashboard of an agent instance has an origin of its own, such as `https://*.dash.example.com`. */
-  readonly dashboardUrl: string | undefined;
-  /** The model hub, asked what a repository holds before it is deployed; undefined: it is not asked. */
-  readonly hubEndpoint: string | undefined;
-  /** Speaks where a request names no model; undefined: one that is served. */
-  readonly speechModel: string | undefined;
-  /** Model for moderation requests without one; undefined: a served classifier. */
-  readonly moderationModel: string | undefined;
-  readonly webhooks: {
-    /** Loopback and private networks, any port and plain http. */
-    readonly allowsPrivate: boolean;
-    /** Addresses and networks that are never called. */
-    readonly blocked: readonly string[];
-    /** Of the answers that calls of one account keep. */
-    readonly maxKeptBytes: number;
-    /** 1, or less in tests: the schedule runs that much faster, claims twice as fast at most. */
-    readonly clockScale: number;
-  };
-  /** Without it the operator takes the money and credits it. */
-  readonly stripe:
-    | { readonly secretKey: string; readonly webhookSecret: string; readonly apiBase: string | undefined }
-    | undefined;
-}
+export type ControlPlaneConfig = ReturnType<typeof readConfig>;
 
 export interface Address {
   readonly host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number;
 }
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** All that is wrong with the environment, one sentence each. */
+/** Every problem of the environment, one sentence each. */
 export class ConfigRefused extends OperatorError {
   override readonly name = "ConfigRefused";
 }
 
-const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
+const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"];
 
-/** Throws ConfigRefused. */
-export function readConfig(env: Env): ControlPlaneConfig {
+type Settings = ReturnType<typeof settingsOf>;
+
+/** Reads single settings and collects their problems. */
+function settingsOf(env: Env) {
   const problems: string[] = [];
   const text = (key: string) => (env[key] === "" ? undefined : env[key]);
   const number = (key: string, fallback: number, min: number, max: number): number => {
@@ -136,119 +42,89 @@ export function readConfig(env: Env): ControlPlaneConfig {
     if (!Number.isInteger(value)) problems.push(`${key} must be a whole number.`);
     return value;
   };
-  const port = (key: string, fallback: number) => whole(key, fallback, 0, 65_535);
   const path = (key: string) => {
     const value = text(key);
     return value === undefined ? undefined : resolve(value);
   };
+  const oneOf = (key: string, values: readonly string[], fallback: string): string => {
+    const value = text(key) ?? fallback;
+    if (!values.includes(value)) problems.push(`${key} must be ${values.slice(0, -1).join(", ")} or ${values.at(-1)}.`);
+    return value;
+  };
+  const url = (key: string, schemes: readonly string[]) => {
+    const value = text(key);
+    if (value !== undefined && !schemes.includes(`${URL.parse(value)?.protocol}//`))
+      problems.push(`${key} must begin with ${schemes.join(" or ")}.`);
+    return value;
+  };
+  /** Entries between `separator`. `what` names what they must be. */
+  const list = (key: string, separator: RegExp, isValid: (entry: string) => boolean, what: string) => {
+    const given = (text(key) ?? "").split(separator).map((entry) => entry.trim());
+    const entries = given.filter((entry) => entry !== "");
+    for (const entry of entries)
+      if (!isValid(entry)) problems.push(`${key} must be ${what}; ${JSON.stringify(entry)} is invalid.`);
+    return entries;
+  };
+  const networks = (key: string, example: string) =>
+    list(key, /,/, isNetwork, `addresses or networks separated by commas, such as ${example}`);
+  return { problems, text, number, whole, path, oneOf, url, list, networks };
+}
 
-  const databaseUrl = text("DATABASE_URL") ?? "";
-  const database = URL.parse(databaseUrl);
-  if (!databaseUrl) problems.push("DATABASE_URL is required, such as postgresql://user@127.0.0.1:5432/stoker.");
-  else if (!database || !/^postgres(ql)?:$/.test(database.protocol))
-    problems.push("DATABASE_URL must begin with postgresql://.");
-  const logLevel = text("STOKER_LOG_LEVEL") ?? "info";
-  if (!levels.includes(logLevel)) problems.push(`STOKER_LOG_LEVEL must be one of ${levels.join(", ")}.`);
-  const publicUrl = text("STOKER_PUBLIC_URL")?.replace(/\/+$/, "");
-  if (publicUrl !== undefined && !/^https?:$/.test(URL.parse(publicUrl)?.protocol ?? ""))
-    problems.push("STOKER_PUBLIC_URL must begin with http:// or https://, such as https://stoker.example.com.");
-  const trustedProxies = (text("STOKER_TRUSTED_PROXIES") ?? "").split(",").map((entry) => entry.trim());
-  for (const entry of trustedProxies) {
-    if (entry !== "" && !isNetwork(entry))
-      problems.push(
-        `STOKER_TRUSTED_PROXIES must be addresses or networks with commas between, such as 10.0.0.5,192.168.0.0/16; ` +
-          `${JSON.stringify(entry)} is none.`,
-      );
-  }
-  const corsOrigins = (text("STOKER_CORS_ORIGINS") ?? "").split(/[\s,]+/).filter((entry) => entry !== "");
-  for (const entry of corsOrigins) {
-    if (entry !== "*" && (entry.includes("*") || URL.parse(entry)?.origin !== entry))
-      problems.push(
-        "STOKER_CORS_ORIGINS must be origins separated by commas, such as https://app.example.com,http://localhost:3000, or *; " +
-          `${JSON.stringify(entry)} is not an origin.`,
-      );
-  }
-  const blocked = (text("STOKER_WEBHOOK_BLOCK") ?? "").split(",").map((entry) => entry.trim());
-  for (const entry of blocked) {
-    if (entry !== "" && !isNetwork(entry))
-      problems.push(
-        `STOKER_WEBHOOK_BLOCK must be addresses or networks with commas between, such as 192.0.2.7,2001:db8::/32; ` +
-          `${JSON.stringify(entry)} is none.`,
-      );
-  }
-  const allowPrivate = text("STOKER_WEBHOOK_ALLOW_PRIVATE") ?? "0";
-  const allowPrivateUrls = text("STOKER_ADAPTER_URL_ALLOW_PRIVATE") ?? "0";
-  if (allowPrivateUrls !== "0" && allowPrivateUrls !== "1")
-    problems.push("STOKER_ADAPTER_URL_ALLOW_PRIVATE must be 0 or 1.");
-  if (allowPrivate !== "0" && allowPrivate !== "1") problems.push("STOKER_WEBHOOK_ALLOW_PRIVATE must be 0 or 1.");
-  const signUp = text("STOKER_SIGN_UP") ?? "closed";
-  if (signUp !== "open" && signUp !== "closed") problems.push("STOKER_SIGN_UP must be open or closed.");
-  if ((text("STOKER_DATA_PATH_TLS") ?? "required") !== "required")
-    problems.push(
-      "STOKER_DATA_PATH_TLS must be required, which is the default. Name hosts that speak plain HTTP in STOKER_DATA_PATH_PLAIN.",
-    );
-  const plainHosts = readPlainHosts(
-    (text("STOKER_DATA_PATH_PLAIN") ?? "").split(/[\s,]+/).filter((entry) => entry !== ""),
-  );
-  if (!plainHosts)
-    problems.push(
-      "STOKER_DATA_PATH_PLAIN must be addresses, networks and host names, such as 10.0.0.7,10.1.0.0/16,gpu-1.",
-    );
-  const host = text("STOKER_HOST") ?? "127.0.0.1";
-  const [certFile, keyFile] = [path("STOKER_TLS_CERT"), path("STOKER_TLS_KEY")];
-  if ((certFile === undefined) !== (keyFile === undefined))
-    problems.push("STOKER_TLS_CERT and STOKER_TLS_KEY belong together: set both, or neither.");
-
-  const { retention, problems: ofRetention } = readRetention(text("STOKER_RETENTION"));
-  problems.push(...ofRetention);
-  const redisUrl = text("REDIS_URL");
-  if (redisUrl !== undefined && !/^rediss?:$/.test(URL.parse(redisUrl)?.protocol ?? ""))
-    problems.push("REDIS_URL must begin with redis:// or rediss://.");
-
+/** Throws ConfigRefused. */
+export function readConfig(env: Env) {
+  const settings = settingsOf(env);
+  const { problems, text, number, whole, path, oneOf, url } = settings;
   const secretsDir = path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets"));
-  const config: ControlPlaneConfig = {
-    http: { host, port: port("STOKER_PORT", 8080) },
-    admin: { host: text("STOKER_ADMIN_HOST") ?? "127.0.0.1", port: port("STOKER_ADMIN_PORT", 0) },
-    adminTokenFile: path("STOKER_METRICS_TOKEN_FILE"),
-    rpc: { host: text("STOKER_RPC_HOST") ?? "127.0.0.1", port: port("STOKER_RPC_PORT", 0) },
-    databaseUrl,
+  const catalogue = text("STOKER_MODEL_CATALOGUE");
+  const config = {
+    ...readListeners(settings),
+    databaseUrl: readDatabaseUrl(settings),
     databaseConnections: number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500),
+    /** Maximum time that the start waits for PostgreSQL. */
     databaseWaitMs: number("STOKER_DATABASE_WAIT_SECONDS", 30, 0, 3_600) * 1000,
+    /** Carries messages between replicas. Without it each replica uses only its memory and the database. */
+    redisUrl: url("REDIS_URL", ["redis://", "rediss://"]),
+    /** Folder of kek, pepper and agent.secret, which are created at the first start. */
     secretsDir,
+    /** File that receives the first account's key, once. */
     adminKeyFile: path("STOKER_ADMIN_KEY_FILE"),
+    /** Types of agent instances; undefined: none. */
     agentCatalogFile: path("STOKER_AGENT_CATALOG"),
-    modelCatalogue: /^https?:/.test(text("STOKER_MODEL_CATALOGUE") ?? "")
-      ? text("STOKER_MODEL_CATALOGUE")
-      : path("STOKER_MODEL_CATALOGUE"),
+    /** File or URL with more models for the catalogue; undefined: none. */
+    modelCatalogue: /^https?:/.test(catalogue ?? "") ? catalogue : path("STOKER_MODEL_CATALOGUE"),
+    /** Folder of demo models, at the same path on every host; undefined: use the hub. */
     demoModelsDir: path("STOKER_DEMO_MODELS"),
+    /** File that receives the ports after listening, for a supervisor. */
     portsFile: path("STOKER_PORTS_FILE"),
-    mayBePlain: plainHosts ?? (() => false),
+    mayBePlain: readPlainPaths(settings),
+    /** Validity of a host's certificate, which is renewed after two thirds of it. */
     nodeCertificateMs: number("STOKER_NODE_CERTIFICATE_HOURS", 72, 0.001, 8_760) * 3_600_000,
-    tls: certFile !== undefined && keyFile !== undefined ? { certFile, keyFile } : undefined,
-    maxConnections: whole("STOKER_MAX_CONNECTIONS", 20_000, 10, 10_000_000),
-    strangers: {
-      requestsPerSecond: number("STOKER_ANONYMOUS_RATE", 50, 0, 1_000_000),
-      connections: whole("STOKER_ANONYMOUS_CONNECTIONS", 256, 1, 10_000_000),
-    },
-    logLevel,
-    trustedProxies: trustedProxies.filter((entry) => entry !== ""),
-    corsOrigins,
-    isSignUpOpen: signUp === "open",
+    logLevel: oneOf("STOKER_LOG_LEVEL", logLevels, "info"),
+    /** True: anyone may create an account by `POST /v1/auth/sign-up`. */
+    isSignUpOpen: oneOf("STOKER_SIGN_UP", ["open", "closed"], "closed") === "open",
     stopsWithParent: text("STOKER_STOP_WITH_PARENT") === "1",
+    /** 1, or less in tests: host leases are shorter by this factor. */
     hostClockScale: number("STOKER_HOST_CLOCKS", 1, 0.001, 1),
+    /** The same for autoscaling and sleep. */
     scalingClockScale: number("STOKER_SCALING_CLOCKS", 1, 0.001, 1),
+    /** The same for batches. */
     batchClockScale: number("STOKER_BATCH_CLOCKS", 1, 0.001, 1),
+    /** The same for slices of budgets. */
     sliceClockScale: number("STOKER_SLICE_CLOCKS", 1, 0.001, 1),
-    retention,
+    /** How long finished rows are kept, by kind; in milliseconds. */
+    retention: readRetentionPeriods(settings),
     drainMs: 30_000,
+    /** Memory budgets of this process: request bodies, and buffered responses. */
     memory: {
       bodiesBytes: number("STOKER_BODY_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib,
       answersBytes: number("STOKER_ANSWER_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib,
     },
     files: {
       ...readBlobSettings(text, secretsDir, (sentence) => problems.push(sentence)),
-      quotaBytes: number("STOKER_FILE_QUOTA_GIB", 10, 0.001, 1_000_000) * 1024 ** 3,
+      /** Maximum bytes of an account's files together. */
+      quotaBytes: number("STOKER_FILE_QUOTA_GIB", 10, 0.001, 1_000_000) * gib,
     },
+    /** Limits of accounts without their own. */
     quotas: {
       rates: {
         concurrent: whole("STOKER_RATE_LIMIT", 200, 1, 1_000_000),
@@ -256,38 +132,113 @@ export function readConfig(env: Env): ControlPlaneConfig {
       },
       gpus: { perType: whole("STOKER_DEFAULT_GPU_LIMIT", 8, 0, 1_000_000) },
     },
+    /** LoRA adapters. */
     adapters: {
+      /** Surcharge on the price of the base model. */
       percent: whole("STOKER_LORA_SURCHARGE_PERCENT", 50, 0, 10_000),
+      /** Time after which an unused adapter is unloaded. */
       idleMs: number("STOKER_LORA_IDLE_SECONDS", 3_600, 1, 31_536_000) * 1000,
-      allowsPrivateUrls: allowPrivateUrls === "1",
+      /** True: customers' URLs of adapters may use private networks, any port and plain HTTP. */
+      allowsPrivateUrls: oneOf("STOKER_ADAPTER_URL_ALLOW_PRIVATE", ["0", "1"], "0") === "1",
     },
-    redisUrl,
-    publicUrl,
-    dashboardUrl: readDashboardUrl(
-      text("STOKER_DASHBOARD_URL"),
-      { host, publicUrl, hasProxy: trustedProxies.some((entry) => entry !== "") },
-      problems,
-    ),
+    /** Model hub that describes a repository before it is deployed; undefined: not used. */
     hubEndpoint: /^(1|true|yes|on)$/i.test(text("HF_HUB_OFFLINE") ?? "")
       ? undefined
       : (text("HF_ENDPOINT") ?? "https://huggingface.co"),
+    /** Model for speech requests without one; undefined: any served model. */
     speechModel: text("STOKER_SPEECH_MODEL"),
+    /** Model for moderation requests without one; undefined: a served classifier. */
     moderationModel: text("STOKER_MODERATION_MODEL"),
     webhooks: {
-      allowsPrivate: allowPrivate === "1",
-      blocked: blocked.filter((entry) => entry !== ""),
-      maxKeptBytes: number("STOKER_WEBHOOK_KEPT_GIB", 2, 0.001, 1_000_000) * 1024 ** 3,
+      /** True: URLs may use loopback and private networks, any port and plain HTTP. */
+      allowsPrivate: oneOf("STOKER_WEBHOOK_ALLOW_PRIVATE", ["0", "1"], "0") === "1",
+      /** Addresses and networks that are never called. */
+      blocked: settings.networks("STOKER_WEBHOOK_BLOCK", "192.0.2.7,2001:db8::/32"),
+      /** Maximum bytes of an account's stored responses. */
+      maxKeptBytes: number("STOKER_WEBHOOK_KEPT_GIB", 2, 0.001, 1_000_000) * gib,
+      /** 1, or less in tests: the schedule is shorter by this factor, claims by at most half. */
       clockScale: number("STOKER_WEBHOOK_CLOCKS", 1, 0.001, 1),
     },
-    stripe: readStripe(text, problems),
+    /** Payment provider; undefined: the operator receives payments and credits accounts. */
+    stripe: readStripe(settings),
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
   return Object.freeze(config);
 }
 
-const mib = 1024 ** 2;
+/** Addresses on which the process listens, and how clients reach them. */
+function readListeners(settings: Settings) {
+  const { problems, text, number, whole, path, url, list, networks } = settings;
+  const port = (key: string, fallback: number) => whole(key, fallback, 0, 65_535);
+  const host = text("STOKER_HOST") ?? "127.0.0.1";
+  const [certFile, keyFile] = [path("STOKER_TLS_CERT"), path("STOKER_TLS_KEY")];
+  if ((certFile === undefined) !== (keyFile === undefined))
+    problems.push("STOKER_TLS_CERT and STOKER_TLS_KEY belong together: set both, or neither.");
+  const publicUrl = url("STOKER_PUBLIC_URL", ["https://", "http://"])?.replace(/\/+$/, "");
+  const trustedProxies = networks("STOKER_TRUSTED_PROXIES", "10.0.0.5,192.168.0.0/16");
+  return {
+    http: { host, port: port("STOKER_PORT", 8080) },
+    /** Metrics, not for the public. */
+    admin: { host: text("STOKER_ADMIN_HOST") ?? "127.0.0.1", port: port("STOKER_ADMIN_PORT", 0) },
+    /** File with the token that the metrics pages require; undefined: no token. */
+    adminTokenFile: path("STOKER_METRICS_TOKEN_FILE"),
+    rpc: { host: text("STOKER_RPC_HOST") ?? "127.0.0.1", port: port("STOKER_RPC_PORT", 0) },
+    /** Certificate chain and private key of the public port, in PEM; undefined: plain HTTP. */
+    tls: certFile !== undefined && keyFile !== undefined ? { certFile, keyFile } : undefined,
+    /** Maximum connections of all clients to the public port. */
+    maxConnections: whole("STOKER_MAX_CONNECTIONS", 20_000, 10, 10_000_000),
+    /** Limits per address for clients without a valid credential. */
+    anonymous: {
+      requestsPerSecond: number("STOKER_ANONYMOUS_RATE", 50, 0, 1_000_000),
+      connections: whole("STOKER_ANONYMOUS_CONNECTIONS", 256, 1, 10_000_000),
+    },
+    /** Addresses and networks of proxies whose forwarded client address, scheme and host are used. */
+    trustedProxies,
+    /** Origins whose pages may read responses, such as `https://app.example.com`; `*`: any. Empty: none. */
+    corsOrigins: list(
+      "STOKER_CORS_ORIGINS",
+      /[\s,]+/,
+      (entry) => entry === "*" || (!entry.includes("*") && URL.parse(entry)?.origin === entry),
+      "origins separated by commas, such as https://app.example.com,http://localhost:3000, or *",
+    ),
+    /** URL at which clients reach this control plane; undefined: as each request states. */
+    publicUrl,
+    /** URL below which each dashboard of an agent instance has its own origin, such as `https://*.dash.example.com`. */
+    dashboardUrl: readDashboardUrl(settings, { host, publicUrl, hasProxy: trustedProxies.length > 0 }),
+  };
+}
 
-/** An eighth of the memory that this process may use, as its control group or the machine says; bodies are read into copies. */
+function readDatabaseUrl({ problems, url }: Settings): string {
+  const value = url("DATABASE_URL", ["postgresql://", "postgres://"]);
+  if (value === undefined) problems.push("DATABASE_URL is required, such as postgresql://user@127.0.0.1:5432/stoker.");
+  return value ?? "";
+}
+
+/** Returns which hosts on other machines may be reached over plain HTTP. */
+function readPlainPaths({ problems, text }: Settings) {
+  if ((text("STOKER_DATA_PATH_TLS") ?? "required") !== "required")
+    problems.push(
+      "STOKER_DATA_PATH_TLS must be required, which is the default. Name hosts that use plain HTTP in STOKER_DATA_PATH_PLAIN.",
+    );
+  const names = (text("STOKER_DATA_PATH_PLAIN") ?? "").split(/[\s,]+/).filter((entry) => entry !== "");
+  const mayBePlain = readPlainHosts(names);
+  if (!mayBePlain)
+    problems.push(
+      "STOKER_DATA_PATH_PLAIN must be addresses, networks and host names, such as 10.0.0.7,10.1.0.0/16,gpu-1.",
+    );
+  return mayBePlain ?? (() => false);
+}
+
+function readRetentionPeriods({ problems, text }: Settings) {
+  const { retention, problems: found } = readRetention(text("STOKER_RETENTION"));
+  problems.push(...found);
+  return retention;
+}
+
+const mib = 1024 ** 2;
+const gib = 1024 ** 3;
+
+/** Returns an eighth of the memory that the control group or the machine permits; bodies are read into copies. */
 function memoryShareMib(): number {
   const allowed = process.constrainedMemory();
   const bytes = allowed > 0 ? Math.min(allowed, totalmem()) : totalmem();
@@ -296,22 +247,19 @@ function memoryShareMib(): number {
 
 function isNetwork(entry: string): boolean {
   const [address = "", bits, ...rest] = entry.split("/");
-  const most = isIP(address) === 6 ? 128 : 32;
+  const maxBits = isIP(address) === 6 ? 128 : 32;
   if (isIP(address) === 0 || rest.length > 0) return false;
-  // Of length 0 everybody would be a proxy, and could claim any address.
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= most);
+  // With length 0 every client would be a trusted proxy and could claim any address.
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) >= 1 && Number(bits) <= maxBits);
 }
 
-/** By default names of this machine, where nobody else reaches this control plane. */
+/** Default: names of this machine, if it is the only one that reaches this control plane. */
 function readDashboardUrl(
-  given: string | undefined,
-  {
-    host,
-    publicUrl,
-    hasProxy,
-  }: { readonly host: string; readonly publicUrl: string | undefined; readonly hasProxy: boolean },
-  problems: string[],
+  { problems, text }: Settings,
+  client: { readonly host: string; readonly publicUrl: string | undefined; readonly hasProxy: boolean },
 ): string | undefined {
+  const { host, publicUrl, hasProxy } = client;
+  const given = text("STOKER_DASHBOARD_URL");
   const isLoopback = host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
   if (given === undefined) return isLoopback && publicUrl === undefined && !hasProxy ? "http://*.localhost" : undefined;
   const found = /^https?:\/\/\*\.((?!-)[a-z\d-]+(?:\.[a-z\d-]+)*)(?::\d{1,5})?\/?$/i.exec(given);
@@ -326,7 +274,7 @@ function readDashboardUrl(
   return given;
 }
 
-function readStripe(text: (key: string) => string | undefined, problems: string[]): ControlPlaneConfig["stripe"] {
+function readStripe({ problems, text }: Settings) {
   const secretKey = text("STRIPE_SECRET_KEY");
   const webhookSecret = text("STRIPE_WEBHOOK_SECRET");
   const apiBase = text("STRIPE_API_BASE");

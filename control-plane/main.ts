@@ -105,7 +105,7 @@ async function main(): Promise<void> {
   const joinSecret = readJoinSecret(config.secretsDir);
   const signals = createSignals({ redisUrl: config.redisUrl, secret: joinSecret, registry, log });
   const feed = createChangeFeed({ pool, log, wake: topicOf(signals, "change") });
-  const addresses = new AddressLimits(config.strangers, addressTest(config.trustedProxies) ?? (() => false));
+  const addresses = new AddressLimits(config.anonymous, addressTest(config.trustedProxies) ?? (() => false));
   const authenticator = createAuthenticator({
     store: accountStore,
     secrets,
