@@ -4,8 +4,12 @@ import type { ApiFormat } from "../../proto/api-formats.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** A reply of an engine that generates text is far smaller. */
-const maxParsedBytes = 8 * 1024 * 1024;
+/** As a frame of a stream. The gateway passes on only requests whose replies are smaller (maxNativeTokens of relay.ts). */
+const maxParsedBytes = 1024 * 1024;
+/** Exact parsing calls a function for each value, so a larger reply would stop this process for too long. */
+const maxExactBytes = 64 * 1024;
+/** May match within a text as well. */
+const longInteger = /[[:,]\s*-?\d{16}/;
 
 /** One item of a response. */
 export interface ItemParts {
@@ -26,7 +30,10 @@ const listOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? va
 export function chatAnswer(format: ApiFormat, body: Buffer, maxTokens: number): Buffer | undefined {
   if (body.length > maxParsedBytes) return undefined;
   try {
-    const answer: unknown = JSON.parse(body.toString(), exactIntegers);
+    const text = body.toString();
+    const isExact = format === "messages" && text.includes('"tool_use"') && longInteger.test(text);
+    if (isExact && body.length > maxExactBytes) return undefined;
+    const answer: unknown = JSON.parse(text, isExact ? exactIntegers : undefined);
     if (!isFields(answer)) return undefined;
     const chat = format === "responses" ? ofResponse(answer, maxTokens) : ofMessage(answer);
     return chat && Buffer.from(JSON.stringify(chat));

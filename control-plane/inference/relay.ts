@@ -77,6 +77,10 @@ export interface RelayEnd {
 
 /** Statuses for a path that a server does not have. It reports no work for them. */
 const hasNoPath: ReadonlySet<number> = new Set([404, 405, 501]);
+/** Of a request in its own format: it is a second copy of the translated body. */
+const maxNativeBytes = 1024 * 1024;
+/** The agent reads at most 1 MiB of such a reply in one piece. */
+const maxNativeTokens = 32_768;
 const maxAttempts = 3;
 const ticketMs = 60_000;
 
@@ -116,7 +120,7 @@ export async function relay(
     // Never reused, also when a request is relayed again after it waited for an instance.
     trace.attempts += 1;
     trace.instance = route.instanceId;
-    const native = isNativeRefused ? undefined : nativeFor(completion, route);
+    const native = isNativeRefused ? undefined : nativeFor(completion, admission.maxTokens, route);
     const sent = native
       ? { path: formatPaths[native.format], ...jsonOf(nativeBody(native, completion, admission)) }
       : { path: enginePathOf(completion), ...body };
@@ -296,8 +300,9 @@ interface SentBody extends TaskBody {
 const jsonOf = (bytes: Buffer): TaskBody => ({ contentType: "application/json", bytes });
 
 /** The request in its own format if the instance's engine gives the reply of the translated one. */
-function nativeFor(completion: Completion, { formats }: Route): NativeRequest | undefined {
+function nativeFor(completion: Completion, maxTokens: number, { formats }: Route): NativeRequest | undefined {
   if (!formats || formats.size === 0) return undefined;
+  if (completion.promptBytes > maxNativeBytes || maxTokens > maxNativeTokens) return undefined;
   const native = completion.native?.();
   return native?.needs.every((skill) => formats.has(skill)) ? native : undefined;
 }

@@ -294,6 +294,16 @@ describe("one request by chat, Responses and Messages", () => {
     expect(texts[0]?.[0]).not.toBe(texts[0]?.[1]);
   });
 
+  it.each([
+    ["its reply may be", { input: "Hi", max_output_tokens: 32_769 }],
+    ["it is", { input: "Hi ".repeat(360_000), max_output_tokens: 8 }],
+  ])("is translated where %s too large to pass in its own format", async (_name, body) => {
+    const { paths } = engines.native;
+    paths.length = 0;
+    await openai().responses.create({ model: models.native, ...body });
+    expect(paths).toEqual(["/v1/chat/completions"]);
+  });
+
   it("falls back to chat on a server that lost the format, and bills the request once", async () => {
     const asked = { system: undefined, turns: [], question: "Hi", max: 8, stop: undefined, hasTools: false };
     const expected = await chat("plain", asked);

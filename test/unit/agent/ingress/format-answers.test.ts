@@ -89,7 +89,15 @@ describe("a reply in another format", () => {
     ["a chat", "messages", { object: "chat.completion", choices: [] }],
     ["an error", "messages", { type: "error", error: { message: "broken" } }],
     ["nothing but nesting", "messages", `${"[".repeat(200_000)}${"]".repeat(200_000)}`],
-    ["more than 8 MiB", "messages", { ...message, content: [{ type: "text", text: "a".repeat(8 * 1024 * 1024) }] }],
+    ["more than 1 MiB", "messages", { ...message, content: [{ type: "text", text: "a".repeat(1024 * 1024) }] }],
+    [
+      "integers that no double holds, in more than 64 KiB",
+      "messages",
+      JSON.stringify({ ...message, content: [] }).replace(
+        '"content":[]',
+        `"content":[{"type":"tool_use","id":"t","name":"run","input":[1${",12345678901234567890".repeat(4_000)}]}]`,
+      ),
+    ],
   ])("is none: %s", (_name, format, body) => {
     expect(chat(format, body)).toBeUndefined();
   });
