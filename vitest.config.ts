@@ -1,7 +1,7 @@
-import { availableParallelism, tmpdir } from "node:os";
-import { join } from "node:path";
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./scripts/suites/longest-first.ts";
+import { compileCache } from "./test/fakes/compile-cache.ts";
 
 const serial = { fileParallelism: false, maxWorkers: 1, testTimeout: 120_000, hookTimeout: 180_000 };
 /** For files that wait for processes, engines and clocks more than they compute. */
@@ -11,8 +11,7 @@ const onAll = { maxWorkers: Math.max(2, availableParallelism() - 1) };
 // Files of one worker share its process and its loaded modules: half the processor time of a suite of many small files was
 // imports. Nothing in the product keeps state in a module, and a test puts back what it changes of its process.
 const shared = { isolate: false };
-// What the processes that tests start have compiled once, the next ones find: a third of a control plane's start.
-const env = { NODE_COMPILE_CACHE: join(tmpdir(), "stoker-test-compiled") };
+const env = { NODE_COMPILE_CACHE: compileCache };
 // A poll that is given no time of its own waits for a fact, however slow the machine: the default is a second.
 const expect = { poll: { timeout: 20_000 } };
 // Projects with different numbers of workers can run in one command, after each other.
@@ -46,8 +45,8 @@ export default defineConfig({
         globalSetup: "test/contract/global-setup.ts",
       }),
       project("conformance", together(2)),
-      // A file uses a third of a processor; chaos runs beside it, and both take about as long.
-      project("integration", { ...together(3), ...shared }),
+      // A file uses a third of a processor; chaos and security run beside it, and take about as long.
+      project("integration", { ...together(4), ...shared }),
       project("security", together(2)),
       project("e2e", { ...together(2), testTimeout: 240_000, hookTimeout: 300_000 }),
       project("docker", {

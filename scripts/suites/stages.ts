@@ -10,8 +10,8 @@ const stages: readonly Stage[] = [
   [["check"]],
   // The docker suite changes networks, which makes Chromium cancel requests: must not run together with browser tests.
   [
-    ["docker", "conformance"],
-    ["e2e", "contract", "unit", "architecture"],
+    ["docker", "conformance", "unit", "architecture"],
+    ["e2e", "contract"],
   ],
   [["integration"], ["chaos", "security"]],
 ];

@@ -5,6 +5,7 @@ import { createWriteStream, existsSync, mkdtempSync, readdirSync, readFileSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { compileCache } from "./compile-cache.ts";
 import { freePort } from "./free-port.ts";
 import { startPostgres, type TestPostgres } from "./postgres.ts";
 import { programs } from "./programs.ts";
@@ -93,7 +94,8 @@ function part(name: string, program: string, logFile: string, base: Readonly<Rec
     start(env = {}) {
       child = spawn(process.execPath, [program], {
         cwd: root,
-        env: { ...process.env, ...base, ...env },
+        // A global setup runs outside of the workers, which have it in their environment.
+        env: { NODE_COMPILE_CACHE: compileCache, ...process.env, ...base, ...env },
         stdio: ["pipe", "pipe", "pipe"],
       });
       const log = createWriteStream(logFile, { flags: "a" });

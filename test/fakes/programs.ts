@@ -2,11 +2,22 @@
 // of a start's processor time. Built once for each state of the sources. `up` and its tests run the sources themselves.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
+import { compileCache } from "./compile-cache.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const builds = join(root, ".cache/test-programs");
@@ -15,7 +26,7 @@ const run = promisify(execFile);
 /** Packages of many small modules. The others stay where they are: some find their own files by their place. */
 const inlined =
   /^(typebox|kysely|bullmq|undici|yaml|jose|prom-client|@peculiar|asn1js|pvtsutils|pvutils|semver|cron-parser|luxon|commander|string-width|strip-ansi|ansi-regex|emoji-regex|is-fullwidth-code-point|standardwebhooks|@stablelib|fast-sha256|@opentelemetry|@grpc|protobufjs|@protobufjs|lodash\.camelcase|long)(\/|$)/;
-const buildLimitMs = 120_000;
+const buildLimitMs = 60_000;
 /** No run of the suites takes as long. */
 const keepMs = 2 * 3_600_000;
 
@@ -29,17 +40,20 @@ async function build(): Promise<Record<keyof typeof entries, string>> {
     agent: join(folder, "agent.js"),
     cli: join(folder, "cli.js"),
   };
-  if (existsSync(folder)) return paths;
+  if (existsSync(folder)) {
+    utimesSync(folder, new Date(), new Date());
+    return paths;
+  }
   mkdirSync(builds, { recursive: true });
   const fresh = `${folder}.new`;
   try {
     mkdirSync(fresh);
   } catch {
-    // Another worker builds it.
-    const deadline = performance.now() + buildLimitMs;
-    while (!existsSync(folder) && performance.now() < deadline) await wait(50);
-    if (!existsSync(folder)) throw new Error(`no build in ${folder} within ${buildLimitMs} ms; remove ${fresh}`);
-    return paths;
+    // Another worker builds it, unless it was killed.
+    while (!existsSync(folder) && ageMs(fresh) < buildLimitMs) await wait(50);
+    if (existsSync(folder)) return paths;
+    rmSync(fresh, { recursive: true, force: true });
+    return build();
   }
   try {
     await bundle(fresh);
@@ -49,7 +63,7 @@ async function build(): Promise<Record<keyof typeof entries, string>> {
     throw error;
   }
   // Node keeps compiled code when a program ends by itself, which most of a test's do not: these end for want of settings.
-  const env = { NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] };
+  const env = { NODE_COMPILE_CACHE: compileCache };
   for (const path of Object.values(paths)) await run(process.execPath, [path], { env }).catch(() => {});
   removeOldBuilds();
   return paths;
@@ -79,9 +93,9 @@ async function bundle(folder: string): Promise<void> {
   await built.close();
 }
 
-/** Changes with every file that a program is made of. */
+/** Changes with every file that a program is made of, and with the place of the sources, which it contains. */
 function sourceVersion(): string {
-  const texts = createHash("sha256");
+  const texts = createHash("sha256").update(root);
   const own = ["package-lock.json", "test/fakes/programs.ts"];
   for (const path of [...own, ...globSync("{proto,control-plane,agent,cli}/**/*.ts", { cwd: root }).toSorted()])
     texts.update(`${path}\n`).update(readFileSync(join(root, path)));
@@ -91,7 +105,11 @@ function sourceVersion(): string {
 function removeOldBuilds(): void {
   for (const name of readdirSync(builds)) {
     const path = join(builds, name);
-    const madeMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
-    if (Date.now() - madeMs > keepMs) rmSync(path, { recursive: true, force: true });
+    if (ageMs(path) > keepMs) rmSync(path, { recursive: true, force: true });
   }
+}
+
+/** Infinity if nothing is there. */
+function ageMs(path: string): number {
+  return Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.NEGATIVE_INFINITY);
 }

@@ -9,7 +9,7 @@ describe("the stages of a run", () => {
   });
 
   it("contain only the chosen suites, without empty stages and lanes", () => {
-    expect(stagesOf(["docker", "chaos", "unit"])).toEqual([[["docker"], ["unit"]], [["chaos"]]]);
+    expect(stagesOf(["docker", "chaos", "e2e"])).toEqual([[["docker"], ["e2e"]], [["chaos"]]]);
     expect(stagesOf(["docker"])).toEqual([[["docker"]]]);
   });
 
