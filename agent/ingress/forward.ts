@@ -209,6 +209,13 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       this.broke("the model server sent an answer without content");
       return;
     }
+    if (bytes.hasFailed && reported === undefined) {
+      stream.flush();
+      this.#settle({ figures: noFigures, source: "counted", endReason: "engine_error" }, (usage) =>
+        stream.end(bytes.tail(), usage),
+      );
+      return;
+    }
     // The output is already delivered: replace impossible figures by the units that the gateway counted.
     const settled =
       unitFigures(reported, { ...ticket, units }) ??
@@ -286,7 +293,8 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   #passedFigures(reason: CutReason): EngineFigures | undefined {
     const { units } = this.#request.ticket;
     if (!units) return undefined;
-    return reason === "client_gone" && this.#passing?.hasPassed ? { ...noFigures, units: units.asked } : noFigures;
+    const isPaid = reason === "client_gone" && this.#passing?.hasPassed && !this.#passing.hasFailed;
+    return isPaid ? { ...noFigures, units: units.asked } : noFigures;
   }
 
   #tell(reason: CutReason, message: string, usage: string | undefined): void {

@@ -7,11 +7,18 @@ const longestField = 6;
 /** In the last events of speech and transcripts. */
 const endMarks = ["[DONE]", "speech.audio.done", "transcript.text.done"] as const;
 
+/** Maximum bytes that wait after such an event: a long transcript. */
+const maxHeldBytes = 4 * 1024 * 1024;
+/** Event of an engine that failed during its answer. */
+const errorEvent = /^data: ?\{ ?"error": ?\{/m;
+
 export class PassedBytes {
   /** Bytes were sent to the client. */
   hasPassed = false;
   /** True until the first byte arrives. */
   isEmpty = true;
+  /** The engine reported an error as an event. */
+  hasFailed = false;
   readonly #hasEvents: boolean;
   readonly #out: (bytes: Buffer) => void;
   #held: Buffer | undefined;
@@ -40,9 +47,11 @@ export class PassedBytes {
 
   /** Returns the piece if the answer goes on after it, and holds it otherwise. */
   #eventsBeforeEnd(piece: Buffer): Buffer | undefined {
+    if (errorEvent.test(piece.toString("latin1", 0, 256))) this.hasFailed = true;
     if (!this.#held && !endMarks.some((mark) => piece.includes(mark))) return piece;
-    this.#held = this.#held ? Buffer.concat([this.#held, piece]) : piece;
-    return undefined;
+    const held = this.#held ? Buffer.concat([this.#held, piece]) : piece;
+    this.#held = held.length > maxHeldBytes ? Buffer.alloc(0) : held;
+    return held.length > maxHeldBytes ? held : undefined;
   }
 
   tail(): Buffer {

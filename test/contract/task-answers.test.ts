@@ -268,6 +268,20 @@ describe("transcriptions", () => {
       expect(tasks.settled()).toBe(200_000n);
     });
 
+    it("cost nothing when the engine reports an error instead of the rest", async () => {
+      const pieces = [vllm[0] as string, frame({ error: { message: "out of memory", code: 500 } }), "data: [DONE]\n\n"];
+      tasks.engine.answer({ contentType: "text/event-stream", pieces, pieceMs: 5 });
+      const stream = await ask();
+      const read = async () => {
+        for await (const event of stream) expect(event.type).toBe("transcript.text.delta");
+      };
+      await expect(read()).rejects.toThrow("out of memory");
+      const fields = { file: new Blob([wav(1)]), model: "org/model", stream: "true" };
+      const answer = await tasks.send("/v1/audio/transcriptions", form(fields, { file: "a.wav" }));
+      expect(await answer.text()).toContain("out of memory");
+      expect(tasks.settled()).toBe(0n);
+    });
+
     it("reach the client before the engine knows the rest", async () => {
       tasks.engine.answer({ contentType: "text/event-stream", pieces: own.slice(0, 1), breaks: true });
       const stream = await ask();
