@@ -48,9 +48,9 @@ export interface RunningAuthenticator extends Authenticator {
   now(): number;
   /**
    * Returns the current state of a caller admitted at `since`; looks it up only when its key or account changed. Throws
-   * InvalidApiKey when the key is gone or the token has expired, DatabaseUnavailable.
+   * InvalidApiKey when the key is gone, no longer allows `address`, or the token has expired, DatabaseUnavailable.
    */
-  again(caller: Caller, since: number): Caller | Promise<Caller>;
+  again(caller: Caller, since: number, address?: string): Caller | Promise<Caller>;
   start(): void;
   /** Writes the last-used times of keys once more. */
   stop(): Promise<void>;
@@ -131,18 +131,21 @@ export function createAuthenticator(deps: AuthenticatorDeps): RunningAuthenticat
     }
   }
 
-  function again(caller: Caller, since: number): Caller | Promise<Caller> {
+  function again(caller: Caller, since: number, address?: string): Caller | Promise<Caller> {
     if (caller.expiresAtMs !== null && caller.expiresAtMs <= unixMs()) throw refused("unknown");
     // A browser session has no key, and its requests do not wait.
     if (caller.via === "session") return caller;
-    return changes.lastOf(`key ${caller.key}`, `account ${caller.account}`) <= since ? caller : lookAgain(caller);
+    return changes.lastOf(`key ${caller.key}`, `account ${caller.account}`) <= since
+      ? caller
+      : lookAgain(caller, address);
   }
 
-  async function lookAgain(caller: Caller): Promise<Caller> {
+  async function lookAgain(caller: Caller, address: string | undefined): Promise<Caller> {
     const row = await deps.store.findOwnKey(caller.account, caller.key).catch((error) => {
       throw DatabaseUnavailable.from(error);
     });
     if (!row || isExpired(row, unixMs())) throw refused("unknown");
+    if (address !== undefined && addressTest(row.allowedIps)?.(address) === false) throw refused("address");
     // Only inference waits.
     if (row.role === "read") throw roleNotAllowed(row.role, ["inference", "admin"]);
     if (caller.via === "key") return callerOf(row);

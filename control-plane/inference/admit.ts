@@ -7,13 +7,14 @@ import { type Discounts, discountedRates } from "../billing/discounts.ts";
 import { type Budgets, type Hold, InsufficientFunds, SpendingSuspended } from "../billing/hold.ts";
 import { affordableMaxTokens, holdSize, promptTokensBound, type RequestSize } from "../billing/price.ts";
 import { providerCeilingOf } from "../billing/provider-cost.ts";
+import { modelsOf } from "../catalog/model-alias.ts";
 import type { ModelDirectory, ServedModel } from "../catalog/served-model.ts";
 import type { RateLimiter } from "../quotas/rate-limiter.ts";
 import type { RatePermit } from "../quotas/rate-meter.ts";
 import type { ServiceError } from "../service-error.ts";
 import type { Completion, Trace } from "./completion.ts";
 import { fundsSuspended, ModelNotFound, modelNotAllowed, suspendedByOperator } from "./errors.ts";
-import { mayUse } from "./may-use.ts";
+import { mayUse, usablePart } from "./may-use.ts";
 import type { TaskUnits } from "./task.ts";
 
 export interface Admission {
@@ -103,10 +104,22 @@ export async function mayRun(deps: AdmitDeps, caller: Caller, completion: Comple
  */
 export function modelFor(models: ModelDirectory, caller: Caller, name: string, alias?: string): ServedModel {
   if (caller.suspendReason !== null) throw suspended(caller.suspendReason);
-  const model = alias === undefined ? models.resolve(name, caller.account) : models.resolveModel(name, caller.account);
+  const model = alias === undefined ? firstOf(models, caller, name) : models.resolveModel(name, caller.account);
   if (!mayUse(caller.models, model, alias ?? name)) throw modelNotAllowed(alias ?? name);
   if (!model) throw new ModelNotFound(name);
   return model;
+}
+
+/** Of an alias, the first model that the caller may use. */
+function firstOf(models: ModelDirectory, { account, models: allowed }: Caller, name: string): ServedModel | undefined {
+  const alias = allowed && models.aliasOf(name, account);
+  if (!alias) return models.resolve(name, account);
+  const resolve = (model: string) => models.resolveModel(model, account);
+  for (const model of modelsOf(usablePart(allowed, alias, resolve), 0)) {
+    const found = resolve(model);
+    if (found) return found;
+  }
+  return undefined;
 }
 
 function refused(permit: RatePermit, error: unknown): never {

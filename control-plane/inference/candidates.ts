@@ -1,14 +1,16 @@
 // Models to try for a request, in order: those of an alias or the requested one, then the fallbacks of the request.
 import type { AccountId } from "../../proto/ids.ts";
+import type { Caller } from "../accounts/caller.ts";
 import { type ModelAlias, modelsOf } from "../catalog/model-alias.ts";
 import type { ModelDirectory } from "../catalog/served-model.ts";
 import { hashText, mixed } from "./affinity.ts";
 import type { Completion } from "./completion.ts";
+import { usablePart } from "./may-use.ts";
 
-/** The first is `completion` itself unless it names an alias. `random`: a number from 0 up to, not including, 1. */
+/** The first is `completion` itself unless it names an alias, of which the caller gets the models that it may use. `random`: a number from 0 up to, not including, 1. */
 export function candidatesOf(
-  models: Pick<ModelDirectory, "aliasOf">,
-  account: AccountId,
+  models: Pick<ModelDirectory, "aliasOf" | "resolveModel">,
+  { account, models: allowed }: Pick<Caller, "account" | "models">,
   completion: Completion,
   random: () => number = Math.random,
 ): readonly Completion[] {
@@ -18,7 +20,8 @@ export function candidatesOf(
     const alias = models.aliasOf(name, account);
     if (!alias) return [place === 0 ? completion : { ...completion, model: name, isRebuilt: true }];
     const unit = alias.isSticky ? conversationUnit(alias, account, completion, random) : random();
-    return modelsOf(alias, unit).map((model) => ({ ...completion, model, alias: name, isRebuilt: true }));
+    const usable = usablePart(allowed, alias, (model) => models.resolveModel(model, account));
+    return modelsOf(usable, unit).map((model) => ({ ...completion, model, alias: name, isRebuilt: true }));
   });
 }
 

@@ -31,8 +31,8 @@ export interface Spine extends AdmitDeps, RelayDeps {
 export interface CallerStanding {
   /** Position in the order of changes, for `again`. */
   now(): number;
-  /** Returns the caller's current state; looks it up only if it changed since. Throws the errors of authentication. */
-  again(caller: Caller, since: number): Caller | Promise<Caller>;
+  /** Returns the caller's current state; looks it up only if it changed since. `address`: the client's, if the key's addresses count. Throws the errors of authentication. */
+  again(caller: Caller, since: number, address?: string): Caller | Promise<Caller>;
 }
 
 const notStarted: RelayEnd = { kind: "failed", ranAttempt: 0, usage: undefined, frames: 0, error: undefined };
@@ -49,7 +49,7 @@ export async function complete(
   trace: Trace,
 ): Promise<boolean> {
   let asking = caller;
-  const candidates = candidatesOf(spine.models, caller.account, completion);
+  const candidates = candidatesOf(spine.models, caller, completion);
   let hasBroken = false;
   for (let place = 0; ; ) {
     const wanted = candidates[place] as Completion;
@@ -101,7 +101,7 @@ export async function complete(
       const next = await spine.coldStarts?.wait(admission.model, completion.stream, sink, trace, caller.account);
       if (next === "gone") return false;
       // The key may have been revoked during the wait.
-      if (spine.standing) asking = await spine.standing.again(asking, since);
+      if (spine.standing) asking = await spine.standing.again(asking, since, trace.address);
     } finally {
       admission.permit.end(0);
     }

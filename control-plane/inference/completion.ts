@@ -79,6 +79,8 @@ export interface Trace {
   readonly source: string | undefined;
   /** The end user in the headers of Open WebUI: counts for keys that trust it. */
   readonly userHeader: string | undefined;
+  /** The client's; undefined for work without a connection. */
+  readonly address?: string | undefined;
   /** Unix ms. */
   readonly admittedAtMs: number;
   /** Monotonic ms. */

@@ -1,3 +1,4 @@
+import type { ModelAlias } from "../catalog/model-alias.ts";
 import type { ServedModel } from "../catalog/served-model.ts";
 
 /**
@@ -10,6 +11,22 @@ export function mayUse(
   requested: string,
 ): boolean {
   return models === null || models.has(requested) || (model !== undefined && models.has(model.name));
+}
+
+/**
+ * Returns the targets and fallbacks of an alias that a token restricted to `models` may use: all of them if it lists the alias, or
+ * may use none, which admission then refuses.
+ */
+export function usablePart(
+  models: ReadonlySet<string> | null,
+  alias: ModelAlias,
+  resolve: (name: string) => Pick<ServedModel, "name"> | undefined,
+): ModelAlias {
+  if (models === null || models.has(alias.name)) return alias;
+  const isUsable = (name: string) => mayUse(models, resolve(name), name);
+  const targets = alias.targets.filter(({ model }) => isUsable(model));
+  const fallbacks = alias.fallbacks.filter(isUsable);
+  return targets.length + fallbacks.length === 0 ? alias : { ...alias, targets, fallbacks };
 }
 
 /** True if any form of the model's name is listed. */

@@ -169,6 +169,23 @@ describe("a request that names an alias", () => {
     expect(await ask({ model: "org/other" }, jwtOfAda)).toBe(200);
   });
 
+  it("is served by the models that a token may use, whatever their weights", async () => {
+    // Ada's token lists org/other only.
+    edge.models.named = [
+      alias({
+        targets: [
+          { model: "org/model", weight: 99 },
+          { model: "org/other", weight: 1 },
+        ],
+      }),
+    ];
+    const statuses = await Promise.all(Array.from({ length: 50 }, () => ask({ model: "prod" }, jwtOfAda)));
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    edge.models.named = [alias({ targets: [{ model: "org/model", weight: 1 }], fallbacks: ["org/other"] })];
+    expect(await ask({ model: "prod" }, jwtOfAda)).toBe(200);
+    await expect.poll(() => servedBy().slice(-51)).toEqual(Array(51).fill("org/other"));
+  });
+
   it("is listed among the models", async () => {
     edge.models.named = [alias({ targets: [{ model: "org/other", weight: 1 }] })];
     const list = (await (

@@ -244,6 +244,7 @@ function entering(endpoint: AnyEndpoint, meter: RouteMeter, deps: EndpointDeps) 
       return;
     }
     try {
+      state.address = request.ip;
       const caller = authenticate(deps, headers, request.ip, request.raw.socket);
       if (caller instanceof Promise) caller.then(enter, done);
       else enter(caller);

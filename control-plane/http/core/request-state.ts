@@ -56,6 +56,8 @@ export class RequestState implements Trace {
   readonly admittedAtMs: number;
   readonly startedMs = performance.now();
   readonly dialect: Dialect;
+  /** The client's address, behind trusted proxies. */
+  address: string | undefined;
   caller: Caller | undefined;
   /** Session of a caller with the cookie of a signed-in browser. */
   session: Session | undefined;

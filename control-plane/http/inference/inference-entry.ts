@@ -99,6 +99,7 @@ export class InferenceEntry {
       });
     };
     try {
+      state.address = client.address;
       const caller = authenticate(this.#deps, headers, client.address, req.socket);
       if (caller instanceof Promise) caller.then(begin, refuse);
       else begin(caller);

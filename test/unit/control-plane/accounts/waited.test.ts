@@ -44,6 +44,18 @@ it("is refused if its key became one for reading in the meantime, as are its sco
     expect(await ring.authenticator.again(caller, since)).toMatchObject({ role: "inference" });
 });
 
+it("is refused if its key no longer allows its address, as are its scoped tokens", async () => {
+  const ring = openRing();
+  const key = ring.add("auto");
+  const callers = [await ring.open(key.secret), await ring.open(forge(key))] as Caller[];
+  const since = ring.authenticator.now();
+  ring.change(key, { allowedIps: ["203.0.113.0/24"] });
+  for (const caller of callers) {
+    await expect(ring.authenticator.again(caller, since, "198.51.100.1")).rejects.toBeInstanceOf(InvalidApiKey);
+    expect(await ring.authenticator.again(caller, since, "203.0.113.9")).toEqual(caller);
+  }
+});
+
 it("whose token expired while it waited is refused", async () => {
   const ring = openRing();
   const key = ring.add("auto");
