@@ -32,6 +32,7 @@ import {
   randomId,
 } from "../../../proto/ids.ts";
 import { nano } from "../../../proto/money.ts";
+import type { TicketProvider } from "../../../proto/ticket.ts";
 import type { SpooledRecord } from "../../../proto/usage-record.ts";
 import { ticketFor } from "../../fakes/data-path.ts";
 import type { TestPostgres } from "../../fakes/postgres.ts";
@@ -155,6 +156,7 @@ export interface RecordTerms extends Omit<Partial<SpooledRecord>, "ticket"> {
   readonly priceVersion?: string;
   readonly discountId?: string;
   readonly endUser?: string;
+  readonly provider?: TicketProvider;
   readonly inputRate?: string;
   readonly cachedInputRate?: string;
   readonly outputRate?: string;
@@ -171,7 +173,7 @@ export function usageRecord(
   terms: RecordTerms = {},
 ): SpooledRecord {
   const { keyId, replicaId, model, leaseIds, holdNanoUsd, priceVersion, discountId, inputRate, ...more } = terms;
-  const { cachedInputRate, outputRate, endUser, ...beside } = more;
+  const { cachedInputRate, outputRate, endUser, provider, ...beside } = more;
   const { characterRate, audioRate, imageRate, imageUnit, admittedAtMs, instanceId, deployId, ...said } = beside;
   const hasUnits = characterRate !== undefined || audioRate !== undefined || imageRate !== undefined;
   const noUnits = { characters: 0, audioMs: 0, images: 0, imagePixelSteps: 0, items: 0 };
@@ -196,6 +198,7 @@ export function usageRecord(
     priceVersion: Number(priceVersion ?? 1),
     ...(discountId ? { discountId } : {}),
     ...(endUser ? { endUser } : {}),
+    ...(provider ? { provider } : {}),
     ...(hasUnits
       ? {
           units: {
