@@ -15,6 +15,8 @@ export interface FormatsEngine {
   readonly refused: string[];
   /** Paths that it replies 404 to, as another version would. */
   readonly missing: Set<string>;
+  /** Streams end after so many frames: the socket breaks or hangs. Undefined: they are whole. */
+  stop: { readonly frames: number; readonly how: "breaks" | "hangs" } | undefined;
   close(): Promise<void>;
 }
 
@@ -206,6 +208,7 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
   const paths: string[] = [];
   const refused: string[] = [];
   const missing = new Set<string>();
+  let engine: FormatsEngine;
 
   async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const path = req.url ?? "";
@@ -228,7 +231,13 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
     if (path === "/v1/messages") return void send(200, message(replyTo(messagePrompt(body))));
     const reply = path === "/v1/responses" ? response : chat;
     const prompt = path === "/v1/responses" ? responsePrompt(body) : chatPrompt(body);
-    send(200, reply(replyTo(prompt), isStream), type);
+    const whole = reply(replyTo(prompt), isStream);
+    const { stop } = engine;
+    if (!isStream || !stop) return void send(200, whole, type);
+    const frames = whole.split(/(?<=\n\n)/).slice(0, stop.frames);
+    res.writeHead(200, { "content-type": type }).write(frames.join(""));
+    // The bytes written so far leave first.
+    if (stop.how === "breaks") res.socket?.end(() => res.destroy());
   }
 
   const server = createServer((req, res) => {
@@ -236,15 +245,17 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  return {
+  engine = {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     paths,
     refused,
     missing,
+    stop: undefined,
     close: async () => {
       server.close();
       server.closeAllConnections();
       if (server.listening) await once(server, "close");
     },
   };
+  return engine;
 }

@@ -294,6 +294,33 @@ describe("one request by chat, Responses and Messages", () => {
     expect(texts[0]?.[0]).not.toBe(texts[0]?.[1]);
   });
 
+  it.each(["breaks", "hangs"] as const)("is billed for what was delivered of a stream that %s", async (how) => {
+    const found: unknown[] = [];
+    for (const server of ["plain", "native"] as const) {
+      // The first events contain no text: one of a chat, two of a response.
+      const frames = 3 + (server === "native" ? 2 : 1);
+      engines[server].stop = { frames, how };
+      const body = { model: models[server], input: "Tell me more", max_output_tokens: 30 };
+      const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+      const stream = await openai().responses.create({ ...body, stream: true });
+      for await (const event of stream) {
+        events.push(event);
+        const deltas = events.filter(({ type }) => type === "response.output_text.delta");
+        if (how === "hangs" && deltas.length === 3) break;
+      }
+      engines[server].stop = undefined;
+      const [first] = events;
+      const id = first?.type === "response.created" ? first.response.id : "";
+      const [{ charge, source } = {}] = await billed([id.slice("resp_".length)]);
+      found.push({ types: events.map(({ type }) => type), charge, source });
+    }
+    const [plain, native] = found as { types: string[]; charge: number; source: string }[];
+    expect(native).toEqual(plain);
+    expect(plain).toMatchObject({ charge: expect.any(Number), source: "counted" });
+    expect(plain?.charge).toBeGreaterThan(0);
+    expect(plain?.types.at(-1)).toBe(how === "breaks" ? "response.failed" : "response.output_text.delta");
+  });
+
   it.each([
     ["its reply may be", { input: "Hi", max_output_tokens: 32_769 }],
     ["it is", { input: "Hi ".repeat(360_000), max_output_tokens: 8 }],
