@@ -324,9 +324,13 @@ describe("the upgrade to a session", () => {
     await vi.waitFor(() => open());
   });
 
-  it("is no upgrade without its header: the path does not exist over HTTP", async () => {
+  it("is requested by its header: a proxy that drops it gets 426 with the cause", async () => {
     const answer = await fetch(tasks.edge.url + path, { headers: { authorization: `Bearer ${apiKey}` } });
-    expect(answer.status).toBe(404);
+    expect([answer.status, answer.headers.get("upgrade")]).toEqual([426, "websocket"]);
+    expect((await answer.json()).error).toMatchObject({
+      code: "upgrade_required",
+      message: expect.stringMatching(/proxy/),
+    });
   });
 
   it("lets a scoped token use its models only", async () => {

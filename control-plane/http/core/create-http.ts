@@ -316,7 +316,7 @@ function takeRequests(
     else if (req.headers.host === undefined && req.httpVersion === "1.1") connections.hostless(req, res);
     else if (hasSeveralHosts(req)) connections.severalHosts(req, res);
     else if (dashboards?.owns(req)) dashboards.take(req, res);
-    else if (!isPreflight(req, res) && !inference.take(req, res))
+    else if (!isPreflight(req, res) && !inference.take(req, res) && !sockets.refusePlain(req, res))
       for (const route of routes) route.call(server, req, res);
   });
   server.on("upgrade", (req, socket, first) => {

@@ -2,7 +2,7 @@
 // session. INVARIANTS: a client without a valid credential gets a refusal of the same cost as over HTTP, and is counted by address;
 // every session ends when its credential does, when it is silent for too long, or when this control plane stops.
 
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { Gauge, type Registry } from "prom-client";
@@ -19,7 +19,7 @@ import type { RouteMeter } from "../core/edge-metrics.ts";
 import { roleRefusal } from "../core/role-refusal.ts";
 import { refuseSocket } from "../dashboards/forward-upgrade.ts";
 import type { Dialect } from "../errors/error-body.ts";
-import { restarting } from "../errors/errors.ts";
+import { ProtocolError, restarting } from "../errors/errors.ts";
 import { refusalOf, renderError } from "../errors/render-error.ts";
 import { goingAway, OpenSocket, policyViolation, type SocketDeps } from "./open-socket.ts";
 
@@ -348,42 +348,64 @@ export function createSocketEdge(deps: SocketEdgeDeps, routes: readonly SocketRo
     }
   }
 
-  function refused(error: unknown, { route, meter, requestId, isSecure, startedMs }: Arrival, duplex: Duplex): void {
+  /** Logs and counts the refusal. Returns its response. */
+  function refused(error: unknown, { route, meter, requestId, isSecure, startedMs }: Arrival) {
     const refusal = refusalOf(error);
     const { status, headers, body } = renderError(refusal, route.dialect, requestId);
     meter.ended(status, (performance.now() - startedMs) / 1000);
     const line = { requestId, route: route.path, status, error: refusal.code, err: refusal.cause };
     if (status >= 500 && refusal.cause !== undefined) deps.log.error(line, "websocket refused");
     else deps.log.info(line, "websocket refused");
-    refuseSocket(duplex, { status, headers: [...headers, ...apiHeaders(isSecure), "x-request-id", requestId], body });
+    return { status, headers: [...headers, ...apiHeaders(isSecure), "x-request-id", requestId], body };
+  }
+
+  function arrivalOf(req: IncomingMessage, route: SocketRoute): Arrival {
+    const { address, isSecure } = deps.clientOf(req);
+    const url = req.url as string;
+    const { groups = {} } = route.matches.exec(pathOf(url)) as RegExpExecArray;
+    const at = url.indexOf("?");
+    return {
+      route,
+      meter: meters.get(route) as RouteMeter,
+      request: {
+        params: groups as Record<string, string>,
+        query: new URLSearchParams(at < 0 ? "" : url.slice(at + 1)),
+        headers: req.headers,
+      },
+      requestId: randomId(24),
+      address,
+      isSecure,
+      connection: req.socket,
+      startedMs: performance.now(),
+    };
   }
 
   return {
     owns: (request: IncomingMessage): boolean => routeOf(request) !== undefined,
+    /** Refuses a request for one of the paths without an upgrade, as a proxy sends it that does not pass upgrades. False: another path. */
+    refusePlain(req: IncomingMessage, res: ServerResponse): boolean {
+      const route = routeOf(req);
+      if (!route) return false;
+      const arrival = arrivalOf(req, route);
+      let error: unknown = upgradeRequired();
+      try {
+        deps.addresses.take(arrival.address);
+      } catch (limit) {
+        error = limit;
+      }
+      const { status, headers, body } = refused(error, arrival);
+      res.writeHead(status, [...headers, "upgrade", "websocket", "content-length", String(Buffer.byteLength(body))]);
+      res.end(body);
+      res.once("close", deps.onClosed);
+      return true;
+    },
     upgrade(req: IncomingMessage, duplex: Duplex, first: Buffer): void {
       // node:http removes its own listener: without one a reset by the client would end this process.
       duplex.on("error", () => duplex.destroy());
       const route = routeOf(req);
       if (!route) return void duplex.destroy();
-      const { address, isSecure } = deps.clientOf(req);
-      const url = req.url as string;
-      const { groups = {} } = route.matches.exec(pathOf(url)) as RegExpExecArray;
-      const at = url.indexOf("?");
-      const arrival: Arrival = {
-        route,
-        meter: meters.get(route) as RouteMeter,
-        request: {
-          params: groups as Record<string, string>,
-          query: new URLSearchParams(at < 0 ? "" : url.slice(at + 1)),
-          headers: req.headers,
-        },
-        requestId: randomId(24),
-        address,
-        isSecure,
-        connection: req.socket,
-        startedMs: performance.now(),
-      };
-      arrive(req, duplex, first, arrival).catch((error: unknown) => refused(error, arrival, duplex));
+      const arrival = arrivalOf(req, route);
+      arrive(req, duplex, first, arrival).catch((error: unknown) => refuseSocket(duplex, refused(error, arrival)));
     },
     /** Refuses new sockets. Running requests may end; then sessions are closed with 1001. */
     drain(): void {
@@ -410,6 +432,13 @@ export function createSocketEdge(deps: SocketEdgeDeps, routes: readonly SocketRo
 }
 
 export type SocketEdge = ReturnType<typeof createSocketEdge>;
+
+const upgradeRequired = () =>
+  new ProtocolError(
+    426,
+    "upgrade_required",
+    "This path serves WebSockets only. If you sent an upgrade, a proxy on the way does not pass it.",
+  );
 
 /** Chosen instead of a subprotocol that carries a key. */
 function chooseProtocol(protocols: Set<string>): string | false {
