@@ -17,6 +17,7 @@ let deployId: string;
 
 beforeAll(async () => {
   stack = await startStack({
+    isDatabaseOnDisk: true,
     agents: hosts.length,
     controlPlaneEnv: { STOKER_HOST_CLOCKS: String(clocks) },
     agentEnv: { STOKER_GPUS: "1", STOKER_RUNTIME_ENTRY: join(import.meta.dirname, "../fakes/tiny-runtime.ts") },

@@ -18,6 +18,7 @@ const narrow = "fake/narrow";
 let world: ExternalStack;
 beforeAll(async () => {
   world = await startExternalStack({
+    isDatabaseOnDisk: true,
     controlPlaneEnv: { STOKER_HOST_CLOCKS: "0.2", STOKER_SLICE_CLOCKS: "0.2", STOKER_BATCH_CLOCKS: "0.1" },
     engine: { tokens, tokenMs: 2, models: ["fake/model", narrow] },
   });

@@ -42,6 +42,7 @@ beforeAll(async () => {
   step("agent", 0);
   step("control", 0);
   world = await startExternalStack({
+    isDatabaseOnDisk: true,
     controlPlaneEnv: { ...env("control"), STOKER_HOST_CLOCKS: String(scale) },
     agentEnv: env("agent"),
     engine: { tokenMs: 20 },

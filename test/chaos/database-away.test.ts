@@ -18,6 +18,7 @@ const tokens = 4;
 let world: ExternalStack;
 beforeAll(async () => {
   world = await startExternalStack({
+    isDatabaseOnDisk: true,
     replicas: 2,
     engine: { tokens },
     controlPlaneEnv: { STOKER_SLICE_CLOCKS: String(scale) },

@@ -7,7 +7,7 @@ import { type ExternalStack, startExternalStack } from "../fakes/external-stack.
 const patient = { timeout: 30_000, interval: 100 };
 let world: ExternalStack;
 beforeAll(async () => {
-  world = await startExternalStack();
+  world = await startExternalStack({ isDatabaseOnDisk: true });
 }, 120_000);
 afterAll(() => world?.stop());
 

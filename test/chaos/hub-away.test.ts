@@ -28,6 +28,7 @@ describe("with the hub down", () => {
   it("gives a second agent verified weights from the first", async () => {
     const hub = await startHub({ repo, files: { [name]: model } });
     const running = await startStack({
+      isDatabaseOnDisk: true,
       agents: 2,
       agentEnv: { STOKER_GPUS: "1", STOKER_RUNTIME_ENTRY: runtime, STOKER_MODELS_DIR: "", HF_ENDPOINT: hub.url },
     });

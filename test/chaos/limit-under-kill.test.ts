@@ -21,6 +21,7 @@ let redis: TestRedis | undefined;
 beforeAll(async () => {
   redis = hasRedis ? await startRedis() : undefined;
   world = await startExternalStack({
+    isDatabaseOnDisk: true,
     replicas: 2,
     controlPlaneEnv: { ...clocks, STOKER_RATE_LIMIT: "1000", ...(redis ? { REDIS_URL: redis.url } : {}) },
     engine: { tokens, tokenMs: 4 },

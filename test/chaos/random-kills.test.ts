@@ -24,6 +24,7 @@ withoutRedis("usage of every request while Redis is killed beside everything els
 beforeAll(async () => {
   redis = hasRedis ? await startRedis() : undefined;
   world = await startExternalStack({
+    isDatabaseOnDisk: true,
     replicas: 2,
     controlPlaneEnv: {
       STOKER_SLICE_CLOCKS: "0.2",

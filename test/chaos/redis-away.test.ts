@@ -21,6 +21,7 @@ beforeAll(async () => {
   if (!hasRedis) return;
   redis = await startRedis();
   world = await startExternalStack({
+    isDatabaseOnDisk: true,
     replicas: 2,
     controlPlaneEnv: { REDIS_URL: redis.url, STOKER_BATCH_CLOCKS: "0.2" },
   });

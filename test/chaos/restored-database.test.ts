@@ -12,7 +12,7 @@ const patient = { timeout: 60_000, interval: 100 };
 const tokens = 3;
 let world: ExternalStack;
 beforeAll(async () => {
-  world = await startExternalStack({ engine: { tokens } });
+  world = await startExternalStack({ isDatabaseOnDisk: true, engine: { tokens } });
 }, 120_000);
 afterAll(() => world?.stop());
 

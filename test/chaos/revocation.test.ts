@@ -9,7 +9,7 @@ const workersEach = 8;
 
 let world: ExternalStack;
 beforeAll(async () => {
-  world = await startExternalStack({ replicas: 2, engine: { tokens: 4 } });
+  world = await startExternalStack({ isDatabaseOnDisk: true, replicas: 2, engine: { tokens: 4 } });
 });
 afterAll(() => world?.stop());
 

@@ -9,6 +9,7 @@ export async function startTinyStack(
   options: StackOptions & { readonly maxBatchSize?: number } = {},
 ): Promise<{ stack: Stack; model: string; deployId: string }> {
   const stack = await startStack({
+    isDatabaseOnDisk: true,
     agents: 2,
     ...options,
     agentEnv: {

@@ -17,6 +17,7 @@ withoutRedis("webhooks while the Redis of the job queue is killed and emptied");
 beforeAll(async () => {
   receiver = await startWebhookReceiver();
   world = await startExternalStack({
+    isDatabaseOnDisk: true,
     engine: { firstByteMs: 50 },
     // The database of the queue is the control plane's own: what is wiped below is all that the queue knows.
     controlPlaneEnv: {

@@ -48,7 +48,6 @@ export async function startInstallation(options: StackOptions = {}): Promise<Sta
   try {
     const stack = await startStack({
       agents: 0,
-      isDatabaseInMemory: true,
       ...options,
       controlPlaneEnv: {
         HF_ENDPOINT: hub.url,

@@ -68,8 +68,8 @@ export interface StackOptions {
   readonly agentEnv?: Readonly<Record<string, string>>;
   /** Folder for the files of PostgreSQL. */
   readonly databaseParent?: string;
-  /** Keep the files of PostgreSQL in memory where there is space: commits wait for no disk. */
-  readonly isDatabaseInMemory?: boolean;
+  /** Commits wait for a disk, as where the test kills servers in the middle of them. Default: memory where there is space. */
+  readonly isDatabaseOnDisk?: boolean;
 }
 
 function part(name: string, program: string, logFile: string, base: Readonly<Record<string, string>>): Part {
@@ -119,7 +119,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   };
   const forget = atWorkerEnd(() => clear(3));
   const postgres = await startPostgres({
-    onDisk: !options.isDatabaseInMemory,
+    onDisk: options.isDatabaseOnDisk ?? false,
     ...(options.databaseParent === undefined ? {} : { parent: options.databaseParent }),
   });
   const databaseUrl = await postgres.migratedDatabase();

@@ -20,7 +20,7 @@ describe.skipIf(browserPath === undefined)("second factors in a browser", () => 
   let origin: string;
   beforeAll(async () => {
     browser = await startBrowser();
-    stack = await startStack({ controlPlaneEnv: { STOKER_SIGN_UP: "open", HF_HUB_OFFLINE: "1" } });
+    stack = await startStack({ agents: 0, controlPlaneEnv: { STOKER_SIGN_UP: "open", HF_HUB_OFFLINE: "1" } });
     // Passkeys have no bare address, and without TLS browsers lend them to localhost only.
     origin = stack.url.replace("127.0.0.1", "localhost");
   }, 180_000);

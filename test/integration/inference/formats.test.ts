@@ -13,7 +13,7 @@ const engines = {} as Record<Server, FormatsEngine>;
 let stack: Stack;
 
 beforeAll(async () => {
-  stack = await startStack({ agents: 1, isDatabaseInMemory: true });
+  stack = await startStack({ agents: 1 });
   for (const server of ["plain", "native"] as const) {
     const name = models[server];
     engines[server] = await startFormatsEngine([name], server === "native" ? "llamacpp" : "another");
