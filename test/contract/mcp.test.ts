@@ -106,6 +106,15 @@ describe("a request to /mcp", () => {
     expect(await response.text()).toMatch(/"error"|limit reached/);
   });
 
+  it.each([
+    ["*/*", 200],
+    ["application/json", 400],
+  ])("that accepts %s returns %i", async (accept, status) => {
+    const headers = { authorization: `Bearer ${apiKey}`, accept };
+    const response = await edge.post("/mcp", list, { headers });
+    expect(response.status, await response.text()).toBe(status);
+  });
+
   it("returns 405 for a stream of the server", async () => {
     const { status } = await fetch(`${edge.url}/mcp`, { headers: { authorization: `Bearer ${apiKey}` } });
     expect(status).toBe(405);

@@ -119,11 +119,15 @@ function asWebRequest(request: FastifyRequest): Request {
     const value = request.headers[name];
     if (typeof value === "string") headers.set(name, value);
   }
+  // `*/*`, or no header, accepts both types that the handler asks for.
+  if (/^\s*\*\/\*\s*$/.test(headers.get("accept") ?? "*/*"))
+    headers.set("accept", "application/json, text/event-stream");
   return new Request("http://localhost/mcp", { method: "POST", headers, body: JSON.stringify(request.body) });
 }
 
 async function passOn(response: Response, reply: FastifyReply, state: RequestState): Promise<FastifyReply> {
-  reply.code(response.status).headers(pairs(state.headers()));
+  // The API has no status 406; the message says what to accept.
+  reply.code(response.status === 406 ? 400 : response.status).headers(pairs(state.headers()));
   const type = response.headers.get("content-type");
   if (type !== null) reply.header("content-type", type);
   return reply.serializer((text: string) => text).send(await response.text());
