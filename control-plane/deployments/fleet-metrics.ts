@@ -3,8 +3,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import { Gauge, Histogram, type Registry } from "prom-client";
 import { plainWarning } from "../fleet/dial.ts";
 import type { HostView } from "../fleet/host.ts";
-import type { Transition } from "./controller.ts";
 import { deploymentStatuses } from "./deployment.ts";
+import type { Transition } from "./deployment-steps.ts";
 
 /** One group of Prometheus's http_sd. */
 export interface ScrapeTargets {
