@@ -3,7 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { pino } from "pino";
+import { type Logger, pino } from "pino";
 import { Registry } from "prom-client";
 import { createLogDestination } from "../proto/log-destination.ts";
 import { addressTest } from "./accounts/allowed-ips.ts";
@@ -28,7 +28,7 @@ import { createVoices } from "./assets/voices.ts";
 import { createDirectory } from "./catalog/directory.ts";
 import { createHubLook } from "./catalog/hub-look.ts";
 import { openModelCatalogue } from "./catalog/model-catalogue.ts";
-import { readConfig } from "./config.ts";
+import { type ControlPlaneConfig, readConfig } from "./config.ts";
 import { createFleetMetrics } from "./deployments/fleet-metrics.ts";
 import { createHubShape } from "./deployments/hub-shape.ts";
 import { createDemoModels } from "./deployments/known-models.ts";
@@ -75,6 +75,20 @@ import { createResponseService } from "./wiring/responses.ts";
 import { createWebhookService } from "./wiring/webhooks.ts";
 import { keepFile } from "./write-file.ts";
 
+/** Passed to every part of this process. */
+interface Process {
+  readonly config: ControlPlaneConfig;
+  readonly log: Logger;
+  readonly version: string;
+  readonly registry: Registry;
+}
+
+// Each step of the construction returns what the steps before it have created, and its own parts.
+type Base = Awaited<ReturnType<typeof openBase>>;
+type Core = Awaited<ReturnType<typeof createCore>>;
+type Models = Awaited<ReturnType<typeof createModels>>;
+type Parts = Awaited<ReturnType<typeof createWork>>;
+
 async function main(): Promise<void> {
   const config = readConfig(process.env);
   // Written in the background because there is one line per request; flushed at the end.
@@ -85,7 +99,29 @@ async function main(): Promise<void> {
   const registry = new Registry();
   addProcessMetrics(registry);
 
-  // Database.
+  const base = await openBase({ config, log, version, registry }, stopping);
+  const core = await createCore(base);
+  const models = await createModels(core);
+  const all = await createWork(models);
+  const http = await createPublicEdge(all);
+  const grpc = createGrpcServer({ ...core.nodes.rpc, onStream: core.fleet.sessions.accept, log });
+  const admin = createAdminPages(config, registry, core.fleetMetrics.targets, log);
+
+  const ports = { http: 0, admin: 0, rpc: 0, pid: process.pid };
+  const modules = inStartOrder(all, { http, grpc, admin }, ports);
+  await startAll(modules);
+  if (config.portsFile) await keepFile(config.portsFile, `${JSON.stringify(ports)}\n`, log);
+  log.info({ ...ports, version, replica: core.money.replica.id }, "control plane started");
+
+  if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
+  await stopAll(modules);
+  log.info("control plane stopped");
+  log.flush(() => process.exit(0));
+}
+
+/** Database, secrets, accounts and the messages between replicas. */
+async function openBase(own: Process, stopping: AbortSignal) {
+  const { config, log, registry } = own;
   const { databaseUrl } = config;
   const waiting = { url: databaseUrl, limitMs: config.databaseWaitMs, log, signal: stopping };
   await waitForDatabase(() => migrateDatabase(databaseUrl, { log }), waiting);
@@ -94,7 +130,6 @@ async function main(): Promise<void> {
 
   const time = await followDatabaseTime(db, log);
 
-  // Accounts.
   const accountStore = createAccountStore(db);
   const secrets = readSecretFiles(config.secretsDir, await accountStore.hasAccounts());
   await checkSecrets(accountStore, secrets);
@@ -114,8 +149,27 @@ async function main(): Promise<void> {
     registry,
     log,
   });
+  return {
+    ...own,
+    database,
+    db,
+    time,
+    accountStore,
+    secrets,
+    accounts,
+    dataKeys,
+    credentials,
+    joinSecret,
+    signals,
+    feed,
+    addresses,
+    authenticator,
+  };
+}
 
-  // Money, fleet and models.
+/** Money, hosts and limits. */
+async function createCore(base: Base) {
+  const { config, log, registry, db, secrets, dataKeys, joinSecret, signals, feed } = base;
   const seal = ticketKeySeal(secrets);
   const tokens = hubTokens(dataKeys);
   const fleetStore = createFleetStore(db, seal);
@@ -174,6 +228,12 @@ async function main(): Promise<void> {
     defaults: config.quotas,
     log,
   });
+  return { ...base, tokens, nodes, money, billing, fleet, fleetMetrics, quotas };
+}
+
+/** Models, their prices, deployments and agent instances. */
+async function createModels(core: Core) {
+  const { config, log, registry, db, feed, tokens, secrets, money, billing, fleet, fleetMetrics } = core;
   const catalog = createCatalogStore(db);
   const catalogue = await openModelCatalogue(config.modelCatalogue, log);
   const directory = createDirectory(catalog, config.adapters.percent);
@@ -218,7 +278,34 @@ async function main(): Promise<void> {
     firstMinutes: money.gpu.holds.firstMinutes,
     log,
   });
+  const deployments = createDeploymentFeatures({
+    db,
+    feed,
+    fleet,
+    directory,
+    catalog,
+    tokens,
+    funds: billing.left,
+    firstMinutes: money.gpu.holds.firstMinutes,
+    gpuDefaults: config.quotas.gpus,
+    stats: money.stats,
+    lookAtRepo: createHubLook(config.hubEndpoint),
+    demoModel: createDemoModels(config.demoModelsDir),
+    shapeOf: createHubShape(config.hubEndpoint),
+    adapterUrlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },
+    adapterIdleMs: config.adapters.idleMs,
+    clockScale: config.scalingClockScale,
+    registry,
+    log,
+  });
+  return { ...core, catalogue, directory, modelLoop, discountLoop, keks, kekLoop, readiness, agents, deployments };
+}
 
+/** Work that outlives its request: batches, jobs, requests with a webhook, stored responses. */
+async function createWork(models: Models) {
+  const { config, log, registry, db, feed, accountStore, secrets, dataKeys, fleet, directory, billing, agents } =
+    models;
+  const queues = jobsAddress(config);
   const memory = createRequestMemory(config.memory, registry);
   const files = await openFiles({ db, settings: config.files, log });
 
@@ -275,29 +362,15 @@ async function main(): Promise<void> {
     registry,
     log,
   });
+  return { ...models, memory, files, batches, jobs, webhooks, responses };
+}
 
-  // Edges.
-  const deployments = createDeploymentFeatures({
-    db,
-    feed,
-    fleet,
-    directory,
-    catalog,
-    tokens,
-    funds: billing.left,
-    firstMinutes: money.gpu.holds.firstMinutes,
-    gpuDefaults: config.quotas.gpus,
-    stats: money.stats,
-    lookAtRepo: createHubLook(config.hubEndpoint),
-    demoModel: createDemoModels(config.demoModelsDir),
-    shapeOf: createHubShape(config.hubEndpoint),
-    adapterUrlRules: { allowsPrivate: config.adapters.allowsPrivateUrls, blocked: config.webhooks.blocked },
-    adapterIdleMs: config.adapters.idleMs,
-    clockScale: config.scalingClockScale,
-    registry,
-    log,
-  });
-  const http = await createHttp({
+async function createPublicEdge(all: Parts) {
+  const { config, log, registry, version, db, secrets, accounts, dataKeys, credentials, authenticator, addresses } =
+    all;
+  const { feed, nodes, money, billing, fleet, quotas, catalogue, directory, readiness, deployments, agents } = all;
+  const { memory, files, batches, webhooks, responses } = all;
+  return createHttp({
     authenticator,
     addresses,
     maxConnections: config.maxConnections,
@@ -370,11 +443,24 @@ async function main(): Promise<void> {
     log,
     version,
   });
-  const grpc = createGrpcServer({ ...nodes.rpc, onStream: fleet.sessions.accept, log });
-  const admin = createAdminPages(config, registry, fleetMetrics.targets, log);
+}
 
-  const ports = { http: 0, admin: 0, rpc: 0, pid: process.pid };
-  const modules: Modules = [
+interface Edges {
+  readonly http: Awaited<ReturnType<typeof createHttp>>;
+  readonly grpc: ReturnType<typeof createGrpcServer>;
+  readonly admin: ReturnType<typeof createAdminPages>;
+}
+
+/** Modules in the order of their start. Sets `ports` as they listen. */
+function inStartOrder(
+  all: Parts,
+  { http, grpc, admin }: Edges,
+  ports: { http: number; admin: number; rpc: number },
+): Modules {
+  const { config, database, time, signals, feed, authenticator, keks, kekLoop, money, discountLoop, billing } = all;
+  const { fleet, fleetMetrics, quotas, catalogue, directory, modelLoop, deployments, readiness, agents } = all;
+  const { jobs, webhooks, responses, batches } = all;
+  return [
     { stop: database.close },
     {
       start: async () => {
@@ -428,14 +514,6 @@ async function main(): Promise<void> {
     // Background work stops first, so that nothing new starts while open requests finish.
     [webhooks, responses, batches, { stop: fleet.stopTimers }],
   ];
-  await startAll(modules);
-  if (config.portsFile) await keepFile(config.portsFile, `${JSON.stringify(ports)}\n`, log);
-  log.info({ ...ports, version, replica: money.replica.id }, "control plane started");
-
-  if (!stopping.aborted) await new Promise((resolve) => stopping.addEventListener("abort", resolve, { once: true }));
-  await stopAll(modules);
-  log.info("control plane stopped");
-  log.flush(() => process.exit(0));
 }
 
 await main().catch(exitWithError);
