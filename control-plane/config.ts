@@ -77,8 +77,8 @@ export function readConfig(env: Env) {
   const secretsDir = path("STOKER_SECRETS_DIR") ?? resolve(join(".stoker", "secrets"));
   const catalogue = text("STOKER_MODEL_CATALOGUE");
   const config = {
-    ...readListeners(settings),
     databaseUrl: readDatabaseUrl(settings),
+    ...readListeners(settings),
     databaseConnections: number("STOKER_DATABASE_CONNECTIONS", 16, 4, 500),
     /** Maximum time that the start waits for PostgreSQL. */
     databaseWaitMs: number("STOKER_DATABASE_WAIT_SECONDS", 30, 0, 3_600) * 1000,
