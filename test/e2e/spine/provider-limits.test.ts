@@ -109,3 +109,34 @@ it("holds the limits of customer and provider at once", async () => {
   // 50 of the alias ran before its provider had a price.
   expect(day.spent).toBeCloseTo(requestCost * 30, 9);
 });
+
+it("meets both limits exactly while every request overflows", async () => {
+  const local = await startFakeEngine({ models: ["local/gone"], tokens });
+  const made = await stack.call("POST", "/v1/admin/external", { name: "local/gone", url: local.origin });
+  const deployId = made.body.deploy_id;
+  await vi.waitFor(async () => expect((await stack.call("GET", `/deploy/${deployId}`)).body.status).toBe("deployed"), {
+    timeout: 60_000,
+    interval: 100,
+  });
+  await stack.call("PUT", "/v1/admin/models/local/gone", { deploy_id: deployId, description: "", pricing });
+  await local.close();
+  const before = (await spentOf(bounded)).day.spent;
+  const limited = await limit(bounded, { daily_limit: before + requestCost * 40 });
+  expect(limited.body.day.left).toBeCloseTo(requestCost * 40, 9);
+  await limit(unbounded, {});
+  const other = (await spentOf(unbounded)).day.spent;
+  await stack.call("PUT", "/v1/model-aliases/overflow", {
+    targets: [{ model: "local/gone", weight: 1 }],
+    fallbacks: [bounded, unbounded],
+  });
+  const { token, token_id } = (await stack.call("POST", "/v1/api-tokens", { name: "overflow" })).body;
+  await stack.call("POST", "/payment/key-limits", { token_id, limit: (tokens * 20 * 100) / 1e6 });
+  const replies = await Promise.all(Array.from({ length: 200 }, () => ask("overflow", token)));
+  const counts = Object.groupBy(replies, ({ status }) => String(status));
+  expect(Object.fromEntries(Object.entries(counts).map(([status, some]) => [status, some?.length]))).toEqual({
+    200: 100,
+    402: 100,
+  });
+  expect((await spentOf(bounded)).day.spent - before).toBeCloseTo(requestCost * 40, 9);
+  expect((await spentOf(unbounded)).day.spent - other).toBeCloseTo(requestCost * 60, 9);
+});
