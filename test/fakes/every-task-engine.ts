@@ -65,7 +65,11 @@ export async function startEveryTaskEngine(models: readonly string[]): Promise<E
         return json({ kind: "blend", voice: measuredBlend, measured: { median_pitch_hz: 190 }, note: "A mixture" });
       case "/v1/audio/transcriptions":
       case "/v1/audio/translations":
-        return json({ text: "Hello World", usage: { type: "duration", seconds: 1 } });
+        // More than a file can hold would be impossible usage.
+        return json({
+          text: "Hello World",
+          usage: { type: "duration", seconds: bytes.includes("RIFF") ? 1 : 0.001 },
+        });
       case "/v1/images/generations":
       case "/v1/images/edits":
       case "/v1/images/variations":
