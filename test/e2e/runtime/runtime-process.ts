@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { vi } from "vitest";
+import { compileCache } from "../../fakes/compile-cache.ts";
 import { atWorkerEnd } from "../../fakes/worker-end.ts";
 
 const root = join(import.meta.dirname, "../../..");
@@ -53,6 +54,7 @@ export function spawnRuntime(
     cwd: root,
     env: {
       PATH: process.env["PATH"],
+      NODE_COMPILE_CACHE: compileCache,
       STOKER_INSTANCE_ID: "instance-1",
       STOKER_MODEL_PATH: modelFile,
       STOKER_SERVED_MODEL_NAME: "HuggingFaceTB/SmolLM2-135M-Instruct",

@@ -58,7 +58,7 @@ describe("stoker admin backup", () => {
     const file = join(backups, "one.stoker-backup");
     truncateSync(file, readFileSync(file).length - 100);
     expect(run("verify", "one.stoker-backup", "--passphrase-file", right)).toEqual(unopened);
-  }, 60_000);
+  });
 
   it("restores into the secrets folder of the variables, and only if it is empty", async () => {
     const { run, home, secrets, right } = await openHost();
