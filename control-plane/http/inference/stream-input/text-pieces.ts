@@ -1,16 +1,24 @@
 // Text that arrives in parts, and the pieces of it that are spoken: the n-th piece is due when as many characters wait as the n-th
-// entry of the schedule; the last entry repeats. Pure.
+// entry of the schedule; the last entry repeats. Pure. INVARIANT: a part costs as much as its own length, however much text waits.
 
 export const defaultSchedule: readonly number[] = [120, 160, 250, 290];
 
-/** Ends of sentences, and of parts of them. */
-const sentenceEnd = /[.!?…。！？]["'”’)\]]*\s/g;
-const wordEnd = /\s/g;
+const sentenceMarks: ReadonlySet<string> = new Set(".!?…。！？");
+/** May follow such a mark in its sentence. */
+const closers: ReadonlySet<string> = new Set("\"'”’)]");
+const space = /\s/;
 const sayable = /[\p{L}\p{N}]/u;
 
 export class TextPieces {
   #text = "";
   #count = 0;
+  /** Positions after the last sentence and after the last word; 0: none. */
+  #sentenceEnd = 0;
+  #wordEnd = 0;
+  /** The last character ends a sentence if a space follows. */
+  #isAfterMark = false;
+  /** No character before this position can be spoken. */
+  #unsayable = 0;
   readonly #schedule: readonly number[];
 
   constructor(schedule: readonly number[] = defaultSchedule) {
@@ -22,7 +30,9 @@ export class TextPieces {
   }
 
   add(text: string): void {
-    this.#text = this.#text === "" ? text.trimStart() : this.#text + text;
+    const added = this.#text === "" ? text.trimStart() : text;
+    this.#findEnds(added);
+    this.#text += added;
   }
 
   /** Returns the pieces that are due. */
@@ -45,7 +55,7 @@ export class TextPieces {
   /** Returns the whole text that waits. Text without a letter or digit cannot be spoken and is dropped. */
   takeAll(): readonly string[] {
     const piece = this.#takeUpTo(this.#text.length);
-    this.#text = "";
+    this.#keep("");
     return piece === undefined ? [] : [piece];
   }
 
@@ -53,18 +63,43 @@ export class TextPieces {
     return this.#schedule[Math.min(this.#count, this.#schedule.length - 1)] as number;
   }
 
-  /** Position after the last sentence, otherwise after the last word. */
   #lastEnd(): number {
-    const after = (pattern: RegExp) =>
-      [...this.#text.matchAll(pattern)].reduce((_, match) => match.index + match[0].length, 0);
-    return after(sentenceEnd) || after(wordEnd);
+    return this.#sentenceEnd || this.#wordEnd;
   }
 
   #takeUpTo(end: number): string | undefined {
+    // A character of two code units may be divided between two parts.
+    const from = Math.max(0, this.#unsayable - 1);
+    if (end <= from) return undefined;
+    if (!sayable.test(this.#text.slice(from, end))) {
+      this.#unsayable = Math.max(this.#unsayable, end);
+      return undefined;
+    }
     const piece = this.#text.slice(0, end).trim();
-    if (!sayable.test(piece)) return undefined;
-    this.#text = this.#text.slice(end).trimStart();
+    this.#keep(this.#text.slice(end).trimStart());
     this.#count += 1;
     return piece;
+  }
+
+  #keep(text: string): void {
+    this.#text = "";
+    this.#sentenceEnd = 0;
+    this.#wordEnd = 0;
+    this.#isAfterMark = false;
+    this.#unsayable = 0;
+    this.#findEnds(text);
+    this.#text = text;
+  }
+
+  /** `added`: text that follows what waits. */
+  #findEnds(added: string): void {
+    for (let i = 0; i < added.length; i += 1) {
+      const char = added[i] as string;
+      if (space.test(char)) {
+        this.#wordEnd = this.#text.length + i + 1;
+        if (this.#isAfterMark) this.#sentenceEnd = this.#wordEnd;
+        this.#isAfterMark = false;
+      } else if (!closers.has(char)) this.#isAfterMark = sentenceMarks.has(char);
+    }
   }
 }

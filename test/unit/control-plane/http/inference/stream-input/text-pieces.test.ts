@@ -50,4 +50,37 @@ describe("pieces of streamed text", () => {
     }
     expect(taken).toEqual(["abc", "abc abc abc", "abc abc abc"]);
   });
+
+  it("are the same however the text is divided", () => {
+    const part = fc.string({
+      unit: fc.constantFrom("a", "ü", "𝒜", " ", "\n", ".", "!", '"', ")", "。"),
+      maxLength: 12,
+    });
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 20 }), fc.integer({ min: 5, max: 40 }), (parts, length) => {
+        const whole = new TextPieces([length]);
+        const divided = new TextPieces([length]);
+        whole.add(parts.join(""));
+        for (const one of parts) {
+          // Also within a character of two code units.
+          for (let i = 0; i < one.length; i += 1) divided.add(one.charAt(i));
+          divided.takeWords(1_000);
+        }
+        expect(divided.takeDue()).toEqual(whole.takeDue());
+        expect(divided.takeAll()).toEqual(whole.takeAll());
+      }),
+    );
+  });
+
+  it("cost no more for small parts when much text waits that cannot be spoken", () => {
+    const pieces = new TextPieces();
+    pieces.add("! ".repeat(45_000));
+    const startedMs = performance.now();
+    for (let i = 0; i < 2_000; i += 1) {
+      pieces.add("! ");
+      expect([...pieces.takeDue(), ...pieces.takeWords(50)]).toEqual([]);
+    }
+    // Searching all of the text for each part took 20 s.
+    expect(performance.now() - startedMs).toBeLessThan(4_000);
+  });
 });
