@@ -171,29 +171,26 @@ it("sums to zero, captures once, and spent + leased stays within every limit and
   let held = 0;
   let records = 0;
   try {
-    await fc.assert(
-      fc.asyncProperty(history, async (one) => {
-        const end = await live(world, one);
-        held += end.held;
-        records += end.records;
-        expect(await checkBooks(world.db)).toEqual(wholeBooks);
-        for (const id of end.budgets) {
-          const row = await world.budgetRow(id as BudgetId);
-          // A token that never held anything has no budget yet.
-          if (row) expect(row.spent + row.leased).toBeLessThanOrEqual(row.limit ?? 0n);
-        }
-        expect(wrong).toEqual([]);
-      }),
-      { numRuns: 25, endOnFailure: true },
-    );
+    const histories = fc.asyncProperty(history, async (one) => {
+      const end = await live(world, one);
+      held += end.held;
+      records += end.records;
+      expect(await checkBooks(world.db)).toEqual(wholeBooks);
+      for (const id of end.budgets) {
+        const row = await world.budgetRow(id as BudgetId);
+        // A token that never held anything has no budget yet.
+        if (row) expect(row.spent + row.leased).toBeLessThanOrEqual(row.limit ?? 0n);
+      }
+      expect(wrong).toEqual([]);
+    });
+    // Small limits end some histories at once: enough of them must have done something.
+    for (let runs = 0; runs < 25 || Math.min(samples, held, records) <= 25; runs += 5)
+      await fc.assert(histories, { numRuns: 5, endOnFailure: true });
   } finally {
     sampling.abort();
     await sampler;
   }
   expect(wrong).toEqual([]);
-  expect(samples).toBeGreaterThan(25);
-  expect(held).toBeGreaterThan(25);
-  expect(records).toBeGreaterThan(25);
 });
 
 const plain = (_: string, value: unknown) => (typeof value === "bigint" ? String(value) : value);
