@@ -1,12 +1,12 @@
 // Makes the oldest operator's account a new key, by the database and the secrets alone: for whoever has the host and lost the
 // key. Run by `stoker admin key`; beside a running control plane, which learns of the key over the change feed.
 import { pino } from "pino";
-import { bySystem } from "./accounts/act.ts";
 import { createApiTokens } from "./accounts/api-tokens.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { createDataKeys } from "./accounts/data-keys.ts";
 import { replaceAdminKey } from "./accounts/replace-admin-key.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
+import { bySystem } from "./act.ts";
 import { readConfig } from "./config.ts";
 import { createAccountStore } from "./store/accounts/accounts-store.ts";
 import { createAdminStore } from "./store/accounts/admin-store.ts";

@@ -1,11 +1,11 @@
 // Makes the next key-encryption key and re-wraps all data keys with it. Run by `stoker admin rotate-kek`, on a host that has
 // the secrets, while control planes run or not; run again, it goes on where it was stopped.
 import { pino } from "pino";
-import { bySystem } from "./accounts/act.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";
 import { resealers, rotationReport } from "./accounts/kek-rotation.ts";
 import { rotateKek } from "./accounts/rotate-kek.ts";
 import { readSecretFiles } from "./accounts/secret-files.ts";
+import { bySystem } from "./act.ts";
 import { readConfig } from "./config.ts";
 import { createAccountStore } from "./store/accounts/accounts-store.ts";
 import { openDatabase, pingDatabase } from "./store/core/database.ts";

@@ -24,7 +24,8 @@ interface Zone {
 const leaves = ["accounts", "quotas", "billing", "catalog", "assets", "files", "fleet", "retention"].map(
   (leaf) => `control-plane/${leaf}/`,
 );
-const refusal = "control-plane/service-error.ts";
+/** Every part of the control plane may import these. */
+const common = ["control-plane/service-error.ts", "control-plane/act.ts"];
 const featurePorts = [
   "deployments/",
   "inference/",
@@ -54,45 +55,45 @@ const zones: Readonly<Record<string, Zone>> = {
   "control-plane/http/": {
     may: ["inference/", "deployments/", "containers/", "agent-instances/", "webhooks/", "batches/", "responses/"]
       .map((flow) => `control-plane/${flow}`)
-      .concat(leaves, refusal),
+      .concat(leaves, common),
   },
   "control-plane/rpc/": {
-    may: ["control-plane/deployments/", "control-plane/fleet/", "control-plane/billing/", refusal],
+    may: ["control-plane/deployments/", "control-plane/fleet/", "control-plane/billing/", ...common],
   },
   "control-plane/jobs/": {
-    may: ["inference/", "deployments/", "billing/", "assets/"].map((part) => `control-plane/${part}`).concat(refusal),
+    may: ["inference/", "deployments/", "billing/", "assets/"].map((part) => `control-plane/${part}`).concat(common),
     mayTypes: ["control-plane/batches/queue.ts"],
   },
   "control-plane/inference/": {
     may: ["accounts/", "quotas/", "billing/", "catalog/", "fleet/"]
       .map((leaf) => `control-plane/${leaf}`)
-      .concat(refusal),
+      .concat(common),
   },
   "control-plane/deployments/": {
-    may: ["quotas/", "catalog/", "fleet/"].map((leaf) => `control-plane/${leaf}`).concat(refusal),
+    may: ["quotas/", "catalog/", "fleet/"].map((leaf) => `control-plane/${leaf}`).concat(common),
   },
   "control-plane/batches/": {
     may: ["accounts/", "billing/", "catalog/", "files/", "fleet/", "quotas/"]
       .map((leaf) => `control-plane/${leaf}`)
-      .concat(refusal),
+      .concat(common),
   },
   // Whoever rents takes what every deployment has.
   "control-plane/containers/": {
-    may: ["deployments/", "quotas/", "fleet/"].map((part) => `control-plane/${part}`).concat(refusal),
+    may: ["deployments/", "quotas/", "fleet/"].map((part) => `control-plane/${part}`).concat(common),
   },
   // Told by the edge how a body is run.
   "control-plane/webhooks/": {
-    may: ["inference/", "accounts/", "billing/", "quotas/"].map((part) => `control-plane/${part}`).concat(refusal),
+    may: ["inference/", "accounts/", "billing/", "quotas/"].map((part) => `control-plane/${part}`).concat(common),
   },
   // Runs as requests with a webhook do, and is told by the edge how.
-  "control-plane/responses/": { may: ["control-plane/webhooks/", "control-plane/accounts/", refusal] },
-  "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", refusal] },
-  ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [refusal, "control-plane/write-file.ts"] }])),
-  "control-plane/store/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
-  "control-plane/blobs/": { may: [refusal, "control-plane/files/blobs.ts", "control-plane/files/errors.ts"] },
+  "control-plane/responses/": { may: ["control-plane/webhooks/", "control-plane/accounts/", ...common] },
+  "control-plane/agent-instances/": { may: ["control-plane/deployments/", "control-plane/fleet/", ...common] },
+  ...Object.fromEntries(leaves.map((leaf) => [leaf, { may: [...common, "control-plane/write-file.ts"] }])),
+  "control-plane/store/": { may: [...common], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
+  "control-plane/blobs/": { may: [...common, "control-plane/files/blobs.ts", "control-plane/files/errors.ts"] },
   // The port's own error classes and values, so this one file may be imported whole.
-  "control-plane/payments/": { may: [refusal, "control-plane/billing/payments.ts"] },
-  "control-plane/signals/": { may: [refusal], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
+  "control-plane/payments/": { may: [...common, "control-plane/billing/payments.ts"] },
+  "control-plane/signals/": { may: [...common], mayTypes: featurePorts.map((feature) => `${feature}store.ts`) },
   "agent/": {},
   "agent/main.ts": { may: ["agent/"] },
   "agent/wiring/": { may: ["agent/"] },

@@ -2,7 +2,7 @@
 // otherwise it is masked.
 import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
-import type { Act } from "./act.ts";
+import type { Act } from "../act.ts";
 import { addressTest } from "./allowed-ips.ts";
 import { fragmentOf, looksLikeApiKey, makeApiKey } from "./api-key.ts";
 import type { Caller } from "./caller.ts";

@@ -1,7 +1,7 @@
 // Applications to the startup program: an account applies, the operator decides once, an approval may add credit.
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
-import type { Act } from "./act.ts";
+import type { Act } from "../act.ts";
 import { applicationDecided, applicationNotFound, applicationOpen, badCursor } from "./errors.ts";
 
 export type ApplicationStatus = "pending" | "approved" | "rejected";

@@ -3,9 +3,10 @@
 
 import { createHmac, hkdfSync, randomInt } from "node:crypto";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
+import type { Actor } from "../act.ts";
 import { notFound, rateLimited, requestTimeout } from "../service-error.ts";
 import { networkOf } from "./attempts.ts";
-import type { Actor, CliLoginStore } from "./store.ts";
+import type { CliLoginStore } from "./store.ts";
 
 /** Code that the person compares: the terminal and the page show the same. */
 export const codeOf = (loginId: string): string => `${loginId.slice(0, 4)}-${loginId.slice(4, 8)}`.toUpperCase();

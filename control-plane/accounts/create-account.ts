@@ -1,8 +1,8 @@
 import { randomInt } from "node:crypto";
 import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
+import { type Act, bySystem } from "../act.ts";
 import type { ServiceError } from "../service-error.ts";
-import { type Act, bySystem } from "./act.ts";
 import { fragmentOf, looksLikeApiKey, makeApiKey } from "./api-key.ts";
 import {
   type AccountSecrets,

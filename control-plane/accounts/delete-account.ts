@@ -1,8 +1,10 @@
 // Deletes an account: ends its keys, sessions and deployments, and frees its e-mail address and names. Ledger and usage stay.
+
 import type { AccountId } from "../../proto/ids.ts";
+import type { Actor } from "../act.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
 import { accountGone, accountInUse, lastAdmin } from "./errors.ts";
-import type { Actor, ProfileStore } from "./store.ts";
+import type { ProfileStore } from "./store.ts";
 
 /** Returns the former record. Throws accountGone, lastAdmin, accountInUse. */
 export type DeleteAccount = (actor: Actor) => Promise<AccountRecord>;

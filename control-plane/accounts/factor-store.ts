@@ -1,6 +1,6 @@
 // Storage of sign-in and second factors. Throws as AccountStore does.
 import type { AccountId } from "../../proto/ids.ts";
-import type { Act, Actor } from "./act.ts";
+import type { Act, Actor } from "../act.ts";
 
 /** How the owner of a session signed in. */
 export type SessionFactor = "password" | "totp" | "passkey" | "recovery_code";

@@ -1,7 +1,7 @@
 // Second factors as their owner manages them. A factor is active once proven: with a code of the app or a signature of the
 // passkey, under a ticket of the session that requested it.
 import { type AccountId, randomId } from "../../proto/ids.ts";
-import type { Act } from "./act.ts";
+import type { Act, Actor } from "../act.ts";
 import type { DataKeys } from "./data-keys.ts";
 import { openSecret, sealSecret } from "./envelope.ts";
 import { accountGone, accountNotFound } from "./errors.ts";
@@ -10,7 +10,6 @@ import type { FactorKind, FactorOverview, FactorRecord, FactorStore, NewFactor, 
 import { type PasskeyOptions, type RelyingParty, registrationOptions, siteOf, verifyRegistration } from "./passkeys.ts";
 import type { RecoveryCodes } from "./recovery-codes.ts";
 import type { Session } from "./sessions.ts";
-import type { Actor } from "./store.ts";
 import type { Ticket, Tickets } from "./tickets.ts";
 import { makeTotpSecret, type TotpSecret, totpStep } from "./totp.ts";
 

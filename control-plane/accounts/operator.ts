@@ -2,7 +2,7 @@
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
-import type { Act } from "./act.ts";
+import type { Act } from "../act.ts";
 import { accountDeleted, accountNotFound, badCursor, lastAdmin, notSuspended } from "./errors.ts";
 
 export interface AccountSummary {

@@ -1,8 +1,9 @@
 import type { AccountId } from "../../proto/ids.ts";
+import type { Actor } from "../act.ts";
 import { type AccountRecord, accountRecord } from "./account-record.ts";
 import { accountGone, accountNameTaken, badDisplayName, notInTeam } from "./errors.ts";
 import type { GuessLimits } from "./guess-limits.ts";
-import type { Actor, ProfileChange, ProfileOutcome, ProfileStore } from "./store.ts";
+import type { ProfileChange, ProfileOutcome, ProfileStore } from "./store.ts";
 
 const displayNamePattern = /^[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*$/;
 

@@ -1,7 +1,7 @@
 import { type AccountId, randomId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import { OperatorError } from "../service-error.ts";
 import { writeFileAtomically } from "../write-file.ts";
-import type { Act } from "./act.ts";
 import type { ApiTokens } from "./api-tokens.ts";
 import { noRules } from "./key-rules.ts";
 

@@ -2,8 +2,8 @@
 // changed by a guarded statement: an interrupted rotation leaves every key readable, and the next run continues it.
 
 import { setTimeout as wait } from "node:timers/promises";
+import type { Act } from "../act.ts";
 import { OperatorError } from "../service-error.ts";
-import type { Act } from "./act.ts";
 import { type Kek, kekFingerprint, newestKek } from "./envelope.ts";
 import { kekFile, type SecretFiles } from "./secret-files.ts";
 

@@ -4,7 +4,7 @@ import { type AccountId, type BudgetId, randomId } from "../../proto/ids.ts";
 import { fromUsd, type NanoUsd } from "../../proto/money.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { unixSeconds } from "../../proto/unix-seconds.ts";
-import type { Act } from "./act.ts";
+import type { Act } from "../act.ts";
 import { type AccountSecrets, openApiKey, unwrapDek } from "./envelope.ts";
 import { budgetOf, jwtPrefix, longestLifeS, maxJwtBytes, readJwt, signJwt, verifyJwt } from "./jwt-format.ts";
 import { isExpired } from "./key-rules.ts";

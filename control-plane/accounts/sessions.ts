@@ -1,9 +1,11 @@
 // Browser sessions: a random cookie, stored as a keyed hash. A session ends 14 days after its last use and 90 days after its start.
+
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import type { KeyId } from "../../proto/ids.ts";
+import type { Actor } from "../act.ts";
 import { type Caller, noLimits } from "./caller.ts";
 import { reauthenticationRequired, signInExpired } from "./factor-errors.ts";
-import type { AccountRow, Actor, SessionFactor, SessionRow, SessionStore } from "./store.ts";
+import type { AccountRow, SessionFactor, SessionRow, SessionStore } from "./store.ts";
 
 export interface Session {
   readonly caller: Caller;

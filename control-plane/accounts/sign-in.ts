@@ -1,8 +1,10 @@
 // Sign-up, sign-in and passwords. An unknown e-mail address and a wrong password take the same path: one lookup, one hash. A
 // sign-in with a second factor has two steps, joined by a ticket; there is no session before the second one. Signing in again
 // also renews a session's proof of its owner.
+
 import type { AccountId } from "../../proto/ids.ts";
 import { nano } from "../../proto/money.ts";
+import type { Actor } from "../act.ts";
 import type { CreateAccount } from "./create-account.ts";
 import type { DataKeys } from "./data-keys.ts";
 import { openSecret } from "./envelope.ts";
@@ -24,7 +26,7 @@ import type { Passwords } from "./password.ts";
 import { checkNewPassword } from "./password-rule.ts";
 import type { RecoveryCodes } from "./recovery-codes.ts";
 import type { BegunSession, Session, Sessions } from "./sessions.ts";
-import type { Actor, SessionStore } from "./store.ts";
+import type { SessionStore } from "./store.ts";
 import type { FoundTicket, Ticket, Tickets } from "./tickets.ts";
 import { totpForm, totpStep } from "./totp.ts";
 

@@ -1,11 +1,10 @@
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
 import type { NanoUsd } from "../../proto/money.ts";
 import type { SuspendReason } from "../../proto/suspend-reason.ts";
-import type { Act, Actor } from "./act.ts";
+import type { Act, Actor } from "../act.ts";
 import type { SessionFactor } from "./factor-store.ts";
 import type { KeyRules } from "./key-rules.ts";
 
-export type { Act, Actor } from "./act.ts";
 export type { ApplicationRecord, ApplicationStatus, ApplicationStore } from "./applications.ts";
 export type { AuditFilter, AuditRecord, AuditStore } from "./audit.ts";
 export type {

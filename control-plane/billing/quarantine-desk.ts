@@ -1,8 +1,10 @@
 // Lets an operator list, bill or discard quarantined usage records.
+
 import type { HostId } from "../../proto/ids.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
+import type { Act } from "../act.ts";
 import { conflict, DatabaseUnavailable, notFound } from "../service-error.ts";
-import type { QuarantineAct, Quarantined, QuarantineHost, QuarantineStore } from "./quarantine-store.ts";
+import type { Quarantined, QuarantineHost, QuarantineStore } from "./quarantine-store.ts";
 import { RefusedRecord } from "./record.ts";
 import type { Settlement } from "./settle.ts";
 
@@ -17,11 +19,11 @@ export interface QuarantineDesk {
   /** Unresolved records, oldest first, after the record `after`. */
   list(host: HostId | undefined, after: bigint, limit: number): Promise<QuarantinePage>;
   /** Bills a record as its ticket says. Throws quarantinedUnknown, notReleasable, DatabaseUnavailable. */
-  release(id: bigint, act: QuarantineAct): Promise<Quarantined>;
+  release(id: bigint, act: Act): Promise<Quarantined>;
   /** Throws quarantinedUnknown. */
-  discard(id: bigint, act: QuarantineAct): Promise<Quarantined>;
+  discard(id: bigint, act: Act): Promise<Quarantined>;
   /** All records of a host; returns how many. */
-  discardHost(host: HostId, act: QuarantineAct): Promise<number>;
+  discardHost(host: HostId, act: Act): Promise<number>;
 }
 
 export const quarantinedUnknown = () => notFound("quarantined_record_not_found", "Quarantined record not found.");
@@ -44,7 +46,7 @@ export function createQuarantineDesk(deps: {
     return found;
   }
 
-  async function resolved(found: Quarantined, how: "released" | "discarded", act: QuarantineAct): Promise<Quarantined> {
+  async function resolved(found: Quarantined, how: "released" | "discarded", act: Act): Promise<Quarantined> {
     if (!(await store.resolve(found.id, how, act))) throw quarantinedUnknown();
     return found;
   }

@@ -1,4 +1,5 @@
 import type { HostId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import type { QuarantineProblem } from "./record.ts";
 
 /** A usage record that cannot be billed without an operator, as its host sent it. */
@@ -30,12 +31,6 @@ export interface QuarantineHost {
 
 export type Resolution = "released" | "discarded";
 
-export interface QuarantineAct {
-  readonly by: string;
-  readonly ip: string;
-  readonly note?: string | undefined;
-}
-
 export interface QuarantineStore {
   /**
    * Keeps what is new while `host` has fewer than `maxOpen` unresolved records, and counts the others, and `uncounted` more, as
@@ -58,7 +53,7 @@ export interface QuarantineStore {
   /** Hosts with unresolved or dropped records. */
   quarantineHosts(): Promise<readonly QuarantineHost[]>;
   /** Resolves one record, with an audit row. False when there is no such record or it is resolved. */
-  resolve(id: bigint, how: Resolution, act: QuarantineAct): Promise<boolean>;
+  resolve(id: bigint, how: Resolution, act: Act): Promise<boolean>;
   /** Discards all unresolved records of a host and resets its count of dropped ones, with an audit row; returns how many. */
-  discardHost(host: HostId, act: QuarantineAct): Promise<number>;
+  discardHost(host: HostId, act: Act): Promise<number>;
 }

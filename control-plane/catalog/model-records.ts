@@ -1,5 +1,7 @@
 // Records of models: metadata, versions, and deletion.
+
 import type { AccountId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import { type ErrorFacts, invalid, notFound, unauthenticated } from "../service-error.ts";
 import { type MetaChange, type ModelPapers, noPapers } from "./model-meta.ts";
 import type { ServedModel } from "./served-model.ts";
@@ -36,10 +38,10 @@ export function createModelRecords({ store, offers, endDeployments, refresh }: R
   const asOwner = async (
     { account, isAdmin, ip }: Editor,
     { owner, isPublic, name }: ServedModel,
-    write: (model: { account: AccountId; name: string }, act: { by: string; ip: string }) => Promise<void>,
+    write: (model: { account: AccountId; name: string }, act: Act) => Promise<void>,
   ): Promise<void> => {
     if (owner !== account && !(isAdmin && isPublic)) throw modelNotOwned();
-    await write({ account: owner, name }, { by: account, ip });
+    await write({ account: owner, name }, { by: account, ip, note: "" });
     await refresh();
   };
   const versions = ({ owner, name, deployId }: ServedModel) => store.versions({ account: owner, name, deployId });

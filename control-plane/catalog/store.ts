@@ -1,6 +1,8 @@
 // Storage of the catalogue. Implemented by store/catalog-store.ts.
+
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
+import type { Act } from "../act.ts";
 import type { AliasEditor, ModelAlias } from "./model-alias.ts";
 import type { MetaChange, ModelAbout, ModelPapers } from "./model-meta.ts";
 
@@ -44,12 +46,6 @@ export interface NotedModel extends ModelAbout {
 export interface OwnModel {
   readonly account: AccountId;
   readonly name: string;
-}
-
-/** The caller and its address, for the audit log. */
-export interface ModelAct {
-  readonly by: string;
-  readonly ip: string;
 }
 
 export interface ModelVersion {
@@ -128,11 +124,11 @@ export interface ModelMetaStore {
   /** Versions of deployments that are not deleted, newest first. */
   versions(model: OwnModel & { readonly deployId: DeploymentId }): Promise<readonly ModelVersion[]>;
   /** Writes the given fields; for an offered model also the offer's description. */
-  change(model: OwnModel, change: MetaChange, act: ModelAct): Promise<void>;
+  change(model: OwnModel, change: MetaChange, act: Act): Promise<void>;
   /** A hidden model is no longer offered to other accounts. */
-  show(model: OwnModel, isShown: boolean, act: ModelAct): Promise<void>;
+  show(model: OwnModel, isShown: boolean, act: Act): Promise<void>;
   /** Deletes the account's offers of that name, and the metadata. */
-  forget(model: OwnModel, act: ModelAct): Promise<void>;
+  forget(model: OwnModel, act: Act): Promise<void>;
   /** Nano-USD per hour of one GPU, by type, at the price that is effective now. */
   hourRates(): Promise<ReadonlyMap<string, bigint>>;
 }

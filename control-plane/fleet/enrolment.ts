@@ -1,11 +1,13 @@
 // Identity of hosts: a join token is exchanged for a certificate, which is renewed, authenticates each session, and can be
 // revoked by the operator.
+
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { type HostId, randomId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import type { Authority } from "./authority.ts";
 import { NodeBanned, NodeRefused, nodeNotBehind, nodeNotFound, nodeRevoked } from "./errors.ts";
 import { hostNamed } from "./find-host.ts";
-import type { AdoptedHost, EnrolmentStore, EnrolmentVerdict, FleetAct, FleetStore, GrantOf } from "./store.ts";
+import type { AdoptedHost, EnrolmentStore, EnrolmentVerdict, FleetStore, GrantOf } from "./store.ts";
 
 export interface EnrolmentRequest {
   readonly joinToken: string;
@@ -38,12 +40,12 @@ export interface Enrolment {
   admit(certificate: Buffer | undefined): Promise<HostId>;
   createToken(
     request: { readonly pool: string; readonly ttlMs: number; readonly forHost: string | undefined },
-    act: FleetAct,
+    act: Act,
   ): Promise<JoinToken>;
   /** By id or name. Throws nodeNotFound, nodeNameShared, nodeRevoked. */
-  revoke(host: string, act: FleetAct): Promise<void>;
+  revoke(host: string, act: Act): Promise<void>;
   /** Adopts instances there that belong to known deployments. Throws nodeNotFound, nodeNameShared, nodeNotBehind. */
-  adopt(host: string, act: FleetAct): Promise<AdoptedHost & { readonly hostId: HostId }>;
+  adopt(host: string, act: Act): Promise<AdoptedHost & { readonly hostId: HostId }>;
 }
 
 /** Id of the token for agents of this machine's `up`; its secret is in the secrets folder. */

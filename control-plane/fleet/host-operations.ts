@@ -1,11 +1,13 @@
 // The operator's view of hosts, and operations to take them out of use and back.
+
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import { nodeConnected, nodeDraining, nodeInUse, nodeNotFound, nothingCordoned } from "./errors.ts";
 import { hostNamed } from "./find-host.ts";
 import type { HostView } from "./host.ts";
 import { type AgedLive, requestsAt } from "./live.ts";
 import { type Proposal, proposeRebalance } from "./rebalance.ts";
-import type { FleetAct, FleetStore, HostOperationStore } from "./store.ts";
+import type { FleetStore, HostOperationStore } from "./store.ts";
 
 export interface NodeView extends HostView {
   /** Last reported figures and their age; undefined before the first report. */
@@ -39,21 +41,21 @@ export interface HostOperations {
   list(): Promise<readonly NodeView[]>;
   get(node: string): Promise<NodeView>;
   /** Throws nodeDraining. */
-  cordon(node: string, act: FleetAct): Promise<HostId>;
+  cordon(node: string, act: Act): Promise<HostId>;
   /**
    * Returns GPUs that were cordoned for a fault to use: without `gpu` all of them, and the host too if it was cordoned or
    * drained. Throws nothingCordoned.
    */
-  uncordon(node: string, gpu: string | undefined, act: FleetAct): Promise<NodeView>;
+  uncordon(node: string, gpu: string | undefined, act: Act): Promise<NodeView>;
   /** Returns false when there was nothing to end. */
-  end(node: string, act: FleetAct): Promise<boolean>;
+  end(node: string, act: Act): Promise<boolean>;
   /** Instances serve until replaced elsewhere; after `deadlineMs` the last requests are cut. */
-  drain(node: string, deadlineMs: number, act: FleetAct): Promise<HostId>;
+  drain(node: string, deadlineMs: number, act: Act): Promise<HostId>;
   progress(node: string): Promise<HostProgress>;
   /** Throws nodeInUse, nodeConnected. */
-  remove(node: string, act: FleetAct): Promise<HostId>;
+  remove(node: string, act: Act): Promise<HostId>;
   /** Ends unknown instances there, all or the given ones; returns those it ends. */
-  endUnknown(node: string, only: readonly string[] | undefined, act: FleetAct): Promise<EndedUnknown>;
+  endUnknown(node: string, only: readonly string[] | undefined, act: Act): Promise<EndedUnknown>;
   /** Proposes moves that free the most GPUs on one host; moves nothing. */
   rebalance(): Promise<Proposal | undefined>;
 }
@@ -92,7 +94,7 @@ export function createHostOperations(deps: {
     return named(await list(), node);
   }
 
-  async function begin(node: string, deadlineMs: number | undefined, act: FleetAct): Promise<HostId> {
+  async function begin(node: string, deadlineMs: number | undefined, act: Act): Promise<HostId> {
     const { id, hostname } = await find(node);
     const outcome = await store.begin({ host: id, deadlineMs }, act);
     if (outcome === "unknown") throw nodeNotFound(node);

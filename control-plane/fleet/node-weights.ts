@@ -1,25 +1,21 @@
 // Weights that an operator prefetches to a host, and keeps there if pinned. No deployment is needed.
+
 import { randomId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import { notFound } from "../service-error.ts";
 import { hostNamed } from "./find-host.ts";
 import type { AskedWeights, FleetStore, NodeWeights, NodeWeightsStore } from "./store.ts";
 
 export type { AskedWeights, NodeWeights };
 
-/** The caller, for the audit log. */
-export interface Asker {
-  readonly by: string;
-  readonly ip: string;
-}
-
 /** Hosts are given by id or name. */
 export interface NodeWeightsOrders {
   /** Repeating a request changes only whether the weights are pinned. Throws prefetchNodeNotFound. */
-  ask(host: string, request: AskedWeights, who: Asker): Promise<NodeWeights>;
+  ask(host: string, request: AskedWeights, who: Act): Promise<NodeWeights>;
   /** Includes the progress of each, from the host's last report. Throws prefetchNodeNotFound. */
   list(host: string): Promise<readonly NodeWeights[]>;
   /** Fetched weights stay on the host until their space is needed. Throws prefetchNotFound. */
-  drop(host: string, id: string, who: Asker): Promise<void>;
+  drop(host: string, id: string, who: Act): Promise<void>;
 }
 
 export const prefetchNodeNotFound = (host: string) =>

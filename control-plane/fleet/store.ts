@@ -1,6 +1,8 @@
 // Storage of the fleet. Implemented by store/fleet-store.ts.
+
 import type { FormatSkill } from "../../proto/api-formats.ts";
 import type { AdapterId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import type { Gpu, GpuClaim, HostOperation, HostRecord, Inventory, UnknownInstance } from "./host.ts";
 import type { AgedLive, HostLive } from "./live.ts";
 import type { PlacedOn } from "./rebalance.ts";
@@ -70,7 +72,7 @@ export interface GpuUncordon {
   readonly host: HostId;
   /** Undefined: all GPUs of the host. */
   readonly gpu: string | undefined;
-  readonly act: { readonly by: string; readonly ip: string; readonly note: string };
+  readonly act: Act;
 }
 
 export interface HostOperationStore {
@@ -80,19 +82,19 @@ export interface HostOperationStore {
    */
   begin(
     request: { readonly host: HostId; readonly deadlineMs: number | undefined },
-    act: FleetAct,
+    act: Act,
   ): Promise<"begun" | "draining" | "unknown">;
   /** False when there is nothing to end. */
-  end(host: HostId, act: FleetAct): Promise<boolean>;
+  end(host: HostId, act: Act): Promise<boolean>;
   /** Hosts being drained, with the ms left until their deadline; 0 or less: overdue. */
   draining(): Promise<ReadonlyMap<HostId, number>>;
   /** Instances still there, and how many of them are bound to its disk. */
   left(host: HostId): Promise<{ readonly all: number; readonly fixed: number }>;
   /** All instances without a tombstone. */
   placed(): Promise<readonly PlacedOn[]>;
-  remove(host: HostId, act: FleetAct): Promise<"removed" | "has_instances" | "unknown">;
+  remove(host: HostId, act: Act): Promise<"removed" | "has_instances" | "unknown">;
   /** Orders the host to end unknown instances, audited; returns them. `only`: limits it to these instances. */
-  endUnknown(host: HostId, only: readonly string[] | undefined, act: FleetAct): Promise<readonly InstanceId[]>;
+  endUnknown(host: HostId, only: readonly string[] | undefined, act: Act): Promise<readonly InstanceId[]>;
 }
 
 export interface FleetStore {
@@ -106,7 +108,7 @@ export interface FleetStore {
    * Raises the host's epoch and generation above what its agent applied, audited; adopts instances of known deployments.
    * Undefined: the host is unknown, or not behind.
    */
-  adopt(host: HostId, act: FleetAct, grantOf: GrantOf): Promise<AdoptedHost | undefined>;
+  adopt(host: HostId, act: Act, grantOf: GrantOf): Promise<AdoptedHost | undefined>;
   /** Writes all heartbeats in one statement. */
   heard(beats: readonly HeartBeat[]): Promise<void>;
   /** Hosts with a revoked certificate: they serve nothing. */
@@ -163,13 +165,6 @@ export interface TicketKeySeal {
   open(sealed: Buffer, host: HostId): Buffer;
 }
 
-/** Actor, address and note of an audited action. */
-export interface FleetAct {
-  readonly by: string;
-  readonly ip: string;
-  readonly note: string;
-}
-
 export interface NewJoinToken {
   readonly id: string;
   readonly secretHash: Buffer;
@@ -209,7 +204,7 @@ export interface EnrolmentStore {
   authority(
     make: () => Promise<{ readonly certificate: Buffer; readonly sealedKey: Buffer }>,
   ): Promise<{ readonly certificate: Buffer; readonly sealedKey: Buffer }>;
-  addToken(token: NewJoinToken, act: FleetAct): Promise<void>;
+  addToken(token: NewJoinToken, act: Act): Promise<void>;
   /** Uses the token and stores the host's identity in one transaction; audited. The same host and key may repeat it. */
   enroll(claim: EnrolmentClaim): Promise<EnrolmentVerdict>;
   /** Undefined: no host with that id enrolled here. */
@@ -220,7 +215,7 @@ export interface EnrolmentStore {
    */
   renewed(host: HostId, certificate: Omit<EnrolmentClaim, "hostId" | "token" | "ip">): Promise<boolean>;
   /** Ends the host's sessions and routes permanently; audited. Returns false: unknown, or already revoked. */
-  revoke(host: HostId, act: FleetAct): Promise<boolean>;
+  revoke(host: HostId, act: Act): Promise<boolean>;
 }
 
 export interface PendingCommand {

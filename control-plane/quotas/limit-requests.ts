@@ -2,21 +2,13 @@
 
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import * as errors from "./errors.ts";
 import { rateRequestOpen, rateRequestRefused, requestForbidden } from "./errors.ts";
 import { type GpuDefaults, gpuLimits } from "./gpu-limits.ts";
 import { fileGpuLimit, fileGpuRequest, type GpuLimitParams } from "./gpu-request.ts";
 import { effectiveRateLimits, type RateLimits } from "./rate-limits.ts";
-import type {
-  Act,
-  Filing,
-  LimitChange,
-  LimitKind,
-  LimitRecord,
-  LimitRequest,
-  ListedRequest,
-  QuotaStore,
-} from "./store.ts";
+import type { Filing, LimitChange, LimitKind, LimitRecord, LimitRequest, ListedRequest, QuotaStore } from "./store.ts";
 
 export interface QuotaDefaults {
   readonly rates: RateLimits;

@@ -1,6 +1,8 @@
 // Storage of quotas. Implemented by store/quota-store.ts. Every method a customer can reach takes the account.
+
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import type { GpuCounts, GpuRecord, GpuUse } from "./gpu-limits.ts";
 import type { OwnRateLimits } from "./rate-limits.ts";
 
@@ -44,13 +46,6 @@ export interface Filing<Kind extends LimitKind> {
 export interface ListedRequest<Kind extends LimitKind = LimitKind> extends LimitRequest<Kind> {
   readonly email: string;
   readonly displayName: string;
-}
-
-/** Actor, address and note of a decision, for the audit log. */
-export interface Act {
-  readonly by: string;
-  readonly ip: string;
-  readonly note: string;
 }
 
 export interface LimitChange {

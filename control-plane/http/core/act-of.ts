@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Act } from "../../accounts/act.ts";
 import type { Caller } from "../../accounts/caller.ts";
-import type { Actor } from "../../accounts/store.ts";
+import type { Act, Actor } from "../../act.ts";
 
 /** Returns scheme and host for links to our own pages: as configured, otherwise as this client reached us. */
 export function originOf(publicUrl: string | undefined, request: FastifyRequest): string {

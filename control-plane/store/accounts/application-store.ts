@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { Act, ApplicationRecord, ApplicationStore } from "../../accounts/store.ts";
+import type { ApplicationRecord, ApplicationStore } from "../../accounts/store.ts";
+import type { Act } from "../../act.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";

@@ -1,4 +1,5 @@
-import type { Actor, AuditStore } from "../../accounts/store.ts";
+import type { AuditStore } from "../../accounts/store.ts";
+import type { Actor } from "../../act.ts";
 import { asked } from "../core/outage.ts";
 import type { Db, Trx } from "../core/schema.ts";
 import { epochMs } from "../core/time.ts";

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { Actor, ProfileOutcome, ProfileStore } from "../../accounts/store.ts";
+import type { ProfileOutcome, ProfileStore } from "../../accounts/store.ts";
+import type { Actor } from "../../act.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction, uniqueViolation } from "../core/database.ts";
 import { asked } from "../core/outage.ts";

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { GpuType } from "../../../proto/gpu.ts";
 import type { AccountId, DeploymentId } from "../../../proto/ids.ts";
+import type { Act } from "../../act.ts";
 import type {
-  Act,
   Filing,
   GpuUse,
   LimitChange,

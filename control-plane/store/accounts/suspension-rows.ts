@@ -1,9 +1,11 @@
 // Suspensions within a caller's transaction: a payment lifts the suspension in the transaction that books it. When these return
 // true, the caller announces `account` as its last statement.
+
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
 import { type SuspendReason, suspendReasons } from "../../../proto/suspend-reason.ts";
-import type { Act, SuspensionStore } from "../../accounts/store.ts";
+import type { SuspensionStore } from "../../accounts/store.ts";
+import type { Act } from "../../act.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";

@@ -1,7 +1,9 @@
 // Cordons and drains of hosts, and their effect on every host's record.
+
 import { sql } from "kysely";
 import type { HostId } from "../../../proto/ids.ts";
-import type { FleetAct, HostOperation, HostOperationStore, HostRecord } from "../../fleet/store.ts";
+import type { Act } from "../../act.ts";
+import type { HostOperation, HostOperationStore, HostRecord } from "../../fleet/store.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
@@ -152,7 +154,7 @@ async function instancesOn(trx: Trx, host: HostId): Promise<number> {
 }
 
 /** Invalidates placements that read the host before, notifies the host, and audits the act. */
-async function moved(trx: Trx, host: HostId, act: FleetAct, action: string, after: object): Promise<void> {
+async function moved(trx: Trx, host: HostId, act: Act, action: string, after: object): Promise<void> {
   await trx
     .updateTable("host")
     .set((eb) => ({ revision: eb("revision", "+", 1n), generation: eb("generation", "+", 1n) }))

@@ -1,9 +1,10 @@
 // Registers a host: issues its epoch, detects a database older than the host's state, and two agents with one identity.
+
 import { type Selectable, sql } from "kysely";
 import type { DeploymentId, HostId, InstanceId } from "../../../proto/ids.ts";
+import type { Act } from "../../act.ts";
 import type {
   AdoptedHost,
-  FleetAct,
   GrantOf,
   Inventory,
   Registered,
@@ -80,12 +81,7 @@ export async function registerHost(
 }
 
 /** Undefined when there is nothing to adopt. */
-export async function adoptHost(
-  trx: Trx,
-  host: HostId,
-  act: FleetAct,
-  grantOf: GrantOf,
-): Promise<AdoptedHost | undefined> {
+export async function adoptHost(trx: Trx, host: HostId, act: Act, grantOf: GrantOf): Promise<AdoptedHost | undefined> {
   const row = await trx.selectFrom("host").selectAll().where("hostId", "=", host).forUpdate().executeTakeFirst();
   if (!row || row.behindEpoch === null) return undefined;
   const adopted = await adoptInstances(trx, row, grantOf);

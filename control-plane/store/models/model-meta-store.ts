@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import type { MetaChange, ModelAct, ModelMetaStore, ModelVersion, OwnModel } from "../../catalog/store.ts";
+import type { Act } from "../../act.ts";
+import type { MetaChange, ModelMetaStore, ModelVersion, OwnModel } from "../../catalog/store.ts";
 import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
@@ -99,5 +100,5 @@ function columnsOf(change: MetaChange) {
   return Object.fromEntries(given) as { [K in keyof typeof columns]?: Exclude<(typeof columns)[K], undefined> };
 }
 
-const audit = (trx: Trx, action: string, { account, name }: OwnModel, act: ModelAct, after: unknown) =>
+const audit = (trx: Trx, action: string, { account, name }: OwnModel, act: Act, after: unknown) =>
   auditAct(trx, act, { action, subject: name, account, after });

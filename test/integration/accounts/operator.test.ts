@@ -1,7 +1,7 @@
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import type { Act } from "../../../control-plane/accounts/act.ts";
 import { createAuthenticator } from "../../../control-plane/accounts/authenticate.ts";
+import type { Act } from "../../../control-plane/act.ts";
 import { createFunds } from "../../../control-plane/billing/funds.ts";
 import { endAccount } from "../../../control-plane/store/accounts/profile-store.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";

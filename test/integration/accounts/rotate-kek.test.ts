@@ -4,7 +4,6 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { bySystem } from "../../../control-plane/accounts/act.ts";
 import { checkSecrets } from "../../../control-plane/accounts/check-secrets.ts";
 import { createAccounts } from "../../../control-plane/accounts/create-account.ts";
 import { createDataKeys } from "../../../control-plane/accounts/data-keys.ts";
@@ -14,6 +13,7 @@ import { createKekWatch, rotateKek } from "../../../control-plane/accounts/rotat
 import { hubTokens, ticketKeySeal } from "../../../control-plane/accounts/seals.ts";
 import { readSecretFiles, type SecretFiles } from "../../../control-plane/accounts/secret-files.ts";
 import type { KekStore } from "../../../control-plane/accounts/store.ts";
+import { bySystem } from "../../../control-plane/act.ts";
 import { createChangeFeed } from "../../../control-plane/store/core/change-feed.ts";
 import { createKekStore } from "../../../control-plane/store/core/kek-store.ts";
 import { refreshOn } from "../../../control-plane/wiring/refresh-loop.ts";
