@@ -32,7 +32,8 @@ export type AttemptEnd =
   | { readonly kind: "client-gone"; readonly wasSent: boolean; readonly frames: number };
 
 export interface AttemptLimits {
-  readonly firstByteMs: number;
+  /** Maximum time from the request to the first byte. */
+  readonly maxFirstByteMs: number;
   /** Longest silence of the agent after the first byte. */
   readonly gapMs: number;
   /** Longest time a client may leave bytes unread. */
@@ -42,7 +43,7 @@ export interface AttemptLimits {
 }
 
 export const defaultLimits: AttemptLimits = {
-  firstByteMs: 600_000,
+  maxFirstByteMs: 600_000,
   gapMs: 150_000,
   stalledClientMs: 150_000,
   keepAliveMs: 15_000,
@@ -90,7 +91,7 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
     this.#deps = deps;
     this.#counter = deps.isStream ? new OutputCounter() : undefined;
     const now = performance.now();
-    this.#firstByteDueMs = now + deps.limits.firstByteMs;
+    this.#firstByteDueMs = now + deps.limits.maxFirstByteMs;
     this.dueMs = deps.isStream ? now + deps.limits.keepAliveMs : this.#firstByteDueMs;
     deps.deadlines.add(this);
     deps.sink.listener = this;
@@ -128,7 +129,7 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
       this.clientGone();
       return;
     }
-    const isWaiting = this.#counter !== undefined && this.#deps.trace.firstByteMs === 0;
+    const isWaiting = this.#counter !== undefined && this.#deps.trace.firstByteAtMs === 0;
     if (isWaiting && nowMs < this.#firstByteDueMs) {
       this.#deps.sink.write(keepAlive);
       this.dueMs = Math.min(nowMs + this.#deps.limits.keepAliveMs, this.#firstByteDueMs);
@@ -234,7 +235,7 @@ export class Attempt implements Deadline, SinkListener, UpstreamListener {
 
   #sawFirstByte(now: number): void {
     const { trace } = this.#deps;
-    if (trace.firstByteMs === 0) trace.firstByteMs = now;
+    if (trace.firstByteAtMs === 0) trace.firstByteAtMs = now;
   }
 
   #end(end: AttemptEnd): void {

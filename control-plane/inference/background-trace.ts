@@ -19,7 +19,7 @@ export function backgroundTrace(
     instance: undefined,
     attempts: 0,
     endUser: undefined,
-    firstByteMs: 0,
+    firstByteAtMs: 0,
     usage: undefined,
     rate: undefined,
     // The request that caused it was counted; lines of a batch are not.

@@ -100,7 +100,7 @@ export interface Trace {
   /** The end user of the request, once admitted: a part of its usage. */
   endUser: string | undefined;
   /** Monotonic ms; 0 before the first data byte of an answer. */
-  firstByteMs: number;
+  firstByteAtMs: number;
   usage: UsageFigures | undefined;
   /** Rate limits of account and model, once known. */
   rate: RateStanding | undefined;

@@ -12,8 +12,8 @@ interface Bucket {
   second: number;
   requests: number;
   tokens: number;
-  firstBytes: number;
-  firstByteMs: number;
+  firstByteCount: number;
+  firstByteSumMs: number;
 }
 
 const windowSeconds = 60;
@@ -28,15 +28,15 @@ export class LiveMetrics {
   }
 
   /** Counts a request that ended with a response. */
-  note(trace: Pick<Trace, "startedMs" | "firstByteMs" | "usage">): void {
+  note(trace: Pick<Trace, "startedMs" | "firstByteAtMs" | "usage">): void {
     const second = Math.floor(this.#clock() / 1000);
     const bucket = this.#buckets[second % windowSeconds] as Bucket;
     if (bucket.second !== second) Object.assign(bucket, empty, { second });
     bucket.requests += 1;
     bucket.tokens += trace.usage?.output ?? 0;
-    if (trace.firstByteMs > 0) {
-      bucket.firstBytes += 1;
-      bucket.firstByteMs += trace.firstByteMs - trace.startedMs;
+    if (trace.firstByteAtMs > 0) {
+      bucket.firstByteCount += 1;
+      bucket.firstByteSumMs += trace.firstByteAtMs - trace.startedMs;
     }
   }
 
@@ -48,16 +48,16 @@ export class LiveMetrics {
       if (bucket.second <= oldest) continue;
       sum.requests += bucket.requests;
       sum.tokens += bucket.tokens;
-      sum.firstBytes += bucket.firstBytes;
-      sum.firstByteMs += bucket.firstByteMs;
+      sum.firstByteCount += bucket.firstByteCount;
+      sum.firstByteSumMs += bucket.firstByteSumMs;
     }
     if (sum.requests === 0) return { tokensPerSecond: null, timeToFirstToken: null, requestsPerSecond: null };
     return {
       tokensPerSecond: sum.tokens / windowSeconds,
-      timeToFirstToken: sum.firstBytes === 0 ? null : sum.firstByteMs / sum.firstBytes / 1000,
+      timeToFirstToken: sum.firstByteCount === 0 ? null : sum.firstByteSumMs / sum.firstByteCount / 1000,
       requestsPerSecond: sum.requests / windowSeconds,
     };
   }
 }
 
-const empty: Bucket = { second: -windowSeconds, requests: 0, tokens: 0, firstBytes: 0, firstByteMs: 0 };
+const empty: Bucket = { second: -windowSeconds, requests: 0, tokens: 0, firstByteCount: 0, firstByteSumMs: 0 };

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { AttemptLimits } from "../../control-plane/inference/attempt.ts";
 import type { HostId } from "../../proto/ids.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import { figures, frame, gateAfter, wholeChat } from "../fakes/agent-data-plane.ts";
@@ -273,13 +274,13 @@ export function relaySuite(shared: boolean): void {
   });
 
   describe("time", () => {
-    const slow = (limits: object) =>
+    const slow = (limits: Partial<AttemptLimits>) =>
       startEdge({
         change: (deps) => ({
           ...deps,
           spine: {
             ...deps.spine,
-            limits: { firstByteMs: 60_000, gapMs: 60_000, stalledClientMs: 60_000, keepAliveMs: 60_000, ...limits },
+            limits: { maxFirstByteMs: 60_000, gapMs: 60_000, stalledClientMs: 60_000, keepAliveMs: 60_000, ...limits },
           },
         }),
       });
@@ -317,7 +318,7 @@ export function relaySuite(shared: boolean): void {
     });
 
     it("returns 504 when an instance never responds", async () => {
-      const own = await slow({ firstByteMs: 100 });
+      const own = await slow({ maxFirstByteMs: 100 });
       own.agent.script({ kind: "hang" });
       expect((await own.post(path, chat())).status).toBe(504);
       expect(own.budgets.holds[0]?.end).toEqual({ how: "waits", attempt: 1 });

@@ -122,8 +122,8 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     served(trace, seconds, error) {
       const meters = metersOf(trace, error ?? "");
       meters.duration.observe(seconds);
-      if (trace.firstByteMs === 0) return;
-      const first = (trace.firstByteMs - trace.startedMs) / 1000;
+      if (trace.firstByteAtMs === 0) return;
+      const first = (trace.firstByteAtMs - trace.startedMs) / 1000;
       if (trace.isStream) meters.firstToken.observe(first);
       const output = trace.usage?.output ?? 0;
       if (trace.isStream && output > 1) meters.perToken.observe((seconds - first) / (output - 1));

@@ -73,7 +73,7 @@ export class RequestState implements Trace {
   instance: InstanceId | undefined;
   attempts = 0;
   endUser: string | undefined;
-  firstByteMs = 0;
+  firstByteAtMs = 0;
   usage: UsageFigures | undefined;
   rate: RateStanding | undefined;
   isCountedForKey = false;
@@ -195,7 +195,7 @@ export class RequestState implements Trace {
       stream: this.operation && this.isStream,
       instance: this.instance,
       attempts: this.attempts || undefined,
-      firstByteMs: this.firstByteMs > 0 ? Math.round((this.firstByteMs - this.startedMs) * 1e3) / 1e3 : undefined,
+      firstByteMs: this.firstByteAtMs > 0 ? Math.round((this.firstByteAtMs - this.startedMs) * 1e3) / 1e3 : undefined,
       inputTokens: usage?.input,
       cachedTokens: usage?.cachedInput,
       outputTokens: usage?.output,

@@ -164,7 +164,7 @@ export async function completeInstead(
     try {
       return await complete(spine, caller, wanted, sink, trace);
     } catch (error) {
-      const other = trace.firstByteMs > 0 ? undefined : insteadOf?.(error);
+      const other = trace.firstByteAtMs > 0 ? undefined : insteadOf?.(error);
       if (!other) throw error;
       wanted = other;
     }
@@ -204,7 +204,7 @@ async function relayOnce(
     client.flush();
     await client.conclude((own) =>
       // Keep-alive comments during a cold start are not part of a response.
-      client.hasStarted && state.firstByteMs > 0
+      client.hasStarted && state.firstByteAtMs > 0
         ? own.spend()
         : endRefused(own, refusalOf(error), state.dialect, state.requestId),
     );

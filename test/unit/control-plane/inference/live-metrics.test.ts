@@ -12,9 +12,9 @@ it("says nothing while nothing was measured", () => {
 it("averages the last minute and forgets what is older", () => {
   let nowMs = 1_000_000;
   const live = new LiveMetrics(() => nowMs);
-  live.note({ startedMs: nowMs - 900, firstByteMs: nowMs - 500, usage: usage(30) });
+  live.note({ startedMs: nowMs - 900, firstByteAtMs: nowMs - 500, usage: usage(30) });
   nowMs += 30_000;
-  live.note({ startedMs: nowMs - 900, firstByteMs: nowMs - 700, usage: usage(30) });
+  live.note({ startedMs: nowMs - 900, firstByteAtMs: nowMs - 700, usage: usage(30) });
   expect(live.read()).toEqual({ tokensPerSecond: 1, timeToFirstToken: 0.3, requestsPerSecond: 2 / 60 });
   nowMs += 31_000;
   expect(live.read()).toEqual({ tokensPerSecond: 0.5, timeToFirstToken: 0.2, requestsPerSecond: 1 / 60 });
@@ -24,6 +24,6 @@ it("averages the last minute and forgets what is older", () => {
 
 it("counts an answer whose figures did not come as a request without tokens", () => {
   const live = new LiveMetrics(() => 100_000);
-  live.note({ startedMs: 0, firstByteMs: 0, usage: undefined });
+  live.note({ startedMs: 0, firstByteAtMs: 0, usage: undefined });
   expect(live.read()).toEqual({ tokensPerSecond: 0, timeToFirstToken: null, requestsPerSecond: 1 / 60 });
 });
