@@ -89,3 +89,19 @@ export function adaptersMount(spec: InstanceSpec__Output, { adaptersDir }: HostF
   const source = join(adaptersDir, spec.instanceId);
   return { mounts: [{ source, target: adaptersTarget, readOnly: true }], folders: [source] };
 }
+
+/** Arguments that engines share, under the flags of one engine. */
+export function commonArgs(
+  spec: InstanceSpec__Output,
+  modelPath: string,
+  port: number,
+  flags: { readonly model: string; readonly gpus: string; readonly batch: string },
+): string[] {
+  return [
+    ...[flags.model, `/models/${basename(modelPath)}`],
+    ...["--served-model-name", spec.servedModelName],
+    ...["--host", "0.0.0.0", "--port", String(port)],
+    ...[flags.gpus, String(Math.max(1, driverGpus(spec).length))],
+    ...[flags.batch, String(Math.max(1, spec.maxBatchSize))],
+  ];
+}

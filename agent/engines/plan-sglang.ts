@@ -1,7 +1,6 @@
 // SGLang in the image the operator named.
-import { basename } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-plan.ts";
+import { commonArgs, containerPlan, engineCaches, setsOwn } from "./container-plan.ts";
 import { takesCacheSalt } from "./engine-traits.ts";
 import type { HostFacts, PlanOutcome } from "./host-facts.ts";
 
@@ -23,18 +22,7 @@ function argvOf(spec: InstanceSpec__Output, modelPath: string, image: string): s
   const own = setsOwn(spec.extraArgs);
   const isShareable = spec.sharesPrefixCache || takesCacheSalt("sglang", image);
   return [
-    "--model-path",
-    `/models/${basename(modelPath)}`,
-    "--served-model-name",
-    spec.servedModelName,
-    "--host",
-    "0.0.0.0",
-    "--port",
-    String(port),
-    "--tp",
-    String(Math.max(1, driverGpus(spec).length)),
-    "--max-running-requests",
-    String(Math.max(1, spec.maxBatchSize)),
+    ...commonArgs(spec, modelPath, port, { model: "--model-path", gpus: "--tp", batch: "--max-running-requests" }),
     ...(own("context-length") || spec.contextLength === 0 ? [] : ["--context-length", String(spec.contextLength)]),
     "--enable-metrics",
     "--enable-cache-report",

@@ -1,8 +1,7 @@
 // vLLM in the image the operator named. The module is run, not the image's entry point: that one changed between versions.
-import { basename } from "node:path";
 import { noAdapters } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import { containerPlan, driverGpus, engineCaches, setsOwn } from "./container-plan.ts";
+import { commonArgs, containerPlan, engineCaches, setsOwn } from "./container-plan.ts";
 import { engineTraits, isAtLeast, takesCacheSalt, versionOf } from "./engine-traits.ts";
 import type { HostFacts, PlanOutcome } from "./host-facts.ts";
 
@@ -43,18 +42,7 @@ function argvOf(spec: InstanceSpec__Output, modelPath: string, image: string): s
   const version = versionOf(image);
   const own = setsOwn(spec.extraArgs);
   return [
-    "--model",
-    `/models/${basename(modelPath)}`,
-    "--served-model-name",
-    spec.servedModelName,
-    "--host",
-    "0.0.0.0",
-    "--port",
-    String(port),
-    "--tensor-parallel-size",
-    String(Math.max(1, driverGpus(spec).length)),
-    "--max-num-seqs",
-    String(Math.max(1, spec.maxBatchSize)),
+    ...commonArgs(spec, modelPath, port, { model: "--model", gpus: "--tensor-parallel-size", batch: "--max-num-seqs" }),
     ...(own("gpu-memory-utilization") ? [] : ["--gpu-memory-utilization", memoryShareOf(spec)]),
     ...(own("max-model-len") || spec.contextLength === 0 ? [] : ["--max-model-len", String(spec.contextLength)]),
     ...prefixCaching(spec, image),
