@@ -1,10 +1,11 @@
 // Chooses hosts for a deployment's next instances, from an in-memory index of the fleet. The commit's guard detects
 // concurrent claims, so a stale index costs a retry and never a GPU.
 import { type DeploymentId, type HostId, randomId } from "../../proto/ids.ts";
-import { type HostState, type HostView, weightsKey } from "../fleet/host.ts";
+import { type HostView, weightsKey } from "../fleet/host.ts";
 import type { Deployment, Instance, PendingReason } from "./deployment.ts";
+import { type FleetSource, FleetView } from "./fleet-view.ts";
 import { mayShare, mayUseHost, type Want } from "./place-fit.ts";
-import { createPlacementIndex, withPlaced } from "./place-index.ts";
+import { withPlaced } from "./place-index.ts";
 import { rejections, summarize } from "./place-reasons.ts";
 import { concernsOthers, maxNewGpus } from "./place-reserve.ts";
 import type { GpuReserve, GpuSharing, NewInstance, ReserveStore } from "./store.ts";
@@ -30,67 +31,25 @@ export interface HostChooser {
   changed(host: HostId | undefined): void;
 }
 
-/** At or below this size, reload all hosts for each placement. */
-const smallFleet = 100;
-
-export function createHostChooser(deps: {
-  /** Returns all hosts, or the named ones. */
-  readonly snapshot: (only?: readonly HostId[]) => Promise<readonly HostView[]>;
-  readonly hostState: (host: HostId) => HostState;
-  readonly reserves: ReserveStore;
-  readonly monotonicMs: () => number;
-  /** Maximum time without a full reload of a large fleet. */
-  readonly resyncMs: number;
-}): HostChooser {
-  let index = createPlacementIndex();
-  let reloadedAtMs = Number.NEGATIVE_INFINITY;
-  const moved = new Set<HostId>();
+export function createHostChooser(deps: FleetSource & { readonly reserves: ReserveStore }): HostChooser {
+  const fleet = new FleetView(deps);
   /** A refusal by the same fleet is explained only once. */
-  let version = 0;
   const explained = new Map<
     DeploymentId,
     { readonly version: number; readonly request: string; readonly reasons: readonly PendingReason[] }
   >();
 
-  async function refresh(isComplete: boolean): Promise<void> {
-    const nowMs = deps.monotonicMs();
-    if (isComplete || index.size <= smallFleet || nowMs - reloadedAtMs >= deps.resyncMs) {
-      moved.clear();
-      index = createPlacementIndex(await deps.snapshot());
-      reloadedAtMs = nowMs;
-      version += 1;
-      return;
-    }
-    if (moved.size > 0) {
-      const ids = [...moved];
-      moved.clear();
-      const found = await deps.snapshot(ids).catch((error) => {
-        for (const id of ids) moved.add(id);
-        throw error;
-      });
-      for (const id of ids) index.remove(id);
-      for (const host of found) index.put(host);
-      version += 1;
-    }
-    for (const host of [...index.hosts()]) {
-      const state = deps.hostState(host.id);
-      if (state === host.state) continue;
-      index.put({ ...host, state });
-      version += 1;
-    }
-  }
-
   function explain(deployment: Deployment, want: Want): readonly PendingReason[] {
     const known = explained.get(deployment.id);
     // Placement of siblings decides the order of hosts, never a refusal.
     const request = JSON.stringify({ ...want, spread: undefined });
-    if (known?.version === version && known.request === request) return known.reasons;
-    const all = [...index.hosts()];
+    if (known?.version === fleet.version && known.request === request) return known.reasons;
+    const all = [...fleet.index.hosts()];
     // When only one host qualifies, the others' reasons are irrelevant.
     const named = all.filter((host) => mayUseHost(want, host));
     const reasons = summarize(rejections(want, named.length > 0 ? named : all));
     if (explained.size > 10_000) explained.clear();
-    explained.set(deployment.id, { version, request, reasons });
+    explained.set(deployment.id, { version: fleet.version, request, reasons });
     return reasons;
   }
 
@@ -107,7 +66,8 @@ export function createHostChooser(deps: {
       const shared = mayShare(wantOf(deployment)) ? await deps.reserves.sharing(account, gpu) : undefined;
       let sharing: GpuSharing | undefined;
       // Read after the revisions, so that every earlier claim is seen.
-      await refresh(reserve !== undefined);
+      await fleet.refresh(reserve !== undefined);
+      const { index } = fleet;
       const spread = new Map<HostId, number>();
       for (const one of instances) if (!one.isTombstoned) spread.set(one.hostId, (spread.get(one.hostId) ?? 0) + 1);
       const placements: NewInstance[] = [];
@@ -145,40 +105,13 @@ export function createHostChooser(deps: {
     },
 
     holds({ memoryBytes }, { hostId, gpuUuids }) {
-      const own = index.get(hostId)?.inventory.gpus.filter(({ uuid }) => gpuUuids.includes(uuid)) ?? [];
+      const own = fleet.index.get(hostId)?.inventory.gpus.filter(({ uuid }) => gpuUuids.includes(uuid)) ?? [];
       const bytes = own.reduce((sum, gpu) => sum + gpu.memoryBytes, 0);
       return bytes === 0 || memoryBytes <= bytes;
     },
 
-    placed(deployment, placements) {
-      for (const [id, own] of Map.groupBy(placements, (one) => one.hostId)) {
-        let host = index.get(id);
-        // A concurrent claim: the guard failed, or the record shows it.
-        if (host?.revision !== own[0]?.hostRevision) {
-          moved.add(id);
-          continue;
-        }
-        for (const one of own) {
-          const gpus = (host as HostView).inventory.gpus.filter((gpu) =>
-            one.gpus.some(({ uuid }) => uuid === gpu.uuid),
-          );
-          const { gpuShare, gpuMemoryBytes, grantBytes, hostRevision: revision } = one;
-          host = withPlaced(
-            host as HostView,
-            { host: id, revision, gpus, gpuShare, gpuMemoryBytes, grantBytes },
-            deployment.account,
-          );
-        }
-        const now = host as HostView;
-        index.put({ ...now, revision: now.revision + 1n, generation: now.generation + 1n });
-      }
-      version += 1;
-    },
-
-    changed(host) {
-      if (host === undefined) reloadedAtMs = Number.NEGATIVE_INFINITY;
-      else moved.add(host);
-    },
+    placed: ({ account }, placements) => fleet.placed(account, placements),
+    changed: (host) => fleet.changed(host),
   };
 }
 
