@@ -1,7 +1,11 @@
 // Hostile clients of the WebSockets for audio: what they cost, and how they end.
 import { once } from "node:events";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { WebSocket } from "ws";
+import type { Caller } from "../../control-plane/accounts/caller.ts";
+import { InvalidApiKey } from "../../control-plane/accounts/errors.ts";
 import { AddressLimits } from "../../control-plane/http/connections/address-limits.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
@@ -27,6 +31,13 @@ async function start(change: (deps: HttpDeps) => HttpDeps): Promise<TaskEdge> {
 async function openSockets({ edge }: TaskEdge): Promise<number> {
   const page = await edge.registry.getSingleMetricAsString("stoker_websockets");
   return [...page.matchAll(/^stoker_websockets\{[^}]*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as (options: object) => Promise<void>;
+async function heapBytes(): Promise<number> {
+  await collect({ execution: "async" });
+  return process.memoryUsage().heapUsed;
 }
 
 const append = (bytes: number) => ({
@@ -71,6 +82,26 @@ describe("a hostile client of WebSockets", () => {
     await answering.type("input_audio_buffer.cleared");
   });
 
+  it("is disconnected soon after its key was refused, and nothing that it sends until then is kept", async () => {
+    const { edge } = await start((deps) => ({ ...deps, socketLimits: { closingMs: 2000 } }));
+    const { ws } = await connect(edge.url + speaking, { headers: {} });
+    // It does not read the closing frame.
+    ws.pause();
+    ws.send(JSON.stringify({ text: " ", xi_api_key: "stk_wrong" }));
+    const before = await heapBytes();
+    const message = "a".repeat(60 * 1024);
+    for (let i = 0; i < 1500 && ws.readyState === ws.OPEN; i += 1)
+      await new Promise<unknown>((resolve) => ws.send(message, resolve));
+    expect(((await heapBytes()) - before) / 1024 ** 2).toBeLessThan(40);
+    await vi.waitFor(
+      () => {
+        ws.send(message, () => {});
+        expect(ws.readyState).toBe(ws.CLOSED);
+      },
+      { timeout: 10_000 },
+    );
+  });
+
   it("counts by address while it has no valid key", async () => {
     const addresses = new AddressLimits({ requestsPerSecond: 0.5, connections: 100 }, () => false);
     const { edge } = await start((deps) => ({ ...deps, addresses, trustedProxies: ["127.0.0.1"] }));
@@ -87,6 +118,29 @@ describe("a hostile client of WebSockets", () => {
     await (await connect(edge.url + realtime, { headers: { ...from, authorization: `Bearer ${apiKey}` } })).type(
       "session.created",
     );
+  });
+
+  it("is disconnected when its key no longer allows its address", async () => {
+    let allowed = "127.0.0.1";
+    const checked = new Set<string | undefined>();
+    const again = (caller: Caller, _since: number, address?: string) => {
+      checked.add(address);
+      if (address !== allowed) throw new InvalidApiKey();
+      return caller;
+    };
+    const standing = { now: () => 0, again };
+    const { edge } = await start((deps) => ({
+      ...deps,
+      spine: { ...deps.spine, standing },
+      socketLimits: { checkMs: 20 },
+    }));
+    const client = await connect(edge.url + realtime);
+    client.send({ type: "input_audio_buffer.clear" });
+    await client.type("input_audio_buffer.cleared");
+    await vi.waitFor(() => expect(checked.size).toBe(1));
+    allowed = "198.51.100.7";
+    expect(await client.closed).toEqual({ code: 1008, reason: "invalid_api_key" });
+    expect([...checked]).toEqual(["127.0.0.1"]);
   });
 
   it("cannot hold more audio than the budget of bodies, which is free again when it leaves", async () => {

@@ -27,6 +27,8 @@ export interface Handshake {
   /** Position of the caller in the order of changes. */
   readonly since: number;
   readonly headers: IncomingHttpHeaders;
+  /** The client's, behind trusted proxies. */
+  readonly address: string;
   readonly isSecure: boolean;
   readonly meter: RouteMeter;
   readonly dialect: Dialect;
@@ -109,7 +111,7 @@ export class OpenSocket {
     const { standing } = this.#deps.spine;
     if (!standing) return;
     const since = standing.now();
-    this.caller = await standing.again(this.caller, this.since);
+    this.caller = await standing.again(this.caller, this.since, this.#handshake.address);
     this.since = since;
   }
 
@@ -122,10 +124,11 @@ export class OpenSocket {
     onBytes: (bytes: Buffer) => void,
     through: (sink: TurnSink) => AnswerSink = (sink) => sink,
   ): Promise<Turn> {
-    const { meter, dialect, headers, isSecure } = this.#handshake;
+    const { meter, dialect, headers, address, isSecure } = this.#handshake;
     const response = new TurnResponse();
     const state = new RequestState(this.#deps, meter, dialect, randomId(24), headers, response);
     const sink = new TurnSink(state, onBytes, () => this.terminate());
+    state.address = address;
     state.isSecure = isSecure;
     state.caller = this.caller;
     state.operation = completion.kind;

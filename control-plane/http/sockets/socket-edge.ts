@@ -124,7 +124,12 @@ export function createSocketEdge(deps: SocketEdgeDeps, routes: readonly SocketRo
   const limits = { ...socketLimits, ...deps.limits };
   const origins = new Set(deps.corsOrigins);
   const meters = new Map(routes.map((route) => [route, deps.metrics.meter("GET", route.path)]));
-  const options = { noServer: true, perMessageDeflate: false, clientTracking: false } as const;
+  const options = {
+    noServer: true,
+    perMessageDeflate: false,
+    clientTracking: false,
+    closeTimeout: limits.closingMs,
+  } as const;
   const server = new WebSocketServer({
     ...options,
     maxPayload: limits.maxMessageBytes,
@@ -264,6 +269,8 @@ export function createSocketEdge(deps: SocketEdgeDeps, routes: readonly SocketRo
           ws.resume();
         })
         .catch((error: unknown) => {
+          // It may send more until it is disconnected.
+          ws.off("message", keep);
           ws.resume();
           refuse(error);
         });
@@ -272,9 +279,9 @@ export function createSocketEdge(deps: SocketEdgeDeps, routes: readonly SocketRo
 
   /** The account's slot was taken. */
   function begin(ws: WebSocket, arrival: Arrival, caller: Caller, since: number): SocketSession {
-    const { route, meter, request, isSecure, requestId } = arrival;
+    const { route, meter, request, address, isSecure, requestId } = arrival;
     const { headers } = request;
-    const handshake = { caller, since, headers, isSecure, meter, dialect: route.dialect };
+    const handshake = { caller, since, headers, address, isSecure, meter, dialect: route.dialect };
     const socket = new OpenSocket(ws, deps, handshake);
     const session = route.open(socket, request);
     pathsOf.set(session, route.path);
