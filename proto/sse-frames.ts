@@ -31,6 +31,53 @@ export function frameEnd(bytes: Buffer, from: number): number {
   return -1;
 }
 
+/** Pieces joined at once: many tiny buffers take more memory than their bytes. */
+const maxPieces = 1_024;
+
+/**
+ * Bytes of a frame that has not ended. Joined only when a frame has ended, so that a server cannot cause more work by sending a frame
+ * in many small pieces, of whatever bytes.
+ */
+export class FramePieces {
+  #pieces: Buffer[] = [];
+  #bytes = 0;
+  /** Last bytes: an empty line may begin in one piece and end in the next. */
+  #seam: Buffer = nothing;
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Returns all bytes once they contain the end of a frame; `keep` what follows the last one. */
+  add(piece: Buffer): Buffer | undefined {
+    if (this.#bytes === 0 && frameEnd(piece, 0) >= 0) return piece;
+    const last = this.#seam.length === 0 ? piece : Buffer.concat([this.#seam, piece]);
+    this.#pieces.push(piece);
+    this.#bytes += piece.length;
+    if (frameEnd(last, 0) >= 0) return this.take();
+    this.#seam = last.subarray(-seamBytes);
+    if (this.#pieces.length >= maxPieces) this.#pieces = [Buffer.concat(this.#pieces)];
+    return undefined;
+  }
+
+  /** `rest` contains no end of a frame. */
+  keep(rest: Buffer): void {
+    this.#pieces = rest.length === 0 ? [] : [rest];
+    this.#bytes = rest.length;
+    this.#seam = rest.subarray(-seamBytes);
+  }
+
+  take(): Buffer {
+    const bytes = this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces);
+    this.keep(nothing);
+    return bytes;
+  }
+}
+
+const nothing = Buffer.alloc(0);
+/** Of a newline and a carriage return. */
+const seamBytes = 2;
+
 /** Chunks with output in plain bytes; -1 when a frame needs to be parsed. */
 export function countPlain(bytes: Buffer): number {
   let count = 0;

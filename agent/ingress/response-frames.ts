@@ -1,19 +1,17 @@
 // Reads the events of a streamed response as the chunks of a chat, and gives these to the meter of chats: its bounds, figures and
 // end hold for both. Drops events that repeat what the deltas contained, and those that it does not know.
-import { frameEnd, frameOf, payloadOf } from "../../proto/sse-frames.ts";
+import { FramePieces, frameEnd, frameOf, payloadOf } from "../../proto/sse-frames.ts";
 import { type Fields, finishOf, type ItemParts, isFields, itemParts, responseUsage, textOf } from "./format-answers.ts";
 import { maxFrameBytes, UsageFrames } from "./usage-frames.ts";
 
 const noEvent = "the model server sent an event that is no part of a response";
 /** A model does not begin more; a server that does is broken. */
 const maxItems = 1_000;
-const newline = 10;
 const colon = 58;
 
 export class ResponseFrames extends UsageFrames {
   readonly #chunks: ResponseChunks;
-  #parts: Buffer[] = [];
-  #partBytes = 0;
+  readonly #pieces = new FramePieces();
 
   constructor(...[terms, price, out]: ConstructorParameters<typeof UsageFrames>) {
     super(terms, price, out);
@@ -22,22 +20,18 @@ export class ResponseFrames extends UsageFrames {
 
   /** Throws RangeError for a frame above 1 MiB and for one that is not an event of a response. */
   override push(chunk: Buffer): void {
-    this.#parts.push(chunk);
-    this.#partBytes += chunk.length;
-    if (chunk.indexOf(newline) >= 0) this.#split();
-    if (this.#partBytes > maxFrameBytes) throw new RangeError("the engine sent a frame above 1 MiB");
+    const bytes = this.#pieces.add(chunk);
+    if (bytes) this.#split(bytes);
+    if (this.#pieces.bytes > maxFrameBytes) throw new RangeError("the engine sent a frame above 1 MiB");
   }
 
-  #split(): void {
-    const bytes = this.#parts.length === 1 ? (this.#parts[0] as Buffer) : Buffer.concat(this.#parts);
+  #split(bytes: Buffer): void {
     let start = 0;
     for (let end = frameEnd(bytes, start); end >= 0 && !this.isDone; end = frameEnd(bytes, start)) {
       this.#frame(bytes.subarray(start, end));
       start = end;
     }
-    const rest = bytes.subarray(start);
-    this.#parts = rest.length === 0 ? [] : [rest];
-    this.#partBytes = rest.length;
+    this.#pieces.keep(bytes.subarray(start));
   }
 
   #frame(frame: Buffer): void {

@@ -1,6 +1,15 @@
 // Reads a stream's frames, validates usage and places it as the ticket requires, and ends a stream above its token limit. A
 // chunk that holds only whole frames with output is passed on without a copy. Pure: bytes in, bytes out.
-import { countPlain, frameEnd, frameOf, isPlain, isSilent, payloadOf, readChunk } from "../../proto/sse-frames.ts";
+import {
+  countPlain,
+  FramePieces,
+  frameEnd,
+  frameOf,
+  isPlain,
+  isSilent,
+  payloadOf,
+  readChunk,
+} from "../../proto/sse-frames.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import {
   allowedFigures,
@@ -18,7 +27,6 @@ import {
 } from "./find-usage.ts";
 
 export const maxFrameBytes = 1024 * 1024;
-const newline = 10;
 
 type Terms = Pick<Ticket, "usage" | "inputTokensBound" | "maxTokens" | "permits" | "units">;
 
@@ -38,8 +46,7 @@ export class UsageFrames {
   readonly #maxFrames: number;
   readonly #out: (bytes: Buffer) => void;
   /** A frame whose end has not come yet. */
-  #carry: Buffer[] = [];
-  #carryBytes = 0;
+  readonly #carry = new FramePieces();
   /** JSON of the stream's first chunk; undefined until one came. */
   #first: Buffer | undefined;
   readonly #finished = new Set<number>();
@@ -62,13 +69,13 @@ export class UsageFrames {
   /** Throws RangeError for a frame above 1 MiB and for one that is not a chunk of an answer. */
   push(chunk: Buffer): void {
     if (this.isDone) return;
-    if (this.#carryBytes === 0 && !this.#isHeld && this.#first && isPlain(chunk) && this.#countsPlain(chunk)) {
+    if (this.#carry.bytes === 0 && !this.#isHeld && this.#first && isPlain(chunk) && this.#countsPlain(chunk)) {
       this.#out(chunk);
       return;
     }
-    // Joined only when a frame may have ended: a frame that trickles in is not copied once per piece.
-    if (this.#carryBytes > 0 && chunk.indexOf(newline) < 0) this.#keep(chunk);
-    else this.#split(this.#join(chunk));
+    const bytes = this.#carry.add(chunk);
+    if (bytes) this.#split(bytes);
+    if (this.#carry.bytes > maxFrameBytes) throw new RangeError("the engine sent a frame above 1 MiB");
   }
 
   /** A finish reason arrived: the reply is complete even without [DONE]. */
@@ -109,20 +116,6 @@ export class UsageFrames {
     return true;
   }
 
-  #keep(bytes: Buffer): void {
-    this.#carry.push(bytes);
-    this.#carryBytes += bytes.length;
-    if (this.#carryBytes > maxFrameBytes) throw new RangeError("the engine sent a frame above 1 MiB");
-  }
-
-  #join(chunk: Buffer): Buffer {
-    if (this.#carryBytes === 0) return chunk;
-    const bytes = Buffer.concat([...this.#carry, chunk]);
-    this.#carry = [];
-    this.#carryBytes = 0;
-    return bytes;
-  }
-
   #split(bytes: Buffer): void {
     let start = 0;
     /** Frames in [run, start) leave unchanged, as one piece. */
@@ -139,7 +132,7 @@ export class UsageFrames {
       start = end;
     }
     if (start > run) this.#out(bytes.subarray(run, start));
-    if (start < bytes.length && !this.isDone) this.#keep(bytes.subarray(start));
+    if (!this.isDone) this.#carry.keep(bytes.subarray(start));
   }
 
   /** Ends the stream at the limit: every open choice finishes with `length`. */

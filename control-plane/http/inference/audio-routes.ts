@@ -3,6 +3,7 @@ import type { FastifyRequest } from "fastify";
 import { costUsd } from "../../../proto/money.ts";
 import { noUnits } from "../../../proto/usage.ts";
 import type { Caller } from "../../accounts/caller.ts";
+import type { Spine } from "../../inference/complete.ts";
 import type { Trace } from "../../inference/completion.ts";
 import { FormFile } from "../body/form-body.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
@@ -27,7 +28,12 @@ import { TranslatedStream } from "./translated-stream.ts";
 /** Events carry text and no times. */
 const streamedFormats: ReadonlySet<string> = new Set(["json", "text"]);
 
-export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: OwnVoice): void {
+export function addAudioRoutes(
+  endpoints: Endpoints,
+  { answers }: Pick<Spine, "answers">,
+  relays: Relays,
+  voices: OwnVoice,
+): void {
   endpoints.addInference(
     {
       ...compatPost,
@@ -73,6 +79,7 @@ export function addAudioRoutes(endpoints: Endpoints, relays: Relays, voices: Own
             new TranslatedStream(
               client,
               transcriptEvents(() => durationUsage(state)),
+              answers,
             )
         : undefined,
     })),

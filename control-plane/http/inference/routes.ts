@@ -19,7 +19,7 @@ export function addInference(endpoints: Endpoints, spine: Spine, features: Infer
   addCompletionRoutes(endpoints, relays);
   addResponseRoutes(endpoints, spine, relays, features);
   addEmbeddingRoutes(endpoints, relays);
-  addAudioRoutes(endpoints, relays, voices);
+  addAudioRoutes(endpoints, spine, relays, voices);
   addImageRoutes(endpoints, relays);
   addTextToSpeechRoutes(endpoints, spine, relays, voices, features.speechModel);
   addMessageRoutes(endpoints, spine, relays, features.reasoning);

@@ -33,6 +33,9 @@ export function readTranscript(data: string): TranscriptPart | undefined {
 const textPart = (kind: "delta" | "whole", text: unknown): TranscriptPart | undefined =>
   typeof text === "string" ? { kind, text } : undefined;
 
+/** Of a transcript. Engines have no limit of their own. */
+export const maxTranscriptBytes = 4 * 1024 * 1024;
+
 /** Joins the parts of one transcript. */
 export class TranscriptText {
   #deltas = "";
@@ -50,6 +53,10 @@ export class TranscriptText {
     return passed;
   }
 
+  get keptBytes(): number {
+    return this.#deltas.length + (this.#whole?.length ?? 0);
+  }
+
   get text(): string {
     return this.#whole ?? this.#deltas.trim();
   }
@@ -60,6 +67,10 @@ export function transcriptEvents(usage: () => object): StreamTranslation {
   const transcript = new TranscriptText();
   let hasFailed = false;
   return {
+    maxKeptBytes: maxTranscriptBytes,
+    get keptBytes() {
+      return transcript.keptBytes;
+    },
     event(data) {
       const part = hasFailed ? undefined : readTranscript(data);
       if (!part) return "";

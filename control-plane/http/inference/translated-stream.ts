@@ -1,6 +1,10 @@
 // Translates the events of a stream on their way to the client, frame by frame.
+
+import { FramePieces } from "../../../proto/sse-frames.ts";
 import type { AnswerSink } from "../../inference/answer-sink.ts";
+import { upstreamBroken } from "../../inference/errors.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
+import type { ServiceError } from "../../service-error.ts";
 import type { ClientSink } from "./client-sink.ts";
 import { ForwardingSink } from "./forwarding-sink.ts";
 
@@ -10,6 +14,8 @@ export interface StreamTranslation {
   event(data: string): string;
   /** Bytes that it keeps of the response for later events; undefined: none. */
   readonly keptBytes?: number;
+  /** A response of which more is kept breaks; undefined: the tokens of its request limit it. */
+  readonly maxKeptBytes?: number;
   /** Frames after the last event of a response that ended as it should. A promise must not reject. */
   end(): string | Promise<string>;
 }
@@ -23,6 +29,9 @@ export const namedFrame = (event: string, data: object): string => `event: ${eve
 /** Destination of a translated stream. */
 type StreamClient = AnswerSink & Pick<ClientSink, "account" | "atEnd">;
 
+/** A long transcript may be one event. Larger frames break the response. */
+const maxFrameBytes = 4 * 1024 * 1024;
+
 /** Comments, which keep the connection of a waiting client alive, pass unchanged. */
 export class TranslatedStream extends ForwardingSink<StreamClient> implements AnswerSink {
   readonly #translation: StreamTranslation;
@@ -30,7 +39,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   #countedBytes = 0;
   #isOver = false;
   /** Bytes of a frame that has not ended; a character may be split at their end. */
-  #rest: Buffer | undefined;
+  readonly #rest = new FramePieces();
 
   /** `buffer`: memory budget for what the translation keeps; undefined: it keeps nothing. */
   constructor(client: StreamClient, translation: StreamTranslation, buffer?: ResponseBuffer) {
@@ -40,10 +49,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
     const share = new AnswerShare(buffer, client.account, {
       pause: () => this.listener?.stalled(),
       resume: () => this.listener?.drained(),
-      giveUp: (error) => {
-        this.#isOver = true;
-        client.listener?.dropped(error);
-      },
+      giveUp: (error) => this.#giveUp(error),
     });
     client.atEnd(() => share.letGo());
     this.#share = share;
@@ -62,10 +68,14 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
 
   write(chunk: Buffer): void {
     if (this.#isOver) return;
-    const bytes = this.#rest ? Buffer.concat([this.#rest, chunk]) : chunk;
+    const bytes = this.#rest.add(chunk);
+    if (bytes) this.#translate(bytes);
+    if (this.#rest.bytes > maxFrameBytes) this.#giveUp(upstreamBroken({ cause: new Error("a frame above 4 MiB") }));
+  }
+
+  #translate(bytes: Buffer): void {
     const end = endOfFrames(bytes);
-    this.#rest = end < bytes.length ? bytes.subarray(end) : undefined;
-    if (end === 0) return;
+    this.#rest.keep(bytes.subarray(end));
     let frames = "";
     for (const frame of framesOf(bytes.toString("utf8", 0, end))) if (frame !== "") frames += this.#translated(frame);
     this.#send(frames);
@@ -74,8 +84,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
 
   end(): void {
     // An engine may omit the last empty line.
-    const last = this.#rest?.toString().trimEnd() ?? "";
-    this.#rest = undefined;
+    const last = this.#rest.take().toString().trimEnd();
     if (last !== "") this.#send(this.#translated(last));
     this.#share?.whole();
     const frames = this.#translation.end();
@@ -83,8 +92,16 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
     else this.#finish(frames);
   }
 
+  #giveUp(error: ServiceError): void {
+    this.#isOver = true;
+    this.#rest.take();
+    this.listener?.dropped(error);
+  }
+
   #count(): void {
     const bytes = this.#translation.keptBytes ?? 0;
+    if (bytes > (this.#translation.maxKeptBytes ?? Number.POSITIVE_INFINITY))
+      this.#giveUp(upstreamBroken({ cause: new Error("the response is too long") }));
     if (!this.#share || bytes <= this.#countedBytes) return;
     this.#share.add(bytes - this.#countedBytes);
     this.#countedBytes = bytes;
@@ -110,8 +127,8 @@ function endOfFrames(bytes: Buffer): number {
   // Chunks mostly end with a frame, and a search costs more than the rest of this class.
   if (bytes.at(-1) === newline && bytes.at(-2) === newline) return bytes.length;
   const lf = bytes.lastIndexOf("\n\n");
-  const crlf = bytes.lastIndexOf("\r\n\r\n");
-  return Math.max(lf < 0 ? 0 : lf + 2, crlf < 0 ? 0 : crlf + 4);
+  const crlf = bytes.lastIndexOf("\n\r\n");
+  return Math.max(lf < 0 ? 0 : lf + 2, crlf < 0 ? 0 : crlf + 3);
 }
 
 const newline = 10;

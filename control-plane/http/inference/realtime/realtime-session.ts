@@ -12,7 +12,7 @@ import type { SocketSession } from "../../sockets/socket-edge.ts";
 import { durationUsage } from "../audio-routes.ts";
 import type { Validate } from "../inference-entry.ts";
 import { transcription } from "../tasks/transcription.ts";
-import { readTranscript, TranscriptText } from "../transcript-events.ts";
+import { maxTranscriptBytes, readTranscript, TranscriptText } from "../transcript-events.ts";
 import { TranslatedStream } from "../translated-stream.ts";
 import {
   defaultTurnDetection,
@@ -278,6 +278,14 @@ export class RealtimeSession implements SocketSession {
       }
       return "";
     };
+    const translation = {
+      event,
+      end: () => "",
+      maxKeptBytes: maxTranscriptBytes,
+      get keptBytes() {
+        return transcript.keptBytes;
+      },
+    };
     const file = new FormFile("audio.wav", "audio/wav", wavOf(samples, rateOf(format)));
     const completion = transcription({
       model,
@@ -291,7 +299,7 @@ export class RealtimeSession implements SocketSession {
     const { refusal, trace } = await this.#socket.run(
       completion,
       () => {},
-      (sink) => new TranslatedStream(sink, { event, end: () => "" }),
+      (sink) => new TranslatedStream(sink, translation, this.#socket.spine.answers),
     );
     if (refusal) this.#fail(item, refusal);
     else if (engineError !== undefined) this.#transcribed(item, "failed", { error: engineError as object });

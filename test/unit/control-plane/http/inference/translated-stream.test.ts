@@ -50,6 +50,20 @@ describe("a translated stream", () => {
     );
   });
 
+  it("gives up a response with a frame above 4 MiB, and keeps none of it", () => {
+    const dropped: unknown[] = [];
+    const written: Buffer[] = [];
+    const client = {
+      write: (part: Buffer) => written.push(part),
+      listener: { dropped: (why: unknown) => dropped.push(why) },
+    } as unknown as ClientSink;
+    const stream = new TranslatedStream(client, named);
+    for (let i = 0; i < 65; i += 1) stream.write(Buffer.alloc(64 * 1024, "data: a"));
+    stream.write(Buffer.from("\n\ndata: late\n\n"));
+    expect(dropped).toMatchObject([{ code: "upstream_error" }]);
+    expect(written).toEqual([]);
+  });
+
   it("counts what its translation keeps against the budget of responses, until the connection closes", () => {
     const buffer = new ResponseBuffer(100);
     let kept = 0;
