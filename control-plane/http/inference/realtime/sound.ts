@@ -33,6 +33,10 @@ const aLaw = Int16Array.from({ length: 256 }, (_, coded) => {
   return bits & 0x80 ? magnitude : -magnitude;
 });
 
+const minBufferBytes = 64 * 1024;
+/** Of a buffer to its samples: the memory of dropped ones is freed, because only samples count in the memory budget. */
+const maxUnusedShare = 4;
+
 /** Samples by their position since the start of the session. Appending many small pieces copies each byte a constant number of times. */
 export class SampleBuffer {
   /** Position of the first sample. */
@@ -54,7 +58,8 @@ export class SampleBuffer {
   }
 
   append(samples: Buffer): void {
-    if (this.#to + samples.length > this.#bytes.length) this.#grow(samples.length);
+    if (this.#to + samples.length > this.#bytes.length)
+      this.#replace(Math.max(minBufferBytes, (this.byteLength + samples.length) * 2));
     samples.copy(this.#bytes, this.#to);
     this.#to += samples.length;
   }
@@ -65,6 +70,7 @@ export class SampleBuffer {
     this.start += count;
     this.#from += count * bytesPerSample;
     if (this.#from === this.#to) this.clear();
+    else if (this.#bytes.length > minBufferBytes + maxUnusedShare * this.byteLength) this.#replace(this.byteLength);
   }
 
   /** Returns the samples before this position, and forgets them. */
@@ -82,11 +88,11 @@ export class SampleBuffer {
     this.#to = 0;
   }
 
-  #grow(more: number): void {
-    const length = this.#to - this.#from;
-    const grown = Buffer.alloc(Math.max(64 * 1024, (length + more) * 2));
-    this.#bytes.copy(grown, 0, this.#from, this.#to);
-    this.#bytes = grown;
+  #replace(capacity: number): void {
+    const length = this.byteLength;
+    const bytes = Buffer.alloc(capacity);
+    this.#bytes.copy(bytes, 0, this.#from, this.#to);
+    this.#bytes = bytes;
     this.#from = 0;
     this.#to = length;
   }

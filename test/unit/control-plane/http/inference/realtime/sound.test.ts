@@ -1,8 +1,13 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { audioLength } from "../../../../../../control-plane/http/inference/audio-length.ts";
 import { SampleBuffer, samplesOf, wavOf } from "../../../../../../control-plane/http/inference/realtime/sound.ts";
 import { VoiceActivity } from "../../../../../../control-plane/http/inference/realtime/voice-activity.ts";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage: () => void = runInNewContext("gc");
 
 describe("sound on the wire", () => {
   it("decodes G.711 as the tables of the standard", () => {
@@ -41,6 +46,18 @@ describe("a buffer of samples", () => {
         }
       }),
     );
+  });
+
+  it("frees the memory of samples that were dropped", async () => {
+    const sound = new SampleBuffer();
+    for (let i = 0; i < 32; i += 1) sound.append(Buffer.alloc(1024 * 1024, i));
+    sound.dropBefore(sound.end - 100);
+    sound.append(Buffer.alloc(20, 7));
+    await vi.waitFor(() => {
+      collectGarbage();
+      expect(process.memoryUsage().arrayBuffers).toBeLessThan(16 * 1024 * 1024);
+    });
+    expect([...sound.takeBefore(sound.end)]).toEqual([...Array(200).fill(31), ...Array(20).fill(7)]);
   });
 });
 
