@@ -35,7 +35,7 @@ export interface Api {
     body?: unknown,
     headers?: Readonly<Record<string, string>>,
   ): Promise<Answer>;
-  /** Throws ApiError, with status 401 if nobody is signed in. */
+  /** Throws ApiError, with status 401 if the user is not signed in. */
   openSession(): Promise<SessionBody>;
 }
 

@@ -1,5 +1,5 @@
-// Makes the oldest operator's account a new key, by the database and the secrets alone: for whoever has the host and lost the
-// key. Run by `stoker admin key`; beside a running control plane, which learns of the key over the change feed.
+// Creates a new key for the oldest operator's account, with the database and the secrets only: for an operator who lost the key.
+// Run by `stoker admin key`, also beside a running control plane, which receives the key by the change feed.
 import { pino } from "pino";
 import { createApiTokens } from "./accounts/api-tokens.ts";
 import { checkSecrets } from "./accounts/check-secrets.ts";

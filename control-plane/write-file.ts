@@ -24,7 +24,7 @@ export async function writeFileAtomically(path: string, text: string): Promise<v
 
 /**
  * Creates the file completely or not at all, and on disk when this returns. Throws EEXIST if it exists, also if another
- * process creates it meanwhile.
+ * process creates it in the meantime.
  */
 export function createFileOnce(path: string, content: Uint8Array, mode: number): void {
   const fresh = `${path}.${randomBytes(6).toString("hex")}`;

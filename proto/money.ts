@@ -26,7 +26,7 @@ export interface TokenRates {
   readonly units?: UnitRates | undefined;
 }
 
-/** What an upstream provider is paid: nano-USD per million tokens, and per request. */
+/** Rates paid to an upstream provider: nano-USD per million tokens, and per request. */
 export interface ProviderRates {
   readonly input: bigint;
   readonly cachedInput: bigint;

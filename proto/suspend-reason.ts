@@ -1,4 +1,4 @@
-// Why an account may not spend: the contract's words, and what a person is told.
+// Reasons why an account may not spend: the contract's values, and the text for users.
 
 /** The gravest first: what only the operator lifts, what a payment lifts, what passes by itself. An account shows the first. */
 export const suspendReasons = [

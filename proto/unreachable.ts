@@ -1,4 +1,4 @@
-/** Ends a switch over a union: a case nobody handled does not compile. */
+/** Ends a switch over a union: an unhandled case does not compile. */
 export function unreachable(value: never): never {
   throw new Error(`unreachable value: ${JSON.stringify(value)}`);
 }

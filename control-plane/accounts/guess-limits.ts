@@ -1,5 +1,5 @@
 // Limits for attempts with passwords, codes and passkeys, over all control planes. Attempts are counted before anything is
-// verified, so that concurrent attempts cannot exceed a limit. Every refusal ends with its window: nobody is locked out
+// verified, so that concurrent attempts cannot exceed a limit. Every refusal ends with its window: no account is locked out
 // permanently.
 import type { AccountId } from "../../proto/ids.ts";
 import { type AttemptsLimit, countAttempts, networkOf } from "./attempts.ts";

@@ -46,7 +46,7 @@ export interface AdminAccountStore {
   list(query: string, after: AccountId | undefined, limit: number): Promise<readonly AccountSummary[]>;
   /** Also one that was deleted; without its suspensions. Undefined when there was none. */
   get(account: AccountId): Promise<Omit<AccountDetail, "suspensions"> | undefined>;
-  /** Writes and audits what differs. `last_admin`: nobody else could administer. */
+  /** Writes and audits what differs. `last_admin`: no other account is an administrator. */
   change(account: AccountId, change: AccountChange, act: Act): Promise<"done" | "gone" | "last_admin">;
 }
 

@@ -27,7 +27,7 @@ export function createProfiles(store: ProfileStore, limits: Pick<GuessLimits, "a
   return {
     /** Throws accountGone, as all of these do. */
     read,
-    /** Addresses that somebody other than the account's owner vouches for. */
+    /** Addresses that someone other than the account's owner has verified. */
     async emails(account: AccountId): Promise<readonly string[]> {
       const record = await read(account);
       return record.emailVerified ? [record.email] : [];

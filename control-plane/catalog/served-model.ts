@@ -39,7 +39,7 @@ export interface ServedModel {
   readonly takesAdapters: boolean;
   /** True for a server that Stoker did not start (`/v1/admin/external`). */
   readonly isExternalServer?: boolean | undefined;
-  /** What its provider is paid; undefined: nothing, or it has none. */
+  /** Rates paid to its provider; undefined: none. */
   readonly provider?: ModelProvider | undefined;
   /** Set for an adapter: everything but name, price and engine name comes from its base. */
   readonly adapter?: ServedAdapter;

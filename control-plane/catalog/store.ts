@@ -29,7 +29,7 @@ export interface DeployedModel {
   readonly createdAtMs: number;
   readonly gpus?: { readonly type: string; readonly count: number };
   readonly isExternalServer?: boolean;
-  /** What the provider of an external server is paid. */
+  /** Rates paid to the provider of an external server. */
   readonly provider?: ModelProvider;
   /** File name of the weights, for the quantization. */
   readonly weightsFile?: string;

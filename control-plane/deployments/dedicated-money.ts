@@ -59,7 +59,7 @@ export async function requireFunds(
   if (funds <= 0n || funds < needed) throw noFunds(needed);
 }
 
-/** Whether the account can hold the first minutes of `count` more instances. Reserves nothing yet. */
+/** Returns whether the account can pay for the first minutes of `count` more instances. Reserves nothing yet. */
 export async function affords(
   { funds, firstMinutes }: FundsDeps,
   deployment: Pick<Deployment, "account" | "modelName" | "gpu" | "numGpus" | "priceSubject">,

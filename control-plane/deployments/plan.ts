@@ -87,7 +87,7 @@ export function replacementsAt(
   return { count, isDue: sinceMs >= delayMs, dueAtMs: replacedAtMs + delayMs };
 }
 
-/** Its share of the GPU, and its price, were sized for the current run: another run is placed anew. */
+/** Its share of the GPU, and its price, were sized for the current run: another run is placed again. */
 const sharesGpu = (one: PlacedInstance) => one.gpuMemoryBytes > 0;
 
 const idsOf = (instances: readonly PlacedInstance[]) => instances.map((instance) => instance.id);

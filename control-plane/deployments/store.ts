@@ -290,7 +290,7 @@ export interface PrefixCacheChange {
   readonly act: { readonly by: string; readonly ip: string; readonly note: string };
 }
 
-/** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted meanwhile. */
+/** `name_taken`: the account has a live deployment of that name; `account_gone`: it was deleted in the meantime. */
 export type InsertRefusal = "name_taken" | "account_gone";
 
 export interface DeploymentStore {

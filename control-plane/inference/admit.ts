@@ -110,7 +110,7 @@ export function modelFor(models: ModelDirectory, caller: Caller, name: string, a
   return model;
 }
 
-/** Of an alias, the first model that the caller may use. */
+/** Returns an alias's first model that the caller may use. */
 function firstOf(models: ModelDirectory, { account, models: allowed }: Caller, name: string): ServedModel | undefined {
   const alias = allowed && models.aliasOf(name, account);
   if (!alias) return models.resolve(name, account);

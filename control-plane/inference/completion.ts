@@ -47,7 +47,7 @@ export interface Completion {
 /** A request of a chat in the format that it arrived in. Its reply is that of a chat either way: the agent reads it. */
 export interface NativeRequest {
   readonly format: ApiFormat;
-  /** What an engine must be able to do to give the reply of the translated request. */
+  /** Abilities that an engine needs for the translated request. */
   readonly needs: readonly FormatSkill[];
   /** Body without the name of the model and the limit of tokens. */
   readonly fields: Readonly<Record<string, unknown>>;

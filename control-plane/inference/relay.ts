@@ -77,7 +77,7 @@ export interface RelayEnd {
 
 /** Statuses for a path that a server does not have. It reports no work for them. */
 const hasNoPath: ReadonlySet<number> = new Set([404, 405, 501]);
-/** Of a request in its own format: it is a second copy of the translated body. */
+/** Maximum body of a request in its own format: it is a second copy of the translated body. */
 const maxNativeBytes = 1024 * 1024;
 /** The agent reads at most 1 MiB of such a reply in one piece. */
 const maxNativeTokens = 32_768;

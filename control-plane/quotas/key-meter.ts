@@ -15,7 +15,7 @@ export class KeyMeter {
   /** The same at every replica. */
   readonly id: string;
   limits: KeyRates;
-  /** Of the last minute at the other replicas, as last reported. */
+  /** Use in the last minute at the other replicas, as last reported. */
   othersRequests = 0;
   othersTokens = 0;
   #running = 0;

@@ -48,7 +48,7 @@ export interface ClaimedResponse {
 }
 
 export interface ResponseLimits {
-  /** Of an account's stored responses. */
+  /** Total of an account's stored responses. */
   readonly bytes: number;
   /** Unfinished responses of an account. */
   readonly unfinished: number;

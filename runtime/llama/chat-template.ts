@@ -141,7 +141,7 @@ function marked(content: ChatMessage["content"]): ChatMessage["content"] {
 
 /**
  * Text of a user that reads like a control token must stay text. Before the template runs, such text is replaced by a mark that
- * nobody can foresee; the rendered prompt is then cut at the marks, and the replaced text is tokenised as plain text.
+ * cannot be predicted; the rendered prompt is then cut at the marks, and the replaced text is tokenised as plain text.
  */
 export class ControlTexts {
   readonly #texts: RegExp | undefined;

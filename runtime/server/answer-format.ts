@@ -19,7 +19,7 @@ export interface AnswerFormat {
   whole(): readonly unknown[];
 }
 
-/** What both formats need to know of a request. */
+/** Properties of a request that both formats use. */
 export interface AnswerOptions {
   readonly choices: number;
   readonly hasLogprobs: boolean;

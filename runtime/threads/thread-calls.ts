@@ -116,7 +116,7 @@ export class ThreadCalls<F extends Functions> {
     if (!this.hasEnded) this.#thread.postMessage({ id: 0, name, args } satisfies Call);
   }
 
-  /** Whether the thread keeps the process running. */
+  /** Sets whether the thread keeps the process running. */
   keepAlive(isKept: boolean): void {
     if (isKept) this.#thread.ref();
     else this.#thread.unref();

@@ -60,7 +60,7 @@ export function keepAlive(spec: ChildSpec, dataDir: string, warn: (line: string)
     const log = openLog(dataDir, spec.name);
     const startedMs = performance.now();
     const child = spawn(spec.command, spec.args, {
-      // A closed pipe tells the child that this process has exited, also after kill -9.
+      // A closed pipe signals to the child that this process has exited, also after kill -9.
       stdio: ["pipe", log, log],
       detached: true,
       env: spec.env,

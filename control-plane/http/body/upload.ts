@@ -60,7 +60,7 @@ async function receive(
     const form = parserOf(type);
     form.on("field", (name, value) => add(fields, name, value));
     form.on("file", (name, part, given) => {
-      // Never removed: an interrupted form emits the error here even if nobody reads the part any more.
+      // Never removed: an interrupted form emits the error here even when the part is no longer read.
       part.on("error", (cause: unknown) => reject(malformedForm(cause)));
       if (name !== partName || staging) {
         part.resume();

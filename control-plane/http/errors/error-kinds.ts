@@ -24,7 +24,7 @@ interface KindAnswer {
   readonly meaning: string;
   /** Sent when the error itself names no time. */
   readonly retryAfterSeconds?: number;
-  /** SDKs retry some statuses on their own; false tells them not to. */
+  /** SDKs retry some statuses on their own; false disables this. */
   readonly shouldRetry?: false;
 }
 

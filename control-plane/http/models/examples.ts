@@ -4,7 +4,7 @@ export interface TaskExample {
   readonly request: Readonly<Record<string, unknown>>;
   /** Read from standard input by command lines, where the request needs one. */
   readonly file?: "audio";
-  /** Of native inference, without its envelope. */
+  /** Body of native inference, without its envelope. */
   readonly answer: Readonly<Record<string, unknown>>;
 }
 

@@ -6,7 +6,7 @@ import { perMillion, perUnit } from "./rates.ts";
 
 export type HourRates = ReadonlyMap<string, bigint>;
 
-/** What a caller pays: an own deployment its GPU time, an offered model by its units. */
+/** Price for a caller: GPU time for an own deployment, units for an offered model. */
 export function pricingOf(model: ServedModel, hourRates: HourRates): ModelPricing {
   return model.isPublic ? byUnits(model) : byTime(model, hourRates);
 }

@@ -33,7 +33,7 @@ export interface Variant {
   readonly path: string;
   readonly in: TSchema;
   readonly out: TSchema;
-  /** Of one event; undefined: it does not stream. */
+  /** Schema of one event; undefined: it does not stream. */
   readonly stream?: TSchema;
   readonly request: Readonly<Record<string, unknown>>;
   readonly answer: unknown;
@@ -179,7 +179,7 @@ export const variantAliases: readonly string[] = [...others.keys()];
 
 interface TaskVariants {
   readonly keys: readonly (keyof typeof fixed)[];
-  /** What an AI SDK calls; undefined: native inference. */
+  /** Path that an AI SDK calls; undefined: native inference. */
   readonly sdk: Variant | undefined;
 }
 

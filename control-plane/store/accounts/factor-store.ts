@@ -210,7 +210,7 @@ const changeMethods = (db: Db) =>
       }),
   }) satisfies Partial<FactorStore>;
 
-/** Which accounts must have a second factor. */
+/** Accounts that must have a second factor. */
 const policyMethods = (db: Db) =>
   ({
     async policy() {

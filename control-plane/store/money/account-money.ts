@@ -60,7 +60,7 @@ export async function accountMoney(
   };
 }
 
-/** What the limit of the month was charged: by time of admission, so that what comes late counts where it was held. */
+/** Returns the month's budget. Usage counts by time of admission, so late usage counts in the month that reserved it. */
 function monthBudget(db: Db, account: string, monthStartMs: number): Promise<BudgetColumns | undefined> {
   const month = new Date(monthStartMs).toISOString().slice(0, 7).replace("-", "");
   return db

@@ -67,7 +67,7 @@ export async function moveLeases(trx: Trx, moves: readonly LeaseMove[]): Promise
 /** bigint arrays travel as text. */
 const texts = (amounts: readonly bigint[]): string[] => amounts.map(String);
 
-/** Beyond it what is known is learned anew. */
+/** Above this size the cache is cleared and read again. */
 const maxKnown = 50_000;
 
 /**

@@ -107,7 +107,7 @@ export function createChargeStore(db: Db): ChargeStore {
         const marks = {
           ...(failed.purpose === "topup" && cause !== "nobody" ? { topupFailed: true } : {}),
           ...(cause === "card" ? { cardFailed: true } : {}),
-          // Until the provider tells of one, nothing is tried again.
+          // No retry until the provider reports a payment method.
           ...(cause === "nothing_on_file" ? { hasPaymentMethod: false } : {}),
         };
         if (Object.keys(marks).length > 0)

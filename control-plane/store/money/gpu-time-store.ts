@@ -214,7 +214,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
   });
 }
 
-/** What all instances of the account have reserved. Sound while its budget is locked: every such lease moves under that lock. */
+/** Amount that all instances of the account have reserved. Exact while its budget is locked: every such lease moves under that lock. */
 async function reservedOf(trx: Trx, budgetId: BudgetId): Promise<bigint> {
   const { rows } = await sql<{ reserved: bigint }>`
     select coalesce(sum(granted - settled), 0)::bigint as reserved from lease
@@ -259,7 +259,7 @@ async function tariffOf(
   return { prices, discounts: prices.length === 0 ? [] : await discountsOf(db, [of.account]), use };
 }
 
-/** Of these accounts and of everybody, for GPU time; ended ones too, since minutes may come late. */
+/** Discounts of these accounts and of all accounts for GPU time, including ended ones: minutes may arrive late. */
 const discountsOf = (db: Db, accounts: readonly AccountId[]): Promise<Discount[]> =>
   db
     .selectFrom("discount")

@@ -68,7 +68,7 @@ export function createLimitStore(db: Db): LimitStore {
  * Sets what the account, or one of its keys, may spend per UTC month; null: no limit, 0 blocks. `month`: the present month's
  * budget (billing/scopes.ts).
  * False when there is no such account or live key. The caller's last statements announce `limit` with the answered account's
- * id (held slices go back) and `account` or `key` (what is known of the credential is read anew).
+ * id (held slices go back) and `account` or `key` (cached data of the credential is read again).
  */
 export async function setMonthlyLimit(
   trx: Trx,

@@ -26,7 +26,7 @@ async function ensureMonth(db: Db, table: string, time: string, year: number, mo
     await sql`create table if not exists ${sql.table(name)} partition of ${sql.table(table)}
       for values from (${sql.lit(first)}) to (${sql.lit(next)})`.execute(db);
   } catch (error) {
-    // 23514: rows of that month came into the default partition meanwhile; 42P07: another replica was faster.
+    // 23514: rows of that month entered the default partition in the meantime; 42P07: another replica was faster.
     const code = (error as { code?: string }).code;
     if (code !== "23514" && code !== "42P07") throw error;
   }

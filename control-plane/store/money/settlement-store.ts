@@ -153,7 +153,7 @@ const callSettle = `/* prepared: settle */ select ${settleOf} as reply`;
 /** One statement, so one transaction. */
 const callSettleWithProviders = `select settle_providers(${settleOf}, $${arrays.length + rest.length + 5}::json) as reply`;
 
-/** What a provider is paid for the record at position `i`. */
+/** Rates paid to the provider for the record at position `i`. */
 function costColumns({ provider }: SettledRecord, i: number): object[] {
   if (!provider || provider.amount === 0n) return [];
   const { scopes, leaseIds, amount } = provider;

@@ -41,7 +41,7 @@ export interface MoneyTables {
      * `provider-month/<deploy_id>/<YYYYMM>`, `provider-day/<deploy_id>/<YYYYMMDD>`
      */
     scope: "account" | "account_month" | "key_month" | "jwt" | "provider_month" | "provider_day";
-    /** Of a provider's budget: the owner of the external server. */
+    /** For a provider's budget: the owner of the external server. */
     accountId: AccountId;
     /** Null: no limit. For a prepaid account: the sum of its credits. */
     lim: bigint | null;
@@ -62,7 +62,7 @@ export interface MoneyTables {
     /** idle, shutdown, dead */
     closedWhy: string | null;
   };
-  /** What the provider of an external server is paid, and the most per UTC month and day. */
+  /** Rates paid to the provider of an external server, and the maximum per UTC month and day. */
   provider: {
     deployId: DeploymentId;
     inputRate: bigint;
@@ -90,7 +90,7 @@ export interface MoneyTables {
     /** Whose and what for: the usage page is summed from the ledger, so it always agrees with the invoice. */
     keyId: string | null;
     model: string | null;
-    /** Of the record that was priced; null for credits. */
+    /** Id of the priced record; null for credits. */
     priceVersion: bigint | null;
     discountId: string | null;
     note: string | null;
@@ -144,12 +144,12 @@ export interface MoneyTables {
     hold: NanoUsd;
     at: DefaultTime;
     hostId: string | null;
-    /** What is billed if the host never speaks again; amounts are decimal texts. Null: the gateway did not say. */
+    /** Usage to bill if the host never reports again; amounts are decimal texts. Null: the gateway did not report it. */
     lost: OptionalJson<unknown>;
     /** The record stands, or is waited for no longer. */
     resolvedAt: Time | null;
   };
-  /** What the caller said of a request, for look-ups only. */
+  /** Labels that the caller gave a request, for queries only. */
   requestLabel: {
     requestId: RequestId;
     /** `x-request-id`. */
@@ -320,7 +320,7 @@ export interface MoneyTables {
     hostId: string | null;
     /** Of each of its GPUs: 1 all of it. */
     gpuShare: Generated<number>;
-    /** Whole minutes of control-plane time that were promised in advance: what is metered outside them bills nobody. */
+    /** Whole minutes of control-plane time that were promised in advance: minutes metered outside them are not billed. */
     covered: Generated<string>;
     /** End of the last minute whose record is in the ledger. */
     settledUntil: DefaultTime;

@@ -39,7 +39,7 @@ export function createUnrecordedStore(db: Db): CountStore {
         .leftJoin("host as h", "h.hostId", "d.hostId")
         .select(deliveredColumns)
         .select(["lost", epochMs("at").as("reportedAtMs")])
-        // An agent that was started anew after the answer broke off sends what its predecessor kept within that time, or never.
+        // An agent that was restarted after the answer broke off sends what its predecessor kept within that time, or never.
         .select(
           sql<boolean>`coalesce(h.seen_at >= ${silence} and not (h.run_began_at < ${silence}
             and h.run_began_at > to_timestamp((d.lost->>'brokeAtMs')::float8 / 1000)), false)`.as("mayStillTell"),

@@ -71,7 +71,7 @@ function byLedger(account: AccountId, by: "model" | "key", { from, to }: Range, 
     order by cost desc nulls last, day, name limit ${most}`;
 }
 
-/** What their records were charged, by the end user that the request named. */
+/** Amounts charged, by the end user that the request named. */
 function byUser(account: AccountId, { from, to }: Range, most: number): RawBuilder<DayRow> {
   return sql<DayRow>`
     select date_trunc('day', settled_at, 'UTC') as day, coalesce(e.name, '') as name, null as key_id, null::bigint as lim,
@@ -83,7 +83,7 @@ function byUser(account: AccountId, { from, to }: Range, most: number): RawBuild
     group by 1, 2 order by cost desc, day, name limit ${most}`;
 }
 
-/** Of tokens with a limit of their own, which alone leave a trace: what their records were charged. */
+/** Amounts charged to tokens with their own limit; other tokens are not recorded. */
 function byToken(account: AccountId, { from, to }: Range, most: number): RawBuilder<DayRow> {
   return sql<DayRow>`
     with counted as (

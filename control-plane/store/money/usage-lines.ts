@@ -19,7 +19,7 @@ type MonthLine = UsageLine & { readonly month: number };
  */
 const shown = (sum: string) => sql.raw(`least(${sum}, 9223372036854775807)::bigint`);
 
-/** What a line says beside its sums, from `lines` joined with `names`. */
+/** Columns of a line besides its sums, from `lines` joined with `names`. */
 const named = (account: AccountId) => sql`
   coalesce(cost, 0)::bigint as cost, coalesce(milli_units, 0)::bigint as milli_units,
   coalesce(d.task, 'text-generation') as task, coalesce(d.account_id = ${account}, false) as is_private,
