@@ -26,12 +26,37 @@ const key = Buffer.from('"usage"');
 const [quote, backslash, colon, comma, open, close, openList, closeList] = [34, 92, 58, 44, 123, 125, 91, 93];
 export const isSpace = (byte: number | undefined) => byte === 32 || byte === 10 || byte === 13 || byte === 9;
 
+/** Keys that are tried from the end. Each may cost a pass over all bytes, and a hostile engine sends many within each other. */
+const maxTries = 8;
+
 export function findUsage(json: Buffer): UsageSpan | undefined {
-  for (let at = json.lastIndexOf(key); at >= 0; at = at === 0 ? -1 : json.lastIndexOf(key, at - 1)) {
+  let at = json.lastIndexOf(key);
+  for (let tries = 0; at >= 0 && tries < maxTries; tries += 1) {
     const span = spanAt(json, at);
     if (span) return span;
+    at = at === 0 ? -1 : json.lastIndexOf(key, at - 1);
   }
-  return undefined;
+  const top = at < 0 ? -1 : lastTopLevelKey(json);
+  return top < 0 ? undefined : spanAt(json, top);
+}
+
+/** Place of the last top-level key `usage`, in one pass; -1: none. */
+function lastTopLevelKey(json: Buffer): number {
+  let depth = 0;
+  let last = -1;
+  for (let i = 0; i < json.length; i++) {
+    const byte = json[i];
+    if (byte === quote) {
+      const start = i;
+      for (i++; i < json.length && json[i] !== quote; i++) if (json[i] === backslash) i++;
+      if (depth !== 1 || json.compare(key, 0, key.length, start, i + 1) !== 0) continue;
+      let after = i + 1;
+      while (isSpace(json[after])) after++;
+      if (json[after] === colon) last = start;
+    } else if (byte === open || byte === openList) depth++;
+    else if (byte === close || byte === closeList) depth--;
+  }
+  return last;
 }
 
 function spanAt(json: Buffer, keyStart: number): UsageSpan | undefined {
@@ -129,14 +154,20 @@ export interface Price {
 export function withCost(usage: string, figures: EngineFigures, price: Price): string {
   const full = costOf(figures, price.rates);
   const cost = `"estimated_cost":${toUsd(full < price.max ? full : nano(price.max))}`;
-  // The price of an upstream must not reach our customers.
-  if (usage.includes('"estimated_cost"')) {
-    const { estimated_cost: _, ...own } = JSON.parse(usage) as Record<string, unknown>;
-    return withCost(JSON.stringify(own), figures, price);
+  const own = usage.includes('"estimated_cost"') ? withoutPrices(usage, figures) : usage;
+  const end = own.lastIndexOf("}");
+  const isEmpty = own.slice(1, end).trim() === "";
+  return `${own.slice(0, end).trimEnd()}${isEmpty ? "" : ","}${cost}}`;
+}
+
+/** The price of an upstream must not reach our customers. */
+function withoutPrices(usage: string, figures: EngineFigures): string {
+  try {
+    return JSON.stringify(JSON.parse(usage, (name, value) => (name === "estimated_cost" ? undefined : value)));
+  } catch {
+    // Nested too deep to be written again.
+    return usageText(figures);
   }
-  const end = usage.lastIndexOf("}");
-  const isEmpty = usage.slice(1, end).trim() === "";
-  return `${usage.slice(0, end).trimEnd()}${isEmpty ? "" : ","}${cost}}`;
 }
 
 /** Usage text for engines that report none: the figures that are billed. */

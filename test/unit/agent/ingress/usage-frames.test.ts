@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { withCost } from "../../../../agent/ingress/find-usage.ts";
 import { UsageFrames } from "../../../../agent/ingress/usage-frames.ts";
 import type { UsagePlacement } from "../../../../proto/ticket.ts";
 
@@ -244,5 +245,37 @@ describe("usage placement", () => {
     const { out, reader } = run("drop", [Buffer.from(crlf(frames(...content, finish(), alone, "[DONE]")))]);
     expect(out).toBe(`${crlf(frames(...content, finish()))}data: [DONE]\n\n`);
     expect(reader.figures?.output).toBe(2);
+  });
+
+  it("finds usage in proportion to the frame, however many keys are called so", () => {
+    const engines = '{"prompt_tokens":3,"completion_tokens":2}';
+    const depth = 60_000;
+    const nested = `${'{"usage":'.repeat(depth)}1${"}".repeat(depth)}`;
+    const chunk = `{"choices":[{"index":0,"delta":{"content":"a"}}],"note":"usage","usage":${engines},"more":${nested}}`;
+    const reader = new UsageFrames(terms("drop"), price, () => {});
+    const startedMs = performance.now();
+    reader.push(Buffer.from(frames(chunk)));
+    // A search for the end of each took more than a minute.
+    expect(performance.now() - startedMs).toBeLessThan(4_000);
+    expect(reader.figures).toMatchObject({ input: 3, output: 2 });
+  });
+
+  it.each([
+    [
+      "within other fields",
+      '{"prompt_tokens":3,"completion_tokens":2,"more":{"estimated_cost":9,"a":1}}',
+      '"more":{"a":1}',
+    ],
+    ["as a text", '{"prompt_tokens":3,"completion_tokens":2,"note":"estimated_cost"}', '"note":"estimated_cost"'],
+    [
+      "above deep nesting",
+      `{"prompt_tokens":3,"completion_tokens":2,"estimated_cost":9,"a":${"[".repeat(1e5)}${"]".repeat(1e5)}}`,
+      '"prompt_tokens":3',
+    ],
+  ])("hides an upstream's price %s", (_name, usage, kept) => {
+    const shown = withCost(usage, { input: 3, cachedInput: 0, output: 2, reasoning: 0 }, price);
+    expect(shown.match(/"estimated_cost":/g)).toHaveLength(1);
+    expect(shown).toContain(kept);
+    expect(shown).not.toContain(":9");
   });
 });
