@@ -1,4 +1,4 @@
-// A model server, perhaps of the customer's own image, that never ends its transcript: what the control plane keeps of it is bounded.
+// Transcripts of a hostile model server, perhaps of a customer's own image: they cost the control plane little and never end it.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { connect } from "../fakes/socket-client.ts";
 import { form, startTaskEdge, type TaskEdge, wav } from "../fakes/task-edge.ts";
@@ -43,5 +43,31 @@ describe.each(Object.entries(pieces))("a transcript that never ends, %s", (_, se
     client.send({ type: "input_audio_buffer.clear" });
     await client.type("input_audio_buffer.cleared");
     client.ws.terminate();
+  });
+});
+
+describe("an error of a transcript that is nested too deep to be written", () => {
+  it("fails its part of a realtime session and its response over HTTP, and nothing else", async () => {
+    const deep = "[".repeat(200_000) + "]".repeat(200_000);
+    const tasks = await startTaskEdge();
+    tasks.offer({});
+    tasks.engine.answer({
+      contentType: "text/event-stream",
+      pieces: [`data: {"error":{"message":"no","a":${deep}}}\n\n`],
+    });
+    const client = await connect(`${tasks.edge.url}/v1/realtime?intent=transcription&model=org/model`);
+    client.send({
+      type: "session.update",
+      session: { type: "transcription", audio: { input: { turn_detection: null } } },
+    });
+    client.send({ type: "input_audio_buffer.append", audio: Buffer.alloc(48_000).toString("base64") });
+    client.send({ type: "input_audio_buffer.commit" });
+    const failed = await client.type("conversation.item.input_audio_transcription.failed");
+    expect(failed.error).toEqual({ message: "no", type: "server_error", param: null, code: null });
+    const body = form({ model: "org/model", stream: "true", file: new Blob([wav(1)]) }, { file: "a.wav" });
+    const text = await (await tasks.send("/v1/audio/transcriptions", body)).text();
+    expect(JSON.parse(text.replace("data: ", ""))).toEqual({ error: failed.error });
+    client.ws.terminate();
+    await tasks.close();
   });
 });

@@ -7,7 +7,7 @@ export type TranscriptPart =
   | { readonly kind: "delta"; readonly text: string }
   /** The whole transcript. */
   | { readonly kind: "whole"; readonly text: string }
-  | { readonly kind: "error"; readonly error: unknown };
+  | { readonly kind: "error"; readonly error: object };
 
 /** `data`: the text after `data:` of an engine's event, or a complete reply. Undefined: it has no text. */
 export function readTranscript(data: string): TranscriptPart | undefined {
@@ -19,7 +19,7 @@ export function readTranscript(data: string): TranscriptPart | undefined {
   }
   if (typeof event !== "object" || event === null) return undefined;
   const { type, delta, text, choices, error } = event as Readonly<Record<string, unknown>>;
-  if (error !== undefined && error !== null) return { kind: "error", error };
+  if (error !== undefined && error !== null) return { kind: "error", error: errorOf(error) };
   if (type === "transcript.text.delta") return textPart("delta", delta);
   // A segment of a diarised transcript repeats text of the deltas.
   if (type === undefined || type === "transcript.text.done") {
@@ -28,6 +28,18 @@ export function readTranscript(data: string): TranscriptPart | undefined {
     return textPart("delta", choice?.delta?.content);
   }
   return undefined;
+}
+
+/** Texts only: other values may be nested too deep to be written. */
+function errorOf(error: unknown): object {
+  const { message, type, param, code } = Object(error) as Readonly<Record<string, unknown>>;
+  const textOr = <Default>(value: unknown, otherwise: Default) => (typeof value === "string" ? value : otherwise);
+  return {
+    message: textOr(message, "The model server failed during the transcript."),
+    type: textOr(type, "server_error"),
+    param: textOr(param, null),
+    code: textOr(code, null),
+  };
 }
 
 const textPart = (kind: "delta" | "whole", text: unknown): TranscriptPart | undefined =>

@@ -32,7 +32,7 @@ type StreamClient = AnswerSink & Pick<ClientSink, "account" | "atEnd">;
 /** A long transcript may be one event. Larger frames break the response. */
 const maxFrameBytes = 4 * 1024 * 1024;
 
-/** Comments, which keep the connection of a waiting client alive, pass unchanged. */
+/** Comments, which keep the connection of a waiting client alive, pass unchanged. Names of an engine's events do not. */
 export class TranslatedStream extends ForwardingSink<StreamClient> implements AnswerSink {
   readonly #translation: StreamTranslation;
   readonly #share: AnswerShare | undefined;
@@ -83,6 +83,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   }
 
   end(): void {
+    if (this.#isOver) return;
     // An engine may omit the last empty line.
     const last = this.#rest.take().toString().trimEnd();
     if (last !== "") this.#send(this.#translated(last));
@@ -95,7 +96,9 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   #giveUp(error: ServiceError): void {
     this.#isOver = true;
     this.#rest.take();
-    this.listener?.dropped(error);
+    const { listener } = this;
+    if (listener) listener.dropped(error);
+    else this.abandon();
   }
 
   #count(): void {
@@ -113,8 +116,17 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
   }
 
   #translated(frame: string): string {
-    if (!frame.startsWith("data:")) return `${frame}\n\n`;
-    return this.#translation.event(frame.slice(frame[5] === " " ? 6 : 5));
+    if (this.#isOver) return "";
+    const data = frame.startsWith("data:") ? frame.slice(frame[5] === " " ? 6 : 5) : dataLine.exec(frame)?.[1];
+    // A name without data is no event.
+    if (data === undefined) return frame.startsWith(":") ? `${frame}\n\n` : "";
+    try {
+      return this.#translation.event(data);
+    } catch (error) {
+      // JSON that is nested too deep can be read, but not written. Other requests share the connection that this would end.
+      this.#giveUp(upstreamBroken({ cause: error }));
+      return "";
+    }
   }
 
   #send(frames: string): void {
@@ -132,6 +144,8 @@ function endOfFrames(bytes: Buffer): number {
 }
 
 const newline = 10;
+/** Of a frame that begins with another field. */
+const dataLine = /^data: ?(.*)$/m;
 
 const framesOf = (text: string): readonly string[] => text.split(text.includes("\r") ? /\r?\n\r?\n/ : "\n\n");
 

@@ -268,7 +268,7 @@ export class RealtimeSession implements SocketSession {
     const { format, model, language, prompt } = config;
     if (model === undefined) return this.#fail(item, refusalOf(modelMissing()));
     const transcript = new TranscriptText();
-    let engineError: unknown;
+    let engineError: object | undefined;
     const event = (data: string): string => {
       const part = readTranscript(data);
       if (part?.kind === "error") engineError = part.error;
@@ -302,7 +302,7 @@ export class RealtimeSession implements SocketSession {
       (sink) => new TranslatedStream(sink, translation, this.#socket.spine.answers),
     );
     if (refusal) this.#fail(item, refusal);
-    else if (engineError !== undefined) this.#transcribed(item, "failed", { error: engineError as object });
+    else if (engineError !== undefined) this.#transcribed(item, "failed", { error: engineError });
     else this.#transcribed(item, "completed", { transcript: transcript.text, usage: durationUsage(trace) });
   }
 

@@ -50,6 +50,26 @@ describe("a translated stream", () => {
     );
   });
 
+  it("translates events that have a name, which the client does not get", () => {
+    const { stream, text } = translated(named);
+    stream.write(Buffer.from('event: ended\ndata: {"a":1}\n\nid: 7\nevent: ended\n\n: waiting\n\n'));
+    expect(text()).toBe(`${namedFrame("said", { data: '{"a":1}' })}: waiting\n\n`);
+  });
+
+  it("gives up a response with an event that cannot be translated", () => {
+    const dropped: unknown[] = [];
+    const written: Buffer[] = [];
+    const client = {
+      write: (part: Buffer) => written.push(part),
+      listener: { dropped: (why: unknown) => dropped.push(why) },
+    } as unknown as ClientSink;
+    const rewritten = rewriting((data) => JSON.stringify(JSON.parse(data)));
+    const deep = "[".repeat(100_000) + "]".repeat(100_000);
+    new TranslatedStream(client, rewritten).write(Buffer.from(`data: [1]\n\ndata: ${deep}\n\ndata: [2]\n\n`));
+    expect(dropped).toMatchObject([{ code: "upstream_error" }]);
+    expect(Buffer.concat(written).toString()).toBe("data: [1]\n\n");
+  });
+
   it("gives up a response with a frame above 4 MiB, and keeps none of it", () => {
     const dropped: unknown[] = [];
     const written: Buffer[] = [];
