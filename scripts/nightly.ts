@@ -18,12 +18,13 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => st
 const clients = testsThatImport(root, "test/fakes/test-npm.ts");
 if (chosen.some((file) => clients.includes(file))) await installTestNpm();
 if (chosen.includes("test/integration/clients/every-client.test.ts"))
-  for (const name of ["nightly-python", "nightly-python-aider"]) await installPython(name);
+  for (const name of ["nightly-python", "nightly-python-aider", "nightly-python-openai-2"]) await installPython(name);
 const withLlama = testsThatImport(root, "test/fakes/llama-server.ts");
 if (chosen.some((file) => withLlama.includes(file))) await installPython("nightly-python-llama");
-// Installed by `scripts/test`.
 const python = join(root, ".cache/test-python/bin/python3");
-const hasPython = process.env["STOKER_TEST_PYTHON"] === undefined && existsSync(python);
+const usesOwnPython = process.env["STOKER_TEST_PYTHON"] !== undefined;
+if (!usesOwnPython) await installPython("test-python");
+const hasPython = !usesOwnPython && existsSync(python);
 const env = { STOKER_NIGHTLY: "1", ...(hasPython ? { STOKER_TEST_PYTHON: python } : {}) };
 
 const results: SuiteResult[] = [];
@@ -81,7 +82,10 @@ async function installTestNpm(): Promise<void> {
   }
 }
 
-/** Installs the packages of scripts/NAME.txt. aider has its own: it needs old versions of what the others use. */
+/**
+ * Installs the packages of scripts/NAME.txt. Packages that need older versions of what the others use have a file of their own: aider, and
+ * LlamaIndex and Instructor, which need OpenAI's client before 3.
+ */
 async function installPython(name: string): Promise<void> {
   const home = join(root, ".cache", name);
   const wanted = join(root, "scripts", `${name}.txt`);

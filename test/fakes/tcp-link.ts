@@ -1,5 +1,6 @@
 // A TCP link in front of a server of this machine that can be cut, or swallow everything, and be whole again.
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { createServer as createTlsServer, type TlsOptions } from "node:tls";
 
 export interface TcpLink {
   readonly port: number;
@@ -14,11 +15,12 @@ export interface TcpLink {
   close(): Promise<void>;
 }
 
-export async function startTcpLink(targetPort: number): Promise<TcpLink> {
+/** `tls`: the link ends TLS; the server behind it is reached without. */
+export async function startTcpLink(targetPort: number, tls?: TlsOptions): Promise<TcpLink> {
   let state: "whole" | "refused" | "silent" = "whole";
   const open = new Set<Socket>();
   const lost = new WeakSet<Socket>();
-  const server = createServer((client) => {
+  const accept = (client: Socket) => {
     client.on("error", () => {});
     if (state === "refused") return void client.destroy();
     open.add(client);
@@ -31,7 +33,8 @@ export async function startTcpLink(targetPort: number): Promise<TcpLink> {
     upstream.on("close", () => !lost.has(client) && client.destroy());
     client.on("data", (bytes) => passes() && upstream.write(bytes));
     upstream.on("data", (bytes) => passes() && client.write(bytes));
-  });
+  };
+  const server = tls ? createTlsServer(tls, accept) : createServer(accept);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const destroyAll = () => {
     for (const socket of open) socket.destroy();

@@ -1,5 +1,11 @@
 // docs/clients.md: one row for each client, written by the nightly run.
-import { type Client, type FeatureName, features, notRun, type Surface } from "./client-table.ts";
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { type Client, type FeatureName, features, lightClients, notRun, type Surface } from "./client-table.ts";
+
+const root = join(import.meta.dirname, "../../..");
 
 export interface ClientResult {
   readonly client: Client;
@@ -14,18 +20,30 @@ const surfaces: readonly Surface[] = ["Chat", "Responses", "Messages", "Other ta
 const head = `# Clients
 
 Clients that work with Stoker unmodified. The nightly run writes this page (\`test/integration/clients/every-client.test.ts\`): it
-starts a control plane, an agent and PostgreSQL, offers a model of each task, and runs every client against them. Five light clients run
-at every change.
+starts a control plane, an agent and PostgreSQL, offers a model of each task, and runs every client against them. The first ${lightClients.length} run at every change.
 
 - The engine is scripted: a model's text does not decide a result. It calls tools, replies with values of JSON schemas, and plays the
   coding session of each agent: read a file, edit it by the agent's own tool, finish.
 - A feature passes if the client returns the expected value and Stoker has recorded the usage of its requests.
 - **text**: one reply. **stream**: the parts of a streamed reply. **tools**: a call of a function, and a reply with its result.
-  **schema**: a reply in a JSON schema, parsed by the client.
+  **schema**: a reply in a JSON schema, parsed by the client. **batch**: a batch of requests, and its results.
+- WebSockets (realtime transcription, speech of streamed text) are used through TLS, which the clients require.
+- Codex runs with the configuration in \`docs/operations/responses.md\`. It needs \`web_search = "disabled"\`: otherwise it offers a web
+  search that runs on OpenAI's servers, which Stoker refuses with 400 \`unsupported_tool\`.
+- LlamaIndex and Instructor need OpenAI's Python client before 3, and aider fixes the versions of its dependencies: they are installed
+  separately.
 
 `;
 
-export function clientPage(results: readonly ClientResult[], date: string): string {
+/** Writes docs/clients.md, formatted. */
+export async function writeClientPage(results: readonly ClientResult[]): Promise<void> {
+  const page = join(root, "docs/clients.md");
+  writeFileSync(page, clientPage(results, new Date().toISOString().slice(0, 10)));
+  const biome = join(root, "node_modules/@biomejs/biome/bin/biome");
+  await promisify(execFile)(process.execPath, [biome, "format", "--write", page], { cwd: root });
+}
+
+function clientPage(results: readonly ClientResult[], date: string): string {
   const rows = [
     ["Client", "Registry", "Package", "Version", ...surfaces],
     ...results.map(rowOf),
@@ -64,9 +82,7 @@ function rowOf({ client, version, passed, failed }: ClientResult): string[] {
   ];
 }
 
-function markdownTable(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] ?? []).map((_, i) => Math.max(3, ...rows.map((row) => row[i]?.length ?? 0)));
-  const line = (cells: readonly string[]) => `| ${cells.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(" | ")} |`;
-  const [header = [], ...rest] = rows;
-  return [line(header), line(widths.map((width) => "-".repeat(width))), ...rest.map(line)].join("\n");
+function markdownTable([header = [], ...rows]: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(header), line(header.map(() => "---")), ...rows.map(line)].join("\n");
 }

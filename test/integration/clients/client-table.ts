@@ -35,6 +35,9 @@ export const features = {
   ...textFeatures("chat", "Chat"),
   ...textFeatures("responses", "Responses"),
   ...textFeatures("messages", "Messages"),
+  "chat batch": metered("Chat", "batch", [["one", answer]]),
+  "messages batch": metered("Messages", "batch", [["one", answer]]),
+  "messages count": { surface: "Messages", part: "token count", value: 7, isMetered: false } as Feature,
   embeddings: metered("Other tasks", "embeddings", [vector, vector]),
   rerank: metered("Other tasks", "rerank", [
     [0, 1],
@@ -42,7 +45,10 @@ export const features = {
   ]),
   image: metered("Other tasks", "images", Buffer.from("a picture").toString("base64")),
   speech: metered("Other tasks", "speech", "RIFF said"),
+  "speech input": metered("Other tasks", "speech of streamed text", "RIFF said"),
   transcription: metered("Other tasks", "transcription", "Hello World"),
+  "transcription stream": metered("Other tasks", "streamed transcription", "Hello World"),
+  "transcription realtime": metered("Other tasks", "realtime transcription", "Hello World"),
   "chat edit": edited("by chat"),
   "responses edit": edited("by Responses"),
   "messages edit": edited("by Messages"),
@@ -63,7 +69,7 @@ export interface Client {
   /** File in npm/ or python/. */
   readonly program: string;
   /** Folder of the packages; undefined: those that every test run has. */
-  readonly home?: "test-npm" | "nightly-python" | "nightly-python-aider";
+  readonly home?: "test-npm" | "test-python" | "nightly-python" | "nightly-python-aider" | "nightly-python-openai-2";
   readonly env?: Readonly<Record<string, string>>;
   readonly features: readonly FeatureName[];
 }
@@ -72,17 +78,33 @@ const chat = ["chat", "chat stream", "chat tools", "chat schema"] as const;
 const responses = ["responses", "responses stream", "responses tools", "responses schema"] as const;
 const messages = ["messages", "messages stream", "messages tools"] as const;
 const media = ["speech", "transcription", "image"] as const;
+const ofOpenai = [
+  ...chat,
+  "chat batch",
+  ...responses,
+  "embeddings",
+  ...media,
+  "transcription stream",
+  "transcription realtime",
+] as const;
+const ofAnthropic = [...messages, "messages batch", "messages count"] as const;
 
 /** Run at every change. */
-const light: readonly Client[] = [
+export const lightClients: readonly Client[] = [
   {
     name: "OpenAI SDK",
     registry: "npm",
     package: "openai",
     program: "openai.ts",
-    features: [...chat, ...responses, "embeddings", ...media],
+    features: ofOpenai,
   },
-  { name: "Anthropic SDK", registry: "npm", package: "@anthropic-ai/sdk", program: "anthropic.ts", features: messages },
+  {
+    name: "Anthropic SDK",
+    registry: "npm",
+    package: "@anthropic-ai/sdk",
+    program: "anthropic.ts",
+    features: ofAnthropic,
+  },
   {
     name: "MCP SDK",
     registry: "npm",
@@ -95,14 +117,14 @@ const light: readonly Client[] = [
     registry: "PyPI",
     package: "openai",
     program: "openai_client.py",
-    features: [...chat, ...responses, "embeddings", ...media],
+    features: ofOpenai,
   },
   {
     name: "Anthropic SDK",
     registry: "PyPI",
     package: "anthropic",
     program: "anthropic_client.py",
-    features: messages,
+    features: ofAnthropic,
   },
 ];
 
@@ -115,14 +137,13 @@ const ofNpm = (name: string, packageName: string, program: string, used: readonl
   env,
   features: used,
 });
-const ofPython = (name: string, packageName: string, program: string, used: readonly FeatureName[]): Client => ({
-  name,
-  registry: "PyPI",
-  package: packageName,
-  program,
-  home: "nightly-python",
-  features: used,
-});
+const ofPython = (
+  name: string,
+  packageName: string,
+  program: string,
+  used: readonly FeatureName[],
+  home: Client["home"] = "nightly-python",
+): Client => ({ name, registry: "PyPI", package: packageName, program, home, features: used });
 const vercel = (provider: string, used: readonly FeatureName[]) =>
   ofNpm(`Vercel AI SDK, ${provider}`, `@ai-sdk/${provider}`, "vercel-ai.ts", used, { PROVIDER: provider });
 const agent = (name: string, packageName: string, program: string, surface: "chat" | "responses" | "messages") =>
@@ -139,6 +160,8 @@ const heavy: readonly Client[] = [
   ofNpm("LangChain, Anthropic", "@langchain/anthropic", "langchain.ts", [...messages, "messages schema"], {
     PROVIDER: "anthropic",
   }),
+  ofNpm("ElevenLabs SDK", "@elevenlabs/elevenlabs-js", "elevenlabs.ts", ["speech"]),
+  ofPython("ElevenLabs SDK", "elevenlabs", "elevenlabs_client.py", ["speech", "speech input"], "test-python"),
   ofNpm("Cohere SDK", "cohere-ai", "cohere.ts", ["rerank"]),
   agent("Codex", "@openai/codex", "codex", "responses"),
   agent("opencode", "opencode-ai", "opencode", "chat"),
@@ -149,13 +172,20 @@ const heavy: readonly Client[] = [
     "embeddings",
   ]),
   ofPython("LangChain, Anthropic", "langchain-anthropic", "langchain_anthropic_client.py", messages),
-  ofPython("LlamaIndex", "llama-index-llms-openai-like", "llama_index_client.py", [
-    "chat",
-    "chat stream",
-    "chat tools",
-    "embeddings",
-  ]),
-  ofPython("LlamaIndex, Jina reranker", "llama-index-postprocessor-jinaai-rerank", "jina_client.py", ["rerank"]),
+  ofPython(
+    "LlamaIndex",
+    "llama-index-llms-openai-like",
+    "llama_index_client.py",
+    ["chat", "chat stream", "chat tools", "embeddings"],
+    "nightly-python-openai-2",
+  ),
+  ofPython(
+    "LlamaIndex, Jina reranker",
+    "llama-index-postprocessor-jinaai-rerank",
+    "jina_client.py",
+    ["rerank"],
+    "nightly-python-openai-2",
+  ),
   ofPython("LiteLLM", "litellm", "litellm_client.py", [
     ...chat,
     "responses",
@@ -166,20 +196,23 @@ const heavy: readonly Client[] = [
   ]),
   ofPython("llm", "llm", "llm_client.py", ["chat", "chat stream", "chat tools"]),
   ofPython("Haystack", "haystack-ai", "haystack_client.py", ["chat", "chat stream", "chat tools", "embeddings"]),
-  ofPython("Instructor", "instructor", "instructor_client.py", ["chat schema", "messages schema"]),
+  ofPython(
+    "Instructor",
+    "instructor",
+    "instructor_client.py",
+    ["chat schema", "messages schema"],
+    "nightly-python-openai-2",
+  ),
   ofPython("DSPy", "dspy", "dspy_client.py", ["chat"]),
   ofPython("Pydantic AI", "pydantic-ai-slim", "pydantic_ai_client.py", [...chat, ...responses, ...messages]),
   ofPython("smolagents", "smolagents", "smolagents_client.py", ["chat", "chat stream", "chat tools"]),
   ofPython("OpenAI Agents SDK", "openai-agents", "openai_agents_client.py", [...chat, ...responses]),
   ofPython("Cohere SDK", "cohere", "cohere_client.py", ["rerank"]),
   ofPython("MCP SDK", "mcp", "mcp_client.py", ["mcp"]),
-  {
-    ...ofPython("aider", "aider-chat", "aider_client.py", ["chat edit"]),
-    home: "nightly-python-aider",
-  },
+  ofPython("aider", "aider-chat", "aider_client.py", ["chat edit"], "nightly-python-aider"),
 ];
 
-export const clients: readonly Client[] = [...light, ...heavy];
+export const clients: readonly Client[] = [...lightClients, ...heavy];
 
 /** Clients of which no run exists. */
 export const notRun: readonly { readonly name: string; readonly registry: string; readonly reason: string }[] = [

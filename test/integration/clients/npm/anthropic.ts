@@ -1,5 +1,5 @@
 import Anthropic from "@anthropic-ai/sdk";
-import { base, chat, key, question, serve, weather } from "./driver.ts";
+import { base, chat, key, polled, question, serve, weather } from "./driver.ts";
 
 const client = new Anthropic({ baseURL: base, apiKey: key, maxRetries: 0, timeout: 60_000 });
 const messages: Anthropic.MessageParam[] = [{ role: "user", content: question }];
@@ -23,8 +23,22 @@ async function tool(): Promise<string> {
   return textOf(await client.messages.create({ ...given, messages: turns, tools }));
 }
 
+async function batch(): Promise<unknown> {
+  const requests = [{ custom_id: "one", params: { ...given, messages } }];
+  const { id } = await client.messages.batches.create({ requests });
+  await polled(async () =>
+    (await client.messages.batches.retrieve(id)).processing_status === "ended" ? true : undefined,
+  );
+  const found: unknown[] = [];
+  for await (const { custom_id, result } of await client.messages.batches.results(id))
+    found.push([custom_id, result.type === "succeeded" ? textOf(result.message) : result]);
+  return found;
+}
+
 await serve({
   messages: async () => textOf(await client.messages.create({ ...given, messages })),
   "messages stream": async () => client.messages.stream({ ...given, messages }).finalText(),
   "messages tools": tool,
+  "messages batch": batch,
+  "messages count": async () => (await client.messages.countTokens({ model: chat, messages })).input_tokens,
 });

@@ -12,6 +12,8 @@ const folder = dirname(file);
 const home = join(folder, "home");
 mkdirSync(home);
 const modules = join(read("NPM_HOME"), "node_modules");
+/** Has the configuration for Codex. */
+const codexPage = join(import.meta.dirname, "../../../../docs/operations/responses.md");
 const platform = `${process.platform}-${process.arch}`;
 
 interface Command {
@@ -22,20 +24,17 @@ interface Command {
 
 const agents: Readonly<Record<string, () => Command>> = {
   codex: () => {
-    const provider = `{ name = "Stoker", base_url = "${base}/v1", wire_api = "responses", env_key = "STOKER_KEY" }`;
-    const settings = [
-      'model_provider="stoker"',
-      `model_providers.stoker=${provider}`,
-      "check_for_update_on_startup=false",
-      // OpenAI's servers run this tool: Stoker refuses it.
-      'web_search="disabled"',
-    ];
-    const flags = ["--skip-git-repo-check", "--sandbox", "danger-full-access", "-C", folder, "-m", chat];
-    const args = ["exec", ...settings.flatMap((setting) => ["-c", setting]), ...flags, request];
+    const [, documented = ""] = /```toml\n(.*?)```/s.exec(readFileSync(codexPage, "utf8")) ?? [];
+    writeFileSync(
+      join(home, "config.toml"),
+      documented.replace("MODEL", chat).replace("https://stoker.example.com", base),
+    );
+    const flags = ["--skip-git-repo-check", "--sandbox", "danger-full-access", "-C", folder];
+    const args = ["exec", "-c", "check_for_update_on_startup=false", ...flags, request];
     return {
       program: process.execPath,
       args: [join(modules, "@openai/codex/bin/codex.js"), ...args],
-      env: { CODEX_HOME: home, STOKER_KEY: key },
+      env: { CODEX_HOME: home, STOKER_API_KEY: key },
     };
   },
   opencode: () => {

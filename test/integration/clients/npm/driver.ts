@@ -3,10 +3,13 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout } from "node:timers/promises";
 
 const mark = ">>> ";
 const read = (name: string): string => process.env[name] ?? "";
 export const base = read("BASE_URL");
+/** By TLS, which clients of WebSockets require. */
+export const secureBase = read("SECURE_URL");
 export const key = read("API_KEY");
 export const chat = read("CHAT");
 export const vectors = read("VECTORS");
@@ -41,6 +44,17 @@ export async function serve(features: Readonly<Record<string, () => unknown>>): 
     }
   }
   process.exit();
+}
+
+/** Polls until it returns a value, at most a minute. */
+export async function polled<Value>(read: () => Promise<Value | undefined>): Promise<Value> {
+  const endMs = performance.now() + 60_000;
+  for (;;) {
+    const value = await read();
+    if (value !== undefined) return value;
+    if (performance.now() > endMs) throw new Error("nothing within a minute");
+    await setTimeout(100);
+  }
 }
 
 export async function joined(parts: AsyncIterable<string | undefined>): Promise<string> {

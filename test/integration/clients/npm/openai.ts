@@ -1,4 +1,5 @@
 import OpenAI, { toFile } from "openai";
+import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import { wav } from "../../../fakes/task-edge.ts";
 import {
   base,
@@ -8,7 +9,9 @@ import {
   parameters,
   pictures,
   placeSchema,
+  polled,
   question,
+  secureBase,
   serve,
   speech,
   vectors,
@@ -63,11 +66,59 @@ async function responsesSchema(): Promise<unknown> {
   return JSON.parse((await client.responses.create({ model: chat, input: question, text: { format } })).output_text);
 }
 
+async function chatBatch(): Promise<unknown> {
+  const line = { custom_id: "one", method: "POST", url: "/v1/chat/completions", body: { model: chat, messages } };
+  const requests = await toFile(Buffer.from(JSON.stringify(line)), "requests.jsonl");
+  const { id: input_file_id } = await client.files.create({ file: requests, purpose: "batch" });
+  const endpoint = "/v1/chat/completions" as const;
+  const { id } = await client.batches.create({ input_file_id, endpoint, completion_window: "24h" });
+  const output = await polled(async () => {
+    const { status, output_file_id } = await client.batches.retrieve(id);
+    return status === "completed" ? output_file_id : undefined;
+  });
+  const text = await (await client.files.content(output)).text();
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((one) => JSON.parse(one))
+    .map(({ custom_id, response }) => [custom_id, response.body.choices[0].message.content]);
+}
+
+async function transcriptionStream(): Promise<string> {
+  const file = await toFile(wav(1), "a.wav");
+  let text = "";
+  for await (const event of await client.audio.transcriptions.create({ model: hearing, file, stream: true })) {
+    if (event.type === "transcript.text.delta") text += event.delta;
+    if (event.type === "transcript.text.done" && event.text !== text) throw new Error(`"${event.text}" at the end`);
+  }
+  return text;
+}
+
+async function transcriptionRealtime(): Promise<string> {
+  const secure = new OpenAI({ baseURL: `${secureBase}/v1`, apiKey: key });
+  const realtime = new OpenAIRealtimeWS({ intent: "transcription" }, secure);
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      realtime.on("error", reject);
+      realtime.on("conversation.item.input_audio_transcription.completed", ({ transcript }) => resolve(transcript));
+      realtime.on("session.created", () => {
+        const input = { transcription: { model: hearing }, turn_detection: null };
+        realtime.send({ type: "session.update", session: { type: "transcription", audio: { input } } });
+        realtime.send({ type: "input_audio_buffer.append", audio: Buffer.alloc(96_000).toString("base64") });
+        realtime.send({ type: "input_audio_buffer.commit" });
+      });
+    });
+  } finally {
+    realtime.close();
+  }
+}
+
 await serve({
   chat: async () => (await client.chat.completions.create({ model: chat, messages })).choices[0]?.message.content,
   "chat stream": chatStream,
   "chat tools": chatTools,
   "chat schema": chatSchema,
+  "chat batch": chatBatch,
   responses: async () => (await client.responses.create({ model: chat, input: question })).output_text,
   "responses stream": responsesStream,
   "responses tools": responsesTools,
@@ -80,6 +131,8 @@ await serve({
     ).text(),
   transcription: async () =>
     (await client.audio.transcriptions.create({ model: hearing, file: await toFile(wav(1), "a.wav") })).text,
+  "transcription stream": transcriptionStream,
+  "transcription realtime": transcriptionRealtime,
   image: async () =>
     (await client.images.generate({ model: pictures, prompt: "a cat", size: "64x64" as "256x256" })).data?.[0]
       ?.b64_json,

@@ -1,6 +1,6 @@
 from anthropic import Anthropic
 
-from driver import asked, base, chat, key, parameters, serve, weather
+from driver import asked, base, chat, key, parameters, polled, serve, weather
 
 client = Anthropic(base_url=base, api_key=key, max_retries=0, timeout=60)
 given = {"model": chat, "max_tokens": 1000}
@@ -20,10 +20,19 @@ def tool():
     return client.messages.create(**given, messages=messages, tools=tools).content[0].text
 
 
+def batch():
+    made = client.messages.batches.create(requests=[{"custom_id": "one", "params": {**given, "messages": asked}}])
+    polled(lambda: True if client.messages.batches.retrieve(made.id).processing_status == "ended" else None)
+    results = client.messages.batches.results(made.id)
+    return [[one.custom_id, one.result.message.content[0].text] for one in results]
+
+
 serve(
     {
         "messages": lambda: client.messages.create(**given, messages=asked).content[0].text,
         "messages stream": stream,
         "messages tools": tool,
+        "messages batch": batch,
+        "messages count": lambda: client.messages.count_tokens(model=chat, messages=asked).input_tokens,
     }
 )

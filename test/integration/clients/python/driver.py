@@ -1,6 +1,6 @@
 """Runs the features of one client: reads their names from stdin, one per line, and prints the value of each as JSON.
 
-Environment: BASE_URL, API_KEY, and the names of the models CHAT, VECTORS, SPEECH, HEARING, PICTURES, RANKING. Lines of results start
+Environment: BASE_URL, SECURE_URL (by TLS, which clients of WebSockets require), API_KEY, and the names of the models CHAT, VECTORS, SPEECH, HEARING, PICTURES, RANKING. Lines of results start
 with `mark`, because libraries print to stdout.
 """
 import asyncio
@@ -9,13 +9,14 @@ import io
 import json
 import os
 import sys
+import time
 import traceback
 import wave
 
 from pydantic import BaseModel
 
 mark = ">>> "
-base, key = os.environ["BASE_URL"], os.environ["API_KEY"]
+base, secure_base, key = os.environ["BASE_URL"], os.environ["SECURE_URL"], os.environ["API_KEY"]
 chat, vectors, ranking = os.environ["CHAT"], os.environ["VECTORS"], os.environ["RANKING"]
 question = "What is the answer?"
 asked = [{"role": "user", "content": question}]
@@ -45,6 +46,16 @@ def recording() -> bytes:
         out.setframerate(16000)
         out.writeframes(b"\0\0" * 16000)
     return sound.getvalue()
+
+
+def polled(read):
+    """Polls until it returns a value, at most a minute."""
+    for _ in range(600):
+        value = read()
+        if value is not None:
+            return value
+        time.sleep(0.1)
+    raise TimeoutError("nothing within a minute")
 
 
 def rounded(found) -> list:

@@ -1,9 +1,12 @@
+import base64
 import json
 import os
 
 from openai import OpenAI
 
-from driver import Place, asked, base, chat, key, parameters, question, recording, rounded, serve, vectors, weather
+from driver import (
+    Place, asked, base, chat, key, parameters, polled, question, recording, rounded, secure_base, serve, vectors, weather
+)
 
 client = OpenAI(base_url=base + "/v1", api_key=key, max_retries=0, timeout=60)
 tool = {"type": "function", "function": {"name": "weather", "description": "The weather", "parameters": parameters}}
@@ -41,12 +44,47 @@ def responses_tools():
     return client.responses.create(model=chat, input=given, tools=[flat]).output_text
 
 
+def chat_batch():
+    body = {"model": chat, "messages": asked}
+    line = {"custom_id": "one", "method": "POST", "url": "/v1/chat/completions", "body": body}
+    requests = client.files.create(file=("requests.jsonl", json.dumps(line).encode()), purpose="batch")
+    given = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    made = client.batches.create(input_file_id=requests.id, **given)
+
+    def output():
+        batch = client.batches.retrieve(made.id)
+        return batch.output_file_id if batch.status == "completed" else None
+
+    lines = [json.loads(one) for one in client.files.content(polled(output)).text.splitlines()]
+    return [[one["custom_id"], one["response"]["body"]["choices"][0]["message"]["content"]] for one in lines]
+
+
+def transcription_stream():
+    given = {"model": os.environ["HEARING"], "file": ("a.wav", recording())}
+    events = list(client.audio.transcriptions.create(**given, stream=True))
+    text = "".join(event.delta for event in events if event.type == "transcript.text.delta")
+    assert [event.text for event in events if event.type == "transcript.text.done"] == [text]
+    return text
+
+
+def transcription_realtime():
+    secure = OpenAI(base_url=secure_base + "/v1", api_key=key)
+    with secure.realtime.connect(extra_query={"intent": "transcription"}) as connection:
+        audio = {"input": {"transcription": {"model": os.environ["HEARING"]}, "turn_detection": None}}
+        connection.session.update(session={"type": "transcription", "audio": audio})
+        connection.input_audio_buffer.append(audio=base64.b64encode(bytes(96_000)).decode())
+        connection.input_audio_buffer.commit()
+        completed = "conversation.item.input_audio_transcription.completed"
+        return next(event.transcript for event in connection if event.type == completed)
+
+
 serve(
     {
         "chat": lambda: client.chat.completions.create(model=chat, messages=asked).choices[0].message.content,
         "chat stream": chat_stream,
         "chat tools": chat_tools,
         "chat schema": chat_schema,
+        "chat batch": chat_batch,
         "responses": lambda: client.responses.create(model=chat, input=question).output_text,
         "responses stream": responses_stream,
         "responses tools": responses_tools,
@@ -58,6 +96,8 @@ serve(
         "transcription": lambda: client.audio.transcriptions.create(
             model=os.environ["HEARING"], file=("a.wav", recording())
         ).text,
+        "transcription stream": transcription_stream,
+        "transcription realtime": transcription_realtime,
         "image": lambda: client.images.generate(model=os.environ["PICTURES"], prompt="a cat", size="64x64").data[0].b64_json,
     }
 )
