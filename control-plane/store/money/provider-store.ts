@@ -74,10 +74,10 @@ export function createProviderStore(db: Db, names: ProviderNames): ProviderStore
           .values({ deployId: server, ...values })
           .onConflict((at) => at.column("deployId").doUpdateSet(values))
           .execute();
-        // Rows of later periods may be there already.
+        // Rows of later periods may be there already. Settlements lock in the order of the names.
         for (const [first, limit] of [
-          [names.month(server, unixMs), terms.monthLimit],
           [names.day(server, unixMs), terms.dayLimit],
+          [names.month(server, unixMs), terms.monthLimit],
         ] as const) {
           const prefix = first.slice(0, first.lastIndexOf("/") + 1);
           await sql`update budget set lim = ${limit?.toString() ?? null}::bigint

@@ -1,5 +1,5 @@
 // What providers are paid: reserved by several control planes at once, and counted once for each attempt that ran.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { type Hold, type ProviderHoldRequest, ProviderLimitReached } from "../../../control-plane/billing/hold.ts";
 import { providerPayer } from "../../../control-plane/billing/leases.ts";
 import { providerDayBudget, providerMonthBudget } from "../../../control-plane/billing/scopes.ts";
@@ -100,6 +100,33 @@ describe("the limit of a provider", () => {
         patience,
       )
       .toBe(costOf(5));
+  });
+});
+
+describe("a change of a provider's limit", () => {
+  it("waits for a settlement of its budgets without a deadlock", async () => {
+    const { world, account, provider, store } = await openProvider(costOf(10));
+    const one = { ...request(provider, 4), hasDayLimit: true };
+    await (await world.replica()).holdProvider(one);
+    const client = await world.pool.connect();
+    const lock = (budget: string) =>
+      client.query("select from budget where budget_id = $1 for update", [budget]).then(({ rowCount }) => rowCount);
+    try {
+      // As settlements do: in the order of the names.
+      await client.query("begin; set local lock_timeout = '500ms'");
+      expect(await lock(providerDayBudget(provider, Date.now()))).toBe(1);
+      const terms = { rates, monthLimit: costOf(20), dayLimit: costOf(20) };
+      const changed = store.set({ by: account, ip: "" }, provider, terms, Date.now());
+      await vi.waitFor(async () => {
+        const waiting = await world.pool.query("select from pg_locks where not granted");
+        expect(waiting.rowCount).toBeGreaterThan(0);
+      }, patience);
+      expect(await lock(providerMonthBudget(provider, Date.now()))).toBe(1);
+      await client.query("commit");
+      expect(await changed).toBe(true);
+    } finally {
+      client.release();
+    }
   });
 });
 
