@@ -62,7 +62,7 @@ export class TargetHealth {
   readonly #clock: () => number;
   readonly #log: Pick<Logger, "info" | "warn">;
   readonly #opened: Counter<"model" | "reason">;
-  /** Those with a failure, in order of their last change. */
+  /** Those with a failure, in order of their last one. */
   readonly #targets = new Map<DeploymentId, Target>();
 
   constructor(deps: {
@@ -154,6 +154,8 @@ export class TargetHealth {
 
   #failed(deployId: DeploymentId, target: Target, account: AccountId, outcome: Outcome): void {
     const now = this.#clock();
+    this.#targets.delete(deployId);
+    this.#targets.set(deployId, target);
     if (now - target.windowStartMs > window.ms) {
       target.windowStartMs = now;
       target.windowRequests = 0;

@@ -96,9 +96,13 @@ describe("the circuit breaker of an external server", () => {
     expect(await registry.metrics()).toContain('stoker_target_open{model="provider/model",reason="key_refused"} 1');
   });
 
-  it("remembers at most 200 servers", () => {
-    for (let n = 0; n < 201; n++) health.note({ ...model, deployId: `d-${n}` as DeploymentId }, ada, status(401));
-    expect(health.stateOf("d-0" as DeploymentId).state).toBe("closed");
+  it("remembers the 200 servers that failed last", () => {
+    const refuse = (n: number) => health.note({ ...model, deployId: `d-${n}` as DeploymentId }, ada, status(401));
+    for (let n = 0; n < 200; n++) refuse(n);
+    refuse(0);
+    refuse(200);
+    expect(health.stateOf("d-0" as DeploymentId).state).toBe("open");
+    expect(health.stateOf("d-1" as DeploymentId).state).toBe("closed");
     expect(health.stateOf("d-200" as DeploymentId).state).toBe("open");
   });
 });
