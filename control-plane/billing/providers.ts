@@ -93,11 +93,9 @@ export function createProviders(deps: {
     list: read,
     /** Reads again what the metrics show. */
     refresh: async () => void (await read()),
-    /** Throws externalNotFound, and an error for prices and limits that are all absent. */
+    /** Throws externalNotFound, and as checkTerms does. */
     async set(editor: ProviderEditor, server: DeploymentId, terms: ProviderTerms): Promise<ExternalProvider> {
-      const { rates, monthLimit, dayLimit } = terms;
-      if ((monthLimit !== null || dayLimit !== null) && Object.values(rates).every((rate) => rate === 0n))
-        throw invalid("costs_missing", "A limit requires at least one price above 0.", { param: "costs" });
+      checkTerms(terms);
       if (!(await store.set(editor, server, terms, clock.unixMs()))) throw externalNotFound();
       await refresh();
       const found = (await read()).find(({ deployId }) => deployId === server);
@@ -105,6 +103,12 @@ export function createProviders(deps: {
       return found;
     },
   };
+}
+
+/** Throws for a limit that no price could reach. */
+export function checkTerms({ rates, monthLimit, dayLimit }: ProviderTerms): void {
+  if ((monthLimit !== null || dayLimit !== null) && Object.values(rates).every((rate) => rate === 0n))
+    throw invalid("costs_missing", "A limit requires at least one price above 0.", { param: "costs" });
 }
 
 const externalNotFound = () =>

@@ -1,6 +1,14 @@
 import { randomBytes } from "node:crypto";
-import { describe } from "vitest";
-import { checkStatuses, createCustomer, operate, operatorKey, type StatusRow, type Values } from "./status-table.ts";
+import { describe, expect, it } from "vitest";
+import {
+  checkStatuses,
+  createCustomer,
+  operate,
+  operatorKey,
+  type StatusRow,
+  send,
+  type Values,
+} from "./status-table.ts";
 
 const external = "/v1/admin/external" as const;
 const one = `${external}/{server}` as const;
@@ -51,5 +59,13 @@ const rows: readonly StatusRow[] = [
 ];
 
 describe("external servers", () => {
+  it("are not created with a limit that no price could reach", async () => {
+    const name = `provider/${randomBytes(4).toString("hex")}`;
+    const create = { call: `POST ${external}`, key: operatorKey, body: { ...body, name, monthly_limit: 5 } } as const;
+    expect(await send(create, {})).toMatchObject({ status: 422, json: { code: "costs_missing" } });
+    const { servers } = (await operate(`GET ${external}`)) as { servers: { model_name: string }[] };
+    expect(servers.map(({ model_name }) => model_name)).not.toContain(name);
+  });
+
   checkStatuses(arrange, rows);
 });

@@ -1,7 +1,7 @@
 // Servers that already run: the operator's own, and those of upstream providers, with what they cost and may cost.
 import type { DeploymentId } from "../../../proto/ids.ts";
 import { fromUsd, type NanoUsd, nano, toUsd } from "../../../proto/money.ts";
-import type { ExternalProvider, ProviderTerms } from "../../billing/providers.ts";
+import { checkTerms, type ExternalProvider, type ProviderTerms } from "../../billing/providers.ts";
 import type { TargetHealth, TargetState } from "../../inference/target-health.ts";
 import { mediumBodyBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
@@ -30,6 +30,7 @@ export function addExternalRoutes(
     refusals: [404, 409],
     async handler({ caller, body, reply }) {
       const terms = termsOf(body);
+      checkTerms(terms);
       const created = await deployments.createExternal(caller, {
         name: body.name,
         url: body.url,
