@@ -1,6 +1,8 @@
 // Server-sent events of an OpenAI-compatible stream: frames end with an empty line, `data: {json}` each. An agent reads them
 // from its engine, a gateway counts what it delivered; both must count alike, because the lower count is billed.
 
+import { BytePieces } from "./byte-pieces.ts";
+
 const newline = 10;
 const carriageReturn = 13;
 const colon = 58;
@@ -31,46 +33,38 @@ export function frameEnd(bytes: Buffer, from: number): number {
   return -1;
 }
 
-/** Pieces joined at once: many tiny buffers take more memory than their bytes. */
-const maxPieces = 1_024;
-
 /**
  * Bytes of a frame that has not ended. Joined only when a frame has ended, so that a server cannot cause more work by sending a frame
  * in many small pieces, of whatever bytes.
  */
 export class FramePieces {
-  #pieces: Buffer[] = [];
-  #bytes = 0;
+  readonly #pieces = new BytePieces();
   /** Last bytes: an empty line may begin in one piece and end in the next. */
   #seam: Buffer = nothing;
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#pieces.bytes;
   }
 
   /** Returns all bytes once they contain the end of a frame; `keep` what follows the last one. */
   add(piece: Buffer): Buffer | undefined {
-    if (this.#bytes === 0 && frameEnd(piece, 0) >= 0) return piece;
+    if (this.bytes === 0 && frameEnd(piece, 0) >= 0) return piece;
     const last = this.#seam.length === 0 ? piece : Buffer.concat([this.#seam, piece]);
-    this.#pieces.push(piece);
-    this.#bytes += piece.length;
+    this.#pieces.add(piece);
     if (frameEnd(last, 0) >= 0) return this.take();
     this.#seam = last.subarray(-seamBytes);
-    if (this.#pieces.length >= maxPieces) this.#pieces = [Buffer.concat(this.#pieces)];
     return undefined;
   }
 
-  /** `rest` contains no end of a frame. */
+  /** `rest` contains no end of a frame, and follows bytes that were returned. */
   keep(rest: Buffer): void {
-    this.#pieces = rest.length === 0 ? [] : [rest];
-    this.#bytes = rest.length;
+    if (rest.length > 0) this.#pieces.add(rest);
     this.#seam = rest.subarray(-seamBytes);
   }
 
   take(): Buffer {
-    const bytes = this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces);
-    this.keep(nothing);
-    return bytes;
+    this.#seam = nothing;
+    return this.#pieces.take();
   }
 }
 

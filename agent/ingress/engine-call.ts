@@ -1,6 +1,7 @@
 // The engine's side of one request: bytes in by undici's callbacks, no stream objects. Stops listening at the first of
 // whole answer, break and abort; `closed` follows, when the engine has released the request.
 import type { Dispatcher, Pool } from "undici";
+import { BytePieces } from "../../proto/byte-pieces.ts";
 import { decodeUnits, unitsHeader } from "../../proto/usage.ts";
 import { type Events, isBinary } from "./engine-paths.ts";
 import { invalidUsage } from "./find-usage.ts";
@@ -51,8 +52,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   #frames: UsageFrames | undefined;
   #passing: PassedBytes | undefined;
   #units: ReportedUnits;
-  #parts: Buffer[] = [];
-  #bytes = 0;
+  readonly #body = new BytePieces();
 
   /** `events`: those without tokens (speech, transcripts) pass like audio; a complete reply has none. */
   constructor(listener: EngineListener, maxAnswerBytes: number, events: Events) {
@@ -123,9 +123,8 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     }
     if (!frames) {
       this.#listener.heard(0);
-      this.#parts.push(chunk);
-      this.#bytes += chunk.length;
-      if (this.#bytes > this.#maxAnswerBytes) this.#break("the model server's answer is too large");
+      this.#body.add(chunk);
+      if (this.#body.bytes > this.#maxAnswerBytes) this.#break("the model server's answer is too large");
       return;
     }
     const before = frames.contentFrames;
@@ -151,7 +150,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
       this.#isOver = true;
       if (frames) this.#listener.streamed(frames);
       else if (this.#passing) this.#listener.passed(this.#passing, this.#units);
-      else this.#listener.answered(this.#status, this.#contentType, this.#takeBody(), this.#units, this.#retryAfter);
+      else this.#listener.answered(this.#status, this.#contentType, this.#body.take(), this.#units, this.#retryAfter);
     }
     this.#close();
   }
@@ -164,12 +163,6 @@ export class EngineCall implements Dispatcher.DispatchHandler {
   #readUnits(header: string | string[] | undefined): void {
     // An engine without counted output sends an empty header.
     if (typeof header === "string" && header !== "") this.#units = decodeUnits(header) ?? invalidUsage;
-  }
-
-  #takeBody(): Buffer {
-    const body = this.#parts.length === 1 ? (this.#parts[0] as Buffer) : Buffer.concat(this.#parts);
-    this.#parts = [];
-    return body;
   }
 
   #break(message: string, cause?: Error): void {

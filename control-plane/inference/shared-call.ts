@@ -3,6 +3,11 @@ import { answerWindow, BadFrame, type FrameSocket, frameKind, readFields } from 
 import { usageHeader } from "../../proto/usage.ts";
 import type { UpstreamCall, UpstreamHeaders, UpstreamListener } from "./upstream-call.ts";
 
+/** Of a paused response. Agents send a complete body of up to 64 MiB without waiting; of a stream, only its window. */
+const maxKeptBytes = 80 * 1024 * 1024;
+/** Memory of a kept frame besides its payload. */
+const keptFrameBytes = 128;
+
 const noHeaders: UpstreamHeaders = {};
 const nobody: UpstreamListener = {
   onRequestStart() {},
@@ -21,6 +26,7 @@ export class SharedCall implements UpstreamCall {
   #isPaused = false;
   /** Frames that arrived while paused. */
   #kept: { readonly kind: number; readonly payload: Buffer }[] = [];
+  #keptBytes = 0;
   /** Bytes passed on and not yet acknowledged. */
   #taken = 0;
 
@@ -47,6 +53,7 @@ export class SharedCall implements UpstreamCall {
     this.#isPaused = false;
     const kept = this.#kept;
     this.#kept = [];
+    this.#keptBytes = 0;
     try {
       for (const { kind, payload } of kept) this.take(kind, payload);
     } catch (error) {
@@ -60,6 +67,8 @@ export class SharedCall implements UpstreamCall {
   take(kind: number, payload: Buffer): void {
     if (this.isOver) return;
     if (this.#isPaused) {
+      this.#keptBytes += payload.length + keptFrameBytes;
+      if (this.#keptBytes > maxKeptBytes) throw new BadFrame("more of a paused response than an agent may send");
       this.#kept.push({ kind, payload });
       return;
     }

@@ -1,4 +1,5 @@
 // Buffers a complete response, rewrites it and sends it in one piece.
+import { BytePieces } from "../../../proto/byte-pieces.ts";
 import type { AnswerSink } from "../../inference/answer-sink.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { RenderedError } from "../errors/render-error.ts";
@@ -20,7 +21,7 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
   readonly #broken: ((error: unknown) => RenderedError) | undefined;
   #contentType = "application/json";
   #status = 200;
-  #parts: Buffer[] = [];
+  readonly #parts = new BytePieces();
   #bytes = 0;
   #isOver = false;
   readonly #share: AnswerShare;
@@ -38,7 +39,7 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
       resume: () => this.listener?.drained(),
       giveUp: (error) => {
         this.#isOver = true;
-        this.#parts = [];
+        this.#parts.take();
         client.listener?.dropped(error);
       },
     });
@@ -76,16 +77,16 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
     if (this.isGone || this.#isOver) return;
     this.#bytes += chunk.length;
     if (this.#bytes <= maxBytes) {
-      this.#parts.push(chunk);
+      this.#parts.add(chunk);
       this.#share.add(chunk.length);
       return;
     }
     // A part of it must not be sent.
-    this.#parts = [];
+    this.#parts.take();
     this.client.abandon();
   }
 
   end(): void {
-    this.whole(this.#status, this.#contentType, Buffer.concat(this.#parts.splice(0)));
+    this.whole(this.#status, this.#contentType, this.#parts.take());
   }
 }

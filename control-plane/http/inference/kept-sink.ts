@@ -1,4 +1,5 @@
 // Buffers a response that no connection waits for.
+import { BytePieces } from "../../../proto/byte-pieces.ts";
 import type { AnswerSink, SinkListener } from "../../inference/answer-sink.ts";
 import { AnswerShare, type ResponseBuffer } from "../../inference/response-buffer.ts";
 import type { WholeAnswer } from "./buffered-sink.ts";
@@ -15,7 +16,7 @@ export class KeptSink implements AnswerSink {
   isTooLarge = false;
   #contentType = "application/json";
   readonly #maxBytes: number;
-  readonly #parts: Buffer[] = [];
+  readonly #parts = new BytePieces();
   readonly #share: AnswerShare;
   #bytes = 0;
 
@@ -27,7 +28,7 @@ export class KeptSink implements AnswerSink {
       resume: () => this.listener?.drained(),
       giveUp: (error) => {
         this.isGone = true;
-        this.#parts.length = 0;
+        this.#parts.take();
         this.listener?.dropped(error);
       },
     });
@@ -54,14 +55,14 @@ export class KeptSink implements AnswerSink {
       this.#refuse();
       return;
     }
-    this.#parts.push(chunk);
+    this.#parts.add(chunk);
     this.#share.add(chunk.length);
   }
 
   end(): void {
     if (this.isGone) return;
     this.#share.whole();
-    this.answer = { contentType: this.#contentType, body: Buffer.concat(this.#parts.splice(0)) };
+    this.answer = { contentType: this.#contentType, body: this.#parts.take() };
   }
 
   /** Releases its part of the memory budget. May be called again. */
@@ -82,7 +83,7 @@ export class KeptSink implements AnswerSink {
   }
 
   #drop(): void {
-    this.#parts.length = 0;
+    this.#parts.take();
     this.#share.letGo();
     this.abandon();
   }
