@@ -9,6 +9,10 @@ export type ApiFormat = "responses" | "messages";
 
 export const formatPaths = { responses: "/v1/responses", messages: "/v1/messages" } as const;
 
+/** What a server that Stoker does not start speaks: OpenAI's API, or only the Messages API, with its own headers. */
+export const serverApis = ["openai", "anthropic"] as const;
+export type ServerApi = (typeof serverApis)[number];
+
 const isSkill = (name: string): name is FormatSkill => (formatSkills as readonly string[]).includes(name);
 
 /** Those that this version knows. */

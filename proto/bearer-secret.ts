@@ -1,6 +1,7 @@
 // A secret that one process sends to another as `Authorization: Bearer`. Logs and JSON never show it.
 import { timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
+import type { ServerApi } from "./api-formats.ts";
 
 export class BearerSecret {
   readonly #header: string;
@@ -16,6 +17,11 @@ export class BearerSecret {
 
   get header(): string {
     return this.#header;
+  }
+
+  /** The secret itself, for a header of its own. */
+  get key(): string {
+    return this.#header.slice("Bearer ".length);
   }
 
   /** Compares in constant time for a given length. */
@@ -39,7 +45,12 @@ export const readBearerSecret = (file: string): BearerSecret => new BearerSecret
 export interface EngineAddress {
   readonly origin: string;
   readonly secret?: BearerSecret | undefined;
+  /** Default: openai. */
+  readonly api?: ServerApi | undefined;
 }
 
-export const authorizationFor = ({ secret }: Pick<EngineAddress, "secret">): Record<string, string> =>
-  secret ? { authorization: secret.header } : {};
+/** Headers of every request to it. */
+export const authorizationFor = ({ secret, api }: Pick<EngineAddress, "secret" | "api">): Record<string, string> => {
+  if (api === "anthropic") return { "anthropic-version": "2023-06-01", ...(secret ? { "x-api-key": secret.key } : {}) };
+  return secret ? { authorization: secret.header } : {};
+};

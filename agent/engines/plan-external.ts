@@ -1,4 +1,4 @@
-// Plans an OpenAI-compatible server that already runs: nothing is started, requests only pass the gate.
+// Plans an OpenAI- or Anthropic-compatible server that already runs: nothing is started, requests only pass the gate.
 import { BearerSecret } from "../../proto/bearer-secret.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import { identityOf, type PlanOutcome, refused } from "./host-facts.ts";
@@ -10,6 +10,8 @@ export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
       "bad_external_url",
       "the address of the external server must be http or https, without user, query or fragment; correct it and deploy again.",
     );
+  if (spec.externalApi !== "" && spec.externalApi !== "anthropic")
+    return refused("bad_spec", "this agent does not know the format of the external server; update the agent.");
   const key = spec.weights?.token ?? "";
   return {
     ok: true,
@@ -27,6 +29,7 @@ export function planExternal(spec: InstanceSpec__Output): PlanOutcome {
       gpuUuids: [],
       shmBytes: 0,
       externalUrl: url.href.replace(/\/+$/, ""),
+      ...(spec.externalApi === "anthropic" ? { api: "anthropic" } : {}),
       ...(key === "" ? {} : { secret: new BearerSecret(key) }),
     },
   };

@@ -23,6 +23,7 @@ export function createExternalDriver(nowMs: () => number = Date.now): ContainerD
         state: "running",
         origin,
         secret: plan.secret,
+        api: plan.api,
         identity,
         startedAtMs: nowMs(),
       });

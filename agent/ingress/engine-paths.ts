@@ -39,10 +39,10 @@ export function formatOf(path: string): ApiFormat | undefined {
 /** Way in which an engine's events are read. */
 export type Events = "tokens" | "bytes" | "refused";
 
-/** Streamed messages are refused: they may lack their input tokens. Returns `tokens` for streamed text, `bytes` for events under an audio path, and otherwise `refused`. */
+/** Returns `tokens` for streamed text, `bytes` for events under an audio path, and otherwise `refused`. */
 export function eventsOf({ units, stream }: Ticket, path: string): Events {
   if (units) return path.startsWith("/v1/audio/") ? "bytes" : "refused";
-  return stream && path !== formatPaths.messages ? "tokens" : "refused";
+  return stream ? "tokens" : "refused";
 }
 
 /** Audio and pictures: their bytes pass as they arrive. Any other reply that is not an event stream is one complete answer. */

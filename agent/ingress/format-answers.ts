@@ -151,16 +151,21 @@ export function responseUsage(usage: unknown): object | undefined {
   };
 }
 
+/** Undefined: none that a message ends with. */
+export const finishOfStop = (stop: unknown): string | undefined => finishByStop.get(stop);
+
 const finishByStop: ReadonlyMap<unknown, string> = new Map([
   ["end_turn", "stop"],
   ["stop_sequence", "stop"],
   ["max_tokens", "length"],
   ["tool_use", "tool_calls"],
+  ["pause_turn", "stop"],
+  ["model_context_window_exceeded", "length"],
   ["refusal", "content_filter"],
 ]);
 
-function ofMessage({ type, content, stop_reason, stop_sequence, usage }: Fields): object | undefined {
-  const finish_reason = finishByStop.get(stop_reason);
+function ofMessage({ id, model, type, content, stop_reason, stop_sequence, usage }: Fields): object | undefined {
+  const finish_reason = finishOfStop(stop_reason);
   if (type !== "message" || !Array.isArray(content) || finish_reason === undefined) return undefined;
   const message = noMessage();
   for (const block of listOf(content)) {
@@ -171,19 +176,23 @@ function ofMessage({ type, content, stop_reason, stop_sequence, usage }: Fields)
       message.tool_calls.push({ id: textOf(block["id"]) || undefined, type: "function", function: given });
     }
   }
-  return chatOf(message, { finish_reason, stop_reason: stop_sequence ?? null }, messageUsage(usage));
+  const head = { id: textOf(id), created: Math.floor(Date.now() / 1000), model: textOf(model) };
+  return { ...head, ...chatOf(message, { finish_reason, stop_reason: stop_sequence ?? null }, messageUsage(usage)) };
 }
 
 /** `input_tokens` of a message are those that were not in the cache. */
-function messageUsage(usage: unknown): object | undefined {
+export function messageUsage(usage: unknown): object | undefined {
   if (usage == null) return undefined;
   const fresh = figure(inner(usage, "input_tokens")) ?? -1;
   const read = figure(inner(usage, "cache_read_input_tokens")) ?? 0;
   const written = figure(inner(usage, "cache_creation_input_tokens")) ?? 0;
   const isKnown = fresh >= 0 && read >= 0 && written >= 0;
+  const prompt = isKnown ? fresh + read + written : -1;
+  const output = figure(inner(usage, "output_tokens")) ?? -1;
   return {
-    prompt_tokens: isKnown ? fresh + read + written : -1,
-    completion_tokens: figure(inner(usage, "output_tokens")) ?? -1,
+    prompt_tokens: prompt,
+    completion_tokens: output,
+    total_tokens: prompt + output,
     prompt_tokens_details: { cached_tokens: read },
     completion_tokens_details: {
       reasoning_tokens: figure(inner(inner(usage, "output_tokens_details"), "thinking_tokens")),

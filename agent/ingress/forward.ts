@@ -16,6 +16,7 @@ import { allowedFigures, type EngineFigures, invalidUsage, maxOutput, noFigures,
 import { chatAnswer } from "./format-answers.ts";
 import type { Gate, Waiter } from "./gate.ts";
 import { type Outcome, outcomeOf } from "./ingress-metrics.ts";
+import { MessageFrames } from "./message-frames.ts";
 import { PassedBytes } from "./passed-bytes.ts";
 import type { Plane } from "./plane.ts";
 import { errorBody, refuse, sendError } from "./refuse.ts";
@@ -32,6 +33,8 @@ type CutReason = "client_gone" | "engine_error" | "engine_timeout" | "drained";
 
 const closingMs = 5_000;
 const chatPath = "/v1/chat/completions";
+
+const framesOf = { responses: ResponseFrames, messages: MessageFrames } as const;
 
 interface ForwardRequest {
   readonly ticket: Ticket;
@@ -114,7 +117,7 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     const { spec, prefix } = this.#target;
     const tenant = plane.tenantOf(ticket.account);
     const headers = ["content-type", contentType, "x-stoker-request-id", this.#engineId()];
-    if (spec.secret) headers.push("authorization", spec.secret.header);
+    for (const [name, value] of Object.entries(authorizationFor(spec))) headers.push(name, value);
     headers.push(...tenantHeaders(spec, tenant));
     const audioMs = audioBoundMs(ticket.units);
     if (audioMs !== undefined) headers.push(audioBoundHeader, String(audioMs));
@@ -165,7 +168,8 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     const stream = new StreamAnswer(this.#request.answer, this);
     this.#stream = stream;
     const { ticket, path } = this.#request;
-    const Frames = formatOf(path) === "responses" ? ResponseFrames : UsageFrames;
+    const format = formatOf(path);
+    const Frames = format ? framesOf[format] : UsageFrames;
     this.#frames = new Frames(ticket, this.#price, (bytes) => stream.write(bytes));
     return this.#frames;
   }

@@ -1,49 +1,19 @@
-// Reads the events of a streamed response as the chunks of a chat, and gives these to the meter of chats: its bounds, figures and
-// end hold for both. Drops events that repeat what the deltas contained, and those that it does not know.
-import { FramePieces, frameEnd, frameOf, payloadOf } from "../../proto/sse-frames.ts";
+// Events of a streamed response. Drops those that repeat what the deltas contained, and those that it does not know.
 import { type Fields, finishOf, type ItemParts, isFields, itemParts, responseUsage, textOf } from "./format-answers.ts";
-import { maxFrameBytes, UsageFrames } from "./usage-frames.ts";
+import {
+  bounded,
+  chunkOf,
+  type EventReader,
+  errorOf,
+  noEvent,
+  TranslatedFrames,
+  usageChunkOf,
+} from "./translated-frames.ts";
+import type { UsageFrames } from "./usage-frames.ts";
 
-const noEvent = "the model server sent an event that is no part of a response";
-/** A model does not begin more; a server that does is broken. */
-const maxItems = 1_000;
-const colon = 58;
-
-export class ResponseFrames extends UsageFrames {
-  readonly #chunks: ResponseChunks;
-  readonly #pieces = new FramePieces();
-
-  constructor(...[terms, price, out]: ConstructorParameters<typeof UsageFrames>) {
-    super(terms, price, out);
-    this.#chunks = new ResponseChunks(terms.maxTokens);
-  }
-
-  /** Throws RangeError for a frame above 1 MiB and for one that is not an event of a response. */
-  override push(chunk: Buffer): void {
-    const bytes = this.#pieces.add(chunk);
-    if (bytes) this.#split(bytes);
-    if (this.#pieces.bytes > maxFrameBytes) throw new RangeError("the engine sent a frame above 1 MiB");
-  }
-
-  #split(bytes: Buffer): void {
-    let start = 0;
-    for (let end = frameEnd(bytes, start); end >= 0 && !this.isDone; end = frameEnd(bytes, start)) {
-      this.#frame(bytes.subarray(start, end));
-      start = end;
-    }
-    this.#pieces.keep(bytes.subarray(start));
-  }
-
-  #frame(frame: Buffer): void {
-    const json = payloadOf(frame);
-    if (!json) {
-      if (frame[0] === colon) super.push(frame);
-      return;
-    }
-    for (const one of this.#chunks.read(json)) {
-      if (this.isDone) return;
-      super.push(frameOf(Buffer.from(one)));
-    }
+export class ResponseFrames extends TranslatedFrames {
+  constructor(...parts: ConstructorParameters<typeof UsageFrames>) {
+    super(new ResponseChunks(parts[0].maxTokens), ...parts);
   }
 }
 
@@ -57,7 +27,7 @@ const deltaKinds: Readonly<Record<string, Kind>> = {
 };
 
 /** For one response. */
-class ResponseChunks {
+class ResponseChunks implements EventReader {
   readonly #maxTokens: number;
   /** Characters sent, by item and kind. */
   readonly #sent = new Map<string, number>();
@@ -68,12 +38,10 @@ class ResponseChunks {
     this.#maxTokens = maxTokens;
   }
 
-  /** Data of the chunks of one event. Throws RangeError for what is no event. */
-  read(json: Buffer): readonly string[] {
-    const event = eventOf(json);
+  read(event: Fields): readonly string[] {
     if (isFields(event["error"]) && event["type"] !== "response.failed") return [errorOf(event["error"])];
     const type = event["type"];
-    if (typeof type !== "string") throw new RangeError(noEvent);
+    if (typeof type !== "string") throw noEvent();
     const kind = Object.hasOwn(deltaKinds, type) ? deltaKinds[type] : undefined;
     if (kind) return this.#delta(textOf(event["item_id"]), kind, textOf(event["delta"]));
     const { item, response } = event;
@@ -83,7 +51,7 @@ class ResponseChunks {
         return isFields(item) ? this.#item(item) : [];
       case "response.completed":
       case "response.incomplete":
-        if (!isFields(response)) throw new RangeError(noEvent);
+        if (!isFields(response)) throw noEvent();
         return this.#end(response);
       case "response.failed":
         return [errorOf(isFields(response) ? response["error"] : event)];
@@ -128,7 +96,7 @@ class ResponseChunks {
     this.#sent.set(key, (this.#sent.get(key) ?? 0) + text.length);
     if (kind !== "arguments") return [chunkOf({ [kind]: text })];
     const index = this.#calls.get(item);
-    if (index === undefined) throw new RangeError(noEvent);
+    if (index === undefined) throw noEvent();
     return [chunkOf({ tool_calls: [{ index, function: { arguments: text } }] })];
   }
 
@@ -138,42 +106,6 @@ class ResponseChunks {
     const late = isUnsent ? output.filter(isFields).flatMap((item) => this.#item(item)) : [];
     const reason = finishOf(response, this.#calls.size > 0, this.#maxTokens);
     const usage = responseUsage(response["usage"]);
-    return [
-      ...late,
-      chunkOf({}, reason),
-      ...(usage ? [JSON.stringify({ object: "chat.completion.chunk", choices: [], usage })] : []),
-      "[DONE]",
-    ];
+    return [...late, chunkOf({}, { finish_reason: reason }), ...(usage ? [usageChunkOf(usage)] : []), "[DONE]"];
   }
-}
-
-function bounded(count: number): number {
-  if (count >= maxItems) throw new RangeError("the model server sent too many items");
-  return count;
-}
-
-function eventOf(json: Buffer): Fields {
-  let event: unknown;
-  try {
-    event = JSON.parse(json.toString());
-  } catch {
-    throw new RangeError(noEvent);
-  }
-  if (!isFields(event)) throw new RangeError(noEvent);
-  return event;
-}
-
-const chunkOf = (delta: object, finish_reason: string | null = null): string =>
-  JSON.stringify({ object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason }] });
-
-/** An engine's own error, as a chat has it. */
-function errorOf(error: unknown): string {
-  const { message, code } = isFields(error) ? error : {};
-  return JSON.stringify({
-    error: {
-      message: textOf(message) || "The model server failed during the response.",
-      type: "server_error",
-      code: textOf(code) || null,
-    },
-  });
 }

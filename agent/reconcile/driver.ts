@@ -1,5 +1,6 @@
 // The port through which the reconciler runs instances. Implemented by docker/ and process/ (and external/ for servers
 // that already run). A driver owns only containers with its labels; ids and generations are its only keys.
+import type { ServerApi } from "../../proto/api-formats.ts";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 
@@ -35,6 +36,8 @@ export interface ContainerPlan {
   readonly externalUrl?: string;
   /** For kind `external`: credentials that the server requires; undefined: none. */
   readonly secret?: BearerSecret;
+  /** For kind `external`; default: openai. */
+  readonly api?: ServerApi;
   /** For kind `rental`. */
   readonly rental?: {
     readonly sshKeys: readonly string[];
@@ -56,6 +59,7 @@ export type Observed = {
       readonly origin: string;
       /** Credentials that the engine requires for every request; undefined: none. */
       readonly secret?: BearerSecret | undefined;
+      readonly api?: ServerApi | undefined;
       /** pid@starttime or container id: stable over an agent restart, new after every start. */
       readonly identity: string;
       readonly startedAtMs: number;

@@ -127,6 +127,7 @@ async function askHealth(target: ProbeTarget, signal: AbortSignal): Promise<Heal
 
 async function askModels(target: ProbeTarget, contextLength: number, signal: AbortSignal): Promise<Health> {
   const base = target.isExternal ? target.origin.replace(/\/v1$/, "") : target.origin;
+  if (target.api === "anthropic") return await askAnthropic(target, base, signal);
   const { status, body } = await get(target, `${base}/v1/models`, signal);
   if (status !== 200) return { kind: "bad", why: `/v1/models answered ${status}` };
   const { data } = asObject(body);
@@ -138,6 +139,22 @@ async function askModels(target: ProbeTarget, contextLength: number, signal: Abo
     return { kind: "ready", contextLength, formats };
   }
   return { kind: "bad", why: `/v1/models does not list ${JSON.stringify(name.slice(0, 120))}` };
+}
+
+/** It lists models in pages, and serves more names than it lists. */
+async function askAnthropic(target: ProbeTarget, base: string, signal: AbortSignal): Promise<Health> {
+  const path = "/v1/models";
+  const list = await get(target, `${base}${path}?limit=1000`, signal);
+  if (list.status === 401 || list.status === 403) return { kind: "bad", why: `it refuses the key (${list.status})` };
+  if (list.status !== 200) return { kind: "bad", why: `${path} answered ${list.status}` };
+  const ready: Health = { kind: "ready", contextLength: 0, formats: [] };
+  const { data } = asObject(list.body);
+  const name = target.servedModelName;
+  if (name === undefined || (Array.isArray(data) && data.some((model) => asObject(model)["id"] === name))) return ready;
+  const one = await get(target, `${base}${path}/${encodeURIComponent(name)}`, signal);
+  return one.status === 200
+    ? ready
+    : { kind: "bad", why: `${path} does not list ${JSON.stringify(name.slice(0, 120))}` };
 }
 
 /**

@@ -51,12 +51,14 @@ export function targetsOf(view: View, host: Parameters<typeof imageOf>[1]): read
     if (seen.state !== "running" || seen.ssh || !spec || !facts || spec.engine === "container") return [];
     const draining = spec.draining || tombstones.has(instanceId) || isEnding(facts);
     const ready = isReady(facts, seen);
-    const { origin, secret, identity } = seen;
+    const { origin, secret, api, identity } = seen;
     const { maxBatchSize } = spec;
     const dashboard = dashboardOf(spec, origin);
     const cacheIsolation = cacheIsolationOf(spec.engine, imageOf(spec, host));
     const caches = { cacheIsolation, sharesPrefixCache: spec.sharesPrefixCache };
-    return [{ instanceId, deployId, origin, secret, identity, maxBatchSize, ready, draining, ...dashboard, ...caches }];
+    return [
+      { instanceId, deployId, origin, secret, api, identity, maxBatchSize, ready, draining, ...dashboard, ...caches },
+    ];
   });
 }
 

@@ -126,11 +126,12 @@ export class Executors implements StepExecutors {
   async probe(step: Of<"probe">, signal: AbortSignal) {
     const { seen, spec } = step;
     const isExternal = seen.identity.startsWith("external:");
-    const { origin, secret } = seen;
+    const { origin, secret, api } = seen;
     const life = this.#book.get(step.id).life;
     const target = {
       origin,
       secret,
+      api,
       instanceId: step.id,
       servedModelName: spec?.servedModelName,
       isExternal,

@@ -223,6 +223,7 @@ function ownModel(one: DeployedModel, note: NotedModel | undefined): ServedModel
     engine: one.engine,
     takesAdapters: one.takesAdapters,
     isExternalServer: one.isExternalServer,
+    api: one.api,
     provider: one.provider,
     about: aboutOf(note),
     gpus: one.gpus,

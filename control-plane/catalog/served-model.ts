@@ -1,3 +1,4 @@
+import type { ServerApi } from "../../proto/api-formats.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { ProviderRates, TokenRates } from "../../proto/money.ts";
 import type { ModelAlias } from "./model-alias.ts";
@@ -39,6 +40,8 @@ export interface ServedModel {
   readonly takesAdapters: boolean;
   /** True for a server that Stoker did not start (`/v1/admin/external`). */
   readonly isExternalServer?: boolean | undefined;
+  /** What that server speaks; default: openai. */
+  readonly api?: ServerApi | undefined;
   /** Rates paid to its provider; undefined: none. */
   readonly provider?: ModelProvider | undefined;
   /** Set for an adapter: everything but name, price and engine name comes from its base. */

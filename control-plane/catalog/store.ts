@@ -1,5 +1,6 @@
 // Storage of the catalogue. Implemented by store/catalog-store.ts.
 
+import type { ServerApi } from "../../proto/api-formats.ts";
 import type { AccountId, AdapterId, DeploymentId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
 import type { Act } from "../act.ts";
@@ -29,6 +30,7 @@ export interface DeployedModel {
   readonly createdAtMs: number;
   readonly gpus?: { readonly type: string; readonly count: number };
   readonly isExternalServer?: boolean;
+  readonly api?: ServerApi;
   /** Rates paid to the provider of an external server. */
   readonly provider?: ModelProvider;
   /** File name of the weights, for the quantization. */

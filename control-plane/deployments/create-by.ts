@@ -1,4 +1,5 @@
 // POST /v1/deploy: the model's provider decides how it is deployed.
+import type { ServerApi } from "../../proto/api-formats.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { HostView } from "../fleet/host.ts";
@@ -182,7 +183,7 @@ export async function createHf(deps: HfDeps, owner: Owner, request: HfRequest): 
 
 export interface ExternalRequest {
   readonly name: string;
-  /** Origin of a running OpenAI-compatible server, as seen from the host. */
+  /** Origin of a running server, as seen from the host. */
   readonly url: string;
   readonly maxBatchSize: number;
   /** Model name at the server; default: the deployment's name. */
@@ -192,7 +193,9 @@ export interface ExternalRequest {
   readonly contextLength: number | undefined;
   /** Task of its models; default: text generation. */
   readonly task?: string | undefined;
-  /** Sent to the server as a bearer token; undefined: none. Stored sealed, never shown. */
+  /** What the server speaks; default: openai. */
+  readonly api?: ServerApi | undefined;
+  /** Sent to the server with every request; undefined: none. Stored sealed, never shown. */
   readonly apiKey?: string | undefined;
 }
 
@@ -211,12 +214,15 @@ export async function createExternal(
   request: ExternalRequest,
 ): Promise<Deployment> {
   const url = parse(request.url);
+  if (request.api === "anthropic" && (request.task ?? "text-generation") !== "text-generation")
+    throw deploymentRefused("format anthropic serves only the task text-generation.", { param: "task" });
   if (request.host !== undefined && !(await deps.hasHost(request.host))) throw hostNotFound(request.host);
   const weights = {
     repo: "",
     revision: "",
     ...(request.servedName === undefined ? {} : { servedName: request.servedName }),
     ...(request.host === undefined ? {} : { host: request.host }),
+    ...(request.api === "anthropic" ? { api: request.api } : {}),
   };
   const next: NewDeployment = {
     id: randomId<"deployment">(16),
@@ -245,7 +251,11 @@ export async function createExternal(
   if (created !== "name_taken") return created;
   const own = await deps.store.list(owner.account, "model", undefined);
   const same = own.find(
-    (one) => one.modelName === request.name && one.externalUrl === url && !["deleted", "failed"].includes(one.status),
+    (one) =>
+      one.modelName === request.name &&
+      one.externalUrl === url &&
+      one.weights.api === weights.api &&
+      !["deleted", "failed"].includes(one.status),
   );
   if (!same) throw deploymentNameTaken(request.name);
   const sealed = await deps.store.weightsToken(same.id, owner.account);

@@ -58,6 +58,8 @@ export interface WeightsSource {
   readonly servedName?: string;
   /** Required host (external engines). */
   readonly host?: string;
+  /** What the server speaks (external engines); default: openai. */
+  readonly api?: "anthropic";
 }
 
 /** Parts of a rented container. Its first-start script is sealed in place of a model's hub token. */

@@ -29,6 +29,8 @@ export interface DesiredInstance extends Resources {
   /** Its own image; empty: the host's image for the engine. */
   readonly image: string;
   readonly externalUrl: string;
+  /** Empty: openai. */
+  readonly externalApi: "" | "anthropic";
   readonly sharesPrefixCache: boolean;
   /** Set for a rented container. `firstStart` is never logged. */
   readonly rental: (ContainerParts & { readonly firstStart: string }) | undefined;
@@ -97,6 +99,7 @@ export async function desiredSet(
             extraArgs: deployment.extraArgs,
             image: deployment.image ?? "",
             externalUrl: deployment.externalUrl ?? "",
+            externalApi: weights.api ?? "",
             sharesPrefixCache: deployment.sharesPrefixCache ?? false,
             agentInstance,
             adapters: await Promise.all(adapters.map((adapter) => opened(adapter, deps))),

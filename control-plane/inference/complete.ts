@@ -11,7 +11,7 @@ import type { AnswerSink } from "./answer-sink.ts";
 import { candidatesOf } from "./candidates.ts";
 import type { ColdStarts } from "./cold-start.ts";
 import type { Completion, Trace } from "./completion.ts";
-import { EngineOverloaded, InstancesUnreachable, ModelNotFound, ModelNotReady } from "./errors.ts";
+import { EngineOverloaded, FieldUnsupported, InstancesUnreachable, ModelNotFound, ModelNotReady } from "./errors.ts";
 import { type RelayDeps, type RelayEnd, relay } from "./relay.ts";
 import type { ResponseBuffer } from "./response-buffer.ts";
 
@@ -118,6 +118,7 @@ const isElsewhere = (error: unknown): boolean =>
   error instanceof EngineOverloaded ||
   error instanceof InstancesUnreachable ||
   error instanceof RateLimited ||
+  error instanceof FieldUnsupported ||
   error instanceof ProviderLimitReached;
 
 const maxEndUserLength = 256;

@@ -89,6 +89,15 @@ export const upstreamTimeout = (facts: ErrorFacts = {}) =>
   );
 
 /** The model has another task: its engine does not support the path. */
+/** The model's server has no equivalent for a field of the request; the server of another model may have. */
+export class FieldUnsupported extends ServiceError {
+  constructor(param: string, advice = "Leave it out.") {
+    super("bad_request", "unsupported_value", `This model does not support this value of ${param}. ${advice}`, {
+      param,
+    });
+  }
+}
+
 export class WrongTask extends ServiceError {
   constructor({ name, task }: { readonly name: string; readonly task: string }) {
     super(

@@ -3,6 +3,8 @@ import { createHash } from "node:crypto";
 import type { ApiFormat } from "../../proto/api-formats.ts";
 import { type Admission, defaultMaxTokens } from "./admit.ts";
 import type { Completion, NativeRequest } from "./completion.ts";
+import { FieldUnsupported } from "./errors.ts";
+import { messageBody } from "./message-body.ts";
 
 /** Keys that every engine supports. Others are not forwarded: an engine might act on `best_of`, `cache_salt`, ... */
 const engineKeys = [
@@ -85,6 +87,13 @@ export function nativeBody({ format, fields }: NativeRequest, completion: Comple
   const maxTokens = maxTokensFor(completion, admission);
   const limit = maxTokens === undefined ? {} : { [limitNames[format]]: maxTokens };
   return Buffer.from(JSON.stringify({ ...fields, model: admission.model.servedName, ...limit }));
+}
+
+/** Body for a server that speaks only the Messages API. Throws FieldUnsupported. */
+export function anthropicBody(completion: Completion, admission: Admission): Buffer {
+  if (completion.kind !== "chat") throw new FieldUnsupported("prompt", "Use POST /v1/chat/completions.");
+  const maxTokens = maxTokensFor(completion, admission) ?? admission.maxTokens;
+  return messageBody(completion.fields, admission.model.servedName, maxTokens);
 }
 
 /** Inserts the members of `prefix` before those of the body, a JSON object with at least one member. */

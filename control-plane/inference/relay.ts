@@ -26,13 +26,14 @@ import type { Completion, NativeRequest, Trace } from "./completion.ts";
 import { engineError } from "./engine-error.ts";
 import {
   EngineOverloaded,
+  FieldUnsupported,
   InstancesUnreachable,
   ModelNotReady,
   requestStopsServer,
   upstreamBroken,
   upstreamTimeout,
 } from "./errors.ts";
-import { forwardBody, nativeBody } from "./forward-body.ts";
+import { anthropicBody, forwardBody, nativeBody } from "./forward-body.ts";
 import type { RefusedRequests } from "./refused-requests.ts";
 import { pickRoute } from "./route.ts";
 import type { SpineMetrics } from "./spine-metrics.ts";
@@ -95,7 +96,15 @@ export async function relay(
   const { model, account } = admission;
   const unhealthy = model.isExternalServer ? deps.health.refusal(model, account) : undefined;
   if (unhealthy) return broken(0, 0, unhealthy);
-  const body = completion.task ? completion.task.body(model.servedName) : jsonOf(forwardBody(completion, admission));
+  let body: SentBody;
+  try {
+    body = bodyFor(completion, admission);
+  } catch (error) {
+    if (!(error instanceof FieldUnsupported)) throw error;
+    // Nothing is sent: a breaker that tries one request may try another.
+    if (model.isExternalServer) deps.health.note(model, account, { kind: "unknown" });
+    return broken(0, 0, error);
+  }
   const { refused } = deps;
   const refusedSeconds = refused.secondsLeft(model.deployId, account, body.bytes);
   if (refusedSeconds !== undefined) return broken(0, 0, requestStopsServer(refusedSeconds));
@@ -123,7 +132,7 @@ export async function relay(
     const native = isNativeRefused ? undefined : nativeFor(completion, admission.maxTokens, route);
     const sent = native
       ? { path: formatPaths[native.format], ...jsonOf(nativeBody(native, completion, admission)) }
-      : { path: enginePathOf(completion), ...body };
+      : body;
     const end = await attempt(deps, route, admission, completion, sent, sink, trace);
     last = end.end;
     // Another version of the server since its host asked it.
@@ -299,6 +308,15 @@ interface SentBody extends TaskBody {
 
 const jsonOf = (bytes: Buffer): TaskBody => ({ contentType: "application/json", bytes });
 
+/** Throws FieldUnsupported. */
+function bodyFor(completion: Completion, admission: Admission): SentBody {
+  const { model } = admission;
+  if (completion.task) return { path: completion.task.enginePath, ...completion.task.body(model.servedName) };
+  if (model.api === "anthropic") return { path: formatPaths.messages, ...jsonOf(anthropicBody(completion, admission)) };
+  const path = completion.kind === "chat" ? "/v1/chat/completions" : "/v1/completions";
+  return { path, ...jsonOf(forwardBody(completion, admission)) };
+}
+
 /** The request in its own format if the instance's engine gives the reply of the translated one. */
 function nativeFor(completion: Completion, maxTokens: number, { formats }: Route): NativeRequest | undefined {
   if (!formats || formats.size === 0) return undefined;
@@ -348,11 +366,6 @@ const termsOf = ({ inputTokensBound, maxTokens, units }: Admission, { n }: Compl
   permits: n,
   units,
 });
-
-function enginePathOf({ kind, task }: Completion): string {
-  if (task) return task.enginePath;
-  return kind === "chat" ? "/v1/chat/completions" : "/v1/completions";
-}
 
 /** Called after the instance is chosen, so that time spent waiting does not count against the ticket's lifetime. */
 function ticketFor(deps: RelayDeps, route: Route, admission: Admission, completion: Completion, trace: Trace): string {

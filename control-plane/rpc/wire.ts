@@ -220,6 +220,7 @@ function writeSpec(want: DesiredInstance): InstanceSpec {
     image: want.rental?.image ?? want.agentInstance?.image ?? want.image,
     agentInstance: want.agentInstance ? agentPorts(want.agentInstance) : null,
     externalUrl: want.externalUrl,
+    externalApi: want.externalApi,
     draining: false,
     chatTemplate: weights.chatTemplate ?? "",
     adapters: want.adapters.map((one) => ({ id: one.id, weights: adapterWeights(one, want.task) })),

@@ -56,6 +56,23 @@ const rows: readonly StatusRow[] = [
     status: 200,
     holds: { model_name: "provider/new-{name}" },
   },
+  {
+    call: `POST ${external}`,
+    key: operatorKey,
+    body: { ...body, name: "provider/claude-{name}", format: "anthropic" },
+    status: 200,
+    holds: { model_name: "provider/claude-{name}" },
+  },
+  // The same server, in another format.
+  { call: `POST ${external}`, key: operatorKey, body: { ...body, name: "provider/claude-{name}" }, status: 409 },
+  { call: `POST ${external}`, key: operatorKey, body: { ...body, format: "grpc" }, status: 422 },
+  {
+    call: `POST ${external}`,
+    key: operatorKey,
+    body: { ...body, name: "provider/voice-{name}", format: "anthropic", task: "text-to-speech" },
+    status: 422,
+    holds: { code: "invalid_deployment" },
+  },
 ];
 
 describe("external servers", () => {

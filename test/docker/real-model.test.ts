@@ -86,6 +86,7 @@ function planOf(memoryBytes: number): ContainerPlan {
     extraArgs: [],
     image: "",
     externalUrl: "",
+    externalApi: "",
     draining: false,
     chatTemplate: "",
     agentInstance: null,

@@ -33,6 +33,7 @@ export function instanceSpec(over: Partial<InstanceSpec__Output> = {}): Instance
     extraArgs: [],
     image: "",
     externalUrl: "",
+    externalApi: "",
     draining: false,
     chatTemplate: "",
     agentInstance: null,

@@ -23,7 +23,7 @@ export function addExternalRoutes(
   const admin = endpoints.with({ tag: "operator", access: "admin" });
 
   admin.post("/v1/admin/external", {
-    summary: "Serve an OpenAI-compatible server that already runs as an instance",
+    summary: "Serve an OpenAI- or Anthropic-compatible server that already runs as an instance",
     bodyLimitBytes: mediumBodyBytes,
     body: ExternalServer,
     answer: DeploymentRecord,
@@ -39,6 +39,7 @@ export function addExternalRoutes(
         host: body.host_id ?? undefined,
         contextLength: body.context_length ?? undefined,
         task: body.task ?? undefined,
+        api: body.format,
         apiKey: body.api_key ?? undefined,
       });
       const hasTerms = body.costs !== undefined || terms.monthLimit !== null || terms.dayLimit !== null;

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { type ServerApi, serverApis } from "../../../proto/api-formats.ts";
 import { maxBatchSize } from "../../../proto/batch-size.ts";
 import type { TargetState } from "../../inference/target-health.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
@@ -81,6 +82,14 @@ export const ExternalList = Type.Object({ servers: Type.Array(ExternalAnswer) })
 
 export const ExternalServer = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 225 }),
+  format: Type.Optional(
+    Type.Unsafe<ServerApi>({
+      type: "string",
+      enum: [...serverApis],
+      default: "openai",
+      description: "anthropic: it is called at /v1/messages, with x-api-key. Set once: not changed by PUT",
+    }),
+  ),
   url: Type.String({ minLength: 1, maxLength: 2048, description: "Address for the host's agent" }),
   host_id: Type.Optional(nullable.string({ description: "Id or name of the host; default: any live host" })),
   served_name: Type.Optional(nullable.string({ description: "Model name on that server" })),
@@ -97,7 +106,7 @@ export const ExternalServer = Type.Object({
     nullable.string({
       pattern: "^[!-~]+$",
       maxLength: 4096,
-      description: "Sent to the server as a bearer token. Stored encrypted, never shown",
+      description: "Sent to the server as a bearer token, or as x-api-key. Stored encrypted, never shown",
     }),
   ),
   ...terms,

@@ -62,6 +62,7 @@ export function createCatalogStore(db: Db): CatalogStore {
         createdAtMs: row.createdAt.getTime(),
         ...(row.numGpus > 0 ? { gpus: { type: row.gpu, count: row.numGpus } } : {}),
         ...(row.engine === "external" ? { isExternalServer: true } : {}),
+        ...(row.weights.api === undefined ? {} : { api: row.weights.api }),
         ...(row.inputRate === null ? {} : { provider: providerOf(row as ProviderRow) }),
         ...weightsFileOf(row.weights),
       }));

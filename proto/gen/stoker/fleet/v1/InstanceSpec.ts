@@ -30,6 +30,7 @@ export interface InstanceSpec {
   'adapters'?: (_stoker_fleet_v1_Adapter)[];
   'gpuShare'?: (number | string);
   'sharesPrefixCache'?: (boolean);
+  'externalApi'?: (string);
 }
 
 export interface InstanceSpec__Output {
@@ -56,4 +57,5 @@ export interface InstanceSpec__Output {
   'adapters': (_stoker_fleet_v1_Adapter__Output)[];
   'gpuShare': (number);
   'sharesPrefixCache': (boolean);
+  'externalApi': (string);
 }
