@@ -3,7 +3,6 @@ import { Readable } from "node:stream";
 import { type Static, Type } from "typebox";
 import { type Batch, batchWindowMs, maxLines } from "../../batches/batch.ts";
 import { batchNotFound } from "../../batches/batches.ts";
-import { readLines } from "../../batches/read-lines.ts";
 import { validate } from "../../batches/validate.ts";
 import type { Spine } from "../../inference/complete.ts";
 import { badRequest, invalid, notFound } from "../../service-error.ts";
@@ -11,10 +10,9 @@ import { mediaLimitBytes } from "../body/json-body.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 import type { FileFeatures } from "./features.ts";
+import { messageResults } from "./message-results.ts";
 
 const endpoint = "/v1/messages";
-/** Of a line of a result file. */
-const maxResultBytes = 80 * 1024 * 1024;
 
 const MessageBatchRequest = Type.Object({
   requests: Type.Array(
@@ -142,10 +140,9 @@ export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, f
       const { outputFile, errorFile } = await find(caller, batch_id);
       const names = [outputFile, errorFile].filter((name) => name !== null);
       if (names.length === 0) throw noResults();
-      // Both are opened before the first byte: a file that is gone is a 404.
-      const bodies = await Promise.all(names.map(async (name) => (await files.content(caller.account, name)).body));
+      const results = await messageResults(names, async (name) => (await files.content(caller.account, name)).body);
       reply.type("application/x-jsonl");
-      return Readable.from(resultsOf(bodies), { objectMode: false });
+      return results;
     },
   });
 }
@@ -167,42 +164,6 @@ const noResults = () =>
 function* linesOf(requests: MessageBatchRequest["requests"]): Generator<string> {
   for (const { custom_id, params } of requests)
     yield `${JSON.stringify({ custom_id, method: "POST", url: endpoint, body: params })}\n`;
-}
-
-async function* resultsOf(bodies: readonly Readable[]): AsyncGenerator<string> {
-  try {
-    for (const body of bodies)
-      for await (const { text } of readLines(body, maxResultBytes)) {
-        const result = text === undefined ? undefined : resultOf(text);
-        if (result !== undefined) yield `${result}\n`;
-      }
-  } finally {
-    for (const body of bodies) body.destroy();
-  }
-}
-
-/** Parts of a line of a result file. A message is copied as text: its numbers may exceed 2^53. */
-const lineForm =
-  /^\{"id":"[^"]*","custom_id":("(?:[^"\\]|\\.)*"),"response":(?:null|\{"status_code":(\d+),"request_id":"[^"]*","body":(.*)\}),"error":(null|\{.*\})\}$/s;
-
-function resultOf(line: string): string | undefined {
-  const [, customId, status, body, error] = lineForm.exec(line) ?? [];
-  if (customId === undefined) return undefined;
-  const result = (json: string) => `{"custom_id":${customId},"result":${json}}`;
-  if (body !== undefined && status === "200") return result(`{"type":"succeeded","message":${body}}`);
-  return result(JSON.stringify(body === undefined ? notRun(error) : errored(body)));
-}
-
-function notRun(error = "null"): object {
-  const { code, message } = (JSON.parse(error) ?? {}) as { readonly code?: string; readonly message?: string };
-  if (code === "batch_expired") return { type: "expired" };
-  if (code === "batch_cancelled") return { type: "canceled" };
-  return { type: "errored", error: { type: "error", error: { type: "api_error", message }, request_id: null } };
-}
-
-function errored(body: string): object {
-  const { error, request_id = null } = JSON.parse(body) as { readonly error?: object; readonly request_id?: string };
-  return { type: "errored", error: { type: "error", error, request_id } };
 }
 
 function renderMessageBatch({ id: batchId, status, counts, times, ...batch }: Batch, origin: string): MessageBatch {
