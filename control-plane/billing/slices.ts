@@ -182,7 +182,7 @@ class HeldMoney implements Hold {
   readonly leaseIds: readonly LeaseId[];
   readonly expiresAtMs: number;
   readonly slices: readonly LeasedSlice[];
-  /** Reserved after the end until a record of `attempt` or a later one is durable. */
+  /** Reserved after the end until a record covers `attempt`. */
   rest = 0n;
   attempt = 1;
   /** Monotonic ms. */
@@ -205,6 +205,12 @@ class HeldMoney implements Hold {
     this.leaseIds = slices.map((slice) => slice.leaseId);
     this.expiresAtMs = expiresAtMs;
     this.#end = end;
+  }
+
+  /** A later attempt voids this one for the customer; a provider is paid for each. */
+  isCoveredBy(recorded: readonly number[]): boolean {
+    const isOfProvider = this.slices[0]?.budget.provider !== undefined;
+    return recorded.some((attempt) => (isOfProvider ? attempt === this.attempt : attempt >= this.attempt));
   }
 
   settle(cost: NanoUsd, attempt = 1, overdue?: () => void): void {
@@ -378,7 +384,7 @@ export class Slices {
     }
     for (const held of looked) {
       this.#unrecorded.delete(held);
-      if ((found.recorded.get(held.requestId) ?? 0) >= held.attempt) {
+      if (held.isCoveredBy(found.recorded.get(held.requestId) ?? [])) {
         for (const slice of held.slices) slice.drop(held);
         // Keeps nothing of the request alive: see proto/slot-list.ts.
         held.overdue = undefined;

@@ -78,8 +78,8 @@ export interface LeaseState {
 export interface SyncOutcome {
   /** Those still open and ours, now renewed. */
   readonly leases: readonly LeaseState[];
-  /** Highest attempt with a durable record, of the requests asked for that have one. */
-  readonly recorded: ReadonlyMap<RequestId, number>;
+  /** Attempts with a durable record, of the requests asked for that have one. */
+  readonly recorded: ReadonlyMap<RequestId, readonly number[]>;
 }
 
 export interface GiveBack {

@@ -86,7 +86,7 @@ export function createLeaseStore(db: Db): LeaseStore {
 
     async sync(replica, leaseIds, requests, ttlMs) {
       // One statement, one snapshot: a record that it sees is inside the `settled` that it returns.
-      const { rows } = await sql<{ leases: StateRow[] | null; recorded: Record<RequestId, number> | null }>`
+      const { rows } = await sql<{ leases: StateRow[] | null; recorded: Record<RequestId, number[]> | null }>`
         with mine as (
           select lease_id from lease where lease_id = any(${[...leaseIds]}::text[]) and replica_id = ${replica.id}
             and replica_epoch = ${replica.epoch.toString()} and closed_at is null order by lease_id for update
@@ -95,11 +95,11 @@ export function createLeaseStore(db: Db): LeaseStore {
           from mine where lease.lease_id = mine.lease_id
           returning lease.lease_id, lease.granted::text as granted, lease.settled::text as settled
         ), recorded as (
-          select request_id, max(attempt) as attempt from usage
+          select request_id, json_agg(attempt) as attempts from usage
           where request_id = any(${[...requests]}::text[]) and admitted_at > now() - interval '2 days' group by request_id
         )
         select (select json_agg(renewed) from renewed) as leases,
-          (select json_object_agg(request_id, attempt) from recorded) as recorded`.execute(db);
+          (select json_object_agg(request_id, attempts) from recorded) as recorded`.execute(db);
       const row = rows[0];
       return {
         leases: (row?.leases ?? []).map(
@@ -109,7 +109,7 @@ export function createLeaseStore(db: Db): LeaseStore {
             settled: BigInt(state.settled),
           }),
         ),
-        recorded: new Map(Object.entries(row?.recorded ?? {}) as [RequestId, number][]),
+        recorded: new Map(Object.entries(row?.recorded ?? {}) as [RequestId, number[]][]),
       };
     },
 

@@ -103,6 +103,27 @@ describe("the limit of a provider", () => {
   });
 });
 
+describe("a request that another model served after a provider", () => {
+  it("keeps its part of the provider's limit until its attempt there is recorded", async () => {
+    const { world, account, provider } = await openProvider(costOf(10));
+    const replica = await world.replica();
+    const failed = request(provider, 10);
+    const hold = await replica.holdProvider(failed);
+    hold.awaitRecord(1);
+    const { requestId, admittedAtMs } = failed;
+    const served = { requestId, admittedAtMs: String(admittedAtMs), attempt: 2, leaseIds: [] };
+    await world.settlement.settle([usageRecord(account, { input: 0, output: 4 }, served)], "1");
+    await replica.tick();
+    await expect(async () => replica.holdProvider(request(provider, 1))).rejects.toThrow(ProviderLimitReached);
+    await world.settlement.settle([record(account, failed, hold)], "1");
+    expect(await monthOf(world, provider)).toMatchObject({ spent: costOf(4) });
+    await replica.tick();
+    expect((await replica.holdProvider(request(provider, 5))).amount).toBe(costOf(5));
+    await replica.stop();
+    expect(await checkBooks(world.db)).toEqual(wholeBooks);
+  });
+});
+
 describe("a change of a provider's limit", () => {
   it("waits for a settlement of its budgets without a deadlock", async () => {
     const { world, account, provider, store } = await openProvider(costOf(10));

@@ -158,7 +158,7 @@ async function live(steps: readonly Step[]): Promise<number> {
     const known = [...leases].filter(([leaseId]) => ids.includes(leaseId));
     return replyLater({
       leases: known.map(([leaseId, lease]) => ({ leaseId, ...lease })),
-      recorded: new Map(recorded.map((of) => [of.requestId, 1])),
+      recorded: new Map(recorded.map((of) => [of.requestId, [1]])),
     });
   }
 
