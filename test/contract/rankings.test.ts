@@ -165,6 +165,12 @@ describe("a moderation request", () => {
     ]);
   });
 
+  it("returns 400 for a model of another task without sending it the request", async () => {
+    tasks.offer({ task: "embeddings" });
+    const { status, body } = await post("/v1/moderations", { model: "org/model", input: "x" });
+    expect([status, body.error.code]).toEqual([400, "unsupported_task"]);
+  });
+
   it("returns 404 where no classifier is deployed, and 422 for images", async () => {
     tasks.offer({ task: "text-generation" });
     expect((await post("/v1/moderations", { input: "x" })).status).toBe(404);

@@ -2,6 +2,7 @@
 import { costUsd } from "../../../proto/money.ts";
 import { unixSeconds } from "../../../proto/unix-seconds.ts";
 import type { Caller } from "../../accounts/caller.ts";
+import type { ServedModel } from "../../catalog/served-model.ts";
 import { modelFor } from "../../inference/admit.ts";
 import type { Spine } from "../../inference/complete.ts";
 import type { Completion } from "../../inference/completion.ts";
@@ -33,14 +34,14 @@ export function addRankingRoutes(
   /** Reads a body into a request of the model, and renders the engine's response. */
   const ranked = <Body extends { readonly model?: string | null | undefined }>(
     nameOf: (body: Body, caller: Caller) => string,
-    read: (body: Body, model: string, engine: "stoker" | "external") => Completion,
+    read: (body: Body, model: string, served: ServedModel) => Completion,
     render: (fields: Fields, body: Body, state: RequestState) => object,
   ) =>
     relays.translated((request, state) => {
       const body = request.body as unknown as Body;
       const caller = state.caller as Caller;
       const model = nameOf(body, caller);
-      const completion = read(body, model, modelFor(spine.models, caller, model).engine);
+      const completion = read(body, model, modelFor(spine.models, caller, model));
       return {
         completion,
         through: renderedWhole(spine, state, (answer: WholeAnswer) => ({
@@ -60,7 +61,7 @@ export function addRankingRoutes(
     },
     ranked<RerankRequest>(
       ({ model }) => model,
-      ({ query, documents, instruction }, model, engine) =>
+      ({ query, documents, instruction }, model, { engine }) =>
         rerank({ model, engine, queries: [query], documents: documents.map(textOf), instruction }),
       (fields, body, state) => {
         const results = scoresOf(fields)
@@ -96,7 +97,7 @@ export function addRankingRoutes(
     },
     ranked<ScoreRequest>(
       ({ model }) => model,
-      ({ text_1, text_2 }, model, engine) => {
+      ({ text_1, text_2 }, model, { engine }) => {
         const [queries, documents] = [[text_1].flat(), [text_2].flat()];
         if (queries.length !== 1 && queries.length !== documents.length) throw lengthsDiffer("text_2", "text_1");
         return rerank({ model, engine, queries, documents });
@@ -121,7 +122,7 @@ export function addRankingRoutes(
     },
     ranked<ModerationRequest>(
       ({ model }, caller) => moderationModel(spine.models, caller, model, moderationDefault),
-      ({ input }, model, engine) => moderation({ model, engine, inputs: inputsOf(input) }),
+      ({ input }, model, served) => moderation({ model, served, inputs: inputsOf(input) }),
       ({ results }, body, { requestId }) => {
         if (!Array.isArray(results) || results.length !== inputsOf(body.input).length)
           throw new TypeError("the engine's answer has another number of results");

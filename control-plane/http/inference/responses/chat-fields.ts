@@ -1,18 +1,18 @@
 // Converts the body of a response to the fields of a chat and to its Completion. Pure.
 import type { Completion } from "../../../inference/completion.ts";
 import { checkFormat } from "../check-format.ts";
-import { inputMissing } from "./errors.ts";
+import { inputEmpty, inputMissing } from "./errors.ts";
 import { type ChatMessage, messagesOf, type OpenReasoning } from "./input-messages.ts";
 import { nativeResponse } from "./native-response.ts";
 import type { ResponseItem, ResponseRequest, TextFormat } from "./responses-schemas.ts";
 import { chatTools } from "./tools.ts";
 
-/** Input of a request as items. Throws inputMissing. */
+/** Input of a request as items. Throws inputMissing, inputEmpty. */
 export function itemsOf({ input, previous_response_id: previous }: ResponseRequest): readonly ResponseItem[] {
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   if (input && (input.length > 0 || previous)) return input;
   if (previous) return [];
-  throw inputMissing();
+  throw input ? inputEmpty() : inputMissing();
 }
 
 /**

@@ -25,6 +25,10 @@ export const partUnsupported = (what: string, param: string) => badRequest("unsu
 export const inputMissing = () =>
   invalid("validation_error", "input: Field required", { param: "input", isMissing: true });
 
+/** Without a previous response: a list without items asks nothing. */
+export const inputEmpty = () =>
+  invalid("validation_error", "input: List should have at least 1 item", { param: "input" });
+
 /** Altered, or encrypted for another account. */
 export const encryptedContentInvalid = (param: string) =>
   badRequest(

@@ -2,6 +2,7 @@
 import type { Caller } from "../../../accounts/caller.ts";
 import type { ModelDirectory, ServedModel } from "../../../catalog/served-model.ts";
 import { type Completion, taskCompletion } from "../../../inference/completion.ts";
+import { WrongTask } from "../../../inference/errors.ts";
 import { mayUse } from "../../../inference/may-use.ts";
 import { exactly } from "../../../inference/task.ts";
 import { bytesPerToken, jsonBody, tokensPerInput } from "./json-task.ts";
@@ -64,6 +65,8 @@ const harmless: ReadonlySet<string> = new Set([
   "none",
 ]);
 
+const classification = "text-classification";
+
 /** A text with a category of this score or more is flagged. */
 const flaggedFrom = 0.5;
 
@@ -73,19 +76,21 @@ function plain(label: string): string {
 
 export interface ModerationParams {
   readonly model: string;
-  readonly engine: ServedModel["engine"];
+  readonly served: ServedModel;
   readonly inputs: readonly string[];
 }
 
-export function moderation({ model, engine, inputs }: ModerationParams): Completion {
+/** Throws WrongTask for a model of our runtime with another task: the runtime would answer with results of that task. */
+export function moderation({ model, served, inputs }: ModerationParams): Completion {
   const bytes = inputs.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
-  const isOwn = engine === "stoker";
+  const isOwn = served.engine === "stoker";
+  if (isOwn && served.task !== classification) throw new WrongTask(served);
   return taskCompletion("inference", model, {
     enginePath: isOwn ? "/v1/infer" : "/v1/moderations",
     inputTokensBound: bytes + inputs.length * tokensPerInput,
     inputTokensEstimate: Math.ceil(bytes / bytesPerToken),
     units: () => exactly({ items: inputs.length }),
-    body: jsonBody(isOwn ? { task: "text-classification", inputs } : { input: inputs }),
+    body: jsonBody(isOwn ? { task: classification, inputs } : { input: inputs }),
   });
 }
 
@@ -128,7 +133,7 @@ export function moderationModel(
   if (chosen !== undefined) return chosen;
   const served = models
     .list(caller.account)
-    .filter((model) => model.task === "text-classification" && mayUse(caller.models, model, model.name));
+    .filter((model) => model.task === classification && mayUse(caller.models, model, model.name));
   const first = served.find(({ isPublic }) => isPublic) ?? served[0];
   return first?.name ?? asked ?? "moderation";
 }
