@@ -85,6 +85,8 @@ export function addBatch(program: Command): void {
       const file = flags.errors ? found.error_file_id : found.output_file_id;
       if (file === null) {
         if (found.status === "failed") throw new CliError(statusText(found), exitCode.failed);
+        if (!flags.errors && found.error_file_id !== null)
+          throw new CliError(`No request succeeded. The errors: stoker batch results ${id} --errors`, exitCode.failed);
         throw new CliError(
           finalStatuses.has(found.status)
             ? `The batch has no ${flags.errors ? "failed requests" : "results"}.`

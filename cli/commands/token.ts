@@ -59,7 +59,7 @@ export function addToken(program: Command): void {
         CREATED: (key) => day(key.created_at),
         "LAST USED": (key) => (key.last_used_at === null ? "never" : day(key.last_used_at)),
         ROLE: "role",
-        EXPIRES: (key) => (key.expires_at === null ? "never" : day(key.expires_at)),
+        EXPIRES: (key) => (key.expires_at === null ? "never" : minute(key.expires_at)),
         MODELS: (key) => key.allowed_models?.join(",") ?? "any",
         LIMITS: limitsText,
         "ALLOWED FROM": (key) => key.allowed_ips?.join(",") ?? "anywhere",
@@ -165,4 +165,5 @@ function names(text: string): string[] {
   return given;
 }
 
+const minute = (unixSeconds: number): string => `${isoTime(unixSeconds).slice(0, 16)}Z`;
 const day = (unixSeconds: number): string => isoTime(unixSeconds).slice(0, 10);

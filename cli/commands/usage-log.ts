@@ -11,6 +11,21 @@ type LoggedRequest = Responses["GET /v1/requests"]["requests"][number];
 const maxListed = 200;
 const usd = (cents: number): string => (cents / 100).toFixed(6);
 
+interface Sums {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cost: number;
+}
+
+const tokens = ({ input_tokens: input, output_tokens: output }: Sums): string => `${input}+${output}`;
+
+/** Columns of CSV that a spreadsheet can add: one number each, cost to a billionth of a dollar. */
+const sums = {
+  "INPUT TOKENS": "input_tokens",
+  "OUTPUT TOKENS": "output_tokens",
+  USD: ({ cost }: Sums) => (cost / 100).toFixed(9),
+} as const;
+
 /** Dimension of the API by value of `--by`. */
 export const dayDimensions: Readonly<Record<string, "model" | "key" | "token" | "user">> = {
   day: "model",
@@ -43,16 +58,16 @@ export async function showUsageDays(
   if (only !== undefined && days.every(({ items }) => items.length === 0)) await requireKey(terminal, only);
   if (terminal.json) return terminal.show({ ...found, days }, String);
   const lines = days.flatMap(({ day, items }) => items.map((item) => ({ ...item, day })));
-  terminal[csv ? "csv" : "rows"](lines, {
+  const columns = {
     DAY: "day",
-    [by.toUpperCase()]: (item) =>
+    [by.toUpperCase()]: (item: (typeof lines)[number]) =>
       by === "token"
         ? `${item.id.slice(0, 12)} of ${item.name}`
         : item.name || item.id || (by === "user" ? "no user" : "no key"),
     REQUESTS: "requests",
-    TOKENS: (item) => `${item.input_tokens}+${item.output_tokens}`,
-    USD: (item) => usd(item.cost),
-  });
+  } as const;
+  if (csv) terminal.csv(lines, { ...columns, ...sums });
+  else terminal.rows(lines, { ...columns, TOKENS: tokens, USD: (item) => usd(item.cost) });
 }
 
 type Users = Responses["GET /v1/usage/users"];
@@ -79,11 +94,20 @@ export function addUsageUsers(usage: Command): void {
         after = page.next ?? undefined;
       } while (after !== undefined);
       if (terminal.json) return terminal.show({ users }, String);
-      terminal[csv ? "csv" : "rows"](users, {
+      if (csv) {
+        // A user may be called "no name".
+        return terminal.csv(users, {
+          PERIOD: "period",
+          USER: (one) => one.user ?? "",
+          REQUESTS: "requests",
+          ...sums,
+        });
+      }
+      terminal.rows(users, {
         PERIOD: "period",
         USER: (one) => one.user ?? "no name",
         REQUESTS: "requests",
-        TOKENS: (one) => `${one.input_tokens}+${one.output_tokens}`,
+        TOKENS: tokens,
         USD: (one) => usd(one.cost),
       });
     });

@@ -78,6 +78,13 @@ it("shows why a batch failed, also when its results are requested", async () => 
   }
 }, 60_000);
 
+it("names the command for the errors of a batch without a result", async () => {
+  edge.deps.batches.get = async () => batch({ status: "completed", outputFile: null, errorFile: fileId as never });
+  const { err, code } = await stoker("batch", "results", batchId);
+  expect(code).not.toBe(0);
+  expect(err).toContain(`stoker batch results ${batchId} --errors`);
+}, 60_000);
+
 it("lists as many batches as requested, over several pages", async () => {
   const all = Array.from({ length: 150 }, (_, n) => batch({ id: `batch_${n}` as never }));
   const asked: unknown[] = [];

@@ -57,10 +57,12 @@ it("shows daily usage and the outcome of a request", async () => {
     /^DAY +TOKEN +REQUESTS +TOKENS +USD *\n2026-02-03 +of-ada of auto +1 +6\+3 +0\.000000\n$/,
   );
   const csv = await stoker(apiKey, "usage", "--by", "jwt", "--csv", "--from", dayOfUse, "--to", dayOfUse);
-  expect(csv.out, csv.err).toBe("DAY,TOKEN,REQUESTS,TOKENS,USD\r\n2026-02-03,of-ada of auto,1,6+3,0.000000\r\n");
+  expect(csv.out, csv.err).toBe(
+    "DAY,TOKEN,REQUESTS,INPUT TOKENS,OUTPUT TOKENS,USD\r\n2026-02-03,of-ada of auto,1,6,3,0.000000070\r\n",
+  );
   const users = await stoker(apiKey, "usage", "users", "--by", "day", "--from", dayOfUse, "--to", dayOfUse, "--csv");
   expect(users.out, users.err).toBe(
-    `PERIOD,USER,REQUESTS,TOKENS,USD\r\n${dayOfUse},"ann, of sales",1,6+3,0.000000\r\n${dayOfUse},no name,1,6+3,0.000000\r\n`,
+    `PERIOD,USER,REQUESTS,INPUT TOKENS,OUTPUT TOKENS,USD\r\n${dayOfUse},"ann, of sales",1,6,3,0.000000070\r\n${dayOfUse},,1,6,3,0.000000070\r\n`,
   );
   expect((await stoker(apiKey, "usage", "erase-user", "ann, of sales")).out).toBe("Erased ann, of sales.\n");
   expect((await stoker(apiKey, "usage", "erase-user", "nobody")).code).toBe(4);

@@ -61,6 +61,17 @@ it("lists masked keys as a table or JSON", async () => {
   ]);
 });
 
+it("lists the minute in which a key expires", async () => {
+  const list = edge.deps.tokens.list;
+  edge.deps.tokens.list = async (account) =>
+    (await list(account)).map((key) => ({ ...key, expiresAtMs: Date.UTC(2026, 10, 24, 21, 38, 5) }));
+  try {
+    expect((await stoker("token", "list")).out).toContain("2026-11-24T21:38Z");
+  } finally {
+    edge.deps.tokens.list = list;
+  }
+});
+
 it("revokes a key by its id only", async () => {
   expect(await stoker("token", "delete", ada.key)).toMatchObject({
     out: `Revoked auto (${ada.key}) and all tokens it signed\n`,
