@@ -73,7 +73,8 @@ import type { MoneyFeatures } from "../money/features.ts";
 import { addMoney } from "../money/routes.ts";
 import type { OperatorFeatures } from "../operator/features.ts";
 import { addOperator } from "../operator/routes.ts";
-import { createSocketEdge, type SocketEdge, type SocketLimits } from "../sockets/socket-edge.ts";
+import type { SocketLimits } from "../sockets/open-sessions.ts";
+import { SocketEdge } from "../sockets/socket-edge.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { endpointsOf } from "./endpoint.ts";
 import { KnownPaths } from "./known-paths.ts";
@@ -240,7 +241,7 @@ export async function createHttp(deps: HttpDeps): Promise<FastifyInstance> {
   await app.ready();
   deps.batches.runWith(batchLines(spineOfLines(spine), deps, compile));
   const { corsOrigins, registry, socketLimits } = deps;
-  sockets = createSocketEdge(
+  sockets = new SocketEdge(
     { ...edge, authenticator, clientOf: client, corsOrigins, registry, limits: socketLimits, spine },
     socketRoutes(spine, deps, compile),
   );

@@ -1,6 +1,6 @@
 import type { TSchema } from "typebox";
 import type { Spine } from "../../inference/complete.ts";
-import type { SocketRoute } from "../sockets/socket-edge.ts";
+import type { SocketRoute } from "../sockets/socket-route.ts";
 import type { InferenceFeatures } from "./features.ts";
 import type { Validate } from "./inference-entry.ts";
 import { realtimeRoute } from "./realtime/realtime-route.ts";

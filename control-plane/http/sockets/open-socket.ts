@@ -89,8 +89,7 @@ export class OpenSocket {
 
   /** Sends the closing frame; a client that does not complete the handshake is disconnected. `reason`: at most 123 bytes. */
   close(code: number, reason: string): void {
-    this.#ws.resume();
-    this.#ws.close(code, reason);
+    closeSocket(this.#ws, code, reason);
   }
 
   terminate(): void {
@@ -163,6 +162,12 @@ export class OpenSocket {
 export const goingAway = 1001;
 export const policyViolation = 1008;
 export const serverError = 1011;
+
+/** Sends the closing frame, and reads again what a paused client sends until its own. */
+export function closeSocket(ws: WebSocket, code: number, reason: string): void {
+  ws.resume();
+  ws.close(code, reason);
+}
 
 /** The end of a request without an HTTP response, as RequestState observes it. */
 class TurnResponse extends EventEmitter implements ClosingResponse {

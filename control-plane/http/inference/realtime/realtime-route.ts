@@ -3,7 +3,7 @@ import type { TSchema } from "typebox";
 import { badRequest } from "../../../service-error.ts";
 import { compatError } from "../../errors/error-body.ts";
 import { refusalOf } from "../../errors/render-error.ts";
-import type { SocketRoute } from "../../sockets/socket-edge.ts";
+import type { SocketRoute } from "../../sockets/socket-route.ts";
 import type { Validate } from "../inference-entry.ts";
 import { RealtimeSession } from "./realtime-session.ts";
 import { FormerSessionUpdate, SessionUpdate } from "./session-config.ts";

@@ -8,7 +8,7 @@ import { compatError, type Refusal } from "../../errors/error-body.ts";
 import { bodiesFull } from "../../errors/errors.ts";
 import { refusalOf } from "../../errors/render-error.ts";
 import { goingAway, type OpenSocket, policyViolation } from "../../sockets/open-socket.ts";
-import type { SocketSession } from "../../sockets/socket-edge.ts";
+import type { SocketSession } from "../../sockets/socket-route.ts";
 import { durationUsage } from "../audio-routes.ts";
 import type { Validate } from "../inference-entry.ts";
 import { transcription } from "../tasks/transcription.ts";

@@ -5,7 +5,7 @@ import { invalid } from "../../../service-error.ts";
 import { speechFormatUnknown } from "../../errors/errors.ts";
 import { refusalOf } from "../../errors/render-error.ts";
 import { policyViolation } from "../../sockets/open-socket.ts";
-import type { SocketRequest, SocketRoute } from "../../sockets/socket-edge.ts";
+import type { SocketRequest, SocketRoute } from "../../sockets/socket-route.ts";
 import type { Validate } from "../inference-entry.ts";
 import type { OwnVoice } from "../tasks/own-voice.ts";
 import { speechFormat } from "../tasks/speech.ts";

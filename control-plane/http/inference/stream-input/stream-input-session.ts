@@ -4,7 +4,7 @@ import { type Static, Type } from "typebox";
 import { badRequest } from "../../../service-error.ts";
 import { refusalOf } from "../../errors/render-error.ts";
 import { goingAway, type OpenSocket, policyViolation, serverError } from "../../sockets/open-socket.ts";
-import type { SocketSession } from "../../sockets/socket-edge.ts";
+import type { SocketSession } from "../../sockets/socket-route.ts";
 import type { Validate } from "../inference-entry.ts";
 import { nullable } from "../sampling-schemas.ts";
 import { speech } from "../tasks/speech.ts";
