@@ -44,6 +44,8 @@ interface Target {
   failures: number;
   /** The one account whose requests failed; undefined: several. Others are not turned away for what one account sends. */
   account: AccountId | undefined;
+  /** While it is open for one account: failures of others until it is open for all. */
+  othersLeft: number;
   windowStartMs: number;
   windowRequests: number;
   windowFailures: number;
@@ -118,7 +120,7 @@ export class TargetHealth {
         if (known) known.tryUntilMs = 0;
         return;
       case "answered":
-        if (known) this.#answered(deployId, known);
+        if (known) this.#answered(deployId, known, account);
         return;
       case "rate_limited":
       case "key_refused":
@@ -137,13 +139,17 @@ export class TargetHealth {
     return { state, reason, failures, secondsLeft: Math.max(0, Math.ceil(leftMs / 1000)) };
   }
 
-  #answered(deployId: DeploymentId, target: Target): void {
+  #answered(deployId: DeploymentId, target: Target, account: AccountId): void {
     const { model, reason, openUntilMs } = target;
-    // An answer to a request that was sent before it was opened says less than the failures after it.
-    if (openUntilMs > this.#clock()) return;
+    if (openUntilMs > this.#clock()) {
+      // An answer to a request that was sent before it was opened says less than the failures after it.
+      if (target.account !== undefined && target.account !== account) target.othersLeft = maxFailures;
+      return;
+    }
     if (openUntilMs > 0) this.#log.info({ model, deployId, reason }, "external server answers again");
     target.failures = 0;
     target.account = undefined;
+    target.othersLeft = 1;
     target.openUntilMs = 0;
     target.tryUntilMs = 0;
     target.openings = 0;
@@ -156,6 +162,11 @@ export class TargetHealth {
     const now = this.#clock();
     this.#targets.delete(deployId);
     this.#targets.set(deployId, target);
+    if (target.openUntilMs > 0 && target.account !== undefined && target.account !== account && !isOfKey(outcome)) {
+      // Two accounts that send what a server refuses must not turn away those that it answers.
+      target.othersLeft -= 1;
+      if (target.othersLeft > 0) return;
+    }
     if (now - target.windowStartMs > window.ms) {
       target.windowStartMs = now;
       target.windowRequests = 0;
@@ -206,6 +217,7 @@ export class TargetHealth {
       model,
       failures: 0,
       account: undefined,
+      othersLeft: 1,
       windowStartMs: this.#clock(),
       windowRequests: 0,
       windowFailures: 0,
@@ -219,6 +231,10 @@ export class TargetHealth {
     return target;
   }
 }
+
+/** The provider refuses all requests under its key. */
+const isOfKey = (outcome: Outcome): boolean =>
+  outcome.kind === "status" && (outcome.status === 401 || outcome.status === 429);
 
 /** Refusals of a single request, such as 400, are answers: the server works. */
 function kindOf(outcome: Outcome): OpenReason | "answered" | "unknown" {

@@ -80,6 +80,21 @@ describe("the circuit breaker of an external server", () => {
     expect(health.refusal(model, bob)).toBeDefined();
   });
 
+  it.each([
+    ["fail", broken, 5],
+    ["are refused with 403", status(403), 1],
+  ])("does not turn away accounts that it answers when requests of two others %s", (_, outcome, count) => {
+    const eve = "u:3" as AccountId;
+    for (let n = 0; n < count; n++) health.note(model, ada, outcome);
+    health.note(model, bob, answered);
+    for (let n = 0; n < 4; n++) health.note(model, eve, outcome);
+    expect(health.refusal(model, ada)).toBeDefined();
+    expect(health.refusal(model, bob)).toBeUndefined();
+    health.note(model, bob, answered);
+    for (let n = 0; n < 5; n++) health.note(model, eve, outcome);
+    expect(health.refusal(model, bob)).toBeDefined();
+  });
+
   it("waits as long as the provider says after 429, and not at all without a time", () => {
     health.note(model, ada, status(429));
     expect(health.refusal(model, ada)).toBeUndefined();
