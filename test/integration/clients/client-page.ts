@@ -27,7 +27,10 @@ starts a control plane, an agent and PostgreSQL, offers a model of each task, an
 - A feature passes if the client returns the expected value and Stoker has recorded the usage of its requests.
 - **text**: one reply. **stream**: the parts of a streamed reply. **tools**: a call of a function, and a reply with its result.
   **schema**: a reply in a JSON schema, parsed by the client. **batch**: a batch of requests, and its results.
-- WebSockets (realtime transcription, speech of streamed text) are used through TLS, which the clients require.
+- WebSockets (realtime transcription, speech of streamed text) are used through TLS, which the clients require. The synchronous Python clients of OpenAI and
+  ElevenLabs (package \`websockets\`) read and write TLS in two threads, which Python's ssl module does not support (CPython issue 77271):
+  on Python 3.11, 2 of 445 connections to a server that is not Stoker hung in the handshake. OpenAI's client is run by
+  \`AsyncOpenAI\`, which does not have the fault.
 - Codex runs with the configuration in \`docs/operations/responses.md\`. It needs \`web_search = "disabled"\`: otherwise it offers a web
   search that runs on OpenAI's servers, which Stoker refuses with 400 \`unsupported_tool\`.
 - LlamaIndex and Instructor need OpenAI's Python client before 3, and aider fixes the versions of its dependencies: they are installed

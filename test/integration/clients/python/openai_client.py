@@ -2,7 +2,7 @@ import base64
 import json
 import os
 
-from openai import OpenAI
+from openai import AsyncOpenAI, OpenAI
 
 from driver import (
     Place, asked, base, chat, key, parameters, polled, question, recording, rounded, secure_base, serve, vectors, weather
@@ -67,15 +67,17 @@ def transcription_stream():
     return text
 
 
-def transcription_realtime():
-    secure = OpenAI(base_url=secure_base + "/v1", api_key=key)
-    with secure.realtime.connect(extra_query={"intent": "transcription"}) as connection:
+async def transcription_realtime():
+    # The synchronous client reads and writes TLS in two threads, which Python's ssl module does not support: some handshakes hang.
+    secure = AsyncOpenAI(base_url=secure_base + "/v1", api_key=key)
+    async with secure.realtime.connect(extra_query={"intent": "transcription"}) as connection:
         audio = {"input": {"transcription": {"model": os.environ["HEARING"]}, "turn_detection": None}}
-        connection.session.update(session={"type": "transcription", "audio": audio})
-        connection.input_audio_buffer.append(audio=base64.b64encode(bytes(96_000)).decode())
-        connection.input_audio_buffer.commit()
-        completed = "conversation.item.input_audio_transcription.completed"
-        return next(event.transcript for event in connection if event.type == completed)
+        await connection.session.update(session={"type": "transcription", "audio": audio})
+        await connection.input_audio_buffer.append(audio=base64.b64encode(bytes(96_000)).decode())
+        await connection.input_audio_buffer.commit()
+        async for event in connection:
+            if event.type == "conversation.item.input_audio_transcription.completed":
+                return event.transcript
 
 
 serve(
