@@ -115,6 +115,14 @@ describe("a request to /mcp", () => {
     expect(response.status, await response.text()).toBe(status);
   });
 
+  it("returns 202 without a body for a notification, as its description says", async () => {
+    const notification = { jsonrpc: "2.0", method: "notifications/initialized" };
+    const response = await edge.post("/mcp", notification, { headers: { authorization: `Bearer ${apiKey}` } });
+    expect([response.status, await response.text()]).toEqual([202, ""]);
+    const { paths } = await (await fetch(`${edge.url}/openapi.json`)).json();
+    expect(Object.keys(paths["/mcp"].post.responses["202"])).toEqual(["description"]);
+  });
+
   it("returns 405 for a stream of the server", async () => {
     const { status } = await fetch(`${edge.url}/mcp`, { headers: { authorization: `Bearer ${apiKey}` } });
     expect(status).toBe(405);

@@ -84,6 +84,8 @@ interface Operation<Body extends TSchema, Query extends TSchema> extends Partial
   readonly params?: TSchema;
   /** Undefined: an empty object, whatever the handler returns. */
   readonly answer?: TSchema;
+  /** When the response is 202 without a body, for the API description. */
+  readonly accepted?: string;
   /** Statuses of refusals beside 401, 403, 422 and 503 and, with a body, 400 and 413. */
   readonly refusals?: readonly number[];
 }
@@ -305,7 +307,11 @@ function schemaOf(endpoint: AnyEndpoint, isAlias: boolean): object {
     ...(query ? { querystring: query } : {}),
     ...(params ? { params } : {}),
     ...(endpoint.idempotent ? { [takesIdempotencyKey]: true } : {}),
-    response: { 200: answer, ...errorResponses(statuses, dialect) },
+    response: {
+      200: answer,
+      ...(endpoint.accepted === undefined ? {} : { 202: Type.Null({ description: endpoint.accepted }) }),
+      ...errorResponses(statuses, dialect),
+    },
   };
 }
 

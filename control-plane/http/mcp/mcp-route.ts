@@ -32,6 +32,7 @@ export function addMcpRoute(endpoints: Endpoints, app: FastifyInstance, version:
       bodyLimitBytes: mediumBodyBytes,
       body: Message,
       answer: Message,
+      accepted: "A notification was received.",
       isFromMemory: true,
       refusals: [400],
     },
