@@ -38,6 +38,7 @@ export function addAdminProvider(program: Command): void {
       terminal.rows(servers, {
         ID: "deploy_id",
         MODEL: "model_name",
+        FORMAT: "format",
         STATUS: "status",
         HEALTH: ({ health }) => (health.state === "closed" ? "ok" : `${health.state}: ${health.reason}`),
         COSTS: costText,

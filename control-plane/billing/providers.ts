@@ -1,5 +1,6 @@
 // Upstream providers: external servers that somebody else runs and the operator pays, with their prices and spending limits.
 import { Gauge, type Registry } from "prom-client";
+import type { ServerApi } from "../../proto/api-formats.ts";
 import type { DeploymentId } from "../../proto/ids.ts";
 import { type NanoUsd, nano, type ProviderRates, toUsd } from "../../proto/money.ts";
 import { invalid, notFound } from "../service-error.ts";
@@ -18,6 +19,8 @@ export interface ExternalProvider {
   readonly deployId: DeploymentId;
   readonly modelName: string;
   readonly url: string;
+  /** What it speaks. */
+  readonly api: ServerApi;
   readonly status: string;
   /** Null: the operator pays nothing for it. */
   readonly terms: ProviderTerms | null;

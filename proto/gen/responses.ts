@@ -4550,6 +4550,7 @@ export interface Responses {
       deploy_id: string;
       model_name: string;
       url: string;
+      format: "openai" | "anthropic";
       status: string;
       costs: {
         input: number;
@@ -4606,6 +4607,7 @@ export interface Responses {
     deploy_id: string;
     model_name: string;
     url: string;
+    format: "openai" | "anthropic";
     status: string;
     costs: {
       input: number;

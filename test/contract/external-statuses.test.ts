@@ -24,6 +24,7 @@ async function arrange(): Promise<Values> {
 
 const answer = {
   deploy_id: "{server}",
+  format: "openai",
   costs: { input: 0.5, cached_input: 0.5, output: 1.5, request: 0.001 },
   month: { limit: 500, spent: 0, left: 500 },
   day: { limit: null, spent: 0, left: null },

@@ -12,6 +12,8 @@ export interface AnthropicServer {
   readonly asked: Fields[];
   /** The header that had the key, and the version, of each. */
   readonly heads: [string, string][];
+  /** Streams end with an error of this kind after their first event, until it is undefined. */
+  failInStream(type: string | undefined): void;
   /** The next messages get this error until it is undefined. */
   fail(error: { readonly status: number; readonly type: string; readonly retryAfter?: number } | undefined): void;
   close(): Promise<void>;
@@ -34,6 +36,7 @@ const known = new Set([
 export async function startAnthropicServer(model: string, key: string): Promise<AnthropicServer> {
   const asked: Fields[] = [];
   const heads: [string, string][] = [];
+  let failsInStream: string | undefined;
   let failure: Parameters<AnthropicServer["fail"]>[0];
   const server = createServer((request, response) => {
     void answer(request, response).catch(() => response.destroy());
@@ -62,7 +65,7 @@ export async function startAnthropicServer(model: string, key: string): Promise<
     asked.push(asks);
     heads.push([bearer === undefined ? "x-api-key" : "authorization", String(version)]);
     const reply = replyOf(asks);
-    if (asks["stream"] === true) return stream(response, reply);
+    if (asks["stream"] === true) return stream(response, reply, failsInStream);
     return json(response, 200, reply);
   }
 
@@ -72,6 +75,9 @@ export async function startAnthropicServer(model: string, key: string): Promise<
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     asked,
     heads,
+    failInStream: (type) => {
+      failsInStream = type;
+    },
     fail: (error) => {
       failure = error;
     },
@@ -179,6 +185,7 @@ function replyOf(asks: Fields) {
 function stream(
   response: ServerResponse,
   { content, stop_reason, usage, ...message }: ReturnType<typeof replyOf>,
+  failsWith: string | undefined,
 ): void {
   response.writeHead(200, { "content-type": "text/event-stream" });
   const send = (type: string, fields: object): void => {
@@ -187,6 +194,11 @@ function stream(
   const started = { ...message, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } };
   send("message_start", { message: started });
   send("ping", {});
+  if (failsWith !== undefined) {
+    send("error", { error: { type: failsWith, message: "as scripted" } });
+    response.end();
+    return;
+  }
   for (const [index, block] of content.entries()) {
     const { begin, deltas } = partsOf(block);
     send("content_block_start", { index, content_block: begin });

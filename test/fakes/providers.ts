@@ -9,6 +9,7 @@ export function fakeProviders(known: Pick<Deployment, "id" | "modelName" | "stat
   let server: ExternalProvider = {
     deployId: known.id,
     modelName: known.modelName,
+    api: "openai",
     url: "http://127.0.0.1:9",
     status: known.status,
     terms: null,

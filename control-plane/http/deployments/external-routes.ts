@@ -87,12 +87,13 @@ function termsOf({ costs = {}, monthly_limit: month, daily_limit: day }: Externa
 
 const free = { input: 0n, cachedInput: 0n, output: 0n, request: 0n };
 
-function render({ deployId, modelName, url, status, terms, monthSpent, daySpent }: ExternalProvider) {
+function render({ deployId, modelName, url, api, status, terms, monthSpent, daySpent }: ExternalProvider) {
   const rates = terms?.rates ?? free;
   return {
     deploy_id: deployId,
     model_name: modelName,
     url,
+    format: api,
     status,
     costs: {
       input: toUsd(nano(rates.input)),

@@ -57,6 +57,7 @@ export const ExternalAnswer = Type.Object({
   deploy_id: Type.String(),
   model_name: Type.String(),
   url: Type.String(),
+  format: Type.Unsafe<ServerApi>({ type: "string", enum: [...serverApis] }),
   status: Type.String(),
   costs: Type.Object({
     input: Type.Number(),

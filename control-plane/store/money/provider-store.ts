@@ -21,7 +21,7 @@ export function createProviderStore(db: Db, names: ProviderNames): ProviderStore
       const rows = await db
         .selectFrom("deployment as d")
         .leftJoin("provider as p", "p.deployId", "d.deployId")
-        .select(["d.deployId", "d.modelName", "d.externalUrl", "d.status"])
+        .select(["d.deployId", "d.modelName", "d.externalUrl", "d.status", "d.weights"])
         .select(["p.inputRate", "p.cachedInputRate", "p.outputRate", "p.requestRate", "p.monthLimit", "p.dayLimit"])
         .where("d.engine", "=", "external")
         .where(sql<boolean>`d.status <> 'deleted'`)
@@ -39,6 +39,7 @@ export function createProviderStore(db: Db, names: ProviderNames): ProviderStore
         deployId: row.deployId,
         modelName: row.modelName,
         url: row.externalUrl ?? "",
+        api: row.weights.api ?? "openai",
         status: row.status,
         terms:
           row.inputRate === null

@@ -66,6 +66,7 @@ beforeEach(() => {
   upstream.asked.length = 0;
   upstream.heads.length = 0;
   upstream.fail(undefined);
+  upstream.failInStream(undefined);
 });
 
 const chat = (body: object) => stack.call("POST", "/v1/chat/completions", { model, ...body });
@@ -239,6 +240,15 @@ describe("a provider of Anthropic's format", () => {
       messages: [user("hi")],
     });
     expect([status, body.model]).toEqual([200, other]);
+  });
+
+  it("is passed over when its stream fails before the first output", async () => {
+    upstream.failInStream("overloaded_error");
+    const stream = await openai.chat.completions.create({ model: "prod", messages: [user("hi")], stream: true });
+    const models = new Set<string>();
+    for await (const chunk of stream) models.add(chunk.model);
+    expect([...models]).toEqual([other]);
+    expect(upstream.asked.length).toBeGreaterThan(0);
   });
 
   it("gets no more requests once it refuses the key", async () => {

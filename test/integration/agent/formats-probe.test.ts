@@ -1,6 +1,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createProbe } from "../../../agent/reconcile/health.ts";
 import type { FormatSkill } from "../../../proto/api-formats.ts";
+import { BearerSecret } from "../../../proto/bearer-secret.ts";
+import { startAnthropicServer } from "../../fakes/anthropic-server.ts";
 import { startFormatsEngine } from "../../fakes/formats-engine.ts";
 
 const paths = ["/v1/responses", "/v1/messages"];
@@ -38,5 +40,19 @@ describe("the probe of an external server", () => {
     expect(known.engine.refused).toEqual(paths);
     await known.probe(found.kind === "ready" ? found.formats : undefined);
     expect(known.engine.refused).toEqual(paths);
+  });
+
+  it.each([
+    ["the right key", "claude", "sk-right", { kind: "ready", contextLength: 0, formats: [] }],
+    ["a wrong key", "claude", "sk-wrong", { kind: "bad", why: "it refuses the key (401)" }],
+    ["no key", "claude", undefined, { kind: "bad", why: "it refuses the key (401)" }],
+    ["a model that it does not have", "other", "sk-right", { kind: "bad", why: '/v1/models does not list "other"' }],
+  ])("reads a server of Anthropic's format with %s", async (_, servedModelName, key, health) => {
+    const server = await startAnthropicServer("claude", "sk-right");
+    onTestFinished(() => server.close());
+    const secret = key === undefined ? undefined : new BearerSecret(key);
+    const target = { instanceId: "i", servedModelName, isExternal: true, origin: `${server.origin}/v1`, secret };
+    expect(await createProbe()({ ...target, api: "anthropic" }, AbortSignal.timeout(10_000))).toEqual(health);
+    expect(server.asked).toEqual([]);
   });
 });
