@@ -3,6 +3,7 @@ import { Gauge, type Registry } from "prom-client";
 import type { ServerApi } from "../../proto/api-formats.ts";
 import type { DeploymentId } from "../../proto/ids.ts";
 import { type NanoUsd, nano, type ProviderRates, toUsd } from "../../proto/money.ts";
+import type { Act } from "../act.ts";
 import { invalid, notFound } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
 
@@ -29,17 +30,14 @@ export interface ExternalProvider {
 }
 
 /** The operator and its address, for the audit log. */
-interface ProviderEditor {
-  readonly by: string;
-  readonly ip: string;
-}
+type Editor = Pick<Act, "by" | "ip">;
 
 /** Implemented by store/money/provider-store.ts. */
 export interface ProviderStore {
   /** External servers that are not deleted, by name, the first `limit`. */
   list(unixMs: number, limit: number): Promise<readonly ExternalProvider[]>;
   /** False: no such external server. */
-  set(editor: ProviderEditor, server: DeploymentId, terms: ProviderTerms, unixMs: number): Promise<boolean>;
+  set(editor: Editor, server: DeploymentId, terms: ProviderTerms, unixMs: number): Promise<boolean>;
 }
 
 /** More than one installation registers. */
@@ -97,7 +95,7 @@ export function createProviders(deps: {
     /** Reads again what the metrics show. */
     refresh: async () => void (await read()),
     /** Throws externalNotFound, and as checkTerms does. */
-    async set(editor: ProviderEditor, server: DeploymentId, terms: ProviderTerms): Promise<ExternalProvider> {
+    async set(editor: Editor, server: DeploymentId, terms: ProviderTerms): Promise<ExternalProvider> {
       checkTerms(terms);
       if (!(await store.set(editor, server, terms, clock.unixMs()))) throw externalNotFound();
       await refresh();
