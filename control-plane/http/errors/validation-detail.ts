@@ -24,7 +24,7 @@ export type Place = "body" | "query" | "path" | "header";
 export function detailOf(errors: readonly SchemaError[], place: Place): readonly Detail[] {
   const error = mostSpecific(errors);
   if (!error) return [{ loc: [place], msg: "Invalid value", type: "value_error" }];
-  const loc = [place, ...pathOf(error.instancePath)];
+  const loc = [place, ...pathOf(error.instancePath).map((part) => (place === "path" ? published(part) : part))];
   if (error.keyword === "const")
     return [{ loc, msg: `Input should be ${listed(choices(errors, error))}`, type: "enum" }];
   if (error.keyword === "additionalProperties")
@@ -76,6 +76,9 @@ function mostSpecific(errors: readonly SchemaError[]): SchemaError | undefined {
   }
   return best;
 }
+
+/** The router's name for the end of a path is `*`; the published description calls it `model_name` everywhere. */
+const published = (parameter: string): string => (parameter === "*" ? "model_name" : parameter);
 
 function pathOf(pointer: string): string[] {
   if (pointer === "") return [];

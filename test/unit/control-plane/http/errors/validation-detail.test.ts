@@ -21,6 +21,12 @@ describe("detail[]", () => {
     });
   });
 
+  it("names the end of a path as the published description does", () => {
+    const invalid = [error({ keyword: "maxLength", instancePath: "/*", params: { limit: 4 } })];
+    expect(detailOf(invalid, "path")[0]?.loc).toEqual(["path", "model_name"]);
+    expect(detailOf(invalid, "body")[0]?.loc).toEqual(["body", "*"]);
+  });
+
   it("prints a bound beyond 2^53 to its last digit", () => {
     const msgOf = (keyword: string, limit: number) => detailOf([error({ keyword, params: { limit } })], "body")[0]?.msg;
     expect(msgOf("exclusiveMaximum", 2 ** 64)).toBe("Input should be less than 18446744073709551616");
