@@ -47,7 +47,21 @@ const messageRows: readonly Row[] = [
     { custom_id: "a", params: message },
   ]),
   ofMessages(400, [{ custom_id: "a", params: { ...message, model: "none" } }]),
-  ofMessages(400, [{ custom_id: "a", params: { ...message, stream: true } }]),
+  ofMessages(400, [{ custom_id: "a", params: { ...message, stream: true } }], {
+    holds: { error: { message: "requests[0]: Batches do not support streaming. Remove `params.stream`." } },
+  }),
+  ofMessages(
+    400,
+    [
+      { custom_id: "a", params: message },
+      { custom_id: "a", params: message },
+    ],
+    {
+      holds: {
+        error: { message: "requests[1]: Its `custom_id` is used by an earlier request. Make them unique." },
+      },
+    },
+  ),
   ofMessages(401, [], { key: null }),
   ofMessages(403, [], { key: jwtOfAda }),
   ofMessages(403, [{ custom_id: "a", params: message }], { given: create(batchNeedsKey()) }),

@@ -149,8 +149,19 @@ export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, f
 
 const stageMs = 60_000;
 
-const unusable = (error: { readonly message: string; readonly line: number | null } | undefined) =>
-  badRequest("invalid_batch", `requests[${(error?.line ?? 1) - 1}]: ${error?.message ?? "It cannot be read."}`);
+/** Errors that name lines and fields of a file, in the words of this body. */
+const inThisBody: Readonly<Record<string, string>> = {
+  stream_not_supported: "Batches do not support streaming. Remove `params.stream`.",
+  duplicate_custom_id: "Its `custom_id` is used by an earlier request. Make them unique.",
+  mismatched_model: "All requests of a batch must name the same model. Send others in a batch of their own.",
+};
+
+const unusable = (
+  error: { readonly code: string; readonly message: string; readonly line: number | null } | undefined,
+) => {
+  const message = (error && (inThisBody[error.code] ?? error.message)) ?? "It cannot be read.";
+  return badRequest("invalid_batch", `requests[${(error?.line ?? 1) - 1}]: ${message}`);
+};
 
 const beforeUnsupported = () =>
   invalid("unsupported_value", "`before_id` is not supported. Read from the newest with `after_id`.", {
