@@ -174,7 +174,7 @@ const externalLimitMs = 15_000;
 const pricing = { input: 0.02, cached_input: 0.01, output: 0.04 };
 
 /**
- * Registers a running OpenAI-compatible server as an instance, with keys, gate, metering and billing. Returns true if it is ready,
+ * Registers a running server as an instance, with keys, gate, metering and billing. Returns true if it is ready,
  * otherwise prints a warning.
  */
 export async function serveExternal(
@@ -189,6 +189,7 @@ export async function serveExternal(
     url: server.url,
     max_batch_size: maxBatchSize,
     api_key: server.apiKey ?? null,
+    ...(server.format === undefined ? {} : { format: server.format }),
   });
   if (answer.status >= 300) {
     throw new UpError(

@@ -3,14 +3,17 @@ import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { demoModels } from "../../control-plane/catalog/demo-models.ts";
+import { type ServerApi, serverApis } from "../../proto/api-formats.ts";
 
 export type DriverChoice = "auto" | "process" | "docker";
 
 export interface ExternalServer {
   readonly name: string;
   readonly url: string;
-  /** Bearer token that it requires; undefined: none. */
+  /** Key that it requires; undefined: none. */
   readonly apiKey?: string | undefined;
+  /** What it speaks; default: openai. */
+  readonly format?: ServerApi | undefined;
 }
 
 export interface UpOptions {
@@ -89,6 +92,12 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
       keyFile,
       {},
     )
+    .option(
+      "--external-format <name=format>",
+      "what an external server speaks: openai (default) or anthropic (repeatable)",
+      format,
+      {},
+    )
     .helpOption("-h, --help", "show this text")
     .allowExcessArguments(false)
     .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
@@ -106,6 +115,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     onlyDatabase: boolean;
     external: ExternalServer[];
     externalKey: Readonly<Record<string, string>>;
+    externalFormat: Readonly<Record<string, ServerApi>>;
   }>();
   const fromEnv = (env["STOKER_EXTERNAL"] ?? "").split(",").filter((text) => text !== "");
   const externals = given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []);
@@ -121,7 +131,13 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     rpcPort: given.rpcPort,
     joins: given.join,
     onlyDatabase: given.onlyDatabase,
-    externals: given.join ? [] : externals.map((one) => ({ ...one, apiKey: given.externalKey[one.name] ?? keyOfAll })),
+    externals: given.join
+      ? []
+      : externals.map((one) => ({
+          ...one,
+          apiKey: given.externalKey[one.name] ?? keyOfAll,
+          format: given.externalFormat[one.name],
+        })),
   };
 }
 
@@ -168,6 +184,14 @@ function keyFile(text: string, before: Readonly<Record<string, string>>): Readon
   } catch (error) {
     throw new InvalidArgumentError(`The file could not be read: ${(error as Error).message}.`);
   }
+}
+
+/** Formats by the name of their server. */
+function format(text: string, before: Readonly<Record<string, ServerApi>>): Readonly<Record<string, ServerApi>> {
+  const cut = text.lastIndexOf("=");
+  const named = serverApis.find((api) => api === text.slice(cut + 1));
+  if (cut < 1 || !named) throw new InvalidArgumentError("Must be NAME=openai or NAME=anthropic.");
+  return { ...before, [text.slice(0, cut)]: named };
 }
 
 function externalOfEnv(before: ExternalServer[], text: string): ExternalServer[] {
