@@ -3,6 +3,7 @@ import { BlockList, isIP } from "node:net";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isLoopbackHost } from "../proto/address-rules.ts";
+import { readS3Settings } from "../proto/s3-settings.ts";
 import { Secret } from "./secret.ts";
 
 export type AgentConfig = ReturnType<typeof readConfig>;
@@ -198,26 +199,12 @@ export function readBackupSettings(
 ) {
   /** Folder on this host, or on a network file system that every host mounts at the same path. */
   const folder = resolve(text("STOKER_BACKUP_DIR") ?? join(dataDir, "backups"));
-  const bucket = text("STOKER_BACKUP_S3_BUCKET");
-  if (bucket === undefined) return { folder, s3: undefined };
-  const prefix = (text("STOKER_BACKUP_S3_PREFIX") ?? "").replace(/^\/+|\/+$/g, "");
-  const endpoint = text("STOKER_BACKUP_S3_ENDPOINT");
-  if (endpoint !== undefined && !/^https?:$/.test(URL.parse(endpoint)?.protocol ?? ""))
-    problem("STOKER_BACKUP_S3_ENDPOINT must be an origin such as https://s3.example.com");
-  const [accessKeyId, secretAccessKey] = [text("AWS_ACCESS_KEY_ID"), text("AWS_SECRET_ACCESS_KEY")];
-  if ((accessKeyId === undefined) !== (secretAccessKey === undefined))
-    problem("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together");
-  return {
-    folder,
-    s3: {
-      bucket,
-      prefix: prefix === "" ? "" : `${prefix}/`,
-      region: text("STOKER_BACKUP_S3_REGION") ?? "us-east-1",
-      endpoint,
-      credentials:
-        accessKeyId && secretAccessKey ? { accessKeyId, secretAccessKey: new Secret(secretAccessKey) } : undefined,
-    },
+  const s3 = readS3Settings(text, "STOKER_BACKUP_S3", problem);
+  const credentials = s3?.credentials && {
+    accessKeyId: s3.credentials.accessKeyId,
+    secretAccessKey: new Secret(s3.credentials.secretAccessKey),
   };
+  return { folder, s3: s3 && { ...s3, credentials } };
 }
 
 const gib = 1024 ** 3;

@@ -2,8 +2,8 @@
 
 import { isIP } from "node:net";
 import { totalmem } from "node:os";
-import { join, resolve } from "node:path";
-import { readBlobSettings } from "./blob-settings.ts";
+import { dirname, join, resolve } from "node:path";
+import { readS3Settings } from "../proto/s3-settings.ts";
 import { readPlainHosts } from "./plain-hosts.ts";
 import { readRetention } from "./retention/periods.ts";
 import { OperatorError } from "./service-error.ts";
@@ -120,7 +120,10 @@ export function readConfig(env: Env) {
       answersBytes: number("STOKER_ANSWER_MEMORY_MIB", memoryShareMib(), 8, 1_048_576) * mib,
     },
     files: {
-      ...readBlobSettings(text, secretsDir, (sentence) => problems.push(sentence)),
+      /** On this machine, or on a network file system that all control planes mount at the same path. */
+      folder: path("STOKER_FILES_DIR") ?? resolve(dirname(secretsDir), "files"),
+      /** Used instead of the folder. */
+      s3: readS3Settings(text, "STOKER_FILES_S3", (problem) => problems.push(`${problem}.`)),
       /** Maximum bytes of an account's files together. */
       quotaBytes: number("STOKER_FILE_QUOTA_GIB", 10, 0.001, 1_000_000) * gib,
     },

@@ -11,18 +11,11 @@ import {
   S3Client,
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
+import type { S3Settings } from "../../proto/s3-settings.ts";
 import { BackupError } from "./backup-error.ts";
 import { type BlobStore, checkKey } from "./blob-store.ts";
 
-export interface S3Options {
-  readonly bucket: string;
-  /** Before every key; empty or ending in a slash. */
-  readonly prefix: string;
-  readonly region: string;
-  /** Origin of a store that is not Amazon's. */
-  readonly endpoint: string | undefined;
-  /** Undefined: as the client finds them on this machine (profile, instance role). */
-  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
+interface S3Options extends S3Settings {
   /** Longest silence of a connection; 60 s by default. */
   readonly silenceMs?: number;
 }

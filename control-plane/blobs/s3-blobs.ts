@@ -3,19 +3,9 @@
 import { Readable } from "node:stream";
 import { DeleteObjectCommand, GetObjectCommand, NoSuchKey, S3Client } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
+import type { S3Settings } from "../../proto/s3-settings.ts";
 import { BlobMissing, type BlobStore, checkKey } from "../files/blobs.ts";
 import { fileStoreUnavailable } from "../files/errors.ts";
-
-export interface S3Options {
-  readonly bucket: string;
-  /** Prefix of every key; empty or ending in a slash. */
-  readonly prefix: string;
-  readonly region: string;
-  /** Origin of an S3-compatible store; undefined: Amazon's. */
-  readonly endpoint: string | undefined;
-  /** Undefined: the client's default lookup (profile, instance role). */
-  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
-}
 
 /** Minimum part size of most stores, except for the last part. At most two parts are in memory. */
 const partBytes = 8 * 1024 * 1024;
@@ -23,7 +13,7 @@ const partBytes = 8 * 1024 * 1024;
 const readBytes = 4 * 1024 * 1024;
 const limits = { connectionTimeout: 10_000, socketTimeout: 60_000 };
 
-export function createS3Blobs(options: S3Options): BlobStore {
+export function createS3Blobs(options: S3Settings): BlobStore {
   const { bucket: Bucket, prefix, endpoint, credentials } = options;
   const client = new S3Client({
     region: options.region,

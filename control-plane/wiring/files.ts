@@ -1,7 +1,7 @@
 // Files with their store.
 import type { Logger } from "pino";
-import type { BlobSettings } from "../blob-settings.ts";
 import { createFolderBlobs } from "../blobs/folder-blobs.ts";
+import type { ControlPlaneConfig } from "../config.ts";
 import type { BlobStore } from "../files/blobs.ts";
 import { createFiles, type Files } from "../files/files.ts";
 import type { OpenDatabase } from "../store/core/database.ts";
@@ -13,7 +13,7 @@ const batchBytes = 200e6;
 
 export async function openFiles(deps: {
   readonly db: OpenDatabase["db"];
-  readonly settings: BlobSettings & { readonly quotaBytes: number };
+  readonly settings: ControlPlaneConfig["files"];
   readonly log: Logger;
 }): Promise<Files> {
   const { settings } = deps;
@@ -21,7 +21,7 @@ export async function openFiles(deps: {
   return createFiles({ store: createFileStore(deps.db), blobs: await openBlobs(settings, deps.log), limits });
 }
 
-async function openBlobs({ folder, s3 }: BlobSettings, log: Logger): Promise<BlobStore> {
+async function openBlobs({ folder, s3 }: ControlPlaneConfig["files"], log: Logger): Promise<BlobStore> {
   if (s3) {
     log.info({ bucket: s3.bucket, endpoint: s3.endpoint }, "files are stored in an S3 bucket");
     // Loaded only when needed, because the client is large.

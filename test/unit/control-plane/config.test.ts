@@ -26,6 +26,17 @@ describe("the configuration of the control plane", () => {
     for (const key of Object.keys(env)) expect(() => readConfig(env)).toThrow(key);
   });
 
+  it("stores files beside its secrets, or in a bucket when one is named", () => {
+    const read = (env: Record<string, string>) =>
+      readConfig({ DATABASE_URL: database, STOKER_SECRETS_DIR: "/data/secrets", ...env }).files;
+    expect(read({})).toMatchObject({ folder: "/data/files", s3: undefined });
+    const bucket = { STOKER_FILES_S3_BUCKET: "b", STOKER_FILES_S3_PREFIX: "/stoker/" };
+    expect(read(bucket).s3).toMatchObject({ bucket: "b", prefix: "stoker/", region: "us-east-1" });
+    expect(() => read({ ...bucket, STOKER_FILES_S3_ENDPOINT: "s3.example.com" })).toThrow(
+      "STOKER_FILES_S3_ENDPOINT must be an origin such as https://s3.example.com.",
+    );
+  });
+
   it("takes proxies as addresses and networks, and nobody as one by default", () => {
     const read = (list: string) => readConfig({ DATABASE_URL: database, STOKER_TRUSTED_PROXIES: list }).trustedProxies;
     expect(readConfig({ DATABASE_URL: database }).trustedProxies).toEqual([]);
