@@ -81,7 +81,7 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
   };
 }
 
-/** A mark is no place for a novel: a client may write megabytes into its `prompt_cache_key`, and thousands of them wait here. */
+/** A client may send megabytes as its `prompt_cache_key`, and thousands of labels wait here. */
 const longest = 512;
 const short = (mark: string | undefined): string | undefined =>
   // Copied: what is cut from a text alone keeps all of it in memory.

@@ -71,5 +71,5 @@ export function createUsageStore(db: Db): UsageStore & LabelStore {
   });
 }
 
-/** PostgreSQL's texts hold no NUL, and a mark is no place for a novel. */
+/** PostgreSQL stores no NUL in texts; a label has a maximum length. */
 const kept = (mark: string | undefined) => mark?.replaceAll("\0", "").slice(0, 512) ?? null;

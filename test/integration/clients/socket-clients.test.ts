@@ -9,6 +9,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type WatchedTls, watchTls } from "../../../control-plane/http/connections/public-tls.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { apiKey } from "../../fakes/ports.ts";
 import { type CertificateFiles, writeCertificate } from "../../fakes/public-certificate.ts";
 import { hasModule, runPython } from "../../fakes/python.ts";
@@ -18,6 +19,8 @@ const modules = await Promise.all(["elevenlabs", "openai", "websockets"].map(has
 const hasClients = modules.every(Boolean);
 if (!hasClients)
   console.warn("\n*** NOT PROVEN: WebSockets with Python's elevenlabs and openai; scripts/test brings them\n");
+else if (!isNightly)
+  console.warn("\n*** NOT PROVEN: stream-input with Python's elevenlabs; npm run test:nightly runs it\n");
 
 describe("WebSockets for audio", () => {
   let engine: EveryTaskEngine;
@@ -73,16 +76,21 @@ describe("WebSockets for audio", () => {
     realtime.close();
   });
 
-  it.runIf(hasClients)("serve realtime transcription and speech from streamed text to Python's clients", async () => {
+  async function drive(client: "openai" | "elevenlabs"): Promise<unknown> {
     tasks.offer({});
     const script = join(import.meta.dirname, "drive_sockets.py");
     const env = { BASE_URL: url, API_KEY: apiKey, MODEL: "org/model", SSL_CERT_FILE: files.certFile };
-    const ran = await runPython([script], { limitMs: 60_000, env });
+    const ran = await runPython([script, client], { limitMs: 60_000, env });
     expect(ran.code, `${ran.stderr}\n${ran.stdout}`).toBe(0);
-    expect(JSON.parse(ran.stdout)).toEqual({
-      transcribed: ["Hello World", "duration", 1],
-      spoken: "RIFF said",
-      unknown: [1008, "model_not_found"],
-    });
+    return JSON.parse(ran.stdout);
+  }
+
+  it.runIf(hasClients)("serve realtime transcription to OpenAI's client of Python", async () => {
+    expect(await drive("openai")).toEqual(["Hello World", "duration", 1]);
+  });
+
+  // Its WebSocket client hangs in 1 of 200 TLS handshakes, with any server: docs/clients.md. The contract suite has the same exchange.
+  it.runIf(hasClients && isNightly)("serve speech from streamed text to ElevenLabs' client of Python", async () => {
+    expect(await drive("elevenlabs")).toEqual({ spoken: "RIFF said", unknown: [1008, "model_not_found"] });
   });
 });
