@@ -95,7 +95,8 @@ export async function startStack(env: NodeJS.ProcessEnv = {}): Promise<Stack> {
         ...["--port", String(port), "--data", data, "--model", "none", "--driver", "process"],
         ...["--external", `fake/model=${engineUrl}`],
       ],
-      env,
+      // The account's limit is not what is measured.
+      { STOKER_TPM_LIMIT: "1000000000", ...env },
     );
     up.stdout?.resume();
     children.push(up);

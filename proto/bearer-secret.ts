@@ -30,6 +30,16 @@ export class BearerSecret {
     return given.length === this.#expected.length && timingSafeEqual(given, this.#expected);
   }
 
+  /** Replaces the secret in a text that a server sent, plain or within JSON. */
+  hideIn(text: Buffer): Buffer {
+    if (!text.includes(this.key.slice(0, 4))) return text;
+    const quoted = JSON.stringify(this.key).slice(1, -1);
+    return Buffer.from(
+      text.toString("latin1").replaceAll(this.key, "[secret]").replaceAll(quoted, "[secret]"),
+      "latin1",
+    );
+  }
+
   toJSON(): string {
     return "[secret]";
   }

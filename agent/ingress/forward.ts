@@ -236,7 +236,9 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     };
     if (status >= 300) {
       const endReason = status >= 500 ? "engine_error" : "refused";
-      this.#settle({ figures: noFigures, source: "counted", endReason }, send(body));
+      // Some servers repeat a wrong key: logs and customers must not see it.
+      const safe = this.#target.spec.secret?.hideIn(body) ?? body;
+      this.#settle({ figures: noFigures, source: "counted", endReason }, send(safe));
       return;
     }
     const format = formatOf(path);

@@ -19,6 +19,8 @@ export interface EngineBehaviour {
   readonly cachedTokens: number;
   /** Answers this status with an OpenAI error body and generates nothing. */
   readonly status: number;
+  /** Message of that body. */
+  readonly message?: string;
   /** Destroys the socket after so many content frames; 0: before the response headers. -1: never. */
   readonly breakAfter: number;
   /** Stops sending after so many content frames but keeps the socket open; 0: before the response headers. -1: never. */

@@ -109,7 +109,7 @@ export async function startFakeEngine(options: FakeEngineOptions = {}): Promise<
     if (entry.end || hung(0) || broken(0)) return;
     if (b.status !== 200) {
       end("failed");
-      const error = { message: `scripted failure ${b.status}`, type: "server_error", code: null };
+      const error = { message: b.message ?? `scripted failure ${b.status}`, type: "server_error", code: null };
       return sendJson(res, b.status, { error });
     }
     if (request.body["stream"] !== true) {

@@ -77,6 +77,18 @@ it("moves every request of an alias to the other server when one is gone", async
   expect(served()).toEqual([before + 20, other + 100]);
 });
 
+it("is hidden where a server repeats it in an error", async () => {
+  const key = keys[second];
+  engines[1]?.behave({ status: 400, message: `Incorrect API key provided: ${key}.` });
+  const refused = await ask(second);
+  expect([refused.status, refused.body.error.message]).toEqual([400, "Incorrect API key provided: [secret]."]);
+  engines[1]?.behave({ status: 401, message: `Incorrect API key provided: ${key}.` });
+  expect(JSON.stringify((await ask(second)).body)).not.toContain(key);
+  const logs = () => [...stack.controlPlanes, ...stack.agents].map((one) => one.log()).join("\n");
+  await vi.waitFor(() => expect(logs()).toContain("401: Incorrect API key provided: [secret]."), 10_000);
+  expect(logs()).not.toContain(key);
+});
+
 it("is sealed in the agent's folder", () => {
   const folder = stack.folder;
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
