@@ -46,14 +46,17 @@ describe("`models`", () => {
     expect((await edge.post(path, chat({ model: "no/such", models: ["org/other"] }))).status).toBe(200);
   });
 
-  it("are not asked once something may have run", async () => {
+  it("take over from a server that fails before its first byte, and not from one that refuses the request", async () => {
     route(first());
     route(second(), other.deployId);
     first().script({ kind: "error", status: 400, body: '{"error":{"message":"too long"}}' });
     expect((await edge.post(path, chat({ models: ["org/other"] }))).status).toBe(400);
-    first().script({ kind: "break", afterFrames: 0 });
-    expect((await edge.post(path, chat({ models: ["org/other"] }))).status).toBe(502);
+    first().script({ kind: "error", status: 504, body: '{"error":{"message":"too slow"}}' });
+    expect((await edge.post(path, chat({ models: ["org/other"] }))).status).toBe(504);
     expect(second().asked).toHaveLength(0);
+    first().script({ kind: "break", afterFrames: 0 });
+    expect((await edge.post(path, chat({ models: ["org/other"] }))).status).toBe(200);
+    expect(sentTo(second())).toEqual(["org/other"]);
   });
 
   it("that cannot serve either: the last one's reason is told", async () => {

@@ -103,7 +103,15 @@ describe.each([
   ["/v1/images/generations", { model: "org/model", prompt: "x" }],
 ])("POST %s", (path, body) => {
   it.each(rows.map((row, i) => [`${row.status} (${i})`, row] as const))("%s", (_name, row) =>
-    check({ ...row, call: `POST ${path}`, body }),
+    check({
+      ...row,
+      call: `POST ${path}`,
+      body,
+      given: (ports) => {
+        if (path === "/v1/moderations") ports.models.models = [servedModel({ task: "text-classification" })];
+        row.given?.(ports);
+      },
+    }),
   );
 });
 

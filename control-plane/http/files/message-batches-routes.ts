@@ -1,7 +1,7 @@
 // Anthropic's message batches: batches of `/v1/messages`, whose requests come in the body and whose results are one list.
 import { Readable } from "node:stream";
 import { type Static, Type } from "typebox";
-import { type Batch, batchWindowMs, maxLines } from "../../batches/batch.ts";
+import { type Batch, batchWindowMs } from "../../batches/batch.ts";
 import { batchNotFound } from "../../batches/batches.ts";
 import { validate } from "../../batches/validate.ts";
 import type { Spine } from "../../inference/complete.ts";
@@ -23,7 +23,7 @@ const MessageBatchRequest = Type.Object({
         { description: "Body of `POST /v1/messages`, without `stream`. It is checked when it runs" },
       ),
     }),
-    { minItems: 1, maxItems: maxLines },
+    { minItems: 1, description: "The size of the body limits them to about 2,000 short ones; a file may have more" },
   ),
 });
 type MessageBatchRequest = Static<typeof MessageBatchRequest>;
