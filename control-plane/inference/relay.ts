@@ -1,6 +1,7 @@
 // Sends an admitted request to an instance and its response to the client. Retries on another instance only before the first
 // byte of data.
 
+import { setTimeout } from "node:timers/promises";
 import { formatPaths } from "../../proto/api-formats.ts";
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
@@ -114,12 +115,19 @@ export async function relay(
   let isNativeRefused = false;
   let last: AttemptEnd | undefined;
   let busySeconds: number | undefined;
+  let keyWaits = 0;
 
   while (tried.length < maxAttempts) {
     if (sink.isGone) return { kind: "client-gone", ranAttempt, usage: undefined, frames: 0, error: undefined };
     const ready = deps.routes.ready(model.deployId, model.adapter?.id);
     const route = pickRoute(ready, tried, ready.length > 1 ? affinityOf(completion, account) : 0);
-    if (!route) break;
+    if (!route) {
+      if (!isOtherKey(last) || keyWaits === maxKeyWaits) break;
+      keyWaits += 1;
+      await setTimeout(keyWaitMs);
+      tried.length = 0;
+      continue;
+    }
     if (completion.failFast === true && route.inFlight + completion.n > route.maxBatchSize) {
       busySeconds ??= 1;
       break;
@@ -210,6 +218,10 @@ export async function relay(
   const end = broken(ranAttempt, 0, noInstance(admission, last, busySeconds));
   return hasBroken ? { ...end, elsewhere: "broken" } : end;
 }
+
+/** While a host registers again, its new key is in the routes before the host has it. Nothing ran. */
+const isOtherKey = (end: AttemptEnd | undefined) => end?.kind === "refused" && end.refusal === "ticket";
+const [keyWaitMs, maxKeyWaits] = [250, 8];
 
 /** Statuses with which a server refuses all requests for now: key, payment, rate and load. */
 const refusals: ReadonlySet<number> = new Set([401, 402, 403, 429, 503, 529]);

@@ -1,5 +1,5 @@
 // What a chat request may ask of the gateway itself: other models, an answer at once, a tier, marks of its caller's own.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { DeploymentId } from "../../proto/ids.ts";
 import { frame } from "../fakes/agent-data-plane.ts";
 import { chat, type Edge, startEdge, text } from "../fakes/edge.ts";
@@ -26,6 +26,18 @@ afterAll(() => edge.close());
 const [first, second] = [() => edge.agents[0] as Edge["agent"], () => edge.agents[1] as Edge["agent"]];
 const route = (agent: Edge["agent"], deployId = servedModel().deployId) => edge.routes.add(agent.origin, { deployId });
 const sentTo = (agent: Edge["agent"]) => agent.asked.map(({ body }) => JSON.parse(body.toString()).model);
+
+describe("a host that registers again", () => {
+  it("is asked again until it has its new key", async () => {
+    route(first());
+    first().script({ kind: "refuse", refusal: "ticket", status: 403 });
+    const answer = edge.post(path, chat({}));
+    await vi.waitFor(() => expect(first().asked).toHaveLength(1));
+    first().script({ kind: "whole" });
+    expect((await answer).status).toBe(200);
+    expect(first().asked).toHaveLength(2);
+  });
+});
 
 describe("`models`", () => {
   it("are asked in their order where the first is not ready, and the one that answered is billed alone", async () => {
