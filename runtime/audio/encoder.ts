@@ -1,9 +1,11 @@
 // Encodes sound piece by piece: the first bytes are sent before the last samples are computed.
+
 import flac from "@audio/encode-flac";
 import mp3 from "@audio/encode-mp3";
 import opus from "@audio/encode-opus";
+import { wavHeader } from "../../proto/wav.ts";
 import { Resampler } from "./resample.ts";
-import { streamedWavHeader, toPcm16 } from "./wav.ts";
+import { toPcm16 } from "./wav.ts";
 
 export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm"] as const;
 export type AudioFormat = (typeof audioFormats)[number];
@@ -39,7 +41,7 @@ export async function openEncoder(format: AudioFormat, rate: number): Promise<Au
   const contentType = contentTypes[format];
   switch (format) {
     case "wav":
-      return raw(contentType, streamedWavHeader(rate));
+      return raw(contentType, wavHeader(rate));
     case "pcm":
       return rate === pcmRate ? raw(contentType) : resampled(raw(contentType), rate, pcmRate);
     case "mp3":

@@ -1,4 +1,4 @@
-// RIFF WAVE: read what people upload (PCM of 8 to 32 bits, float), write a header for audio whose length is not yet known.
+// RIFF WAVE: read what people upload (PCM of 8 to 32 bits, float).
 // Pure. Source: Microsoft, "Multimedia Programming Interface and Data Specifications 1.0".
 import { AudioRefusal } from "./sound.ts";
 
@@ -85,24 +85,6 @@ function soundOf(bytes: Buffer, start: number, end: number, { channels, rate, bi
       return samples;
     },
   };
-}
-
-/** Mono, 16 bits, of unknown length: both sizes are 0xFFFFFFFF. */
-export function streamedWavHeader(rate: number): Buffer {
-  const header = Buffer.alloc(44);
-  header.write("RIFF", 0, "latin1");
-  header.writeUInt32LE(0xffffffff, 4);
-  header.write("WAVEfmt ", 8, "latin1");
-  header.writeUInt32LE(16, 16);
-  header.writeUInt16LE(pcm, 20);
-  header.writeUInt16LE(1, 22);
-  header.writeUInt32LE(rate, 24);
-  header.writeUInt32LE(rate * 2, 28);
-  header.writeUInt16LE(2, 32);
-  header.writeUInt16LE(16, 34);
-  header.write("data", 36, "latin1");
-  header.writeUInt32LE(0xffffffff, 40);
-  return header;
 }
 
 /** Samples as 16-bit little-endian PCM, as the machine itself keeps them; clipped. Exact for what 16 bits were read from. */

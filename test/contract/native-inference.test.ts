@@ -1,6 +1,7 @@
 // Native inference from the edge to a model server and back: fields of each task in, its results with their cost out.
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { streamedWavHeader } from "../../runtime/audio/wav.ts";
+import { wavHeader } from "../../proto/wav.ts";
 import { apiKey, servedModel } from "../fakes/ports.ts";
 import { form, startTaskEdge, type TaskEdge, wav } from "../fakes/task-edge.ts";
 
@@ -245,7 +246,7 @@ describe("native inference", () => {
       output_format: "wav",
     });
     expect(tasks.askedJson()).toMatchObject({ voice: "af_bella", response_format: "wav" });
-    tasks.engine.answer({ contentType: "audio/wav", pieces: [streamedWavHeader(24_000), Buffer.alloc(4)] });
+    tasks.engine.answer({ contentType: "audio/wav", pieces: [wavHeader(24_000), Buffer.alloc(4)] });
     const { audio } = (await (await native({ text: "Hello" })).json()) as { audio: string };
     expect(Buffer.from(audio.replace(/^.*,/, ""), "base64").readUInt32LE(40)).toBe(4);
   });

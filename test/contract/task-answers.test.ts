@@ -1,8 +1,9 @@
 // Tasks other than text from the edge to a model server and back: what the engine is sent, what the client gets, what it
 // costs and what was held for it.
+
 import OpenAI, { toFile } from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { streamedWavHeader } from "../../runtime/audio/wav.ts";
+import { wavHeader } from "../../proto/wav.ts";
 import { apiKey } from "../fakes/ports.ts";
 import { form, startTaskEdge, type TaskEdge, wav } from "../fakes/task-edge.ts";
 
@@ -153,7 +154,7 @@ describe("speech", () => {
   });
 
   it("in one piece says in a wav how long it is; a stream cannot", async () => {
-    const made = { contentType: "audio/wav", pieces: [streamedWavHeader(24_000), Buffer.alloc(10)] };
+    const made = { contentType: "audio/wav", pieces: [wavHeader(24_000), Buffer.alloc(10)] };
     const lengthIn = async (path: string) => {
       tasks.engine.answer(made);
       const answer = await tasks.edge.post(path, { text: "Hi", model_id: "org/model" });

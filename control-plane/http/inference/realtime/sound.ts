@@ -1,4 +1,5 @@
 // Sound of a session: formats on the wire to 16-bit samples, a buffer of them, and a file for an engine. Pure.
+import { wavHeader } from "../../../../proto/wav.ts";
 
 const bytesPerSample = 2;
 
@@ -98,22 +99,6 @@ export class SampleBuffer {
   }
 }
 
-const wavHeadBytes = 44;
-
 /** Returns a WAV file of one channel. */
-export function wavOf(samples: Buffer, rate: number): Buffer {
-  const head = Buffer.alloc(wavHeadBytes);
-  head.write("RIFF", 0, "latin1");
-  head.writeUInt32LE(wavHeadBytes - 8 + samples.length, 4);
-  head.write("WAVEfmt ", 8, "latin1");
-  head.writeUInt32LE(16, 16);
-  head.writeUInt16LE(1, 20);
-  head.writeUInt16LE(1, 22);
-  head.writeUInt32LE(rate, 24);
-  head.writeUInt32LE(rate * bytesPerSample, 28);
-  head.writeUInt16LE(bytesPerSample, 32);
-  head.writeUInt16LE(bytesPerSample * 8, 34);
-  head.write("data", 36, "latin1");
-  head.writeUInt32LE(samples.length, 40);
-  return Buffer.concat([head, samples]);
-}
+export const wavOf = (samples: Buffer, rate: number): Buffer =>
+  Buffer.concat([wavHeader(rate, samples.length), samples]);

@@ -1,10 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { wavHeader } from "../../../../proto/wav.ts";
 import { createDecoder } from "../../../../runtime/audio/decode-audio.ts";
 import { Recording } from "../../../../runtime/audio/recording.ts";
 import { resample } from "../../../../runtime/audio/resample.ts";
 import { SoundWorker } from "../../../../runtime/audio/sound-worker.ts";
-import { openWav, streamedWavHeader, toPcm16 } from "../../../../runtime/audio/wav.ts";
+import { openWav, toPcm16 } from "../../../../runtime/audio/wav.ts";
 import { longer } from "../../../fakes/nightly.ts";
 
 const decoding = { program: "/does/not/exist", limits: { maxSeconds: 7200, timeoutMs: 1000 } };
@@ -15,7 +16,7 @@ const siren = (rate: number, seconds: number) =>
     { length: rate * seconds },
     (_, i) => 0.6 * Math.sin((i / rate) * (600 + 300 * Math.sin(i / rate))),
   );
-const wavOf = (samples: Float32Array, rate: number) => Buffer.concat([streamedWavHeader(rate), toPcm16(samples)]);
+const wavOf = (samples: Float32Array, rate: number) => Buffer.concat([wavHeader(rate), toPcm16(samples)]);
 
 describe("a recording", () => {
   const sourceOf = (parts: readonly Uint8Array[]) => {
@@ -78,7 +79,7 @@ describe("a WAV file that is decoded beside the server's own thread", () => {
       const decode = createDecoder({ ...decoding, worker: new SoundWorker() });
       // Two hours in the nightly run; what is shown does not depend on it.
       const minutes = longer(10, 120);
-      const header = streamedWavHeader(8000);
+      const header = wavHeader(8000);
       header.writeUInt16LE(8, 34);
       header.writeUInt32LE(8000, 28);
       header.writeUInt16LE(1, 32);

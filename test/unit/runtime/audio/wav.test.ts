@@ -1,15 +1,16 @@
 import { describe, expect, test } from "vitest";
+import { wavHeader } from "../../../../proto/wav.ts";
 import { createDecoder } from "../../../../runtime/audio/decode-audio.ts";
 import { containerOf } from "../../../../runtime/audio/ffmpeg.ts";
 import { SoundWorker } from "../../../../runtime/audio/sound-worker.ts";
-import { openWav, streamedWavHeader, toPcm16 } from "../../../../runtime/audio/wav.ts";
+import { openWav, toPcm16 } from "../../../../runtime/audio/wav.ts";
 
 const limits = { maxSeconds: 60, timeoutMs: 1000 };
 const noSignal = new AbortController().signal;
 const worker = new SoundWorker();
 
 function wav(code: number, channels: number, bits: number, data: Buffer, size = data.length): Buffer {
-  const header = Buffer.concat([streamedWavHeader(8000)]);
+  const header = Buffer.concat([wavHeader(8000)]);
   header.writeUInt16LE(code, 20);
   header.writeUInt16LE(channels, 22);
   header.writeUInt16LE(bits, 34);
@@ -40,7 +41,7 @@ describe("a WAV file", () => {
 
   test("is left to the decoder when it holds another coding, and refused when it is broken", () => {
     expect(openWav(wav(2, 1, 4, Buffer.alloc(8)))).toBeUndefined();
-    expect(() => openWav(streamedWavHeader(8000).subarray(0, 36))).toThrow(/no data/);
+    expect(() => openWav(wavHeader(8000).subarray(0, 36))).toThrow(/no data/);
     expect(() => openWav(wav(1, 0, 16, Buffer.alloc(8)))).toThrow(/impossible/);
   });
 });
