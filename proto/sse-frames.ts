@@ -46,6 +46,20 @@ export class FramePieces {
     return this.#pieces.bytes;
   }
 
+  /** Calls `take` with each frame that has ended. Returns the bytes of the next one; undefined: no frame has ended. */
+  split(piece: Buffer, take: (frame: Buffer) => void): Buffer | undefined {
+    const bytes = this.add(piece);
+    if (!bytes) return undefined;
+    let start = 0;
+    for (let end = frameEnd(bytes, start); end >= 0; end = frameEnd(bytes, start)) {
+      take(bytes.subarray(start, end));
+      start = end;
+    }
+    const rest = bytes.subarray(start);
+    this.keep(rest);
+    return rest;
+  }
+
   /** Returns all bytes once they contain the end of a frame; `keep` what follows the last one. */
   add(piece: Buffer): Buffer | undefined {
     if (this.bytes === 0 && frameEnd(piece, 0) >= 0) return piece;

@@ -1,8 +1,8 @@
 // Reads replies of engines in the formats Responses and Messages as chat replies, so that one meter bounds, bills and delivers all
 // three. Pure. A chat reply holds the first choice only; the gateway writes the customer's format from it.
-import type { ApiFormat } from "../../proto/api-formats.ts";
 
-export type Fields = Readonly<Record<string, unknown>>;
+import type { ApiFormat } from "../../proto/api-formats.ts";
+import { isJsonObject, type JsonObject } from "../../proto/json-object.ts";
 
 /** As a frame of a stream. The gateway passes on only requests whose replies are smaller (maxNativeTokens of relay.ts). */
 const maxParsedBytes = 1024 * 1024;
@@ -19,12 +19,9 @@ export interface ItemParts {
   readonly call: { readonly id: string | undefined; readonly name: string; readonly arguments: string } | undefined;
 }
 
-export const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
-const listOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.filter(isFields) : []);
+const listOf = (value: unknown): readonly JsonObject[] => (Array.isArray(value) ? value.filter(isJsonObject) : []);
 
 /** The body of a complete reply as that of a chat. Undefined: it is no reply of that format, or reports a failure. */
 export function chatAnswer(format: ApiFormat, body: Buffer, maxTokens: number): Buffer | undefined {
@@ -34,7 +31,7 @@ export function chatAnswer(format: ApiFormat, body: Buffer, maxTokens: number): 
     const isExact = format === "messages" && text.includes('"tool_use"') && longInteger.test(text);
     if (isExact && body.length > maxExactBytes) return undefined;
     const answer: unknown = JSON.parse(text, isExact ? exactIntegers : undefined);
-    if (!isFields(answer)) return undefined;
+    if (!isJsonObject(answer)) return undefined;
     const chat = format === "responses" ? ofResponse(answer, maxTokens) : ofMessage(answer);
     return chat && Buffer.from(JSON.stringify(chat));
   } catch {
@@ -71,7 +68,7 @@ function chatOf({ content, refusal, reasoning_content, tool_calls }: Message, re
   return { object: "chat.completion", choices: [{ index: 0, message, ...rest }], ...(usage ? { usage } : {}) };
 }
 
-function ofResponse(answer: Fields, maxTokens: number): object | undefined {
+function ofResponse(answer: JsonObject, maxTokens: number): object | undefined {
   const { output, status, error, usage } = answer;
   if (!Array.isArray(output) || error != null || (status !== "completed" && status !== "incomplete")) return undefined;
   const message = noMessage();
@@ -91,7 +88,7 @@ function ofResponse(answer: Fields, maxTokens: number): object | undefined {
   return chatOf(message, { finish_reason }, responseUsage(usage));
 }
 
-export function itemParts(item: Fields): ItemParts {
+export function itemParts(item: JsonObject): ItemParts {
   const content = listOf(item["content"]);
   const ofType = (type: string, field: string) =>
     content.map((part) => (part["type"] === type ? textOf(part[field]) : "")).join("");
@@ -119,18 +116,18 @@ export function itemParts(item: Fields): ItemParts {
 }
 
 /** llama.cpp's server calls a response completed that its limit ended. */
-export function finishOf(response: Fields, hasCalls: boolean, maxTokens: number): string {
+export function finishOf(response: JsonObject, hasCalls: boolean, maxTokens: number): string {
   const details = response["incomplete_details"];
-  const reason = isFields(details) ? details["reason"] : undefined;
+  const reason = isJsonObject(details) ? details["reason"] : undefined;
   if (reason === "content_filter") return "content_filter";
   const usage = response["usage"];
-  const output = isFields(usage) ? usage["output_tokens"] : undefined;
+  const output = isJsonObject(usage) ? usage["output_tokens"] : undefined;
   const isFull = typeof output === "number" && output >= maxTokens;
   if (response["status"] === "incomplete" || isFull) return "length";
   return hasCalls ? "tool_calls" : "stop";
 }
 
-const inner = (value: unknown, field: string): unknown => (isFields(value) ? value[field] : undefined);
+const inner = (value: unknown, field: string): unknown => (isJsonObject(value) ? value[field] : undefined);
 
 /** -1 for what is no number: the meter refuses it. */
 const figure = (value: unknown): number | undefined =>
@@ -164,7 +161,7 @@ const finishByStop: ReadonlyMap<unknown, string> = new Map([
   ["refusal", "content_filter"],
 ]);
 
-function ofMessage({ id, model, type, content, stop_reason, stop_sequence, usage }: Fields): object | undefined {
+function ofMessage({ id, model, type, content, stop_reason, stop_sequence, usage }: JsonObject): object | undefined {
   const finish_reason = finishOfStop(stop_reason);
   if (type !== "message" || !Array.isArray(content) || finish_reason === undefined) return undefined;
   const message = noMessage();

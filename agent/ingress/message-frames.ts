@@ -1,5 +1,6 @@
 // Events of a streamed message. Drops blocks that a chat has no place for, such as signatures.
-import { type Fields, finishOfStop, isFields, messageUsage, textOf } from "./format-answers.ts";
+import { isJsonObject, type JsonObject } from "../../proto/json-object.ts";
+import { finishOfStop, messageUsage, textOf } from "./format-answers.ts";
 import {
   bounded,
   chunkOf,
@@ -24,15 +25,15 @@ interface Call {
 }
 
 class MessageChunks implements EventReader {
-  #head: Fields | undefined;
-  #usage: Fields = {};
+  #head: JsonObject | undefined;
+  #usage: JsonObject = {};
   /** By index. Undefined: a block without calls. */
   readonly #blocks = new Map<unknown, Call | undefined>();
   #callCount = 0;
   #hasOutput = false;
   #isFinished = false;
 
-  read(event: Fields): readonly string[] {
+  read(event: JsonObject): readonly string[] {
     const { type } = event;
     if (typeof type !== "string") throw noEvent();
     if (type === "error") return this.#failed(event["error"]);
@@ -58,20 +59,20 @@ class MessageChunks implements EventReader {
   }
 
   #start(message: unknown): readonly string[] {
-    if (this.#head || !isFields(message)) throw noEvent();
+    if (this.#head || !isJsonObject(message)) throw noEvent();
     this.#head = { id: textOf(message["id"]), created: Math.floor(Date.now() / 1000), model: textOf(message["model"]) };
     this.#count(message["usage"]);
     return [];
   }
 
   #count(usage: unknown): void {
-    if (!isFields(usage)) return;
+    if (!isJsonObject(usage)) return;
     const known = Object.entries(usage).filter(([, value]) => value != null);
     this.#usage = { ...this.#usage, ...Object.fromEntries(known) };
   }
 
   #begin(at: unknown, block: unknown): readonly string[] {
-    if (typeof at !== "number" || this.#blocks.has(at) || !isFields(block)) throw noEvent();
+    if (typeof at !== "number" || this.#blocks.has(at) || !isJsonObject(block)) throw noEvent();
     bounded(this.#blocks.size);
     if (block["type"] !== "tool_use") {
       this.#blocks.set(at, undefined);
@@ -86,7 +87,7 @@ class MessageChunks implements EventReader {
   }
 
   #delta(at: unknown, delta: unknown): readonly string[] {
-    if (!this.#blocks.has(at) || !isFields(delta)) throw noEvent();
+    if (!this.#blocks.has(at) || !isJsonObject(delta)) throw noEvent();
     switch (delta["type"]) {
       case "text_delta":
         return this.#text("content", delta["text"]);
@@ -105,7 +106,7 @@ class MessageChunks implements EventReader {
   #end(at: unknown): readonly string[] {
     const call = this.#blocks.get(at);
     if (!call || call.hasArguments) return [];
-    return this.#arguments(call, JSON.stringify(isFields(call.input) ? call.input : {}));
+    return this.#arguments(call, JSON.stringify(isJsonObject(call.input) ? call.input : {}));
   }
 
   #arguments(call: Call, text: string): readonly string[] {
@@ -118,9 +119,9 @@ class MessageChunks implements EventReader {
     return textOf(text) === "" ? [] : [this.#chunk({ [field]: text })];
   }
 
-  #finish({ delta, usage }: Fields): readonly string[] {
+  #finish({ delta, usage }: JsonObject): readonly string[] {
     this.#count(usage);
-    if (!isFields(delta) || delta["stop_reason"] == null) return [];
+    if (!isJsonObject(delta) || delta["stop_reason"] == null) return [];
     const finish_reason = finishOfStop(delta["stop_reason"]);
     if (finish_reason === undefined) throw noEvent();
     this.#isFinished = true;
@@ -131,9 +132,9 @@ class MessageChunks implements EventReader {
 
   /** Before its first output, another model may still serve the request: it ends as a broken reply does. */
   #failed(error: unknown): readonly string[] {
-    const type = isFields(error) ? textOf(error["type"]).slice(0, 64) : "";
+    const type = isJsonObject(error) ? textOf(error["type"]).slice(0, 64) : "";
     if (!this.#hasOutput) throw new RangeError(`the model server failed before its reply: ${JSON.stringify(type)}`);
-    return [errorOf(isFields(error) ? { ...error, code: type } : error)];
+    return [errorOf(isJsonObject(error) ? { ...error, code: type } : error)];
   }
 
   #chunk(delta: object, finish?: object): string {

@@ -1,5 +1,6 @@
 // Events of a streamed response. Drops those that repeat what the deltas contained, and those that it does not know.
-import { type Fields, finishOf, type ItemParts, isFields, itemParts, responseUsage, textOf } from "./format-answers.ts";
+import { isJsonObject, type JsonObject } from "../../proto/json-object.ts";
+import { finishOf, type ItemParts, itemParts, responseUsage, textOf } from "./format-answers.ts";
 import {
   bounded,
   chunkOf,
@@ -38,8 +39,8 @@ class ResponseChunks implements EventReader {
     this.#maxTokens = maxTokens;
   }
 
-  read(event: Fields): readonly string[] {
-    if (isFields(event["error"]) && event["type"] !== "response.failed") return [errorOf(event["error"])];
+  read(event: JsonObject): readonly string[] {
+    if (isJsonObject(event["error"]) && event["type"] !== "response.failed") return [errorOf(event["error"])];
     const type = event["type"];
     if (typeof type !== "string") throw noEvent();
     const kind = Object.hasOwn(deltaKinds, type) ? deltaKinds[type] : undefined;
@@ -48,13 +49,13 @@ class ResponseChunks implements EventReader {
     switch (type) {
       case "response.output_item.added":
       case "response.output_item.done":
-        return isFields(item) ? this.#item(item) : [];
+        return isJsonObject(item) ? this.#item(item) : [];
       case "response.completed":
       case "response.incomplete":
-        if (!isFields(response)) throw noEvent();
+        if (!isJsonObject(response)) throw noEvent();
         return this.#end(response);
       case "response.failed":
-        return [errorOf(isFields(response) ? response["error"] : event)];
+        return [errorOf(isJsonObject(response) ? response["error"] : event)];
       case "error":
         return [errorOf(event)];
       default:
@@ -62,8 +63,8 @@ class ResponseChunks implements EventReader {
     }
   }
 
-  /** What its deltas did not contain: a server may send the last part of an item only with its end. */
-  #item(item: Fields): readonly string[] {
+  /** Returns the chunks for the part of an item that no delta contained: servers may send it only with the end of the item. */
+  #item(item: JsonObject): readonly string[] {
     const parts: ItemParts = itemParts(item);
     const id = textOf(item["id"]);
     return [
@@ -100,10 +101,10 @@ class ResponseChunks implements EventReader {
     return [chunkOf({ tool_calls: [{ index, function: { arguments: text } }] })];
   }
 
-  #end(response: Fields): readonly string[] {
+  #end(response: JsonObject): readonly string[] {
     const { output } = response;
     const isUnsent = this.#sent.size === 0 && this.#calls.size === 0 && Array.isArray(output);
-    const late = isUnsent ? output.filter(isFields).flatMap((item) => this.#item(item)) : [];
+    const late = isUnsent ? output.filter(isJsonObject).flatMap((item) => this.#item(item)) : [];
     const reason = finishOf(response, this.#calls.size > 0, this.#maxTokens);
     const usage = responseUsage(response["usage"]);
     return [...late, chunkOf({}, { finish_reason: reason }), ...(usage ? [usageChunkOf(usage)] : []), "[DONE]"];

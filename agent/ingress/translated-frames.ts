@@ -1,7 +1,8 @@
 // Reads the events of a stream in another format as the chunks of a chat, and gives these to the meter of chats: its bounds, figures
 // and end hold for both.
-import { FramePieces, frameEnd, frameOf, payloadOf } from "../../proto/sse-frames.ts";
-import { type Fields, isFields, textOf } from "./format-answers.ts";
+import { isJsonObject, type JsonObject } from "../../proto/json-object.ts";
+import { FramePieces, frameOf, payloadOf } from "../../proto/sse-frames.ts";
+import { textOf } from "./format-answers.ts";
 import { maxFrameBytes, UsageFrames } from "./usage-frames.ts";
 
 const colon = 58;
@@ -11,7 +12,7 @@ const maxItems = 1_000;
 /** For one reply. */
 export interface EventReader {
   /** Returns the data of the chunks of one event. Throws RangeError for what is no event of the format. */
-  read(event: Fields): readonly string[];
+  read(event: JsonObject): readonly string[];
 }
 
 export class TranslatedFrames extends UsageFrames {
@@ -25,21 +26,12 @@ export class TranslatedFrames extends UsageFrames {
 
   /** Throws RangeError for a frame above 1 MiB and for one that is not an event of the format. */
   override push(chunk: Buffer): void {
-    const bytes = this.#pieces.add(chunk);
-    if (bytes) this.#split(bytes);
+    this.#pieces.split(chunk, (frame) => this.#frame(frame));
     if (this.#pieces.bytes > maxFrameBytes) throw new RangeError("the engine sent a frame above 1 MiB");
   }
 
-  #split(bytes: Buffer): void {
-    let start = 0;
-    for (let end = frameEnd(bytes, start); end >= 0 && !this.isDone; end = frameEnd(bytes, start)) {
-      this.#frame(bytes.subarray(start, end));
-      start = end;
-    }
-    this.#pieces.keep(bytes.subarray(start));
-  }
-
   #frame(frame: Buffer): void {
+    if (this.isDone) return;
     const json = payloadOf(frame);
     if (!json) {
       if (frame[0] === colon) super.push(frame);
@@ -60,14 +52,14 @@ export function bounded(count: number): number {
   return count;
 }
 
-function eventOf(json: Buffer): Fields {
+function eventOf(json: Buffer): JsonObject {
   let event: unknown;
   try {
     event = JSON.parse(json.toString());
   } catch {
     throw noEvent();
   }
-  if (!isFields(event)) throw noEvent();
+  if (!isJsonObject(event)) throw noEvent();
   return event;
 }
 
@@ -83,7 +75,7 @@ export const usageChunkOf = (usage: object, head: object = {}): string =>
 
 /** An engine's own error, as a chat has it. */
 export function errorOf(error: unknown): string {
-  const { message, code } = isFields(error) ? error : {};
+  const { message, code } = isJsonObject(error) ? error : {};
   return JSON.stringify({
     error: {
       message: textOf(message) || "The model server failed during the response.",

@@ -1,4 +1,5 @@
 // Validates and prices the usage of a complete answer.
+import { isJsonObject } from "../../proto/json-object.ts";
 import type { Ticket } from "../../proto/ticket.ts";
 import type { UsageSource } from "../../proto/usage.ts";
 import {
@@ -75,7 +76,7 @@ const maxParsedBytes = 32 * 1024;
 /** Main key of the reply, and what its value must be. Other paths: any JSON object or array. */
 const shapes: Readonly<Record<string, readonly [key: string, isValid: (value: unknown) => boolean]>> = {
   "/v1/completions": ["choices", (value) => areAll(value, (choice) => typeof choice["text"] === "string")],
-  "/v1/chat/completions": ["choices", (value) => areAll(value, (choice) => isObject(choice["message"]))],
+  "/v1/chat/completions": ["choices", (value) => areAll(value, (choice) => isJsonObject(choice["message"]))],
   "/v1/embeddings": ["data", (value) => areAll(value, (item) => item["embedding"] !== undefined)],
   "/v1/audio/transcriptions": ["text", (value) => typeof value === "string"],
   "/v1/audio/translations": ["text", (value) => typeof value === "string"],
@@ -104,7 +105,7 @@ function hasShape(body: Buffer, shape: (typeof shapes)[string] | undefined): boo
     return false;
   }
   if (!shape) return typeof value === "object" && value !== null;
-  return isObject(value) && shape[1](value[shape[0]]);
+  return isJsonObject(value) && shape[1](value[shape[0]]);
 }
 
 const [openBrace, closeBrace, openBracket, closeBracket] = [123, 125, 91, 93];
@@ -119,9 +120,7 @@ function hasOuterShape(body: Buffer, key: string | undefined): boolean {
   return isObjectText && body.includes(`"${key}"`);
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const areAll = (value: unknown, isValid: (item: Record<string, unknown>) => boolean): boolean =>
-  Array.isArray(value) && value.length > 0 && value.every((item) => isObject(item) && isValid(item));
+  Array.isArray(value) && value.length > 0 && value.every((item) => isJsonObject(item) && isValid(item));
 const isPicture = (item: Record<string, unknown>): boolean =>
   typeof item["b64_json"] === "string" || typeof item["url"] === "string";

@@ -1,4 +1,5 @@
 // One line of an input file: `{"custom_id", "method", "url", "body"}`. Pure.
+import { isJsonObject } from "../../proto/json-object.ts";
 import { scanJson } from "../../proto/json-scan.ts";
 import type { BatchEndpoint, BatchError } from "./batch.ts";
 
@@ -27,7 +28,7 @@ export function readInputLine(text: string | undefined, endpoint: BatchEndpoint)
   } catch {
     return problem("invalid_json_line", "The line is not valid JSON. Write one JSON object per line.");
   }
-  if (!isObject(value)) return problem("invalid_json_line", "The line is not a JSON object.");
+  if (!isJsonObject(value)) return problem("invalid_json_line", "The line is not a JSON object.");
   const { custom_id: customId, method, url, body } = value;
   if (typeof customId !== "string" || customId === "" || customId.length > maxCustomIdLength)
     return problem(
@@ -40,7 +41,7 @@ export function readInputLine(text: string | undefined, endpoint: BatchEndpoint)
     const given = typeof url === "string" ? quoted(url, 100) : "missing";
     return problem("mismatched_url", `\`url\` must be ${endpoint}, the batch's endpoint; it is ${given}.`, "url");
   }
-  if (!isObject(body)) return problem("invalid_body", "`body` must be a JSON object, the request itself.", "body");
+  if (!isJsonObject(body)) return problem("invalid_body", "`body` must be a JSON object, the request itself.", "body");
   const { model } = body;
   if (typeof model !== "string") return problem("model_required", "`body.model` must name the model.", "body.model");
   if (body["stream"] === true)
@@ -51,8 +52,5 @@ export function readInputLine(text: string | undefined, endpoint: BatchEndpoint)
 /** Customer text, truncated and without NUL and unpaired surrogates, which PostgreSQL rejects. */
 export const quoted = (text: string, maxLength: number): string =>
   text.slice(0, maxLength).replaceAll("\0", "").toWellFormed();
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 export const isProblem = (line: InputLine | Problem): line is Problem => "code" in line;

@@ -1,6 +1,6 @@
 // Counts the frames of a stream with generated output. A broken response costs at most the delivered part, so a frame counts once
 // it was passed on completely; the role, the finish reason, usage, errors and comments do not count.
-import { countPlain, FramePieces, frameEnd, isPlain, payloadOf, readChunk } from "../../proto/sse-frames.ts";
+import { countPlain, FramePieces, isPlain, payloadOf, readChunk } from "../../proto/sse-frames.ts";
 
 const letterD = 100;
 /** An agent sends no larger frame. What follows a larger one is not counted. */
@@ -25,19 +25,8 @@ export class OutputCounter {
       }
     }
     if (this.#pieces.bytes === 0) this.hasData ||= chunk[0] === letterD;
-    const bytes = this.#pieces.add(chunk);
-    if (bytes) this.#split(bytes);
-  }
-
-  #split(bytes: Buffer): void {
-    let start = 0;
-    for (let end = frameEnd(bytes, start); end >= 0; end = frameEnd(bytes, start)) {
-      this.#count(bytes.subarray(start, end));
-      start = end;
-    }
-    const rest = bytes.subarray(start);
-    this.#pieces.keep(rest);
-    this.hasData ||= rest[0] === letterD;
+    const rest = this.#pieces.split(chunk, (frame) => this.#count(frame));
+    this.hasData ||= rest?.[0] === letterD;
   }
 
   #count(frame: Buffer): void {

@@ -1,6 +1,7 @@
 // Body of a chat completion -> domain. Throws RequestError.
 import { constraintProblem } from "../../proto/constraint-size.ts";
-import { type Body, Fields, isObject } from "./fields.ts";
+import { isJsonObject } from "../../proto/json-object.ts";
+import { type Body, Fields } from "./fields.ts";
 import { readImagePart } from "./image-part.ts";
 import { invalid, unusable } from "./request-error.ts";
 import { type CommonRequest, commonFields } from "./sampling-fields.ts";
@@ -86,12 +87,12 @@ function readReasoning(f: Fields): Body {
 
 function readTool(tool: unknown, i: number): ChatTool {
   const at = `tools.${i}`;
-  if (!isObject(tool) || tool["type"] !== "function" || !isObject(tool["function"]))
+  if (!isJsonObject(tool) || tool["type"] !== "function" || !isJsonObject(tool["function"]))
     throw invalid(at, `${at} must be {"type":"function","function":{..}}`);
   const { name, parameters } = tool["function"];
   if (typeof name !== "string" || !/^[\w.-]{1,128}$/.test(name))
     throw invalid(`${at}.function.name`, `${at}.function.name must be 1 to 128 letters, digits, "_", "." or "-"`);
-  if (parameters !== undefined && parameters !== null && !isObject(parameters))
+  if (parameters !== undefined && parameters !== null && !isJsonObject(parameters))
     throw invalid(`${at}.function.parameters`, `${at}.function.parameters must be a JSON Schema object`);
   return { name, parameters: parameters ?? undefined, wire: tool };
 }
@@ -103,7 +104,7 @@ function readToolChoice(value: unknown, tools: readonly ChatTool[]): ToolChoice 
     if (tools.length === 0) throw invalid("tool_choice", 'tool_choice "required" needs tools');
     return { kind: "required" };
   }
-  const name = isObject(value) && isObject(value["function"]) ? value["function"]["name"] : undefined;
+  const name = isJsonObject(value) && isJsonObject(value["function"]) ? value["function"]["name"] : undefined;
   if (typeof name !== "string")
     throw invalid(
       "tool_choice",
@@ -123,7 +124,7 @@ function readFormat(format: Body | undefined): Constraint | undefined {
       return { kind: "json-object" };
     case "json_schema": {
       const wrapped = format?.["json_schema"];
-      if (!isObject(wrapped) || !isObject(wrapped["schema"]))
+      if (!isJsonObject(wrapped) || !isJsonObject(wrapped["schema"]))
         throw invalid(
           "response_format.json_schema.schema",
           "response_format.json_schema.schema must be a JSON Schema object",
@@ -168,7 +169,7 @@ function readMessages(list: readonly unknown[] | undefined, takesImages = false)
 
 function readMessage(message: unknown, i: number, images: EngineImage[] | undefined): ChatMessage {
   const at = `messages.${i}`;
-  if (!isObject(message)) throw invalid(at, `${at} must be an object`);
+  if (!isJsonObject(message)) throw invalid(at, `${at} must be an object`);
   const named = String(message["role"]);
   const role = Object.hasOwn(roles, named) ? roles[named] : undefined;
   if (role === undefined) throw invalid(`${at}.role`, `${at}.role must be system, user, assistant or tool`);
@@ -201,7 +202,7 @@ function readContent(
 
 /** A picture's bytes are added to `images`; undefined: the model reads none. */
 function readPart(part: unknown, at: string, images: EngineImage[] | undefined): ContentPart {
-  if (!isObject(part)) throw invalid(at, `${at} must be an object with a type`);
+  if (!isJsonObject(part)) throw invalid(at, `${at} must be an object with a type`);
   const { type, text } = part;
   if (type === "image_url" && images) {
     images.push(readImagePart(part, at));
@@ -220,8 +221,8 @@ function readToolCalls(calls: unknown, at: string): readonly Body[] | undefined 
   if (!Array.isArray(calls)) throw invalid(at, `${at} must be a list`);
   if (calls.length === 0) return undefined;
   return calls.map((call: unknown, i) => {
-    const f = isObject(call) ? call["function"] : undefined;
-    if (!isObject(call) || !isObject(f) || typeof f["name"] !== "string")
+    const f = isJsonObject(call) ? call["function"] : undefined;
+    if (!isJsonObject(call) || !isJsonObject(f) || typeof f["name"] !== "string")
       throw invalid(
         `${at}.${i}`,
         `${at}.${i} must be {"id":..,"type":"function","function":{"name":..,"arguments":..}}`,

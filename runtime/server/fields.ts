@@ -1,4 +1,5 @@
 // Reads the fields of a JSON body with their bounds. Null is the same as absent; unknown fields are ignored.
+import { isJsonObject } from "../../proto/json-object.ts";
 import { invalid } from "./request-error.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
@@ -58,7 +59,7 @@ export class Fields {
 
   object(name: string): Body | undefined {
     const value = this.raw(name);
-    if (value !== undefined && !isObject(value)) throw invalid(name, `${name} must be an object`);
+    if (value !== undefined && !isJsonObject(value)) throw invalid(name, `${name} must be an object`);
     return value as Body | undefined;
   }
 
@@ -69,15 +70,11 @@ export class Fields {
   }
 }
 
-export function isObject(value: unknown): value is Body {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Undefined where the text is no JSON object. */
 export function objectIn(text: string): Body | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
+    return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

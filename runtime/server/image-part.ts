@@ -1,13 +1,13 @@
 // A picture in a request: its bytes stand in a data: address. Nothing is fetched from anywhere.
-import { isObject } from "./fields.ts";
+import { isJsonObject } from "../../proto/json-object.ts";
 import { invalid, unusable } from "./request-error.ts";
 import type { EngineImage } from "./text-engine.ts";
 
 /** `part`: {"type":"image_url","image_url":{"url":..,"detail":..}}. Throws RequestError. */
 export function readImagePart(part: Readonly<Record<string, unknown>>, at: string): EngineImage {
   const image = part["image_url"];
-  const url = isObject(image) ? image["url"] : image;
-  const detail = isObject(image) ? (image["detail"] ?? "auto") : "auto";
+  const url = isJsonObject(image) ? image["url"] : image;
+  const detail = isJsonObject(image) ? (image["detail"] ?? "auto") : "auto";
   if (typeof url !== "string") throw invalid(`${at}.image_url.url`, `${at}.image_url.url must be a string`);
   if (detail !== "auto" && detail !== "low" && detail !== "high")
     throw invalid(`${at}.image_url.detail`, `${at}.image_url.detail must be auto, low or high`);

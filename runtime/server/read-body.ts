@@ -1,8 +1,9 @@
 // A JSON body, bounded.
 import type { IncomingMessage } from "node:http";
 import { parseExactJson, parseScanned } from "../../proto/exact-json.ts";
+import { isJsonObject } from "../../proto/json-object.ts";
 import { scanJson } from "../../proto/json-scan.ts";
-import { type Body, isObject } from "./fields.ts";
+import type { Body } from "./fields.ts";
 import { RequestError } from "./request-error.ts";
 
 /** Above what the gateway lets through, so that the limit a customer meets is the gateway's. */
@@ -17,7 +18,7 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
   } catch (error) {
     throw new RequestError(400, `the body is not readable JSON: ${(error as Error).message}`, { cause: error });
   }
-  if (!isObject(body)) throw new RequestError(400, "the body must be a JSON object");
+  if (!isJsonObject(body)) throw new RequestError(400, "the body must be a JSON object");
   return body;
 }
 

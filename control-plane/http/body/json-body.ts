@@ -1,9 +1,11 @@
 // Parses bodies as JSON regardless of the Content-Type: known clients send none, or curl's default. Forms are parsed only for
 // routes that accept them, and only if the body does not start like JSON.
+
 import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { parseScanned } from "../../../proto/exact-json.ts";
+import { isJsonObject } from "../../../proto/json-object.ts";
 import type { JsonScan } from "../../../proto/json-scan.ts";
 import type { RequestState } from "../core/request-state.ts";
 import type { Dialect } from "../errors/error-body.ts";
@@ -112,10 +114,10 @@ export function readJson(bytes: Buffer): { readonly value: unknown; readonly exa
   const scan = judgeJson(bytes);
   const value = parsed(bytes, scan);
   if (scan.hasLoneSurrogate) refuseLoneSurrogate(value);
-  if (scan.longIntegers.length === 0 || !isObject(value)) return { value, exact: undefined };
+  if (scan.longIntegers.length === 0 || !isJsonObject(value)) return { value, exact: undefined };
   const exact = parseExactly(bytes, scan) as Record<string, unknown> | undefined;
   const seed = digitsOf(exact?.["seed"]);
-  if (seed !== undefined) value["seed"] = seedToValidate(seed);
+  if (seed !== undefined) Object.assign(value, { seed: seedToValidate(seed) });
   return { value, exact };
 }
 
@@ -126,6 +128,3 @@ function parsed(bytes: Buffer, scan: JsonScan): unknown {
     throw malformedBody(error);
   }
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

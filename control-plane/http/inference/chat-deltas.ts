@@ -1,5 +1,6 @@
 // Reads a chat response in OpenAI's format, streamed or whole, as a sequence of typed deltas. Pure. Never throws for what an engine
 // sends: an error here would end the connection that all requests to its host share. Reads the first choice only.
+import { isJsonObject, type JsonObject } from "../../../proto/json-object.ts";
 
 export interface ChatUsage {
   readonly input: number;
@@ -30,8 +31,6 @@ export type ChatDelta =
   /** The engine or the agent reports that the response broke. */
   | { readonly kind: "error"; readonly code: string | undefined; readonly message: string | undefined }
   | { readonly kind: "end" };
-
-type Fields = Readonly<Record<string, unknown>>;
 
 interface Call {
   /** Position in the response. */
@@ -76,14 +75,14 @@ export class ChatDeltas {
     this.#emittedCount = 0;
     const chunk = fieldsOf(data);
     if (!chunk) return;
-    if (isFields(chunk["error"])) {
+    if (isJsonObject(chunk["error"])) {
       const { code, message } = chunk["error"];
       this.#on({ kind: "error", code: textOf(code), message: textOf(message) });
       return;
     }
     const choices = chunk["choices"];
     const choice: unknown = Array.isArray(choices) ? choices.find(isFirst) : undefined;
-    if (isFields(choice)) {
+    if (isJsonObject(choice)) {
       if (!this.#hasStarted) {
         this.#hasStarted = true;
         this.#emit({ kind: "start", created: countOf(chunk["created"]) });
@@ -121,9 +120,9 @@ export class ChatDeltas {
     this.#on(delta);
   }
 
-  #choice(choice: Fields): void {
-    const said = isFields(choice["delta"]) ? choice["delta"] : choice["message"];
-    if (isFields(said)) {
+  #choice(choice: JsonObject): void {
+    const said = isJsonObject(choice["delta"]) ? choice["delta"] : choice["message"];
+    if (isJsonObject(said)) {
       // Two names of one field; some engines send both.
       const reasoning = textOf(said["reasoning_content"]) || textOf(said["reasoning"]);
       if (reasoning) this.#emit({ kind: "reasoning", text: reasoning });
@@ -141,9 +140,9 @@ export class ChatDeltas {
   }
 
   #call(part: unknown, position: number): void {
-    if (!isFields(part)) return;
+    if (!isJsonObject(part)) return;
     const key = countOf(part["index"]) ?? position;
-    const given = isFields(part["function"]) ? part["function"] : {};
+    const given = isJsonObject(part["function"]) ? part["function"] : {};
     let call = this.#calls.get(key);
     if (!call) {
       call = { index: this.#startedCount, hasStarted: false, id: undefined, early: "" };
@@ -188,32 +187,29 @@ function textFrameOf(data: string): TextFrame | undefined {
   return { before: data.slice(0, text[0]), after: data.slice(text[1]) };
 }
 
-const isFirst = (choice: unknown): boolean => isFields(choice) && (choice["index"] ?? 0) === 0;
-
-const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+const isFirst = (choice: unknown): boolean => isJsonObject(choice) && (choice["index"] ?? 0) === 0;
 
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
 const countOf = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 
-function fieldsOf(data: string): Fields | undefined {
+function fieldsOf(data: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(data);
-    return isFields(value) ? value : undefined;
+    return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
 }
 
 function logprobsOf(logprobs: unknown): readonly object[] | undefined {
-  const content = isFields(logprobs) ? logprobs["content"] : undefined;
-  return Array.isArray(content) ? content.filter(isFields) : undefined;
+  const content = isJsonObject(logprobs) ? logprobs["content"] : undefined;
+  return Array.isArray(content) ? content.filter(isJsonObject) : undefined;
 }
 
 function usageOf(usage: unknown): ChatUsage | undefined {
-  if (!isFields(usage)) return undefined;
+  if (!isJsonObject(usage)) return undefined;
   const input = countOf(usage["prompt_tokens"]) ?? 0;
   const output = countOf(usage["completion_tokens"]) ?? 0;
   const { prompt_tokens_details: prompt, completion_tokens_details: completion, estimated_cost: cost } = usage;
@@ -221,8 +217,8 @@ function usageOf(usage: unknown): ChatUsage | undefined {
     input,
     output,
     total: countOf(usage["total_tokens"]) ?? input + output,
-    cached: (isFields(prompt) ? countOf(prompt["cached_tokens"]) : undefined) ?? 0,
-    reasoning: (isFields(completion) ? countOf(completion["reasoning_tokens"]) : undefined) ?? 0,
+    cached: (isJsonObject(prompt) ? countOf(prompt["cached_tokens"]) : undefined) ?? 0,
+    reasoning: (isJsonObject(completion) ? countOf(completion["reasoning_tokens"]) : undefined) ?? 0,
     estimatedCost: typeof cost === "number" ? cost : undefined,
   };
 }

@@ -1,6 +1,8 @@
 // The fields of a speech request, and what a model cannot do of them: refused with the reason.
+
+import { isJsonObject } from "../../../proto/json-object.ts";
 import { type AudioFormat, audioFormats } from "../../audio/encoder.ts";
-import { Fields, isObject } from "../../server/fields.ts";
+import { Fields } from "../../server/fields.ts";
 import { invalid, unusable } from "../../server/request-error.ts";
 import type { Manner, Synthesiser } from "./synthesiser.ts";
 import { readVoice, type Voice } from "./voice.ts";
@@ -37,7 +39,7 @@ export function readSpeech(body: Readonly<Record<string, unknown>>, model: Abili
 
 /** A name, a blend as text, or `{id}` as newer clients send it. */
 function voiceOf(value: unknown, model: Abilities): Voice {
-  const named = isObject(value) ? value["id"] : value;
+  const named = isJsonObject(value) ? value["id"] : value;
   if (named === undefined || named === "") return [{ preset: model.defaultVoice, weight: 1 }];
   if (typeof named !== "string") throw invalid("voice", "voice must be the name of a voice");
   const voice = readVoice(named, model.presets);
