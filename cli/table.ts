@@ -49,3 +49,10 @@ function padded(text: string, width: number): string {
   }
   return `${cut}…${" ".repeat(Math.max(0, rest))}`;
 }
+
+/** Prices above 0 in USD, with their names. */
+export const ratesText = (rates: Readonly<Record<string, number>>): string =>
+  Object.entries(rates)
+    .filter(([, usd]) => usd > 0)
+    .map(([name, usd]) => `${name} ${usd}`)
+    .join(", ") || "free";

@@ -1,4 +1,4 @@
-// Who did an audited action. Every part of the control plane may import this file.
+// Actor of an audited action. Every part of the control plane may import this file.
 import type { AccountId } from "../proto/ids.ts";
 
 /** Actor, address and note of an audited action. */

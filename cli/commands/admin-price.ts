@@ -1,17 +1,11 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { price as priceOption } from "../option-values.ts";
-
-type Rates = Readonly<Record<string, number>>;
+import { ratesText } from "../table.ts";
 
 type Price = Responses["POST /v1/admin/prices"];
 
 const path = "/v1/admin/prices";
-const rateText = (rates: Rates): string =>
-  Object.entries(rates)
-    .filter(([, usd]) => usd > 0)
-    .map(([name, usd]) => `${name} ${usd}`)
-    .join(", ") || "free";
 
 export function addAdminPrice(program: Command): void {
   const price = adminGroup(program).command("price").description("the price book");
@@ -28,7 +22,7 @@ export function addAdminPrice(program: Command): void {
         SUBJECT: "subject",
         FROM: (one) => one.effective_from.slice(0, 16),
         NOW: (one) => (one.current ? "yes" : ""),
-        RATES: (one) => rateText(one.rates),
+        RATES: (one) => ratesText(one.rates),
       });
     });
 
@@ -60,7 +54,7 @@ export function addAdminPrice(program: Command): void {
         };
         terminal.show(
           await terminal.api.call<Price>("POST", path, body),
-          (one) => `${one.kind} ${one.subject} from ${one.effective_from}: ${rateText(one.rates)}`,
+          (one) => `${one.kind} ${one.subject} from ${one.effective_from}: ${ratesText(one.rates)}`,
         );
       },
     );

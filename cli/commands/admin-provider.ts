@@ -2,6 +2,7 @@
 import type { Responses } from "../../proto/gen/responses.ts";
 import { adminGroup, type Command } from "../command.ts";
 import { price } from "../option-values.ts";
+import { ratesText } from "../table.ts";
 
 type Server = Responses["GET /v1/admin/external"]["servers"][number];
 
@@ -15,12 +16,6 @@ interface SetFlags {
 }
 
 const path = "/v1/admin/external";
-
-const costText = ({ costs }: Server): string =>
-  Object.entries(costs)
-    .filter(([, usd]) => usd > 0)
-    .map(([name, usd]) => `${name} ${usd}`)
-    .join(", ") || "free";
 
 const spendingText = ({ spent, limit }: Server["month"]): string =>
   limit === null ? String(spent) : `${spent} of ${limit}`;
@@ -41,7 +36,7 @@ export function addAdminProvider(program: Command): void {
         FORMAT: "format",
         STATUS: "status",
         HEALTH: ({ health }) => (health.state === "closed" ? "ok" : `${health.state}: ${health.reason}`),
-        COSTS: costText,
+        COSTS: ({ costs }) => ratesText(costs),
         MONTH: ({ month }) => spendingText(month),
         DAY: ({ day }) => spendingText(day),
       });
@@ -64,7 +59,7 @@ export function addAdminProvider(program: Command): void {
       };
       terminal.show(
         await terminal.api.call<Server>("PUT", `${path}/${encodeURIComponent(id)}`, body),
-        (one) => `${one.model_name}: ${costText(one)}; ${spendingText(one.month)} this month`,
+        (one) => `${one.model_name}: ${ratesText(one.costs)}; ${spendingText(one.month)} this month`,
       );
     });
 }

@@ -2,7 +2,7 @@
 import type { AccountId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { invalid, notFound } from "../service-error.ts";
-import { readDays } from "./usage-days.ts";
+import { dayOf, readDays } from "./usage-days.ts";
 
 export interface EndUserFilter {
   /** YYYY-MM-DD, both included. */
@@ -95,8 +95,6 @@ export const endUserNotFound = () => notFound("end_user_not_found", "End user no
 
 const badCursor = () =>
   invalid("bad_cursor", "`after` must be `next` of the previous page.", { param: "after", in: "query" });
-
-const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 const writePlace = ({ period, user = "" }: Sums): string => Buffer.from(`${period} ${user}`).toString("base64url");
 

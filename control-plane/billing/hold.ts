@@ -58,7 +58,7 @@ export interface Budgets {
   holdProvider(request: ProviderHoldRequest): Hold | Promise<Hold>;
 }
 
-/** What is left of a provider's limit does not cover the request; another model may serve it. */
+/** The rest of a provider's limit does not cover the request; another model may serve it. */
 export class ProviderLimitReached extends ServiceError {
   constructor() {
     super(

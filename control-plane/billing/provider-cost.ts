@@ -1,9 +1,9 @@
-// What the provider of an external model is paid for one attempt. Pure.
+// Cost of one attempt at the provider of an external model. Pure.
 import type { DeploymentId, LeaseId } from "../../proto/ids.ts";
 import { ceilingOf, costOf, type NanoUsd, nano, type ProviderRates, type TokenCounts } from "../../proto/money.ts";
 import { type BudgetScope, providerScopes } from "./scopes.ts";
 
-/** What a record owes to a provider. */
+/** Cost at a provider as a record states it. */
 export interface ProviderCharge {
   readonly rates: ProviderRates;
   /** Leases that reserve it; empty without a limit. */

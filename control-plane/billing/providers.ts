@@ -20,7 +20,7 @@ export interface ExternalProvider {
   readonly deployId: DeploymentId;
   readonly modelName: string;
   readonly url: string;
-  /** What it speaks. */
+  /** Its API format. */
   readonly api: ServerApi;
   readonly status: string;
   /** Null: the operator pays nothing for it. */

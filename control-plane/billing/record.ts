@@ -53,7 +53,7 @@ export interface SettledRecord extends Omit<UsageValues, Grouped | Posted> {
   readonly rates: TokenRates;
   /** Of a task that is not billed by tokens only. */
   readonly units?: UnitCounts | undefined;
-  /** What the provider of the model is paid for the attempt. */
+  /** Cost of the attempt at the model's provider. */
   readonly provider?: ProviderCharge | undefined;
   /** It has no valid figures: the gateway's count of what it delivered bills it. */
   readonly isUnmeasured?: boolean;

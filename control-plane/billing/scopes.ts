@@ -46,7 +46,7 @@ export const providerMonthBudget = (provider: DeploymentId, unixMs: number): Bud
 export const providerDayBudget = (provider: DeploymentId, unixMs: number): BudgetId =>
   `provider-day/${provider}/${new Date(unixMs).toISOString().slice(0, 10).replaceAll("-", "")}` as BudgetId;
 
-/** What a request admitted at `admittedAtMs` counts in, whether it has a limit or not. */
+/** Month and day budgets that a request admitted at `admittedAtMs` counts in, also those without a limit. */
 export function providerScopes(provider: DeploymentId, admittedAtMs: number): readonly [BudgetScope, BudgetScope] {
   const common = { account: "" as AccountId, key: "" as KeyId, limit: null, provider };
   return [

@@ -78,7 +78,7 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
       for (let ms = firstMs; ms <= lastMs; ms += dayMs) {
         const uses = byDay.get(ms) ?? [];
         days.push({
-          day: nameOf(ms),
+          day: dayOf(ms),
           items: uses.map(({ dayMs: _day, key, cost, ...use }) => ({
             ...use,
             name: by === "model" || by === "user" ? use.of : (names.get(key ?? use.of) ?? ""),
@@ -92,7 +92,8 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
   };
 }
 
-const nameOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+/** UTC, YYYY-MM-DD. */
+export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 /** First and last day, each by its beginning. Throws badPeriod naming the field. */
 export function readDays(
@@ -113,7 +114,7 @@ export function readDays(
 function readDay(text: string, param: string): number {
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
   // 2026-02-30 is read as a day of March by some.
-  if (Number.isNaN(ms) || nameOf(ms) !== text)
+  if (Number.isNaN(ms) || dayOf(ms) !== text)
     throw badPeriod(`\`${param}\` is no day. Write it as YYYY-MM-DD (UTC).`, { param });
   return ms;
 }

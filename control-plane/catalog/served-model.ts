@@ -40,7 +40,7 @@ export interface ServedModel {
   readonly takesAdapters: boolean;
   /** True for a server that Stoker did not start (`/v1/admin/external`). */
   readonly isExternalServer?: boolean | undefined;
-  /** What that server speaks; default: openai. */
+  /** API format of that server; default: openai. */
   readonly api?: ServerApi | undefined;
   /** Rates paid to its provider; undefined: none. */
   readonly provider?: ModelProvider | undefined;

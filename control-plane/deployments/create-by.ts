@@ -193,7 +193,7 @@ export interface ExternalRequest {
   readonly contextLength: number | undefined;
   /** Task of its models; default: text generation. */
   readonly task?: string | undefined;
-  /** What the server speaks; default: openai. */
+  /** API format of the server; default: openai. */
   readonly api?: ServerApi | undefined;
   /** Sent to the server with every request; undefined: none. Stored sealed, never shown. */
   readonly apiKey?: string | undefined;

@@ -58,7 +58,7 @@ export interface WeightsSource {
   readonly servedName?: string;
   /** Required host (external engines). */
   readonly host?: string;
-  /** What the server speaks (external engines); default: openai. */
+  /** API format of the server (external engines); default: openai. */
   readonly api?: "anthropic";
 }
 

@@ -89,7 +89,11 @@ export class LoadSamples {
     const idleSinceMs = before?.heardSinceMs === undefined ? this.#idleSinceOf(deployment, atMs) : before.idleSinceMs;
     const isNoted = isUsed && atMs - (before?.notedMs ?? Number.NEGATIVE_INFINITY) >= noteEveryMs * this.#scale;
     const now: Known = {
-      ...{ samples: kept, counts, isUsed, isUnheard, heardSinceMs },
+      samples: kept,
+      counts,
+      isUsed,
+      isUnheard,
+      heardSinceMs,
       // Idle time starts at the first pass without use.
       idleSinceMs: isUsed || before?.isUsed ? atMs : idleSinceMs,
       notedMs: isNoted ? atMs : (before?.notedMs ?? Number.NEGATIVE_INFINITY),

@@ -1,7 +1,7 @@
 // Sends an admitted request to an instance and its response to the client. Retries on another instance only before the first
 // byte of data.
 
-import { setTimeout } from "node:timers/promises";
+import { setTimeout as wait } from "node:timers/promises";
 import { formatPaths } from "../../proto/api-formats.ts";
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
@@ -124,7 +124,7 @@ export async function relay(
     if (!route) {
       if (!isOtherKey(last) || keyWaits === maxKeyWaits) break;
       keyWaits += 1;
-      await setTimeout(keyWaitMs);
+      await wait(keyWaitMs);
       tried.length = 0;
       continue;
     }

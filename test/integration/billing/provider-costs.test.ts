@@ -52,8 +52,13 @@ function record(account: AccountId, { provider, requestId, admittedAtMs }: Provi
     account,
     { input: 0, output: 4 },
     {
-      ...{ requestId, admittedAtMs: String(admittedAtMs), deployId: provider, leaseIds: hold.leaseIds },
-      ...{ inputRate: "0", outputRate: "0", provider: { leases: hold.leaseIds.length, rates: texts } },
+      requestId,
+      admittedAtMs: String(admittedAtMs),
+      deployId: provider,
+      leaseIds: hold.leaseIds,
+      inputRate: "0",
+      outputRate: "0",
+      provider: { leases: hold.leaseIds.length, rates: texts },
       ...more,
     },
   );

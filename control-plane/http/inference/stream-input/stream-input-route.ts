@@ -44,7 +44,11 @@ export function streamInputRoute(
           const speaker = model ?? speechModel(spine.models, caller, chosenModel, voice);
           return { model: speaker, voice: await voices(caller, speaker, voice) };
         },
-        ...{ format, language, isAuto, idleMs, validate },
+        format,
+        language,
+        isAuto,
+        idleMs,
+        validate,
       });
     },
   };
