@@ -49,13 +49,16 @@ describe("a buffer of samples", () => {
   });
 
   it("frees the memory of samples that were dropped", async () => {
+    // Other files of this worker may hold buffers.
+    collectGarbage();
+    const others = process.memoryUsage().arrayBuffers;
     const sound = new SampleBuffer();
     for (let i = 0; i < 32; i += 1) sound.append(Buffer.alloc(1024 * 1024, i));
     sound.dropBefore(sound.end - 100);
     sound.append(Buffer.alloc(20, 7));
     await vi.waitFor(() => {
       collectGarbage();
-      expect(process.memoryUsage().arrayBuffers).toBeLessThan(16 * 1024 * 1024);
+      expect(process.memoryUsage().arrayBuffers - others).toBeLessThan(16 * 1024 * 1024);
     });
     expect([...sound.takeBefore(sound.end)]).toEqual([...Array(200).fill(31), ...Array(20).fill(7)]);
   });
