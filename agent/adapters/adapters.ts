@@ -12,7 +12,7 @@ import type { AdapterReport } from "../../proto/gen/stoker/fleet/v1/AdapterRepor
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { Weights__Output } from "../../proto/gen/stoker/fleet/v1/Weights.ts";
-import { pause } from "../../proto/pause.ts";
+import { WakeablePause } from "../../proto/repeat.ts";
 import type { RouteTarget } from "../reconcile/ports.ts";
 import { type AdapterFiles, type AdapterSource, adapterConfig, adapterWeights } from "./adapter-files.ts";
 import { whyAdapterRefused, whyImageAdapterRefused } from "./check-adapter.ts";
@@ -69,7 +69,8 @@ export class Adapters {
   #mustSweep = false;
   readonly #lives = new Map<string, Life>();
   readonly #running = new Set<Promise<void>>();
-  #isWoken = false;
+  readonly #untilNext = new WakeablePause();
+  readonly #wake = this.#untilNext.wake;
 
   constructor(deps: AdapterDeps) {
     this.#deps = deps;
@@ -79,13 +80,6 @@ export class Adapters {
     this.#leaveMs = deps.leaveMs ?? 5_000;
     this.#retryMs = deps.retryMs ?? 5_000;
   }
-
-  #endPause = () => {};
-
-  readonly #wake = () => {
-    this.#isWoken = true;
-    this.#endPause();
-  };
 
   readonly #set = (life: Life, id: string, one: One | undefined): void => {
     if (one) life.ones.set(id, one);
@@ -302,12 +296,10 @@ export class Adapters {
 
   async run(signal: AbortSignal) {
     while (!signal.aborted) {
-      this.#isWoken = false;
       await this.#pass(signal).catch((error) => {
         if (!signal.aborted) this.#log.error({ err: error }, "could not reconcile the adapters; will retry");
       });
-      if (!this.#isWoken)
-        await pause(this.#isRestless() ? everyMs : undefined, signal, (end) => (this.#endPause = end));
+      await this.#untilNext.wait(this.#isRestless() ? everyMs : undefined, signal);
     }
     await Promise.all(this.#running);
   }

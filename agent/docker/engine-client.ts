@@ -1,8 +1,8 @@
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { setTimeout as wait } from "node:timers/promises";
 import Docker, { type GetEventsOptions } from "dockerode";
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
 import { faultOf } from "./engine-fault.ts";
 import { labelFilter } from "./labels.ts";
 
@@ -85,7 +85,7 @@ export async function followEvents(
     } catch (err) {
       if (!signal.aborted) log.warn({ err }, "could not follow the engine's events; will retry");
     }
-    await wait(delayMs, undefined, { signal }).catch(() => {});
+    await pause(delayMs, signal);
     delayMs = Math.min(2 * delayMs, longestDelayMs);
   }
 }

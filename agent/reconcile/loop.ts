@@ -4,6 +4,7 @@
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { InstanceId } from "../../proto/ids.ts";
 import { pause } from "../../proto/pause.ts";
+import { WakeablePause } from "../../proto/repeat.ts";
 import { diff, newestOf, type Step } from "./diff.ts";
 import { type DrainLeft, drainLeftMs } from "./drain.ts";
 import type { Observed } from "./driver.ts";
@@ -34,7 +35,7 @@ export class Reconciler {
   readonly #log: LoopDeps["log"];
   readonly #driver: LoopDeps["driver"];
   readonly #book = createFactsBook();
-  readonly #wake = createWake();
+  readonly #untilNext = new WakeablePause();
   #lastProgressMs = Number.NEGATIVE_INFINITY;
   readonly #executors: Executors;
   readonly #running = new Map<InstanceId, { readonly own: AbortController; readonly work: Promise<void> }>();
@@ -56,13 +57,13 @@ export class Reconciler {
       progressed: this.#progressed,
       drainLeft: this.#drainLeft,
     });
-    deps.driver.watch(this.#wake.now);
+    deps.driver.watch(this.#untilNext.wake);
   }
 
   readonly #progressed = () => {
     if (this.#clock() - this.#lastProgressMs < progressEveryMs) return;
     this.#lastProgressMs = this.#clock();
-    this.#wake.now();
+    this.#untilNext.wake();
   };
 
   readonly #drainLeft: DrainLeft = (id, forMs) =>
@@ -97,7 +98,7 @@ export class Reconciler {
       this.#inFlight.delete(work);
       if (!isProbe) this.#running.delete(step.id);
       this.#book.change(step.id, (facts) => (isProbe ? { ...facts, isProbing: false } : { ...facts, busy: undefined }));
-      this.#wake.now();
+      this.#untilNext.wake();
     });
     this.#inFlight.add(work);
     if (!isProbe) this.#running.set(step.id, { own, work });
@@ -180,14 +181,14 @@ export class Reconciler {
 
   setDesired(next: DesiredState__Output) {
     this.#desired = next;
-    this.#wake.now();
+    this.#untilNext.wake();
   }
 
   /** With true, nothing is started until it is called with false. Wakes the loop. */
   readonly hold = (next: boolean) => {
     if (next === this.#isHeld) return;
     this.#isHeld = next;
-    this.#wake.now();
+    this.#untilNext.wake();
   };
 
   readonly report = () =>
@@ -209,7 +210,7 @@ export class Reconciler {
       const { view, forgotten } = this.#look(observed, wereBusy);
       for (const step of diff(view)) this.#begin(step, signal);
       this.#publish(view, forgotten);
-      await this.#wake.wait(this.#nextLookMs(view), signal);
+      await this.#untilNext.wait(this.#nextLookMs(view), signal);
     }
     await Promise.all(this.#inFlight);
   }
@@ -243,7 +244,7 @@ export class Reconciler {
     } finally {
       for (const id of ids)
         this.#book.change(id, (facts) => (facts.busy === busy ? { ...facts, busy: undefined } : facts));
-      this.#wake.now();
+      this.#untilNext.wake();
     }
   }
 
@@ -260,19 +261,3 @@ export class Reconciler {
 }
 
 const whyOf = (step: Step) => ("why" in step ? { why: step.why } : {});
-
-function createWake() {
-  let isWanted = false;
-  let notify = () => {};
-  return {
-    now: () => {
-      isWanted = true;
-      notify();
-    },
-    async wait(ms: number, signal: AbortSignal) {
-      if (!isWanted) await pause(ms, signal, (end) => (notify = end));
-      notify = () => {};
-      isWanted = false;
-    },
-  };
-}

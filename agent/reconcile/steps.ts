@@ -1,7 +1,7 @@
 // One executor per step kind: a kind without one does not compile. Each is idempotent and stores its results in the facts.
 import { chmod, mkdir, rename, utimes, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
+import { pause } from "../../proto/pause.ts";
 import type { PlanFile } from "../engines/host-facts.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
 import { type Attempts, createAttempts } from "./attempts.ts";
@@ -219,8 +219,6 @@ export class Executors implements StepExecutors {
 }
 
 const bounded = (signal: AbortSignal, limitMs: number) => AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
-
-const pause = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {});
 
 export function execute(executors: StepExecutors, step: Step, signal: AbortSignal): Promise<void> {
   return (executors[step.kind] as (step: Step, signal: AbortSignal) => Promise<void>)(step, signal);

@@ -3,8 +3,8 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
 import type { OwnCertificate } from "../../proto/peer-tls.ts";
 import { readIfPresent, replaceFileSync } from "../../proto/replace-file.ts";
 import { enroll, type GivenCertificate, makeKey, renew } from "./enroll.ts";
@@ -195,7 +195,7 @@ export class Identity {
         // Many attempts fit into the last third, and the agents spread out.
         pauseMs = Math.max(minWaitMs, this.#options.random() * Math.min(maxRetryMs, life / 30));
       this.#writeUnstored();
-      await wait(pauseMs, undefined, { signal }).catch(() => {});
+      await pause(pauseMs, signal);
     }
   }
 

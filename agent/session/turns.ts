@@ -1,8 +1,8 @@
 // Chooses the control plane: one at a time, the next one when it is unavailable. One that lost its database is left only once
 // another has accepted this host: until then it is better than none.
 
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
 import type { ConnectionEnd } from "./connection.ts";
 
 export interface Notices {
@@ -75,7 +75,7 @@ export async function takeTurns(options: TurnsOptions, signal: AbortSignal): Pro
     const others = addresses.filter((address) => address !== from.address);
     for (let asked = 0; ; asked += 1) {
       const delayMs = reconnectDelayMs(Math.floor(asked / others.length), random());
-      await Promise.race([wait(delayMs, undefined, { signal }).catch(() => {}), ended]);
+      await Promise.race([pause(delayMs, signal), ended]);
       if (isOver || !beside.isUnavailable || signal.aborted) break;
       beside.candidate = begin(others[asked % others.length] ?? "", from);
       const end = await Promise.race([beside.candidate.ended, ended]);
@@ -123,7 +123,7 @@ export async function takeTurns(options: TurnsOptions, signal: AbortSignal): Pro
     const effect = end.reason === "fenced" ? "nothing is served or started here" : "running instances continue";
     log[isNew ? "warn" : "debug"](facts, `no session with the control plane; ${effect}`);
     lastReported = end.reason;
-    await wait(delayMs, undefined, { signal }).catch(() => {});
+    await pause(delayMs, signal);
     if (!signal.aborted) conversation = begin(addresses[turn % addresses.length] ?? "");
   }
   await conversation.ended;

@@ -1,7 +1,7 @@
 // Prefetches weights that the operator listed for this host: one after the other, with retries while they can help.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Prefetch__Output } from "../../proto/gen/stoker/fleet/v1/Prefetch.ts";
+import { pause } from "../../proto/pause.ts";
 import type { WeightsStore } from "./fetch-weights.ts";
 import { WeightsError } from "./weights-error.ts";
 
@@ -60,7 +60,7 @@ export function createPrefetcher(deps: {
         deps.failed(code);
         deps.log.warn({ prefetch: id, repo: weights?.repo, code, why: message }, "could not prefetch weights");
         if (!retryable) return;
-        await wait(delayMs, undefined, { signal }).catch(() => {});
+        await pause(delayMs, signal);
       }
     }
   }

@@ -1,7 +1,7 @@
 // Holds the last inventory. It is replaced only when it differs: each change raises the host's revision at the control plane,
 // and a concurrent placement would fail. GPU faults are checked every few seconds; a fatal one updates the inventory at once.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import { pause } from "../../proto/pause.ts";
 import { type Fault, goneFault, memoryFault, xidFault } from "../fingerprint/gpu-faults.ts";
 import type { GpuSample } from "../fingerprint/gpu-load.ts";
 import type { HostInventory } from "../fingerprint/inventory.ts";
@@ -45,14 +45,14 @@ export async function watchInventory(
       for (let why = host.unclearDocker(); why !== undefined; why = host.unclearDocker()) {
         if (limit.aborted)
           throw new DriverUnclear(`${why}: set STOKER_DRIVER to the driver of this host, or repair the engine`);
-        await wait(faultsEveryMs, undefined, { signal: limit }).catch(() => {});
+        await pause(faultsEveryMs, limit);
         current = await host.read(limit).catch(() => current);
       }
     },
     async run(until: AbortSignal) {
       let readMs = performance.now();
       while (!until.aborted) {
-        await wait(faultsEveryMs, undefined, { signal: until }).catch(() => {});
+        await pause(faultsEveryMs, until);
         if (until.aborted) return;
         const isFaulty = await lookForFaults(until).catch(() => false);
         const pauseMs = host.unclearDocker() === undefined ? everyMs : unclearEveryMs;

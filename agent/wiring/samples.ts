@@ -4,6 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceReport.ts";
 import type { Inventory } from "../../proto/gen/stoker/fleet/v1/Inventory.ts";
+import { pause } from "../../proto/pause.ts";
 import { isPortOpen } from "../docker/port-open.ts";
 import { type GpuSample, gpuLoadProbe, writeGpuLoad } from "../fingerprint/gpu-load.ts";
 import { pciAddress, type Xid } from "../fingerprint/xid.ts";
@@ -91,7 +92,7 @@ export class Samples {
       }
       this.#written = next;
       // The first look at the instances is yet to come, or has found none.
-      await wait(this.#used.length === 0 ? everyMs : layersEveryMs, undefined, { signal }).catch(() => {});
+      await pause(this.#used.length === 0 ? everyMs : layersEveryMs, signal);
     }
   }
 

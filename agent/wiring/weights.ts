@@ -2,10 +2,10 @@
 
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DesiredState__Output } from "../../proto/gen/stoker/fleet/v1/DesiredState.ts";
 import type { KeptWeights } from "../../proto/gen/stoker/fleet/v1/KeptWeights.ts";
+import { background, repeat } from "../../proto/repeat.ts";
 import type { AgentConfig } from "../config.ts";
 import { draftWeights } from "../engines/draft-model.ts";
 import type { AgentMetrics } from "../metrics/agent-metrics.ts";
@@ -52,13 +52,8 @@ export function createHostWeights(
       },
       (error) => log.warn({ err: error }, "the weights cache could not be read"),
     );
-  const ending = new AbortController();
-  const looking = (async () => {
-    while (!ending.signal.aborted) {
-      await look();
-      await wait(lookEveryMs, undefined, { signal: ending.signal }).catch(() => {});
-    }
-  })();
+  const looking = background((signal) => repeat(lookEveryMs, signal, look));
+  looking.start();
 
   return {
     ensure: async (weights, onProgress, signal) => {
@@ -77,8 +72,7 @@ export function createHostWeights(
     },
     report: () => reportOf(here, prefetcher.state()),
     async close() {
-      ending.abort();
-      await looking;
+      await looking.stop();
       await prefetcher.close();
       await store.close();
     },

@@ -2,10 +2,10 @@
 // memory, synchronously; revocations arrive over the change feed and clear them.
 
 import { hash, timingSafeEqual } from "node:crypto";
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Counter, type Registry } from "prom-client";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
+import { background, repeat } from "../../proto/repeat.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
 import { addressTest } from "./allowed-ips.ts";
@@ -232,8 +232,6 @@ function credentialLookups(
 
 /** Writes the last-used times of keys every half minute. */
 function createLastUsed({ store, log }: Pick<AuthenticatorDeps, "store" | "log">, takeUsed: () => ReadonlySet<KeyId>) {
-  const stopping = new AbortController();
-  let loop: Promise<void> | undefined;
   async function write(): Promise<void> {
     const used = takeUsed();
     if (used.size === 0) return;
@@ -242,19 +240,12 @@ function createLastUsed({ store, log }: Pick<AuthenticatorDeps, "store" | "log">
       .keysUsed(new Map([...used].map((key) => [key, at])))
       .catch((error) => log.warn({ err: error }, "could not write last use of keys"));
   }
+  const writing = background((signal) => repeat(lastUsedEveryMs, signal, write));
   return {
-    start(): void {
-      loop ??= (async () => {
-        while (!stopping.signal.aborted) {
-          await wait(lastUsedEveryMs, undefined, { signal: stopping.signal }).catch(() => {});
-          await write();
-        }
-      })();
-    },
-    /** Writes once more. */
+    start: writing.start,
     async stop(): Promise<void> {
-      stopping.abort();
-      await loop;
+      await writing.stop();
+      await write();
     },
   };
 }

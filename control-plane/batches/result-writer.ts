@@ -1,6 +1,6 @@
 // Writes results to the database in groups, so that many lines cost one transaction, with back-pressure.
 
-import { setTimeout as wait } from "node:timers/promises";
+import { pause } from "../../proto/pause.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
 import type { BatchRun, BatchStore, LineResult } from "./store.ts";
 
@@ -52,7 +52,7 @@ export class ResultWriter {
   }
 
   async #drain(): Promise<void> {
-    await wait(gatherMs, undefined, { signal: this.#signal }).catch(() => {});
+    await pause(gatherMs, this.#signal);
     const group = this.#waiting;
     this.#waiting = [];
     this.#bytes = 0;
@@ -68,7 +68,7 @@ export class ResultWriter {
         return;
       } catch (error) {
         if (!(error instanceof DatabaseUnavailable)) this.#refused = { error };
-        else await wait(retryMs, undefined, { signal: this.#signal }).catch(() => {});
+        else await pause(retryMs, this.#signal);
       }
     }
   }

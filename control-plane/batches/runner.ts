@@ -1,6 +1,8 @@
 // Runs batches from the queue, and queues those without a holder: new ones, those whose control plane died, and those with
 // lost jobs. The table is authoritative; waking only saves the wait until the next poll.
-import { setTimeout as wait } from "node:timers/promises";
+
+import { pause } from "../../proto/pause.ts";
+import { WakeablePause } from "../../proto/repeat.ts";
 import type { BatchId } from "./batch.ts";
 import type { BatchQueue } from "./queue.ts";
 import { type RunDeps, runBatch } from "./run-batch.ts";
@@ -19,7 +21,7 @@ export function createBatchRunner(
 ) {
   const { queue, store, log } = deps;
   const stopping = new AbortController();
-  let woken = new AbortController();
+  const untilDue = new WakeablePause();
   let loop: Promise<void> | undefined;
   let isUnavailable = false;
 
@@ -33,12 +35,11 @@ export function createBatchRunner(
     } catch (error) {
       log.warn({ err: error, batch: id }, "batch run failed; it will be run again");
     }
-    woken.abort();
+    untilDue.wake();
   }
 
   async function run(): Promise<void> {
     while (!stopping.signal.aborted) {
-      woken = new AbortController();
       try {
         const due = await store.due(maxDue);
         if (due.length > 0) await queue.add(due);
@@ -47,26 +48,23 @@ export function createBatchRunner(
         if (!isUnavailable) log.warn({ err: error }, "could not queue batches; will retry");
         isUnavailable = true;
       }
-      await wait(deps.pollEveryMs, undefined, { signal: AbortSignal.any([woken.signal, stopping.signal]) }).catch(
-        () => {},
-      );
+      await untilDue.wait(deps.pollEveryMs, stopping.signal);
     }
   }
 
-  const wake = () => woken.abort();
   return {
     start(): void {
-      queue.start(work, wake);
+      queue.start(work, untilDue.wake);
       loop ??= run();
     },
     /** Polls now. */
-    wake,
+    wake: untilDue.wake,
     /** Bounded: unfinished batches continue elsewhere. */
     async stop(): Promise<void> {
       stopping.abort();
       const all = Promise.allSettled([loop, queue.stop()]);
       const limit = new AbortController();
-      await Promise.race([all, wait(stopLimitMs, undefined, { signal: limit.signal }).catch(() => {})]);
+      await Promise.race([all, pause(stopLimitMs, limit.signal)]);
       limit.abort();
     },
   };

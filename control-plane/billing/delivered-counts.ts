@@ -1,10 +1,10 @@
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
 import { type Clock, systemClock } from "./clock.ts";
+import { isInternalError, isOutage, maxInternalErrors } from "./database-failure.ts";
 import type { CountReason, DeliveredCount, DeliveredCounts } from "./delivered.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { recordKey } from "./record.ts";
-import { isInternalError, isOutage, maxInternalErrors } from "./settle.ts";
 import type { CountStore, SettlementStore } from "./store.ts";
 
 /** Counts of one reason. */
@@ -54,7 +54,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
       if (failure === undefined) continue;
       deps.log.warn({ err: failure, counts: waiting() }, "delivered counts not written yet");
       if (stopping.signal.aborted) return;
-      await wait(retryMs, undefined, { signal: stopping.signal }).catch(() => {});
+      await pause(retryMs, stopping.signal);
     }
   }
 
@@ -141,7 +141,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
     report(count, reason) {
       const queue = queues[reason];
       if (queue.size >= queueLimit) return drop(count, reason);
-      queue.set(recordKey(count.requestId, count.attempt), count);
+      queue.set(recordKey(count), count);
       wake();
     },
     /** Tries once more to write what waits. */

@@ -90,8 +90,7 @@ export function createGpuTime(deps: {
     const held = all.flatMap(({ minute, isCovered }) => (isCovered ? minute : []));
     if (held.length > 0) await store.noteSettled(held, nowMs);
     for (const { record, gpu, isCovered } of all)
-      if (isCovered && fresh.has(recordKey(record.requestId, 1)))
-        metrics.gpuSecondsBilled.inc({ gpu }, record.gpuMs / 1000);
+      if (isCovered && fresh.has(recordKey(record))) metrics.gpuSecondsBilled.inc({ gpu }, record.gpuMs / 1000);
     metrics.lost(losses);
   }
 

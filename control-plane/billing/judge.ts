@@ -1,6 +1,6 @@
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
+import { repeat } from "../../proto/repeat.ts";
 import { type Charges, canCharge, wantsTopup } from "./charges.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { dueOf, stateOf } from "./invoices.ts";
@@ -56,17 +56,15 @@ export function createJudge(deps: {
     round,
     async run(signal) {
       let isUnavailable = false;
-      while (!signal.aborted) {
+      await repeat(everyMs, signal, async () => {
         try {
           await round();
           isUnavailable = false;
         } catch (error) {
-          if (!isUnavailable)
-            log.warn({ err: error }, "accounts cannot be judged; it is tried again every few seconds");
+          if (!isUnavailable) log.warn({ err: error }, "could not update the status of accounts; will retry");
           isUnavailable = true;
         }
-        await wait(everyMs, undefined, { signal }).catch(() => {});
-      }
+      });
     },
   };
 }

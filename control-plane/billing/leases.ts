@@ -1,8 +1,7 @@
-// Holds for requests, inside slices of budgets leased from PostgreSQL (promises 2.2): renewal, return and sweep of leases.
-import { setTimeout as wait } from "node:timers/promises";
-import type { Logger } from "pino";
 import type { AccountId, DeploymentId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
+import { pause } from "../../proto/pause.ts";
+import { background, repeat } from "../../proto/repeat.ts";
 import { DatabaseUnavailable, type ServiceError } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { grantSizes, isFarFromLimit, RecentUse, scarcest } from "./grant-size.ts";
@@ -15,53 +14,40 @@ import {
   ProviderLimitReached,
   SpendingSuspended,
 } from "./hold.ts";
+import { LeaseUpkeep, type LeaseUpkeepDeps } from "./lease-upkeep.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { type BudgetScope, providerScopes, type ScopeSet, scopesOf } from "./scopes.ts";
-import { type Part, type Slice, Slices, type SliceTiming, sliceTiming } from "./slices.ts";
-import type { LeaseStore, Replica, ReturnReason } from "./store.ts";
+import { type Slice, Slices, type SliceTiming, sliceTiming } from "./slices.ts";
+import type { LeaseStore, Replica } from "./store.ts";
 
-export interface BudgetsDeps {
-  readonly store: LeaseStore;
-  readonly replica: Replica;
-  readonly log: Logger;
-  readonly metrics: BillingMetrics;
-  /** Lease ids that some agent still has a request or a record of; undefined while a known host has not been heard yet. */
-  readonly openLeaseIds: () => Promise<ReadonlySet<string> | undefined>;
-  /** Those of hosts that were silent for a day, each with its host: released all the same, with an audit row. */
-  readonly voidedLeases?: () => Promise<ReadonlyMap<string, string>>;
+export interface BudgetsDeps
+  extends Pick<LeaseUpkeepDeps, "store" | "replica" | "log" | "metrics" | "openLeaseIds" | "voidedLeases"> {
   readonly clock?: Clock;
   readonly timing?: Partial<SliceTiming>;
 }
 
 export interface RunningBudgets extends Budgets {
   start(): void;
-  /** Gives back what nobody uses; what is held or not yet in the ledger stays leased until it is. */
+  /** Returns what no request holds; what is held or not yet in the ledger stays leased until it is. */
   stop(): Promise<void>;
   /** Runs one round of renewals, look-ups and returns; `start` repeats it every `tickMs`. */
   tick(): Promise<void>;
   /**
-   * The limit or standing of an account, a provider (`providerPayer`) or a budget (its id) changed: what is free of its slices goes back at once, and the
-   * next request asks the database.
+   * The limit or status of an account, a provider (`providerPayer`) or a budget (its id) changed: the free part of its slices
+   * is returned at once, and the next request reads the database.
    */
   recall(subject: string): void;
 }
 
 export function createBudgets(deps: BudgetsDeps): RunningBudgets {
-  const { store, replica, log, metrics } = deps;
+  const { store, replica, metrics } = deps;
   const clock = deps.clock ?? systemClock;
   const timing: SliceTiming = { ...sliceTiming, ...deps.timing };
   const slices = new Slices(clock, timing);
   const purses = new Map<AccountId, Purse>();
-  const stopping = new AbortController();
-  let loop: Promise<void> | undefined;
-  let sweptAtMs = clock.monotonicMs();
-  let isUnavailable = false;
-  /** Monotonic ms of the first tick in a row that reached the database; undefined after a failed one. */
-  let reachableSinceMs: number | undefined = clock.monotonicMs();
-  /** Returns run one after another. */
-  let returning: Promise<unknown> = Promise.resolve();
-
-  const purseDeps = { store, replica, clock, timing, metrics, slices, refillFailed: unavailable, reclaim };
+  const excess = (slice: Slice, nowMs: number) => purses.get(slice.account)?.excess(slice, nowMs) ?? 0n;
+  const upkeep = new LeaseUpkeep({ ...deps, clock, timing, slices, excess });
+  const purseDeps = { store, replica, clock, timing, metrics, slices, upkeep };
   metrics.watchHolds(() => slices.figures);
 
   function hold(request: HoldRequest): Hold | Promise<Hold> {
@@ -89,149 +75,37 @@ export function createBudgets(deps: BudgetsDeps): RunningBudgets {
   }
 
   async function tick(): Promise<void> {
-    const nowMs = clock.monotonicMs();
-    const canReach = await attempt(sync);
-    reachableSinceMs = canReach ? (reachableSinceMs ?? nowMs) : undefined;
-    // During an outage every record is late. After it the agents get the full time to send theirs again.
-    if (reachableSinceMs !== undefined && nowMs - reachableSinceMs >= timing.overdueMs)
-      slices.reportOverdue(nowMs - timing.overdueMs);
-    forgetOld(nowMs);
-    // The amount of a return whose outcome is unknown is lost until the next renewal: keep it while PostgreSQL has an outage.
-    if (canReach) await attempt(() => giveBack(idleParts(nowMs), "idle"));
+    await upkeep.round();
     for (const [account, purse] of purses) if (purse.isEmpty) purses.delete(account);
-    if (nowMs - sweptAtMs < timing.sweepEveryMs) return;
-    sweptAtMs = nowMs;
-    await attempt(() => store.touchReplica(replica));
-    await attempt(sweepExpired);
   }
 
-  async function sync(): Promise<void> {
-    const isRenewed = await slices.renew((leases, requests) => store.sync(replica, leases, requests, timing.ttlMs));
-    if (!isRenewed) return;
-    if (isUnavailable) log.info("leases are renewed again");
-    isUnavailable = false;
-  }
-
-  function forgetOld(nowMs: number): void {
-    for (const { slice, missing } of slices.forgetOld(nowMs)) {
-      metrics.holdsExpired.inc(missing);
-      log.warn({ lease: slice.leaseId, account: slice.account, requests: missing }, "usage records never came");
-    }
-  }
-
-  function idleParts(nowMs: number): Part[] {
-    return [...slices].flatMap((slice): Part[] => {
-      if (slice.moves > 0) return [];
-      const isIdle = slice.isIdle(nowMs);
-      const amount = isIdle ? atLeastZero(slice.free) : (purses.get(slice.account)?.excess(slice, nowMs) ?? 0n);
-      return amount > 0n || (isIdle && !slice.hasHolds) ? [[slice, amount]] : [];
-    });
-  }
-
-  /** Returns the free part of the account's retired slices, so that a grant can use it before a request is refused. */
-  async function reclaim(account: AccountId): Promise<void> {
-    await returning.catch(() => {});
-    await giveBack(
-      freeParts((slice) => slice.isRetired && slice.account === account),
-      "idle",
-    );
-  }
-
-  const freeParts = (isMeant: (slice: Slice) => boolean): Part[] =>
-    [...slices]
-      .filter((slice) => slice.moves === 0 && isMeant(slice) && slice.free > 0n)
-      .map((slice) => [slice, slice.free]);
-
-  function giveBack(parts: readonly Part[], why: ReturnReason): Promise<void> {
-    if (parts.length === 0) return Promise.resolve();
-    const given = slices
-      .giveBack(parts, (items) => store.giveBack(replica, items, why))
-      .then((closedCount) => {
-        if (closedCount > 0) metrics.leaseReturns.inc({ why }, closedCount);
-      });
-    returning = given.catch(() => {});
-    return given;
-  }
-
-  /**
-   * Returns the leases that no replica renews any more, once no agent reports a request in flight or an unacknowledged record
-   * on them: their record, if it ever comes, would find the money sold.
-   */
-  async function sweepExpired(): Promise<void> {
-    const expired = await store.expiredLeases(timing.sweepGraceMs);
-    if (expired.length === 0) return;
-    const open = await deps.openLeaseIds();
-    if (!open) return;
-    const unheld = expired.filter((leaseId) => !open.has(leaseId));
-    if (unheld.length === 0) return;
-    const voided = (await deps.voidedLeases?.()) ?? new Map<string, string>();
-    const closed = await store.closeExpired(unheld, timing.sweepGraceMs, voided);
-    metrics.released.inc({ what: "lease" }, closed.filter(({ leaseId }) => voided.has(leaseId)).length);
-    for (const { leaseId, given } of closed)
-      log.info({ lease: leaseId, given: String(given) }, "expired lease returned");
-    metrics.leaseReturns.inc({ why: "dead" }, closed.length);
-  }
-
-  async function attempt(step: () => Promise<unknown>): Promise<boolean> {
-    try {
-      await step();
-      return true;
-    } catch (error) {
-      unavailable(error);
-      return false;
-    }
-  }
-
-  function unavailable(error: unknown): void {
-    if (!isUnavailable) log.warn({ err: error }, "budgets cannot reach the database; slices last until their deadline");
-    isUnavailable = true;
-  }
-
-  async function run(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      await wait(timing.tickMs, undefined, { signal: stopping.signal }).catch(() => {});
-      if (!stopping.signal.aborted) await tick();
-    }
-  }
+  const rounds = background(async (signal) => {
+    await pause(timing.tickMs, signal);
+    await repeat(timing.tickMs, signal, tick);
+  });
 
   return {
     hold,
     holdProvider,
     tick,
-    start() {
-      loop ??= run();
-    },
+    start: rounds.start,
     async stop() {
-      stopping.abort();
-      await loop;
-      // A grant that comes after the return would stay leased until its lease expires.
+      await rounds.stop();
+      // A grant that arrives after the return would stay leased until its lease expires.
       await Promise.all([...purses.values()].map((purse) => purse.granted()));
-      await returning;
-      await attempt(sync);
-      slices.reportOverdue(Number.POSITIVE_INFINITY);
-      slices.retire(() => true);
-      await attempt(() =>
-        giveBack(
-          [...slices].map((slice) => [slice, atLeastZero(slice.free)]),
-          "shutdown",
-        ),
-      );
+      await upkeep.end();
     },
     recall(subject) {
-      const isMeant = (slice: Slice) => slice.account === subject || slice.budget.budgetId === subject;
-      slices.retire(isMeant);
       for (const purse of purses.values()) purse.forgetRefusals();
-      void attempt(() => giveBack(freeParts(isMeant), "idle"));
+      upkeep.recall((slice) => slice.account === subject || slice.budget.budgetId === subject);
     },
   };
 }
 
-/** The operator pays a provider: its slices are kept under this name, as those of an account are under its id. */
+/** Payer of what a provider costs the operator: slices of a provider have this name in place of an account id. */
 export const providerPayer = (provider: DeploymentId): AccountId => `provider/${provider}` as AccountId;
 
-const atLeastZero = (amount: bigint): bigint => (amount > 0n ? amount : 0n);
-
-/** Costs nothing, so it lies on no slice. */
+/** Costs nothing, so it reserves nothing in any slice. */
 function freeHold(expiresAtMs: number): Hold {
   return { amount: nano(0n), leaseIds: [], expiresAtMs, settle() {}, release() {}, awaitRecord() {} };
 }
@@ -243,10 +117,7 @@ interface PurseDeps {
   readonly timing: SliceTiming;
   readonly metrics: BillingMetrics;
   readonly slices: Slices;
-  /** A refill that no request waits for failed. */
-  readonly refillFailed: (error: unknown) => void;
-  /** Returns the free part of the account's retired slices. */
-  readonly reclaim: (account: AccountId) => Promise<void>;
+  readonly upkeep: Pick<LeaseUpkeep, "failed" | "reclaim">;
 }
 
 type PurseRequest = Pick<HoldRequest, "requestId" | "floor" | "full">;
@@ -256,17 +127,17 @@ interface Waiter {
   readonly scopes: ScopeSet;
   readonly resolve: (hold: Hold) => void;
   readonly reject: (error: unknown) => void;
-  /** A grant was sized with this request in mind. */
+  /** The amount of a grant included this request. */
   wasCounted: boolean;
 }
 
-/** Seconds of expected holds that are leased in advance; where the limit is far, the whole time of a lease. */
+/** Seconds of expected holds that are leased in advance; far from the limit, the whole time of a lease. */
 const aheadSeconds = 3;
 /** Minimum number of requests like the last one that are leased in advance. */
 const aheadRequests = 4n;
 /** Maximum amount that one slice grows by at once: USD 10. */
 const maxAdvance = 10_000_000_000n;
-/** How long an equal request is refused without a transaction, so that retries do not cost one each. */
+/** Time for which an equal request is refused without a transaction, so that retries do not cost one each. */
 const refusalMs = 250;
 
 class Purse {
@@ -275,13 +146,13 @@ class Purse {
   readonly #use: RecentUse;
   #waiters: Waiter[] = [];
   #isGranting = false;
-  /** The grants in flight. */
+  /** Grants in flight. */
   #granting: Promise<void> = Promise.resolve();
   #lastFull = 0n;
-  /** By the last grant: no scope is near its limit, so nothing is stranded by leasing for as long as a lease lasts. */
+  /** At the last grant no scope was near its limit, so that leasing for the time of a whole lease strands nothing. */
   #isFar = false;
   #fundsOnly: ScopeSet | undefined;
-  /** By the last grant: which scope had the least, of those scopes. */
+  /** Scope that had the least at the last grant, with the name of its set. */
   #scarce: { readonly scopes: string; readonly kind: BudgetScope["kind"] | undefined } | undefined;
   #refusal: { readonly scopes: string; readonly floor: bigint; readonly untilMs: number } | undefined;
 
@@ -316,7 +187,7 @@ class Purse {
     this.#refusal = undefined;
   }
 
-  /** Resolves when no grant is in flight: what it leased is in `slices` then. */
+  /** Resolves when no grant is in flight: `slices` then has what it leased. */
   async granted(): Promise<void> {
     while (this.#isGranting) await this.#granting;
   }
@@ -327,8 +198,8 @@ class Purse {
 
   /** Free money above what the next seconds need. */
   excess(slice: Slice, nowMs: number): bigint {
-    const most = this.#headroom(nowMs) * 3n;
-    return slice.free > most ? slice.free - most : 0n;
+    const max = this.#headroom(nowMs) * 3n;
+    return slice.free > max ? slice.free - max : 0n;
   }
 
   /** Most callers have only the limit of their account's funds: their scopes never change. */
@@ -367,10 +238,10 @@ class Purse {
   #throwIfJustRefused(request: PurseRequest, scopes: ScopeSet, nowMs: number): void {
     const refusal = this.#refusal;
     if (!refusal || nowMs >= refusal.untilMs || request.floor < refusal.floor) return;
-    if (refusal.scopes === scopes.name) throw this.#noRoom(scopes);
+    if (refusal.scopes === scopes.name) throw this.#noFunds(scopes);
   }
 
-  #noRoom({ name, scopes }: ScopeSet): ServiceError {
+  #noFunds({ name, scopes }: ScopeSet): ServiceError {
     const kind = this.#scarce?.scopes === name ? this.#scarce.kind : undefined;
     if (scopes[0]?.provider !== undefined || kind === "provider_month" || kind === "provider_day")
       return new ProviderLimitReached();
@@ -389,10 +260,10 @@ class Purse {
   async #grantAll(ahead?: ScopeSet): Promise<void> {
     this.#isGranting = true;
     try {
-      if (ahead) await this.#grant(ahead, []).catch(this.#deps.refillFailed);
+      if (ahead) await this.#grant(ahead, []).catch(this.#deps.upkeep.failed);
       while (this.#waiters.length > 0) await this.#grantToWaiters();
     } finally {
-      // In the same turn that found no waiter: a later request starts the next grant.
+      // Synchronously after no waiter was found: a later request starts the next grant.
       this.#isGranting = false;
     }
   }
@@ -421,9 +292,9 @@ class Purse {
     const { store, replica, clock, timing, metrics, slices } = this.#deps;
     const { name, scopes } = set;
     if (waiters.length > 0) {
-      // Requests wait because room is scarce: what lies in retired slices is room too.
+      // Requests wait because money is scarce: use that of retired slices too.
       slices.retireLate(this.account, scopes, clock.monotonicMs());
-      await this.#deps.reclaim(this.account);
+      await this.#deps.upkeep.reclaim(this.account);
     }
     const { outcome, isRecalled } = await slices.grant(this.account, scopes, (wanted, sentAtMs) =>
       store.grant(replica, wanted, timing.ttlMs, (purchases) => {
@@ -438,7 +309,7 @@ class Purse {
       if (waiters.length > 0) throw new SpendingSuspended(outcome.reason);
       return;
     }
-    // After a recall the granted money is returned, and every request waits for a grant of the new state.
+    // After a recall the granted money is returned, and every request waits for a grant under the new limits.
     for (const waiter of waiters) waiter.wasCounted = !isRecalled;
     const isNothing = outcome.amounts.every((amount) => amount === 0n);
     if (!isNothing) metrics.leaseGrants.inc({ result: this.#isFull(set, waiters) ? "full" : "partial" });
@@ -451,8 +322,8 @@ class Purse {
   }
 
   /**
-   * In order: full holds; to those a grant was sized for also what is left, or a refusal. The others stay. A slice that ran
-   * out meanwhile says nothing about the money: everybody stays for the grant of a fresh one.
+   * Serves waiters in order with full holds. Those that a grant included also get what is left, or a refusal. The others stay
+   * queued. If a slice reached its deadline in the meantime, all stay queued for a new one.
    */
   #serve(scopes: ScopeSet, isMine: (waiter: Waiter) => boolean): void {
     const nowMs = this.#deps.clock.monotonicMs();
@@ -469,7 +340,7 @@ class Purse {
         waiter.resolve(held);
       } else if (waiter.wasCounted && !isLate) {
         this.#refusal = { scopes: scopes.name, floor, untilMs: nowMs + refusalMs };
-        waiter.reject(this.#noRoom(scopes));
+        waiter.reject(this.#noFunds(scopes));
       } else {
         waiter.wasCounted = false;
         staying.push(waiter);

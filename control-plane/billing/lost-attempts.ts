@@ -2,16 +2,16 @@
 // been back for one with another agent that says nothing of them; one that lives on and has said nothing for a day never will,
 // and the customer owes nothing for it.
 
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { costOf, nano } from "../../proto/money.ts";
+import { background, repeat } from "../../proto/repeat.ts";
 import { noUsage } from "../../proto/usage-record.ts";
 import { type Clock, systemClock } from "./clock.ts";
+import { isOutage } from "./database-failure.ts";
 import type { DeliveredCount, LostAttempt } from "./delivered.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import { providerCharge } from "./provider-cost.ts";
 import { asDelivered, type SettledRecord } from "./record.ts";
-import { isOutage } from "./settle.ts";
 import type { CountStore, OpenCount, SettlementStore } from "./store.ts";
 
 export interface LostAttempts {
@@ -38,8 +38,6 @@ const atOnce = 200;
 export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
   const clock = deps.clock ?? systemClock;
   const silentMs = deps.silentMs ?? 60_000;
-  const stopping = new AbortController();
-  let loop: Promise<void> | undefined;
   /** Silence is only what a running control plane with its database heard: while either was away, hosts could not be. */
   let listensSinceMs: number | undefined;
 
@@ -90,18 +88,11 @@ export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
 
   return {
     round,
-    start() {
-      loop = (async () => {
-        while (!stopping.signal.aborted) {
-          await round().catch((error) => deps.log.warn({ err: error }, "lost attempts are looked for again later"));
-          await wait(everyMs, undefined, { signal: stopping.signal }).catch(() => {});
-        }
-      })();
-    },
-    async stop() {
-      stopping.abort();
-      await loop;
-    },
+    ...background((signal) =>
+      repeat(everyMs, signal, () =>
+        round().catch((error) => deps.log.warn({ err: error }, "could not search for lost attempts; will retry")),
+      ),
+    ),
   };
 }
 

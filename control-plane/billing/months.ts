@@ -1,9 +1,9 @@
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
 import { type Clock, systemClock } from "./clock.ts";
+import { isOutage } from "./database-failure.ts";
 import { draftInvoice } from "./invoices.ts";
 import { type Month, monthName, monthOf, monthStartMs } from "./period.ts";
-import { isOutage } from "./settle.ts";
 import type { InvoiceStore } from "./store.ts";
 
 /** Entries go by time of posting, so nothing comes late; the hours cover transactions and clocks that were slow. */

@@ -59,7 +59,8 @@ export interface SettledRecord extends Omit<UsageValues, Grouped | Posted> {
   readonly isUnmeasured?: boolean;
 }
 
-export const recordKey = (requestId: string, attempt: number): string => `${requestId}/${attempt}`;
+export const recordKey = ({ requestId, attempt }: { readonly requestId: string; readonly attempt: number }): string =>
+  `${requestId}/${attempt}`;
 
 /**
  * The ticket of a record, once its seal shows that this installation sent the request to `host`. Throws RefusedRecord; undefined

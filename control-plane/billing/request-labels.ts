@@ -1,6 +1,6 @@
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { AccountId, RequestId } from "../../proto/ids.ts";
+import { background, repeat } from "../../proto/repeat.ts";
 
 /** What a caller said of a request that nothing goes by. */
 export interface RequestMarks {
@@ -38,8 +38,7 @@ const groupSize = 1_000;
 export function createRequestLabels(deps: { readonly store: LabelStore; readonly log: Logger }): RequestLabels {
   let waiting: RequestLabel[] = [];
   let dropped = 0;
-  const stopping = new AbortController();
-  let loop: Promise<void> | undefined;
+  const writing = background((signal) => repeat(everyMs, signal, write));
 
   async function write(): Promise<void> {
     if (dropped > 0) deps.log.warn({ dropped }, "request labels were dropped: more came than could be written");
@@ -66,17 +65,10 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
       const kept = { cacheKey: short(cacheKey), source: short(source) };
       waiting.push({ ...kept, requestId, label, account });
     },
-    start() {
-      loop ??= (async () => {
-        while (!stopping.signal.aborted) {
-          await wait(everyMs, undefined, { signal: stopping.signal }).catch(() => {});
-          await write();
-        }
-      })();
-    },
+    start: writing.start,
     async stop() {
-      stopping.abort();
-      await loop;
+      await writing.stop();
+      await write();
     },
   };
 }

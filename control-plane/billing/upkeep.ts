@@ -1,5 +1,5 @@
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { background, repeat } from "../../proto/repeat.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import type { SettlementStore } from "./store.ts";
@@ -21,8 +21,6 @@ export function createBillingUpkeep(deps: {
   readonly clock?: Clock;
 }): BillingUpkeep {
   const clock = deps.clock ?? systemClock;
-  const stopping = new AbortController();
-  let loop: Promise<void> | undefined;
   let monthsAtMs = 0;
 
   async function round(): Promise<void> {
@@ -35,22 +33,18 @@ export function createBillingUpkeep(deps: {
     if (imbalance !== 0n) deps.log.error({ imbalance: String(imbalance) }, "the ledger does not balance");
   }
 
+  const rounds = background((signal) =>
+    repeat(everyMs, signal, () =>
+      round().catch((error) => deps.log.warn({ err: error }, "billing upkeep failed; will retry in a minute")),
+    ),
+  );
+
   return {
     async start() {
       await deps.store.ensureMoneyMonths(new Date(clock.unixMs()));
       monthsAtMs = clock.monotonicMs();
-      loop = (async () => {
-        while (!stopping.signal.aborted) {
-          await round().catch((error) =>
-            deps.log.warn({ err: error }, "billing upkeep failed; it runs again in a minute"),
-          );
-          await wait(everyMs, undefined, { signal: stopping.signal }).catch(() => {});
-        }
-      })();
+      rounds.start();
     },
-    async stop() {
-      stopping.abort();
-      await loop;
-    },
+    stop: rounds.stop,
   };
 }

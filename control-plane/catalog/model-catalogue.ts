@@ -1,10 +1,10 @@
 // Catalogue of models that people run most: what is known of each before it is deployed. Facts come from the models' own pages
 // (model-catalogue.json); an operator's file or URL adds models and replaces entries of the same name.
 import { readFile } from "node:fs/promises";
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type Static, Type } from "typebox";
 import { Value } from "typebox/value";
+import { repeat } from "../../proto/repeat.ts";
 
 const name = Type.String({ minLength: 3, maxLength: 200, pattern: "^[\\w./:-]+$" });
 
@@ -76,10 +76,10 @@ export async function openModelCatalogue(source: string | undefined, log: Logger
       );
     },
     async run(signal) {
-      while (source !== undefined && !signal.aborted) {
-        await refresh(source).catch((error) => log.warn({ err: error }, "could not read the catalogue of models"));
-        await wait(refreshMs, undefined, { signal }).catch(() => {});
-      }
+      if (source === undefined) return;
+      await repeat(refreshMs, signal, () =>
+        refresh(source).catch((error) => log.warn({ err: error }, "could not read the catalogue of models")),
+      );
     },
   };
 }

@@ -1,8 +1,9 @@
 // Loop that converges deployments to their desired state, one step at a time (deployment-steps.ts). Woken by changes and by
 // timers of single deployments; also polls everything every few seconds.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { DeploymentId, HostId } from "../../proto/ids.ts";
+import { pause } from "../../proto/pause.ts";
+import { WakeablePause } from "../../proto/repeat.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { DatabaseUnavailable } from "../service-error.ts";
 import type { Departures, FaultyGpus } from "./decide.ts";
@@ -41,8 +42,7 @@ const maxTimers = 500;
 
 export function createController(deps: ControllerDeps): Controller {
   const { store, log } = deps;
-  let isWanted = true;
-  let wakeUp = () => {};
+  const untilChange = new WakeablePause();
   const unixMs = deps.unixMs ?? steadyTime.nowMs;
   const everyMs = deps.resyncMs ?? resyncMs;
   const steps = new DeploymentSteps(deps, unixMs);
@@ -94,27 +94,16 @@ export function createController(deps: ControllerDeps): Controller {
   return {
     pass: () => inTurn(pass),
     check: (id) => inTurn(() => check(id)),
-    wake() {
-      isWanted = true;
-      wakeUp();
-    },
+    wake: untilChange.wake,
     async run(signal) {
       while (!signal.aborted) {
-        const timer = new AbortController();
-        const woken = new Promise<void>((resolve) => {
-          wakeUp = resolve;
-        });
-        isWanted = false;
         try {
           await inTurn(pass);
         } catch (error) {
           log.warn({ err: error }, "deployment controller pass failed; will retry");
-          await wait(500, undefined, { signal }).catch(() => {});
+          await pause(500, signal);
         }
-        if (isWanted) continue;
-        const end = AbortSignal.any([signal, timer.signal]);
-        await Promise.race([woken, wait(everyMs, undefined, { signal: end }).catch(() => {})]);
-        timer.abort();
+        await untilChange.wait(everyMs, signal);
       }
     },
   };

@@ -1,6 +1,6 @@
 // Hosts, GPUs, deployments and sessions as metrics. A scrape reads the last sample from memory and never waits.
-import { setTimeout as wait } from "node:timers/promises";
 import { Gauge, Histogram, type Registry } from "prom-client";
+import { repeat } from "../../proto/repeat.ts";
 import { plainWarning } from "../fleet/dial.ts";
 import type { HostView } from "../fleet/host.ts";
 import { deploymentStatuses } from "./deployment.ts";
@@ -107,13 +107,8 @@ export function createFleetMetrics(registry: Registry): FleetMetrics {
     watch(from) {
       sources = from;
     },
-    async run(signal) {
-      while (!signal.aborted) {
-        // The last sample stays while the database is unavailable.
-        if (sources) await sources.snapshot().then(show, () => {});
-        await wait(everyMs, undefined, { signal }).catch(() => {});
-      }
-    },
+    // The last sample stays while the database is unavailable.
+    run: (signal) => repeat(everyMs, signal, () => sources?.snapshot().then(show, () => {})),
   };
 }
 

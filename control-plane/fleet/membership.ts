@@ -1,9 +1,9 @@
 // Registers hosts and receives their heartbeats and reports. Heartbeats of all hosts are written in one statement every few
 // seconds; the clocks in memory advance immediately.
 import { randomBytes } from "node:crypto";
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
+import { repeat } from "../../proto/repeat.ts";
 import { RunSuperseded } from "./errors.ts";
 import type { Inventory } from "./host.ts";
 import type { HostClocks } from "./host-clocks.ts";
@@ -153,10 +153,7 @@ export function createMembership(deps: {
       if (report.inventory) await store.setInventory(session, report.inventory);
     },
     async run(signal) {
-      while (!signal.aborted) {
-        await beat();
-        await wait(deps.everyMs ?? 3_000, undefined, { signal }).catch(() => {});
-      }
+      await repeat(deps.everyMs ?? 3_000, signal, beat);
       await beat();
     },
   };

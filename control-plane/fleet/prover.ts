@@ -6,6 +6,7 @@ import { request as httpsRequest } from "node:https";
 import type { Logger } from "pino";
 import { type HostId, randomId } from "../../proto/ids.ts";
 import { PeerRefused } from "../../proto/peer-tls.ts";
+import { WakeablePause } from "../../proto/repeat.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { signTicket, type Ticket } from "../../proto/ticket.ts";
 import type { DataPathAddress, Dial } from "./dial.ts";
@@ -39,12 +40,9 @@ export function createProver(deps: {
     async proveWhile(path, signal) {
       let written: string | undefined;
       let failures = 0;
+      const untilNext = new WakeablePause();
+      wakes.set(path.hostId, untilNext.wake);
       while (!signal.aborted) {
-        let wake = () => {};
-        const woken = new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-        wakes.set(path.hostId, wake);
         const proof = await proveDataPath(deps.dial, path, signal);
         if (signal.aborted) break;
         failures = proof.ok ? 0 : failures + 1;
@@ -64,25 +62,12 @@ export function createProver(deps: {
           }
         }
         const pauseMs = failures > 0 ? Math.min(firstRetryMs * 2 ** (failures - 1), maxRetryMs) : renewMs;
-        await pause(pauseMs, woken, signal);
-        // A newer session of the host may have replaced it.
-        if (wakes.get(path.hostId) === wake) wakes.delete(path.hostId);
+        await untilNext.wait(pauseMs, signal);
       }
+      // A newer session of the host may have replaced it.
+      if (wakes.get(path.hostId) === untilNext.wake) wakes.delete(path.hostId);
     },
   };
-}
-
-function pause(ms: number, woken: Promise<void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener("abort", end);
-    void woken.then(end);
-  });
 }
 
 export interface DataPath extends DataPathAddress {

@@ -1,9 +1,9 @@
 // Detects that the database was restored to an earlier state and asks every agent to send the usage records again that were
 // acknowledged since. Signs of a restore: the cluster or timeline changed; an agent reports a mark that this database never
 // issued; an agent reports an epoch that this database never issued. Settling a record again changes nothing.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { HostId } from "../../proto/ids.ts";
+import { repeat } from "../../proto/repeat.ts";
 import { acknowledgedKeptMs } from "../../proto/usage-record.ts";
 import type { OpenReconcile, ReconcileStore, ResendOfHost, SignOfHost } from "./store.ts";
 
@@ -93,19 +93,15 @@ export function createReconcile(deps: { readonly store: ReconcileStore; readonly
     get needsReconcile() {
       return open !== undefined;
     },
-    async run(signal) {
-      while (!signal.aborted) {
-        await poll().then(
-          () => {
-            isUnavailable = false;
-          },
-          (error) => {
-            if (!isUnavailable) log.warn({ err: error }, "could not read the state of the reconcile; will retry");
-            isUnavailable = true;
-          },
-        );
-        await wait(pollEveryMs, undefined, { signal }).catch(() => {});
-      }
-    },
+    run: (signal) =>
+      repeat(pollEveryMs, signal, async () => {
+        try {
+          await poll();
+          isUnavailable = false;
+        } catch (error) {
+          if (!isUnavailable) log.warn({ err: error }, "could not read the state of the reconcile; will retry");
+          isUnavailable = true;
+        }
+      }),
   };
 }

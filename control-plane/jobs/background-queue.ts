@@ -2,6 +2,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
+import { pause } from "../../proto/pause.ts";
 import {
   type Backend,
   type JobsAddress,
@@ -105,7 +106,7 @@ export function createBackgroundQueue(deps: {
         // Running jobs stay with the worker that started them; it must not get a second worker beside it.
         if (!backend || isUnmade(error)) areTablesMade = false;
       }
-      await wait(pauseMs, undefined, { signal: stopping.signal }).catch(() => {});
+      await pause(pauseMs, stopping.signal);
     }
   }
 

@@ -1,7 +1,8 @@
 // Rows of a table as a queue: claims due rows within the limits, works on them concurrently, and polls again when an item
 // ends, when work was added, or after a second. The table is the queue: nothing is lost with this process.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
+import { WakeablePause } from "../../proto/repeat.ts";
 
 export function createClaimLoop<Item>(deps: {
   readonly what: string;
@@ -13,10 +14,9 @@ export function createClaimLoop<Item>(deps: {
   readonly log: Logger;
 }) {
   const running = new Set<Promise<void>>();
-  let woken = Promise.withResolvers<void>();
+  const idle = new WakeablePause();
+  const { wake } = idle;
   let isUnavailable = false;
-
-  const wake = () => woken.resolve();
 
   /** Returns true when there may be more. */
   async function claimOnce(): Promise<boolean> {
@@ -52,16 +52,9 @@ export function createClaimLoop<Item>(deps: {
     wake,
     /** Runs until the signal aborts, then claims nothing more and returns when all running work has ended. */
     async run(signal: AbortSignal): Promise<void> {
-      signal.addEventListener("abort", wake, { once: true });
       while (!signal.aborted) {
-        // Created before polling, so that a wake during the poll is not missed.
-        woken = Promise.withResolvers<void>();
         await claimAll(signal);
-        if (signal.aborted) break;
-        const timer = new AbortController();
-        const idle = wait(deps.idleMs, undefined, { signal: timer.signal }).catch(() => {});
-        await Promise.race(isUnavailable ? [idle] : [woken.promise, idle]);
-        timer.abort();
+        await (isUnavailable ? pause(deps.idleMs, signal) : idle.wait(deps.idleMs, signal));
       }
       await Promise.all(running);
     },

@@ -1,8 +1,8 @@
 // Runs requests that wait in a table: each goes through the spine under a claim. The claim of a control plane that dies expires;
 // the next run's attempts void those of the previous one.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type AccountId, type KeyId, randomId } from "../../proto/ids.ts";
+import { pause } from "../../proto/pause.ts";
 import type { Caller } from "../accounts/caller.ts";
 import { AccountLoad, type LoadCapacity, mib } from "./account-load.ts";
 import { createClaimLoop } from "./claim-loop.ts";
@@ -167,7 +167,7 @@ export function createClaimedRuns<Item extends ClaimedItem, Answer extends { rea
 
   async function renewClaims(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await wait(claimMs / 4, undefined, { signal }).catch(() => {});
+      await pause(claimMs / 4, signal);
       const claims = [...running.keys()];
       if (signal.aborted || claims.length === 0) continue;
       try {

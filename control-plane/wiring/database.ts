@@ -1,5 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { OperatorError } from "../service-error.ts";
 import { databaseTimeMs, type OpenDatabase } from "../store/core/database.ts";
@@ -49,7 +50,7 @@ export async function followDatabaseTime(db: OpenDatabase["db"], log: Logger) {
   return {
     async run(signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
-        await wait(timeEveryMs, undefined, { signal }).catch(() => {});
+        await pause(timeEveryMs, signal);
         if (!signal.aborted)
           await aim().catch((error) => log.warn({ err: error }, "could not read the database's clock"));
       }

@@ -1,6 +1,6 @@
 // Limits: rates in memory, updated by the change feed and shared between replicas.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { repeat } from "../../proto/repeat.ts";
 import { createLimitRequests, type QuotaDefaults } from "../quotas/limit-requests.ts";
 import { RateMeters } from "../quotas/rate-limiter.ts";
 import { type RateLink, SharedRates } from "../quotas/shared-rates.ts";
@@ -35,17 +35,11 @@ export function createQuotas({ db, feed, link, defaults, log }: QuotaDeps) {
     log,
   });
 
-  async function share(signal: AbortSignal): Promise<void> {
-    while (shared && !signal.aborted) {
-      shared.tick();
-      await wait(shareEveryMs, undefined, { signal }).catch(() => {});
-    }
-  }
-
   return {
     rates,
     desk: createLimitRequests(store, defaults),
     refresh,
-    run: async (signal: AbortSignal) => void (await Promise.all([loop.run(signal), share(signal)])),
+    run: async (signal: AbortSignal) =>
+      void (await Promise.all([loop.run(signal), shared && repeat(shareEveryMs, signal, () => shared.tick())])),
   };
 }

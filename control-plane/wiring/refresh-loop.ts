@@ -1,6 +1,7 @@
 // Keeps data in memory current: reads it again after a pushed change and periodically, one read at a time.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
+import { WakeablePause } from "../../proto/repeat.ts";
 import type { ChangeFeed } from "../store/core/change-feed.ts";
 
 export interface RefreshLoop {
@@ -19,30 +20,15 @@ export function refreshOn(
     readonly log: Logger;
   },
 ): RefreshLoop {
-  let isStale = false;
-  let wake = () => {};
-  for (const topic of topics) {
-    feed.on(topic, () => {
-      isStale = true;
-      wake();
-    });
-  }
+  const untilStale = new WakeablePause();
+  for (const topic of topics) feed.on(topic, untilStale.wake);
   const pauseMs = () => Math.min(target.everyMs, Math.ceil(target.untilStaleMs?.() ?? target.everyMs) + 1);
   return {
     async run(signal) {
       let isUnavailable = false;
       while (!signal.aborted) {
-        const timer = new AbortController();
-        const woken = new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-        if (!isStale) {
-          const end = AbortSignal.any([signal, timer.signal]);
-          await Promise.race([woken, wait(pauseMs(), undefined, { signal: end }).catch(() => {})]);
-          timer.abort();
-        }
+        await untilStale.wait(pauseMs(), signal);
         if (signal.aborted) return;
-        isStale = false;
         try {
           await target.refresh();
           if (isUnavailable) target.log.info({ what: target.what }, "refresh succeeds again");
@@ -51,8 +37,8 @@ export function refreshOn(
           if (!isUnavailable)
             target.log.warn({ err: error, what: target.what }, "could not refresh; keeping the known data");
           isUnavailable = true;
-          isStale = true;
-          await wait(500, undefined, { signal }).catch(() => {});
+          untilStale.wake();
+          await pause(500, signal);
         }
       }
     },

@@ -1,9 +1,10 @@
 // Webhooks with their stores: requests and deliveries are rows that loops of every control plane process.
-import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
 import type { AddressRules } from "../../proto/address-rules.ts";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
+import { pause } from "../../proto/pause.ts";
+import { repeat } from "../../proto/repeat.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import { laterCallerOf } from "../accounts/authenticate.ts";
 import type { AccountStore } from "../accounts/store.ts";
@@ -69,14 +70,11 @@ export function createWebhookService(deps: {
   let running: Promise<unknown> | undefined;
 
   /** Updates gauges in the background, so that the metrics page does not wait for the database. */
-  async function watchAge(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const ms = await deliveryStore.oldestDueMs().catch(() => undefined);
-      if (ms !== undefined) metrics.oldestDue(ms / 1000);
-      const kept = await deliveryStore.keptBytes().catch(() => undefined);
-      if (kept !== undefined) metrics.storedBytes(kept);
-      await wait(ageEveryMs, undefined, { signal: stopping.signal }).catch(() => {});
-    }
+  async function readAge(): Promise<void> {
+    const ms = await deliveryStore.oldestDueMs().catch(() => undefined);
+    if (ms !== undefined) metrics.oldestDue(ms / 1000);
+    const kept = await deliveryStore.keptBytes().catch(() => undefined);
+    if (kept !== undefined) metrics.storedBytes(kept);
   }
 
   return {
@@ -95,13 +93,13 @@ export function createWebhookService(deps: {
     start(): void {
       const { signal } = stopping;
       const run: RunJob = (...given) => (runJob as RunJob)(...given);
-      running ??= Promise.all([runs.run(run, signal), calls.run(signal), watchAge()]);
+      running ??= Promise.all([runs.run(run, signal), calls.run(signal), repeat(ageEveryMs, signal, readAge)]);
     },
     /** Running requests have seconds to end; later ones are continued by another control plane. */
     async stop(): Promise<void> {
       stopping.abort();
       const timer = new AbortController();
-      const limit = wait(stopLimitMs, undefined, { signal: timer.signal }).catch(() => {});
+      const limit = pause(stopLimitMs, timer.signal);
       await Promise.race([running, limit]);
       timer.abort();
     },

@@ -1,4 +1,4 @@
-import { setTimeout as wait } from "node:timers/promises";
+import { repeat } from "../../../proto/repeat.ts";
 
 export type Readiness = { readonly isReady: true } | { readonly isReady: false; readonly reasons: readonly string[] };
 
@@ -39,12 +39,7 @@ export function createReadiness(deps: {
       if (monotonicMs() - answeredMs > slicesLastMs) reasons.push("the database cannot be reached");
       return reasons.length === 0 ? { isReady: true } : { isReady: false, reasons };
     },
-    async run(signal: AbortSignal): Promise<void> {
-      while (!signal.aborted) {
-        await check();
-        await wait(everyMs, undefined, { signal }).catch(() => {});
-      }
-    },
+    run: (signal: AbortSignal) => repeat(everyMs, signal, check),
   };
 }
 

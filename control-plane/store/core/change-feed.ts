@@ -1,9 +1,10 @@
 // Announced changes as rows with a sequence. NOTIFY only wakes readers: every replica also reads new rows each second and after
 // each reconnect, so a lost message delays a change by one second.
-import { setTimeout as wait } from "node:timers/promises";
 import { sql } from "kysely";
 import type pg from "pg";
 import type { Logger } from "pino";
+import { pause } from "../../../proto/pause.ts";
+import { WakeablePause } from "../../../proto/repeat.ts";
 import type { Trx } from "./schema.ts";
 
 const channel = "stoker_change";
@@ -47,7 +48,8 @@ export function createChangeFeed(deps: {
   let position = 0n;
   let client: pg.PoolClient | undefined;
   let running: Promise<void> | undefined;
-  let wake: () => void = () => {};
+  const untilNext = new WakeablePause();
+  const { wake } = untilNext;
   /** Highest sequence that any replica has read; published once. */
   let known = 0n;
   deps.wake?.on((message) => {
@@ -60,7 +62,7 @@ export function createChangeFeed(deps: {
   async function connect(): Promise<pg.PoolClient> {
     const fresh = await deps.pool.connect();
     fresh.on("error", onClientError);
-    fresh.on("notification", onNotification);
+    fresh.on("notification", wake);
     client = fresh;
     await fresh.query(`listen ${channel}`);
     return fresh;
@@ -70,11 +72,10 @@ export function createChangeFeed(deps: {
     const broken = client;
     client = undefined;
     if (!broken) return;
-    broken.off("notification", onNotification);
+    broken.off("notification", wake);
     broken.release(error instanceof Error ? error : true);
   }
 
-  const onNotification = () => wake();
   const onClientError = (error: Error) => {
     deps.log.warn({ err: error }, "change feed lost its connection");
     drop(error);
@@ -112,10 +113,6 @@ export function createChangeFeed(deps: {
   async function loop(): Promise<void> {
     let isUnavailable = false;
     while (!stopping.signal.aborted) {
-      // Created before reading, so that a message that arrives during the read wakes the loop.
-      const woken = new Promise<void>((resolve) => {
-        wake = resolve;
-      });
       try {
         await readOn();
         if (isUnavailable) deps.log.info("change feed reads again");
@@ -125,12 +122,9 @@ export function createChangeFeed(deps: {
         isUnavailable = true;
         drop(error);
       }
-      const timer = new AbortController();
-      await Promise.race([woken, wait(pollMs, undefined, { signal: timer.signal }).catch(() => {})]);
-      timer.abort();
+      await untilNext.wait(pollMs, stopping.signal);
       // A broken connection wakes the loop at once, which must not become a busy loop during an outage.
-      if (isUnavailable && !stopping.signal.aborted)
-        await wait(250, undefined, { signal: stopping.signal }).catch(() => {});
+      if (isUnavailable && !stopping.signal.aborted) await pause(250, stopping.signal);
     }
   }
 
@@ -147,7 +141,6 @@ export function createChangeFeed(deps: {
     },
     async stop() {
       stopping.abort();
-      wake();
       await running;
       drop(undefined);
     },

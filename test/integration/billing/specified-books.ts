@@ -73,7 +73,7 @@ export function createSpecifiedBooks() {
     addEntry(of, "customer_spent", kind, undefined, of.charge);
     addEntry(of, "platform_revenue", "loss", of.lossReason, -of.loss);
     addEntry(of, "platform_loss", "loss", of.lossReason, of.loss);
-    const { record } = usage.get(recordKey(of.requestId, of.attempt)) as SpecifiedRow;
+    const { record } = usage.get(recordKey(of)) as SpecifiedRow;
     if (of.charge !== 0n) addToMonth(record, [1n, of.charge, 0n, ...noUnits]);
   }
 
@@ -89,10 +89,10 @@ export function createSpecifiedBooks() {
     settle(facts: NewFacts): Settled {
       for (const record of facts.records) makeMonths(record);
       for (const { requestId, attempt, outputTokens } of facts.counts) {
-        const key = recordKey(requestId, attempt);
+        const key = recordKey({ requestId, attempt });
         if (!counts.has(key)) counts.set(key, outputTokens);
       }
-      const fresh = facts.records.filter((record) => !usage.has(recordKey(record.requestId, record.attempt)));
+      const fresh = facts.records.filter((record) => !usage.has(recordKey(record)));
       // Requests in the order of their first new record, then the others by name.
       const requests = new Set<string>(fresh.map(({ requestId }) => requestId));
       for (const id of [...facts.records, ...facts.counts].map(({ requestId }) => requestId as string).toSorted())
@@ -102,13 +102,13 @@ export function createSpecifiedBooks() {
         [...known, ...fresh.map(newRow)].filter(({ requestId }) => requestId === id),
       );
       const postings = post({
-        rows: rows.map((row) => ({ ...row, deliveredTokens: counts.get(recordKey(row.requestId, row.attempt)) })),
+        rows: rows.map((row) => ({ ...row, deliveredTokens: counts.get(recordKey(row)) })),
         budgets: [...budgets.values()],
         leases: [...leases.values()],
       });
-      for (const row of rows) usage.set(recordKey(row.requestId, row.attempt), { ...row, isNew: false });
+      for (const row of rows) usage.set(recordKey(row), { ...row, isNew: false });
       for (const { requestId, attempt, charge, isVoided } of postings.rows) {
-        const key = recordKey(requestId, attempt);
+        const key = recordKey({ requestId, attempt });
         const row = usage.get(key) as SpecifiedRow;
         const isNew = fresh.includes(row.record);
         const flip = isNew ? Number(!isVoided) : Number(row.isVoided) - Number(isVoided);
@@ -126,7 +126,7 @@ export function createSpecifiedBooks() {
         leases.set(leaseId, { ...row, settled: row.settled + settled });
       }
       return {
-        fresh: new Set(fresh.map(({ requestId, attempt }) => recordKey(requestId, attempt))),
+        fresh: new Set(fresh.map(({ requestId, attempt }) => recordKey({ requestId, attempt }))),
         late: postings.late,
         losses: postings.entries.flatMap(({ loss, lossReason }) =>
           lossReason ? { reason: lossReason, amount: loss } : [],
@@ -138,7 +138,7 @@ export function createSpecifiedBooks() {
     books: () => ({
       usage: sorted(
         [...usage.values()].map((row) => [
-          recordKey(row.requestId, row.attempt),
+          recordKey(row),
           columnsOf(row.record, { charge: row.charge, isVoided: row.isVoided, tokenBudget: row.tokenBudget }),
         ]),
       ),
@@ -155,7 +155,9 @@ export async function booksOf(world: World) {
   const read = async (text: string) => (await world.pool.query({ text, rowMode: "array" })).rows;
   const { rows: usage } = await world.pool.query("select * from usage");
   return {
-    usage: sorted(usage.map(({ settled_at: _, ...row }) => [recordKey(row.request_id, row.attempt), row])),
+    usage: sorted(
+      usage.map(({ settled_at: _, ...row }) => [recordKey({ requestId: row.request_id, attempt: row.attempt }), row]),
+    ),
     ledger: sorted(
       await read(
         `select concat_ws('|', request_id, attempt, account_id, key_id, model, price_version, coalesce(discount_id, ''), book, kind,
