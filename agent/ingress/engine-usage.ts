@@ -5,16 +5,20 @@ import { boundedText } from "../../proto/bounded-text.ts";
 import { readUnits } from "../../proto/usage.ts";
 import { count, type EngineFigures } from "./find-usage.ts";
 
-const boundMs = 1_000;
+/** For the engine to stop. Speech stops after the sentence that it computes. */
+const stopMs = 1_000;
+/** For its reply: its thread may be busy. */
+const boundMs = 5_000;
 const pollMs = 40;
 
-/** The final figures, or undefined when the engine does not know or has not stopped within a second. Never rejects. */
+/** The figures when the engine has stopped, or a second later; undefined when it does not know or does not reply. Never rejects. */
 export async function askEngineUsage(
   pool: Pool,
   id: string,
   headers: Record<string, string>,
 ): Promise<EngineFigures | undefined> {
   const signal = AbortSignal.timeout(boundMs);
+  const stopUntil = performance.now() + stopMs;
   try {
     for (;;) {
       const answer = await pool.request({ method: "GET", path: `/usage/${id}`, headers, signal });
@@ -23,7 +27,7 @@ export async function askEngineUsage(
         return undefined;
       }
       const usage = (await answer.body.json()) as Record<string, unknown>;
-      if (usage["finished"] === true) return figuresOf(usage);
+      if (usage["finished"] === true || performance.now() > stopUntil) return figuresOf(usage);
       await wait(pollMs, undefined, { signal });
     }
   } catch {

@@ -26,6 +26,7 @@ async function answer(synthesiser: Synthesiser, call: TaskCall): Promise<void> {
   let spoken = 0;
   try {
     for (const [index, piece] of pieces.entries()) {
+      if (signal.aborted) return;
       const made = synthesiser.speak(piece, manner);
       spoken += [...piece].length;
       // A started piece is billed, also if the client disconnects; spaces between pieces are billed with the last one.

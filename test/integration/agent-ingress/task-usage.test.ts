@@ -89,6 +89,12 @@ describe.each(carriers)("speech over a connection %s", (carrier: Carrier) => {
 
   it.each([
     ["says how far it was", { finished: true, input_tokens: 0, output_tokens: 0, characters: 17 }, 17, "engine"],
+    [
+      "still computes its last sentence",
+      { finished: false, input_tokens: 0, output_tokens: 0, characters: 17 },
+      17,
+      "engine",
+    ],
     ["cannot say it", undefined, 42, "estimated"],
   ] as const)("whose client leaves stops the engine, which %s", async (_, usage, characters, source) => {
     const pieces = Array.from({ length: 200 }, () => randomBytes(500));
