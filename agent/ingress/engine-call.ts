@@ -25,6 +25,8 @@ export interface EngineListener {
   answered(status: number, contentType: string, body: Buffer, units: ReportedUnits, retryAfter?: string): void;
   /** The answer is incomplete and stays so. */
   broke(message: string, cause?: Error): void;
+  /** One of the calls that end the answer threw. Must not throw. */
+  failed(error: unknown): void;
   closed(): void;
 }
 
@@ -138,7 +140,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     if (!frames.isDone) return;
     this.#isOver = true;
     if (frames.isCutShort) this.abort("it generated more than the request allows");
-    this.#listener.streamed(frames);
+    this.#end(() => this.#listener.streamed(frames));
   }
 
   onResponseEnd(_: Controller, trailers: Record<string, string | string[] | undefined>): void {
@@ -146,12 +148,7 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     this.#readUnits(trailers[unitsHeader]);
     if (!this.#isOver && frames && !frames.isFinished && !frames.isError)
       this.#break("the model server ended its answer early; send it again");
-    else if (!this.#isOver) {
-      this.#isOver = true;
-      if (frames) this.#listener.streamed(frames);
-      else if (this.#passing) this.#listener.passed(this.#passing, this.#units);
-      else this.#listener.answered(this.#status, this.#contentType, this.#body.take(), this.#units, this.#retryAfter);
-    }
+    else if (!this.#isOver) this.#end(() => this.#deliver(frames));
     this.#close();
   }
 
@@ -165,9 +162,25 @@ export class EngineCall implements Dispatcher.DispatchHandler {
     if (typeof header === "string" && header !== "") this.#units = decodeUnits(header) ?? invalidUsage;
   }
 
+  #deliver(frames: UsageFrames | undefined): void {
+    if (frames) this.#listener.streamed(frames);
+    else if (this.#passing) this.#listener.passed(this.#passing, this.#units);
+    else this.#listener.answered(this.#status, this.#contentType, this.#body.take(), this.#units, this.#retryAfter);
+  }
+
   #break(message: string, cause?: Error): void {
     this.abort(message);
-    this.#listener.broke(message, cause);
+    this.#end(() => this.#listener.broke(message, cause));
+  }
+
+  /** After an exception nothing else would end the request before its deadline: the engine sends no more. */
+  #end(end: () => void): void {
+    this.#isOver = true;
+    try {
+      end();
+    } catch (error) {
+      this.#listener.failed(error);
+    }
   }
 
   #close(): void {

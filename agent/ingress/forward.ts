@@ -66,6 +66,9 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
   readonly #engine: EngineCall;
   #phase: Phase = "waiting";
   #isCut = false;
+  #isRecorded = false;
+  /** An exception was handled. */
+  #hasFailed = false;
   #stream: StreamAnswer | undefined;
   #frames: UsageFrames | undefined;
   #passing: PassedBytes | undefined;
@@ -266,6 +269,26 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
     else this.#settle(this.#settled, () => refuse(this.#request.answer, "not_ready", "the model server is away", 1));
   }
 
+  failed(error: unknown): void {
+    const { log } = this.#plane;
+    const { requestId } = this.#request.ticket;
+    log.error({ err: error, requestId }, "could not process a reply");
+    if (this.#phase === "ended") return;
+    const isFirst = !this.#hasFailed;
+    this.#hasFailed = true;
+    if (isFirst && !this.#isRecorded) {
+      try {
+        this.#cut("engine_error", "the reply of the model server could not be processed");
+        return;
+      } catch (again) {
+        log.error({ err: again, requestId }, "could not record a failed request");
+      }
+    }
+    this.#engine.abort("its reply could not be processed");
+    this.#request.answer.cut();
+    this.#done("engine_error");
+  }
+
   closed(): void {
     this.#leaveGate();
     this.#forget();
@@ -333,16 +356,20 @@ export class Forward implements Waiter, Deadline, Source, Cuttable, EngineListen
       firstByteMs: this.#firstByteMs,
       totalMs: now - this.#request.arrivedMs,
     });
-    plane.spool.end(record).then(
-      () => {
-        if (this.#phase === "ended") return;
-        plane.fault("after_record");
-        const { figures, source, endReason } = settled;
-        deliver(encodeUsage({ ...figures, source, endReason }));
-        this.#done(outcomeOf[endReason]);
-      },
-      () => this.#notRecorded(),
-    );
+    plane.spool
+      .end(record)
+      .then(
+        () => {
+          this.#isRecorded = true;
+          if (this.#phase === "ended") return;
+          plane.fault("after_record");
+          const { figures, source, endReason } = settled;
+          deliver(encodeUsage({ ...figures, source, endReason }));
+          this.#done(outcomeOf[endReason]);
+        },
+        () => this.#notRecorded(),
+      )
+      .catch((error: unknown) => this.failed(error));
   }
 
   /** The spool keeps the record and writes it when it can; without it the gateway gets no figures and no [DONE]. */

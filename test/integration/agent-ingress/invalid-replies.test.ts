@@ -320,3 +320,49 @@ it("refuses speech without a byte", async () => {
   const task = tasks.find((one) => one.task === "audio/speech") as Task;
   expectRefused(await ask(task, { contentType: "audio/wav", pieces: [] }));
 });
+
+describe("an exception while a reply ends", () => {
+  const chat = {
+    contentType: "application/json",
+    pieces: [tasks[0]?.reply('{"prompt_tokens":3,"completion_tokens":1}') ?? ""],
+  };
+  const ask = (ticket: Partial<Ticket>) =>
+    openCall(path.port, { path: `/i/${instanceId}/v1/chat/completions`, ticket: { ...text, ...ticket } });
+  const stream: TaskAnswer = {
+    contentType: "text/event-stream",
+    pieces: [streams[0]?.reply('{"prompt_tokens":3,"completion_tokens":1}') ?? "", finish, "data: [DONE]\n\n"],
+  };
+  /** The next `times` ends of a record throw. */
+  function breakSpool(times: number): void {
+    const { spool } = path;
+    const end = spool.end.bind(spool);
+    let left = times;
+    spool.end = (row) => {
+      if (left-- > 0) throw new Error("a defect");
+      return end(row);
+    };
+  }
+
+  it.each([
+    ["whole request unbilled", chat, false, 0],
+    ["stream, billed as delivered", stream, true, 1],
+  ] as const)("ends a %s, at once", async (_, reply, isStream, outputTokens) => {
+    engine.answer(reply);
+    breakSpool(1);
+    const { ticket, reply: answer } = ask({ stream: isStream });
+    const { text: got } = await answer;
+    expect(got).toContain("could not be processed");
+    await expect
+      .poll(async () => (await pendingRecords(path.spool, 500)).find((r) => r.requestId === ticket.requestId))
+      .toMatchObject({ endReason: "engine_error", outputTokens });
+  });
+
+  it("cuts the connection where the request cannot be recorded either", async () => {
+    engine.answer(chat);
+    breakSpool(2);
+    await expect(ask({ stream: false }).reply).rejects.toThrow();
+    expect(path.ingress.stats(instanceId)).toMatchObject({ inFlight: 0 });
+    const { text: next } = await ask({ stream: false }).reply;
+    expect(next).toContain("Hi");
+  });
+});
