@@ -12,7 +12,7 @@ interface ProbeTarget extends EngineAddress {
   readonly instanceId: string;
   readonly servedModelName: string | undefined;
   readonly isExternal: boolean;
-  /** Known of a server that is ready; undefined: it is asked. */
+  /** Known of a server that is ready; undefined: the probe asks. */
   readonly formats?: readonly FormatSkill[] | undefined;
 }
 
@@ -166,9 +166,12 @@ const skillsByOwner: Readonly<Record<string, readonly FormatSkill[]>> = {
   vllm: ["responses", "responses_stream"],
 };
 
+/** Replies that say nothing about a path: the key, the load or a proxy is the reason. */
+const isPassing = (status: number) => [401, 408, 425, 429].includes(status) || (status > 501 && status < 600);
+
 /**
- * Sends a body that every server refuses before it generates; an older version has no such path. Undefined: the server did not
- * reply.
+ * Sends a body that every server refuses before it generates; an older version has no such path. Undefined: the next probe
+ * asks again.
  */
 async function askFormats(
   target: ProbeTarget,
@@ -179,15 +182,19 @@ async function askFormats(
   const known = Object.hasOwn(skillsByOwner, owner) ? (skillsByOwner[owner] ?? []) : [];
   // Salting the prefix cache of vLLM was verified for chats only; a foreign server gets no salt.
   if (known.length === 0 || (owner === "vllm" && !target.isExternal)) return [];
-  const isSpoken = async (path: string): Promise<boolean> => {
+  const statusOf = async (path: string): Promise<number> => {
     const headers = { ...authorizationFor(target), "content-type": "application/json" };
     const answer = await fetch(base + path, { method: "POST", headers, body: "{}", signal, redirect: "error" });
     await answer.body?.cancel();
-    return answer.status === 400 || answer.status === 422 || answer.status === 500;
+    return answer.status;
   };
   try {
     const spoken: string[] = [];
-    for (const [format, path] of Object.entries(formatPaths)) if (await isSpoken(path)) spoken.push(format);
+    for (const [format, path] of Object.entries(formatPaths)) {
+      const status = await statusOf(path);
+      if (isPassing(status)) return undefined;
+      if (status === 400 || status === 422 || status === 500) spoken.push(format);
+    }
     return known.filter((skill) => spoken.some((format) => skill.startsWith(format)));
   } catch {
     return undefined;

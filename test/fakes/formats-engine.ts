@@ -15,6 +15,8 @@ export interface FormatsEngine {
   readonly refused: string[];
   /** Paths that it replies 404 to, as another version would. */
   readonly missing: Set<string>;
+  /** Status of each reply to a request that it would refuse. */
+  refusal: number;
   /** Streams end after so many frames: the socket breaks or hangs. Undefined: they are whole. */
   stop: { readonly frames: number; readonly how: "breaks" | "hangs" } | undefined;
   close(): Promise<void>;
@@ -223,7 +225,7 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
     const body = await bodyOf(req);
     if (body["model"] === undefined) {
       refused.push(path);
-      return void send(400, '{"error":{"message":"the body has no model"}}');
+      return void send(engine.refusal, '{"error":{"message":"the body has no model"}}');
     }
     paths.push(path);
     const isStream = body["stream"] === true;
@@ -250,6 +252,7 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
     paths,
     refused,
     missing,
+    refusal: 400,
     stop: undefined,
     close: async () => {
       server.close();

@@ -42,6 +42,17 @@ describe("the probe of an external server", () => {
     expect(known.engine.refused).toEqual(paths);
   });
 
+  it.each([401, 429, 503])(
+    "asks again after a reply with status %s, which says nothing about a format",
+    async (status) => {
+      const { engine, probe } = await serverOf("vllm");
+      engine.refusal = status;
+      expect(await probe()).toEqual({ kind: "ready", contextLength: 0, formats: undefined });
+      engine.refusal = 400;
+      expect(await probe()).toMatchObject({ formats: ["responses", "responses_stream"] });
+    },
+  );
+
   it.each([
     ["the right key", "claude", "sk-right", { kind: "ready", contextLength: 0, formats: [] }],
     ["a wrong key", "claude", "sk-wrong", { kind: "bad", why: "it refuses the key (401)" }],
