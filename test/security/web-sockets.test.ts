@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { WebSocket } from "ws";
 import type { Caller } from "../../control-plane/accounts/caller.ts";
-import { InvalidApiKey } from "../../control-plane/accounts/errors.ts";
+import { InvalidApiKey, roleNotAllowed } from "../../control-plane/accounts/errors.ts";
 import { AddressLimits } from "../../control-plane/http/connections/address-limits.ts";
 import type { HttpDeps } from "../../control-plane/http/core/create-http.ts";
 import { ByteBudget } from "../../control-plane/inference/byte-budget.ts";
@@ -120,12 +120,15 @@ describe("a hostile client of WebSockets", () => {
     );
   });
 
-  it("is disconnected when its key no longer allows its address", async () => {
+  it.each([
+    ["address", new InvalidApiKey()],
+    ["use of inference", roleNotAllowed("read", ["inference", "admin"])],
+  ])("is disconnected when its key no longer allows its %s", async (_, refusal) => {
     let allowed = "127.0.0.1";
     const checked = new Set<string | undefined>();
     const again = (caller: Caller, _since: number, address?: string) => {
       checked.add(address);
-      if (address !== allowed) throw new InvalidApiKey();
+      if (address !== allowed) throw refusal;
       return caller;
     };
     const standing = { now: () => 0, again };
@@ -139,7 +142,7 @@ describe("a hostile client of WebSockets", () => {
     await client.type("input_audio_buffer.cleared");
     await vi.waitFor(() => expect(checked.size).toBe(1));
     allowed = "198.51.100.7";
-    expect(await client.closed).toEqual({ code: 1008, reason: "invalid_api_key" });
+    expect(await client.closed).toEqual({ code: 1008, reason: refusal.code });
     expect([...checked]).toEqual(["127.0.0.1"]);
   });
 

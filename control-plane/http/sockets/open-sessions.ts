@@ -3,9 +3,8 @@
 import { Gauge, type Registry } from "prom-client";
 import type { WebSocket } from "ws";
 import type { Caller } from "../../accounts/caller.ts";
-import { InvalidApiKey } from "../../accounts/errors.ts";
 import { rateLimited } from "../../service-error.ts";
-import { closeSocket, goingAway, OpenSocket, policyViolation, type SocketDeps } from "./open-socket.ts";
+import { closeSocket, goingAway, OpenSocket, type SocketDeps } from "./open-socket.ts";
 import type { Arrival, SocketRoute, SocketSession } from "./socket-route.ts";
 
 export interface SocketLimits {
@@ -177,9 +176,8 @@ export class OpenSessions {
       if (now - socket.stalledAtMs > this.#limits.unreadMs) ws.terminate();
       return;
     }
-    socket.check().catch((error: unknown) => {
-      if (error instanceof InvalidApiKey) socket.close(policyViolation, error.code);
-    });
+    // It closes the socket itself; while the database is unavailable the next check decides.
+    socket.check().catch(() => {});
     if (session.isBusy) entry.lastMessageMs = now;
     if (now - entry.lastMessageMs > session.idleMs) {
       session.idle();

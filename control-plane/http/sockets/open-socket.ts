@@ -105,13 +105,19 @@ export class OpenSocket {
     if (this.stalledAtMs === undefined) this.#ws.resume();
   }
 
-  /** Checks the credential again. Throws InvalidApiKey, DatabaseUnavailable. */
+  /** Checks the credential again, and closes a session whose credential no longer allows inference. Throws the reason. */
   async check(): Promise<void> {
     const { standing } = this.#deps.spine;
     if (!standing) return;
     const since = standing.now();
-    this.caller = await standing.again(this.caller, this.since, this.#handshake.address);
-    this.since = since;
+    try {
+      this.caller = await standing.again(this.caller, this.since, this.#handshake.address);
+      this.since = since;
+    } catch (error) {
+      const { kind, code } = refusalOf(error);
+      if (kind === "unauthenticated" || kind === "forbidden") this.close(policyViolation, code);
+      throw error;
+    }
   }
 
   /**
