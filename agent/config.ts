@@ -1,4 +1,5 @@
 // Environment of the agent -> one frozen object. Every problem is reported at once.
+import { accessSync, constants } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
@@ -132,6 +133,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     runtimeImage: text("STOKER_RUNTIME_IMAGE") ?? "",
     /** Images of engines from elsewhere, by digest; undefined: this host does not run that engine. */
     engineImages: { vllm: text("STOKER_VLLM_IMAGE"), sglang: text("STOKER_SGLANG_IMAGE") },
+    /** Programs of the same for the process driver, absolute; undefined: that driver does not run the engine. */
+    enginePrograms: { vllm: programAt(settings, "STOKER_VLLM_BIN") },
     /** Script that the process driver runs as the model server. */
     runtimeEntry: resolve(text("STOKER_RUNTIME_ENTRY") ?? join(root, "runtime", "main.ts")),
     /** Images this host runs besides its own runtime's; engines/allowed-image.ts says how they are written. */
@@ -168,6 +171,18 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   };
   if (problems.length > 0) throw new ConfigError(problems);
   return Object.freeze(config);
+}
+
+/** Path of a program that must be there when the agent starts; undefined: not set. */
+function programAt({ text, problems }: Settings, key: string): string | undefined {
+  const path = text(key);
+  if (path === undefined) return undefined;
+  try {
+    accessSync(path, constants.X_OK);
+  } catch {
+    problems.push(`${key} must be the path of a program; ${path} is none that this user may run`);
+  }
+  return resolve(path);
 }
 
 /** Addresses and networks with commas between, in CIDR; undefined where one of them is none. */

@@ -39,6 +39,7 @@ import {
   isolationTrouble,
   measuredDriver,
 } from "./wiring/drivers.ts";
+import { enginePrograms } from "./wiring/engine-programs.ts";
 import { inspection, plainWarning } from "./wiring/inspection.ts";
 import { gpuFaults, recordTrouble, recordTroubleChanges, watchInventory } from "./wiring/inventory-watch.ts";
 import { bootId, dieOnDefect, reportAndExit, stopSignal } from "./wiring/process.ts";
@@ -149,7 +150,7 @@ async function openHost({ config, log, version, ports }: Process, reportSoon: ()
   const fingerprint = new HostInventory({
     dataDir: config.dataDir,
     overrides: { gpus: config.gpus, gpuMemoryBytes: config.gpuMemoryBytes },
-    engines: engineNames(config),
+    engines: (dockerVersion) => engineNames(config, dockerVersion),
     hostname: config.nodeName,
     xids,
     bootId: bootId(),
@@ -320,6 +321,7 @@ function loopPartsOf(config: AgentConfig, { metrics, xids, inventory, rentals, d
       driver: driverName,
       runtimeImage: config.runtimeImage,
       engineImages: config.engineImages,
+      enginePrograms: enginePrograms(config),
       allowedImages: config.allowedImages,
       filesDir: join(config.dataDir, "files"),
       adaptersDir: adaptersDirOf(config),
@@ -332,6 +334,7 @@ function loopPartsOf(config: AgentConfig, { metrics, xids, inventory, rentals, d
     clock: () => performance.now(),
     random: Math.random,
     drainMs: 30_000,
+    stopGraceMs: 10_000,
   };
 }
 

@@ -2,6 +2,9 @@
 // and dotted keys, so only the exact name, the exact form and a value of the right type reach argv. The control plane checks
 // arguments, and the agent checks them again, so that a compromised control plane cannot add one.
 
+import { type EngineVersion, isWithin, type Lifetime, showVersion } from "./engine-version.ts";
+import { reasoningParsers, toolParsers } from "./vllm-parsers.ts";
+
 const form = /^--([a-z0-9-]+)(?:=(.{0,512}))?$/;
 const maxArgs = 32;
 const ggufForm = /^([A-Za-z0-9][\w.-]{0,95}\/[\w.-]{1,96})(?::([\w][\w./+-]{0,200}\.gguf))?$/;
@@ -18,6 +21,25 @@ export function whyArgsRefused(reader: string, args: readonly string[]): string 
 export function whyStoredArgsRefused(engine: string, args: readonly string[]): string | undefined {
   return firstRefused(engine, args, stored);
 }
+
+/** Returns a sentence on the first stored argument that this version of the engine would end at; undefined: none. */
+export function whyVersionRefuses(
+  engine: string,
+  version: EngineVersion | undefined,
+  args: readonly string[],
+): string | undefined {
+  const rules = (Object.hasOwn(stored, engine) && stored[engine as ArgReader]) || {};
+  for (const arg of args) {
+    const [, name = "", value = ""] = form.exec(arg) ?? [];
+    const life = lifetimesOf(Object.hasOwn(rules, name) ? rules[name] : undefined)[value];
+    if (life && !isWithin(version, life))
+      return `${quote(arg)} does not exist in ${engine} ${version ? showVersion(version) : "of this version"}${span(life)}; use another value.`;
+  }
+  return undefined;
+}
+
+const span = ({ since, until }: Lifetime): string =>
+  since !== undefined ? ` (it came with ${since})` : until !== undefined ? ` (it was removed in ${until})` : "";
 
 function firstRefused(
   reader: string,
@@ -94,11 +116,14 @@ export function draftModelOf(
 export type ArgRule =
   | { readonly kind: "integer"; readonly min: number; readonly max: number }
   | { readonly kind: "number"; readonly min: number; readonly max: number }
-  | { readonly kind: "one-of"; readonly values: readonly string[] }
+  /** `lifetimes`: of values that only some versions of the engine know. */
+  | { readonly kind: "one-of"; readonly values: readonly string[]; readonly lifetimes?: Lifetimes }
   | { readonly kind: "flag" }
   /** A repository of GGUF weights, `owner/name` or `owner/name:file.gguf`. */
   | { readonly kind: "gguf" }
   | { readonly kind: "json"; readonly keys: readonly string[] };
+
+type Lifetimes = Readonly<Record<string, Lifetime>>;
 
 export type ArgRules = Readonly<Record<string, ArgRule>>;
 
@@ -107,16 +132,24 @@ export type ArgReader = "stoker" | "stoker-onnx" | "vllm" | "sglang";
 
 const flag = { kind: "flag" } as const;
 const oneOf = (...values: string[]) => ({ kind: "one-of", values }) as const;
+const oneOfEach = (lifetimes: Lifetimes) => ({ kind: "one-of", values: Object.keys(lifetimes), lifetimes }) as const;
 const integer = (min: number, max: number) => ({ kind: "integer", min, max }) as const;
 
 const contextLength = integer(128, 10_000_000);
 const dtype = oneOf("auto", "half", "float16", "bfloat16", "float", "float32");
 
-/** https://docs.vllm.ai: `vllm serve --help`, 0.8 to 0.18. */
+/** `vllm serve --help=all` of 0.10.2 to 0.32.0. */
 const vllm: ArgRules = {
   "max-model-len": contextLength,
   dtype,
-  quantization: oneOf("awq", "awq_marlin", "gptq", "gptq_marlin", "fp8", "bitsandbytes", "gguf"),
+  quantization: oneOfEach({
+    awq: {},
+    awq_marlin: {},
+    gptq: {},
+    gptq_marlin: {},
+    fp8: {},
+    bitsandbytes: { until: "0.28" },
+  }),
   "kv-cache-dtype": oneOf("auto", "fp8", "fp8_e4m3", "fp8_e5m2"),
   "enable-chunked-prefill": flag,
   "enable-prefix-caching": flag,
@@ -126,17 +159,8 @@ const vllm: ArgRules = {
   "no-enable-lora": flag,
   "limit-mm-per-prompt": { kind: "json", keys: ["image"] },
   "enable-auto-tool-choice": flag,
-  "tool-call-parser": oneOf(
-    "hermes",
-    "mistral",
-    "llama3_json",
-    "llama4_json",
-    "jamba",
-    "qwen3_coder",
-    "deepseek_v3",
-    "pythonic",
-  ),
-  "reasoning-parser": oneOf("deepseek_r1", "qwen3", "granite", "mistral", "glm45"),
+  "tool-call-parser": oneOfEach(toolParsers),
+  "reasoning-parser": oneOfEach(reasoningParsers),
   "rope-scaling": {
     kind: "json",
     keys: [
@@ -220,8 +244,19 @@ export const unheeded: Readonly<Record<string, string>> = {
   "rope-scaling": "it is read from the GGUF file; choose one that was converted with the scaling you want",
 };
 
-/** Also arguments of rows that were stored before `unheeded` was refused. */
+/** vLLM does not get GGUF files, and recent versions end at this value. */
+const storedVllm: ArgRules = {
+  ...vllm,
+  quantization: oneOfEach({ ...lifetimesOf(vllm["quantization"]), gguf: { until: "0.24" } }),
+};
+
+/** Also arguments of rows that were stored before they were refused. */
 export const stored: Readonly<Record<ArgReader, ArgRules>> = {
   ...heeded,
+  vllm: storedVllm,
   stoker: { ...vllm, ...stoker, dtype },
 };
+
+function lifetimesOf(rule: ArgRule | undefined): Lifetimes {
+  return rule?.kind === "one-of" ? (rule.lifetimes ?? {}) : {};
+}

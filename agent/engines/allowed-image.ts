@@ -1,5 +1,7 @@
 // Enforces the operator's list of images for every request, so that a compromised control plane cannot run arbitrary images.
 import { type ImageRules, whyImageNotAllowed } from "../../proto/allowed-image.ts";
+import { type EngineVersion, readVersion } from "../../proto/engine-version.ts";
+import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 type Rules = Pick<HostFacts, "runtimeImage" | "engineImages" | "allowedImages">;
@@ -11,6 +13,20 @@ export function imageOf(
 ): string {
   if (spec.engine === "vllm" || spec.engine === "sglang") return spec.image || (host.engineImages?.[spec.engine] ?? "");
   return spec.image || host.runtimeImage;
+}
+
+type Build = Pick<HostFacts, "driver" | "runtimeImage" | "engineImages" | "enginePrograms">;
+
+/** Returns the version of the instance's engine on this host: of the program, or by the image's tag. Undefined: neither says. */
+export function engineVersion(spec: InstanceSpec__Output, host: Build): EngineVersion | undefined {
+  if (host.driver === "process") return spec.engine === "vllm" ? host.enginePrograms?.vllm?.version : undefined;
+  return tagVersion(imageOf(spec, host));
+}
+
+/** Of an image such as `vllm/vllm-openai:v0.11.2@sha256:...`. */
+function tagVersion(image: string): EngineVersion | undefined {
+  const tag = /:([^/:]+)$/.exec(image.split("@")[0] ?? "")?.[1];
+  return tag === undefined ? undefined : readVersion(tag);
 }
 
 export function imageRules({ runtimeImage, engineImages, allowedImages }: Rules): ImageRules {

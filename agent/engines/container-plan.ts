@@ -1,6 +1,8 @@
-// Common parts of the plans of foreign engines: weights read-only at /models, caches in memory, one port.
+// Common parts of the plans of foreign engines, in a container (weights read-only at /models, caches in memory) or as a process.
 import { basename, join } from "node:path";
+import type { EngineVersion } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { engineVersion, imageOf } from "./allowed-image.ts";
 import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
@@ -8,17 +10,30 @@ const gib = 1024 ** 3;
 interface Engine {
   /** As people call it. */
   readonly name: string;
-  readonly image: string | undefined;
-  readonly setting: string;
+  readonly key: "vllm" | "sglang";
   readonly port: number;
-  readonly command: (image: string) => readonly string[];
+  /** Program and subcommand in its images. */
+  readonly command: (version: EngineVersion | undefined) => readonly string[];
+  /** How an installed program runs it; undefined: only images do. */
+  readonly program?: { readonly subcommand: readonly string[]; readonly secretVariable: string };
+  readonly argv: (place: EnginePlace) => readonly string[];
   readonly env: Readonly<Record<string, string>>;
   /** It takes LoRA adapters while it runs. */
   readonly takesAdapters: boolean;
 }
 
+/** What differs between a container and a process, as the engine sees it. */
+export interface EnginePlace {
+  readonly modelPath: string;
+  readonly host: string;
+  /** Undefined: the driver chooses it and adds it to the arguments. */
+  readonly port: number | undefined;
+  /** Undefined: unknown, the newest that is known here is meant. */
+  readonly version: EngineVersion | undefined;
+}
+
 /** The root is read-only, and what one tenant's engine compiled must never run in another's: caches live as long as it does. */
-export const engineCaches = {
+const engineCaches = {
   HOME: "/tmp",
   XDG_CACHE_HOME: "/tmp/cache",
   TRITON_CACHE_DIR: "/tmp/triton",
@@ -27,25 +42,30 @@ export const engineCaches = {
   TRANSFORMERS_OFFLINE: "1",
 } as const;
 
-export function containerPlan(
+export function enginePlan(
   spec: InstanceSpec__Output,
   modelPath: string,
   host: HostFacts,
   engine: Engine,
 ): PlanOutcome {
-  if (host.driver !== "docker")
+  return host.driver === "docker"
+    ? containerPlan(spec, modelPath, host, engine)
+    : programPlan(spec, modelPath, host, engine);
+}
+
+function containerPlan(spec: InstanceSpec__Output, modelPath: string, host: HostFacts, engine: Engine): PlanOutcome {
+  const { name, key, port, command, argv } = engine;
+  const image = imageOf(spec, host);
+  if (image === "")
     return refused(
       "engine_unavailable",
-      `${engine.name} runs in containers and this host starts model servers as processes; deploy on a host with Docker, or GGUF weights on our own runtime.`,
-    );
-  const image = spec.image || engine.image;
-  if (image === undefined || image === "")
-    return refused(
-      "engine_unavailable",
-      `the operator of this host named no image of ${engine.name} (${engine.setting}); have it set, or deploy on another host.`,
+      `the operator of this host named no image of ${name} (${settingOf(key, "IMAGE")}); have it set, or deploy on another host.`,
     );
   const gpuUuids = driverGpus(spec);
   const adapters = engine.takesAdapters ? adaptersMount(spec, host) : { mounts: [], folders: [] };
+  const target = `/models/${basename(modelPath)}`;
+  const version = engineVersion(spec, host);
+  const place = { modelPath: target, host: "0.0.0.0", port, version };
   return {
     ok: true,
     files: [],
@@ -54,11 +74,11 @@ export function containerPlan(
       ...identityOf(spec),
       kind: "runtime",
       image,
-      entrypoint: engine.command(image),
+      entrypoint: [...command(version), ...argv(place)],
       args: [],
-      env: { ...engine.env, STOKER_INSTANCE_ID: spec.instanceId },
-      mounts: [{ source: modelPath, target: `/models/${basename(modelPath)}`, readOnly: true }, ...adapters.mounts],
-      port: engine.port,
+      env: { ...engineCaches, ...engine.env, STOKER_INSTANCE_ID: spec.instanceId },
+      mounts: [{ source: modelPath, target, readOnly: true }, ...adapters.mounts],
+      port,
       memoryBytes: Number(spec.memoryBytes),
       cpus: spec.cpus,
       gpuUuids,
@@ -68,6 +88,49 @@ export function containerPlan(
     },
   };
 }
+
+/** For development: an installed program without isolation, on a port that the driver chooses. */
+function programPlan(spec: InstanceSpec__Output, modelPath: string, host: HostFacts, engine: Engine): PlanOutcome {
+  const { name, key, program, argv } = engine;
+  const installed = key === "vllm" ? host.enginePrograms?.vllm : undefined;
+  if (!program || !installed)
+    return refused(
+      "engine_unavailable",
+      `this host starts model servers as processes and has no program of ${name}; deploy on a host with Docker, or GGUF weights on our own runtime.`,
+    );
+  const gpuUuids = driverGpus(spec);
+  const place = { modelPath, host: "127.0.0.1", port: undefined, version: installed.version };
+  return {
+    ok: true,
+    files: [],
+    plan: {
+      ...identityOf(spec),
+      kind: "runtime",
+      image: "",
+      program: {
+        argv: [installed.path, ...program.subcommand, ...argv(place)],
+        portFlag: "--port",
+        secretVariable: program.secretVariable,
+      },
+      args: [],
+      env: {
+        ...engine.env,
+        TRANSFORMERS_OFFLINE: "1",
+        STOKER_INSTANCE_ID: spec.instanceId,
+        CUDA_VISIBLE_DEVICES: gpuUuids.join(","),
+      },
+      mounts: [],
+      port: 0,
+      memoryBytes: Number(spec.memoryBytes),
+      cpus: spec.cpus,
+      gpuUuids,
+      claimedGpus: spec.gpuUuids,
+      shmBytes: 0,
+    },
+  };
+}
+
+const settingOf = (key: Engine["key"], what: "IMAGE") => `STOKER_${key.toUpperCase()}_${what}`;
 
 /** GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid. */
 export function driverGpus(spec: Pick<InstanceSpec__Output, "gpuUuids">): string[] {
@@ -93,14 +156,13 @@ export function adaptersMount(spec: InstanceSpec__Output, { adaptersDir }: HostF
 /** Arguments that engines share, under the flags of one engine. */
 export function commonArgs(
   spec: InstanceSpec__Output,
-  modelPath: string,
-  port: number,
-  flags: { readonly model: string; readonly gpus: string; readonly batch: string },
+  { modelPath, host, port }: EnginePlace,
+  flags: { readonly model: readonly string[]; readonly gpus: string; readonly batch: string },
 ): string[] {
   return [
-    ...[flags.model, `/models/${basename(modelPath)}`],
+    ...[...flags.model, modelPath],
     ...["--served-model-name", spec.servedModelName],
-    ...["--host", "0.0.0.0", "--port", String(port)],
+    ...["--host", host, ...(port === undefined ? [] : ["--port", String(port)])],
     ...[flags.gpus, String(Math.max(1, driverGpus(spec).length))],
     ...[flags.batch, String(Math.max(1, spec.maxBatchSize))],
   ];

@@ -1,5 +1,7 @@
+import type { EngineVersion } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { ChatModel } from "../../proto/vllm-parsers.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
 
 export interface HostFacts {
@@ -7,8 +9,10 @@ export interface HostFacts {
   readonly runtimeImage: string;
   /** Other images that the operator allows on this host; see allowed-image.ts. */
   readonly allowedImages: readonly string[];
-  /** Images of engines from elsewhere; without one the host does not run that engine. */
+  /** Images of engines from elsewhere; without one the host does not run that engine in containers. */
   readonly engineImages?: { readonly vllm?: string | undefined; readonly sglang?: string | undefined };
+  /** The same for the process driver: installed programs. */
+  readonly enginePrograms?: { readonly vllm?: EngineProgram | undefined };
   readonly filesDir: string;
   /** Folder of LoRA adapters as engines see them, one per instance in it; undefined: this host serves none. */
   readonly adaptersDir?: string;
@@ -25,10 +29,25 @@ export interface HostFacts {
   };
 }
 
+/** Program of an engine that is installed on the host. */
+export interface EngineProgram {
+  readonly path: string;
+  /** Undefined: unknown. */
+  readonly version: EngineVersion | undefined;
+}
+
 /** File that the plan mounts or names; written before the start. */
 export interface PlanFile {
   readonly path: string;
   readonly text: string;
+}
+
+/** What a plan needs besides its specification and the host. */
+export interface PlanExtras {
+  /** Weights of the draft model. */
+  readonly draftPath?: string | undefined;
+  /** Chat format of the model; undefined: unknown. */
+  readonly chat?: ChatModel | undefined;
 }
 
 export type PlanOutcome =

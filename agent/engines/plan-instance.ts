@@ -1,10 +1,10 @@
 // Converts a specification of the control plane into a plan for a driver. Pure; nothing the control plane sent is trusted with a path
 // or an argument: a compromised control plane must not mean arbitrary mounts or flags.
 
-import { whyStoredArgsRefused } from "../../proto/engine-args.ts";
+import { whyStoredArgsRefused, whyVersionRefuses } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import { imageOf, whyImageRefused } from "./allowed-image.ts";
-import { type HostFacts, type PlanOutcome, refused } from "./host-facts.ts";
+import { engineVersion, imageOf, whyImageRefused } from "./allowed-image.ts";
+import { type HostFacts, type PlanExtras, type PlanOutcome, refused } from "./host-facts.ts";
 import { planAgentInstance } from "./plan-agent-instance.ts";
 import { planCustom } from "./plan-custom.ts";
 import { planExternal } from "./plan-external.ts";
@@ -28,17 +28,19 @@ export function needsFetch(spec: InstanceSpec__Output): boolean {
   return spec.engine !== "external";
 }
 
-/** `modelPath`: where the weights lie on this host; undefined for an engine that needs none. `draftPath`: of its draft model. */
+/** `modelPath`: where the weights lie on this host; undefined for an engine that needs none. */
 export function planInstance(
   spec: InstanceSpec__Output,
   modelPath: string | undefined,
   host: HostFacts,
-  draftPath?: string,
+  extras: PlanExtras = {},
 ): PlanOutcome {
   if (!idForm.test(spec.instanceId) || !idForm.test(spec.deployId))
     return refused("bad_spec", "the instance's id cannot name a folder; the control plane sent it wrongly.");
   const badArgs = whyStoredArgsRefused(spec.engine, spec.extraArgs);
   if (badArgs !== undefined) return refused("bad_extra_args", badArgs);
+  const badVersion = whyVersionRefuses(spec.engine, engineVersion(spec, host), spec.extraArgs);
+  if (badVersion !== undefined) return refused("bad_extra_args", badVersion);
   // Rentals have a list of their own.
   const isListed = host.driver === "docker" && spec.engine !== "external" && spec.engine !== "container";
   const forbidden = isListed ? whyImageRefused(imageOf(spec, host), host) : undefined;
@@ -49,7 +51,7 @@ export function planInstance(
     case "sglang":
       if (modelPath === undefined)
         return refused("bad_spec", "the engine needs weights and the deployment names none.");
-      return planners[spec.engine](spec, modelPath, host, draftPath);
+      return planners[spec.engine](spec, modelPath, host, extras);
     case "custom":
       return planCustom(spec, host);
     case "external":

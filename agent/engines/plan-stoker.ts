@@ -6,7 +6,7 @@ import type { ContainerPlan } from "../reconcile/driver.ts";
 import { imageOf } from "./allowed-image.ts";
 import { adaptersMount, driverGpus } from "./container-plan.ts";
 import { planDraft } from "./draft-model.ts";
-import { type HostFacts, identityOf, type PlanFile, type PlanOutcome } from "./host-facts.ts";
+import { type HostFacts, identityOf, type PlanExtras, type PlanFile, type PlanOutcome } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
 const containerPort = 8000;
@@ -25,7 +25,7 @@ export function planStoker(
   spec: InstanceSpec__Output,
   modelPath: string,
   host: HostFacts,
-  draftPath?: string,
+  { draftPath }: PlanExtras = {},
 ): PlanOutcome {
   const isProcess = host.driver === "process";
   const template = spec.chatTemplate === "" ? undefined : templateFile(spec.chatTemplate, host.filesDir);

@@ -1,13 +1,22 @@
-// vLLM in the image the operator named. The module is run, not the image's entry point: that one changed between versions.
+// vLLM in the image the operator named, or as an installed program. `vllm serve` is named, not the image's entry point: that one
+// changed between versions.
 import { noAdapters } from "../../proto/engine-args.ts";
+import { type EngineVersion, isAtLeast, isWithin, type Lifetime } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
-import { commonArgs, containerPlan, engineCaches, setsOwn } from "./container-plan.ts";
-import { engineTraits, isAtLeast, takesCacheSalt, versionOf } from "./engine-traits.ts";
-import type { HostFacts, PlanOutcome } from "./host-facts.ts";
+import {
+  type ChatModel,
+  familyOf,
+  type ParserFamily,
+  reasoningFamilies,
+  reasoningParsers,
+  toolFamilies,
+  toolParsers,
+} from "../../proto/vllm-parsers.ts";
+import { engineVersion } from "./allowed-image.ts";
+import { commonArgs, driverGpus, type EnginePlace, enginePlan, setsOwn } from "./container-plan.ts";
+import { engineTraits, takesCacheSalt } from "./engine-traits.ts";
+import { type HostFacts, type PlanExtras, type PlanOutcome, refused } from "./host-facts.ts";
 
-const port = 8000;
-/** Longer than the work after our own drain, shorter than the time limit of the stop. */
-const shutdownSeconds = 8;
 const maxLoras = 8;
 const adapterArgs = [
   ...["--enable-lora", "--max-loras", String(maxLoras)],
@@ -19,53 +28,110 @@ const aloneShare = 0.9;
 /** Share of its part of a shared GPU. */
 const ownShare = 0.94;
 
-export function planVllm(spec: InstanceSpec__Output, modelPath: string, host: HostFacts): PlanOutcome {
-  return containerPlan(spec, modelPath, host, {
+/** `chat`: what is known of the model's chat format; undefined: nothing. */
+export function planVllm(
+  spec: InstanceSpec__Output,
+  modelPath: string,
+  host: HostFacts,
+  { chat }: PlanExtras = {},
+): PlanOutcome {
+  const version = engineVersion(spec, host);
+  const parsers = parsersOf(spec, version, chat);
+  if (typeof parsers === "string") return refused("bad_extra_args", parsers);
+  return enginePlan(spec, modelPath, host, {
     name: "vLLM",
-    image: host.engineImages?.vllm,
-    setting: "STOKER_VLLM_IMAGE",
-    port,
+    key: "vllm",
+    port: 8000,
     takesAdapters: true,
-    command: (image) => ["python3", "-m", "vllm.entrypoints.openai.api_server", ...argvOf(spec, modelPath, image)],
+    command: () => ["vllm", "serve"],
+    program: { subcommand: ["serve"], secretVariable: "VLLM_API_KEY" },
+    argv: (place) => [...argvOf(spec, place), ...parsers],
     env: {
-      ...engineCaches,
-      VLLM_CACHE_ROOT: "/tmp/vllm",
       // Adapters come and go on a running base; only the agent reaches these paths.
       VLLM_ALLOW_RUNTIME_LORA_UPDATING: "True",
       VLLM_NO_USAGE_STATS: "1",
       DO_NOT_TRACK: "1",
+      ...(host.driver === "docker" ? { VLLM_CACHE_ROOT: "/tmp/vllm" } : {}),
+      ...(isOnProcessors(spec) ? { VLLM_CPU_KVCACHE_SPACE: String(cacheGib(spec)) } : {}),
     },
   });
 }
 
-function argvOf(spec: InstanceSpec__Output, modelPath: string, image: string): string[] {
-  const version = versionOf(image);
+function argvOf(spec: InstanceSpec__Output, place: EnginePlace): string[] {
+  const { version } = place;
   const own = setsOwn(spec.extraArgs);
+  const isSized = own("gpu-memory-utilization") || isOnProcessors(spec);
   return [
-    ...commonArgs(spec, modelPath, port, { model: "--model", gpus: "--tensor-parallel-size", batch: "--max-num-seqs" }),
-    ...(own("gpu-memory-utilization") ? [] : ["--gpu-memory-utilization", memoryShareOf(spec)]),
+    ...commonArgs(spec, place, { model: [], gpus: "--tensor-parallel-size", batch: "--max-num-seqs" }),
+    ...(isSized ? [] : ["--gpu-memory-utilization", memoryShareOf(spec)]),
     ...(own("max-model-len") || spec.contextLength === 0 ? [] : ["--max-model-len", String(spec.contextLength)]),
-    ...prefixCaching(spec, image),
+    ...prefixCaching(spec, version),
     "--enable-prompt-tokens-details",
     ...(spec.extraArgs.includes(noAdapters) ? [] : adapterArgs),
-    ...(isAtLeast(version, 0, 18) ? ["--shutdown-timeout", String(shutdownSeconds)] : []),
     ...(isAtLeast(version, 0, 16) ? ["--disable-access-log-for-endpoints", "/metrics,/health"] : []),
-    ...spec.extraArgs.filter((arg) => !planned.has(arg)).map((arg) => inWordsOf(version, arg)),
+    ...spec.extraArgs.filter((arg) => !isPlanned(arg)).map((arg) => inWordsOf(version, arg)),
   ];
 }
 
+/** A build for processors: its share of memory would be one of the host's. */
+const isOnProcessors = (spec: InstanceSpec__Output): boolean => driverGpus(spec).length === 0;
+
+/** A quarter of the grant for keys and values, in the whole gibibytes that the engine takes. */
+const cacheGib = ({ memoryBytes }: InstanceSpec__Output): number =>
+  Math.max(1, Math.floor(Number(memoryBytes) / 4 / 1024 ** 3));
+
+/** Returns the arguments, or a sentence on one that this version would refuse at its start. */
+function parsersOf(
+  { extraArgs }: InstanceSpec__Output,
+  version: EngineVersion | undefined,
+  chat: ChatModel | undefined,
+): readonly string[] | string {
+  const chosen = (table: ParserTable): string | undefined => {
+    const given = extraArgs.find((arg) => arg.startsWith(`--${table.argument}=`))?.split("=")[1];
+    if (given !== undefined) return given;
+    const known = chat && familyOf(table.families, chat)?.parser;
+    return known !== undefined && isWithin(version, table.parsers[known] ?? {}) ? known : undefined;
+  };
+  const [tool, reasoning] = [chosen(toolTable), chosen(reasoningTable)];
+  if (tool === undefined && chat !== undefined && extraArgs.includes(autoTools))
+    return `"${autoTools}" needs --tool-call-parser: no parser is known for this model (type ${JSON.stringify(chat.type)}); name one, or leave the argument out.`;
+  return [
+    ...(tool === undefined ? [] : [autoTools, `--${toolTable.argument}=${tool}`]),
+    ...(reasoning === undefined ? [] : [`--${reasoningTable.argument}=${reasoning}`]),
+  ];
+}
+
+interface ParserTable {
+  readonly argument: string;
+  readonly parsers: Readonly<Record<string, Lifetime>>;
+  readonly families: readonly ParserFamily[];
+}
+
+const autoTools = "--enable-auto-tool-choice";
+const toolTable: ParserTable = { argument: "tool-call-parser", parsers: toolParsers, families: toolFamilies };
+const reasoningTable: ParserTable = {
+  argument: "reasoning-parser",
+  parsers: reasoningParsers,
+  families: reasoningFamilies,
+};
+
 const [cacheOn, cacheOff] = ["--enable-prefix-caching", "--no-enable-prefix-caching"];
 /** Arguments of the customer that the plan writes itself. */
-const planned: ReadonlySet<string> = new Set([noAdapters, cacheOn, cacheOff]);
+const planned: ReadonlySet<string> = new Set([noAdapters, cacheOn, cacheOff, autoTools]);
+const isPlanned = (arg: string): boolean =>
+  planned.has(arg) || [toolTable, reasoningTable].some(({ argument }) => arg.startsWith(`--${argument}=`));
 
 /** Off where the engine could not keep accounts apart: it takes `cache_salt` with generations only. */
-function prefixCaching({ extraArgs, task, sharesPrefixCache }: InstanceSpec__Output, image: string): readonly string[] {
+function prefixCaching(
+  { extraArgs, task, sharesPrefixCache }: InstanceSpec__Output,
+  version: EngineVersion | undefined,
+): readonly string[] {
   const isGeneration = task === "" || generations.has(task);
-  const isSafe = sharesPrefixCache || (isGeneration && takesCacheSalt("vllm", image));
+  const isSafe = sharesPrefixCache || (isGeneration && takesCacheSalt("vllm", version));
   return [isSafe && !extraArgs.includes(cacheOff) ? cacheOn : cacheOff];
 }
 
-function inWordsOf(version: ReturnType<typeof versionOf>, arg: string): string {
+function inWordsOf(version: EngineVersion | undefined, arg: string): string {
   // https://github.com/vllm-project/vllm/pull/28006
   const isGone = arg.startsWith(rope) && isAtLeast(version, 0, 12);
   return isGone ? `--hf-overrides={"rope_scaling":${arg.slice(rope.length)}}` : arg;

@@ -26,8 +26,8 @@ export interface InventoryOptions {
   readonly dockerSocket?: string | undefined;
   /** Names of the drivers this agent runs instances with. */
   readonly drivers?: readonly string[] | undefined;
-  /** Engines from elsewhere that it has images of: they run where Docker does. */
-  readonly engines?: readonly string[];
+  /** Engines from elsewhere that this host can run. */
+  readonly engines?: (dockerVersion: string) => readonly string[];
   readonly hostname?: string;
   readonly xids?: Pick<XidWatch, "xids" | "trouble">;
   /** Counts and times of faults belong to it. */
@@ -195,7 +195,7 @@ export class HostInventory {
       gpus: [...gpus],
       drivers: [
         ...(this.#options.drivers ?? [...(docker.dockerVersion ? ["docker"] : []), "process", "external"]),
-        ...(docker.dockerVersion ? (this.#options.engines ?? []) : []),
+        ...(this.#options.engines?.(docker.dockerVersion) ?? []),
       ],
       dockerVersion: docker.dockerVersion,
       hasNvidiaRuntime: docker.hasNvidiaRuntime,

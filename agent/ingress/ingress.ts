@@ -306,6 +306,17 @@ export class Ingress {
   readonly drained = (id: InstanceId, deadlineMs: number, signal?: AbortSignal) =>
     this.#targets.get(id)?.quiet(deadlineMs, signal) ?? Promise.resolve(true);
 
+  /** Cuts what runs on an instance after its drain. Resolves once the usage is recorded, at the latest when that takes too long. */
+  readonly cut = async (id: InstanceId) => {
+    const target = this.#targets.get(id);
+    if (target) await this.#cut([target]);
+  };
+
+  async #cut(targets: readonly Target[]): Promise<void> {
+    for (const target of targets) for (const request of target.running) request.cut();
+    await Promise.all(targets.map((target) => target.drained(this.#limits.recordMs + 2_000)));
+  }
+
   /** Refuses new requests, gives those in flight `drainMs`, then cuts them and records their usage; dashboards likewise. */
   readonly close = async (drainMs: number) => {
     this.#isClosing = true;
@@ -317,8 +328,7 @@ export class Ingress {
       isClosed = true;
     });
     await Promise.all(all.map((target) => target.drained(drainMs)));
-    for (const target of all) for (const request of target.running) request.cut();
-    await Promise.all(all.map((target) => target.drained(this.#limits.recordMs + 2_000)));
+    await this.#cut(all);
     await dashboardsEnded;
     // Give answers that have just ended one second to be sent.
     for (let i = 0; i < 50 && !isClosed; i++) {

@@ -19,6 +19,8 @@ export interface Launch {
   /** In the child's environment: it proves that a process is this launch and no other. */
   readonly launchId: string;
   readonly launchedAtMs: number;
+  /** Port that the driver chose; undefined: the process reports its own address. */
+  readonly port?: number | undefined;
 }
 
 export interface Exit {
@@ -105,8 +107,10 @@ export function readPid(folder: InstanceFolder): number | undefined {
   }
 }
 
-/** Origin the runtime listens on; undefined until it says so itself, with its own pid and instance id. */
-export function readOrigin(folder: InstanceFolder, pid: number, id: InstanceId): string | undefined {
+/** Origin that the process listens on. Undefined until our runtime reports it, with its own pid and instance id. */
+export function readOrigin(folder: InstanceFolder, pid: number, id: InstanceId, port?: number): string | undefined {
+  // Another program reports nothing: the health check finds out when it listens.
+  if (port !== undefined) return `http://127.0.0.1:${port}`;
   const address = readJson(folder.addressFile);
   if (address?.["pid"] !== pid || address["instance_id"] !== id) return undefined;
   const host = String(address["host"]);

@@ -1,7 +1,9 @@
 // Driver for development: each instance is a plain process in its own session. No isolation, and a hard memory limit only where
 // control groups can be created. Children outlive the agent; the next agent finds them by their folders.
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { mkdirSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
 import { isDiskFull } from "../../proto/disk-full.ts";
@@ -83,13 +85,14 @@ export class ProcessDriver implements ContainerDriver {
     this.#watchOver();
   };
 
-  #launch(plan: ContainerPlan): void {
+  #launch(plan: ContainerPlan, port: number | undefined): void {
     const folder = instanceFolder(this.#options.folder, plan.instanceId);
     const { instanceId, deployId, generation, memoryBytes } = plan;
     const record: Launch = {
       ...{ instanceId, deployId, generation, memoryBytes },
       cgroup: memoryBytes > 0 ? this.#cgroups?.make(`stoker-${instanceId}`, memoryBytes) : undefined,
       claimedGpus: plan.claimedGpus,
+      port,
       launchId: randomUUID(),
       launchedAtMs: Date.now(),
     };
@@ -140,13 +143,14 @@ export class ProcessDriver implements ContainerDriver {
   readonly pull: ContainerDriver["pull"] = async () => {};
 
   readonly start: ContainerDriver["start"] = async (plan) => {
+    const port = plan.program && (await freePort());
     const before = this.#known.get(plan.instanceId);
     if (before && !before.isEnded) {
       if (before.launch.generation === plan.generation) return;
       throw new DriverError("start_failed", "an older generation of the instance still runs", { retryable: true });
     }
     try {
-      this.#launch(plan);
+      this.#launch(plan, port);
     } catch (error) {
       throw startError(error);
     }
@@ -174,6 +178,16 @@ export class ProcessDriver implements ContainerDriver {
     this.#isClosed = true;
     clearTimeout(this.#timer);
   };
+}
+
+/** Another process may take it before the program does; the program then ends, and its next start gets another port. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
 }
 
 function startError(error: unknown): DriverError {

@@ -20,14 +20,27 @@ export function isAlive(known: ProcessIdentity): boolean {
   return identify(known.pid)?.startedAt === known.startedAt;
 }
 
-/** Sends a signal to exactly this process. False when it is gone. */
-export function sendSignal(known: ProcessIdentity, signal: NodeJS.Signals): boolean {
+/** Sends a signal to exactly this process, or to the group that it leads. False when it is gone. */
+export function sendSignal(
+  known: ProcessIdentity,
+  signal: NodeJS.Signals,
+  { toGroup = false }: { readonly toGroup?: boolean } = {},
+): boolean {
   if (!isAlive(known)) return false;
   try {
+    if (toGroup) killGroup(known.pid, signal);
     process.kill(known.pid, signal);
     return true;
   } catch {
     return false;
+  }
+}
+
+function killGroup(leader: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-leader, signal);
+  } catch {
+    // It leads no group.
   }
 }
 

@@ -1,7 +1,7 @@
 // One runtime process from launch to end, started by this agent or adopted from an earlier one. An adopted process cannot be
 // awaited: its identity is polled, and its exit code stays unknown.
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import type { BearerSecret } from "../../proto/bearer-secret.ts";
@@ -98,7 +98,7 @@ export class RuntimeProcess {
       void this.#end(undefined, this.#isOverLimit ? "SIGKILL" : undefined);
       return true;
     }
-    this.#origin ??= readOrigin(this.folder, this.#identity.pid, this.launch.instanceId);
+    this.#origin ??= readOrigin(this.folder, this.#identity.pid, this.launch.instanceId, this.launch.port);
     return this.#origin !== before;
   }
 
@@ -114,8 +114,10 @@ export class RuntimeProcess {
     return this.signal("SIGKILL");
   }
 
+  /** SIGKILL reaches its whole process group: children of an engine outlive their parent otherwise. */
   signal(signal: NodeJS.Signals): boolean {
-    return this.#exit === undefined && this.#identity !== undefined && sendSignal(this.#identity, signal);
+    if (this.#exit !== undefined || this.#identity === undefined) return false;
+    return sendSignal(this.#identity, signal, { toGroup: signal === "SIGKILL" });
   }
 
   observed(): Observed {
@@ -179,21 +181,35 @@ function memoryCeiling(grantedBytes: number): number | undefined {
 async function endSurvivors(leader: number, launchId: string, group: string | undefined): Promise<void> {
   if (process.platform !== "linux") kill(-leader);
   for (let round = 0; round < 2; round++) {
-    const left = group ? membersOf(group) : await launchedWith(launchId);
+    const left = group ? membersOf(group) : await leftBehind(leader, launchId);
     for (const pid of left) kill(pid);
     if (left.length === 0) return;
   }
 }
 
-/** Reads what every process of the host was started with: not on the thread that streams answers. */
-async function launchedWith(launchId: string): Promise<readonly number[]> {
+/**
+ * Processes of the leader's session, and those that were started with its launch id. A process that changes its title overwrites
+ * its environment, and one that opens a session leaves the leader's.
+ */
+async function leftBehind(leader: number, launchId: string): Promise<readonly number[]> {
   const mark = `${launchVariable}=${launchId}`;
+  // A process that has the leader's pid now is a stranger, and so is its session.
+  const hasSession = identify(leader) === undefined;
   const found: number[] = [];
+  // Reads every process of the host: not on the thread that streams answers.
   for (const pid of await processes()) {
-    const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
-    if (environment.split("\0").includes(mark)) found.push(pid);
+    const [environment, stat] = await Promise.all(
+      ["environ", "stat"].map((name) => readFile(`/proc/${pid}/${name}`, "utf8").catch(() => "")),
+    );
+    if (environment?.split("\0").includes(mark) || (hasSession && sessionIn(stat ?? "") === leader)) found.push(pid);
   }
   return found;
+}
+
+/** Session of a process that lives; the fields after the name in parentheses are state (0) and session (3). */
+function sessionIn(stat: string): number | undefined {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return fields[0] === "Z" || fields[0] === "X" ? undefined : Number(fields[3]);
 }
 
 async function processes(): Promise<readonly number[]> {
@@ -217,19 +233,22 @@ const script = 'printf "%s\\n" "$$" > "$0" && { [ -z "$1" ] || echo "$$" > "$1/c
 const inherited = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS"];
 
 /**
- * Starts the runtime so that it outlives the agent: own session, output to a file (a pipe whose reader died would kill it), a small
- * environment without the agent's secrets.
+ * Starts the runtime, or the plan's program, so that it outlives the agent: own session, output to a file (a pipe whose reader
+ * died would kill it), a small environment without the agent's secrets.
  */
 export function spawnRuntime(
   plan: ContainerPlan,
   entry: string,
-  { launchId, cgroup }: Pick<Launch, "launchId" | "cgroup">,
+  { launchId, cgroup, port }: Pick<Launch, "launchId" | "cgroup" | "port">,
   folder: InstanceFolder,
 ): ChildProcess {
   const log = openSync(folder.log, "a", 0o600);
   try {
-    const node = [process.execPath, "--disable-warning=ExperimentalWarning", entry];
-    const child = spawn("/bin/sh", ["-c", script, folder.pidFile, cgroup ?? "", ...node, ...plan.args], {
+    const { program } = plan;
+    const words = program
+      ? [...program.argv, program.portFlag, String(port)]
+      : [process.execPath, "--disable-warning=ExperimentalWarning", entry, ...plan.args];
+    const child = spawn("/bin/sh", ["-c", script, folder.pidFile, cgroup ?? "", ...words], {
       cwd: folder.path,
       detached: true,
       stdio: ["ignore", log, log],
@@ -238,6 +257,7 @@ export function spawnRuntime(
         ...plan.env,
         STOKER_ADDRESS_FILE: folder.addressFile,
         STOKER_SECRET_FILE: folder.secretFile,
+        ...(program ? { [program.secretVariable]: readFileSync(folder.secretFile, "utf8") } : {}),
         [launchVariable]: launchId,
       },
     });

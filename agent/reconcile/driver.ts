@@ -17,6 +17,8 @@ export interface ContainerPlan {
   readonly entrypoint?: readonly string[];
   /** argv after the runtime's entry point (process) or the image's entry point (docker). */
   readonly args: readonly string[];
+  /** Process only: another program than the runtime. */
+  readonly program?: ProgramPlan;
   /** Paths in it are as seen inside: under docker, `mounts` targets; under process, the host's own. */
   readonly env: Readonly<Record<string, string>>;
   readonly mounts: readonly { readonly source: string; readonly target: string; readonly readOnly: boolean }[];
@@ -44,6 +46,15 @@ export interface ContainerPlan {
     /** Script that runs once in the new container, as root; empty: none. */
     readonly firstStart: string;
   };
+}
+
+interface ProgramPlan {
+  /** Absolute path and arguments. */
+  readonly argv: readonly string[];
+  /** Precedes the port that the driver chooses, after `argv`. */
+  readonly portFlag: string;
+  /** Environment variable in which it expects the secret that every request must carry. */
+  readonly secretVariable: string;
 }
 
 export type Observed = {

@@ -50,6 +50,8 @@ export interface DataPath {
   /** The instance was removed from this host: `serverEnded` will not be called for it. */
   forget(id: InstanceId): void;
   drained(id: InstanceId, deadlineMs: number, signal: AbortSignal): Promise<boolean>;
+  /** Ends the requests that still run; resolves once their usage is recorded, or within seconds. Must not reject. */
+  cut(id: InstanceId): Promise<void>;
 }
 
 /** `operator`: replaced by another version. */

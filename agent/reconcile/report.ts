@@ -3,7 +3,7 @@ import type { InstanceReport } from "../../proto/gen/stoker/fleet/v1/InstanceRep
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
-import { imageOf } from "../engines/allowed-image.ts";
+import { engineVersion } from "../engines/allowed-image.ts";
 import { cacheIsolationOf } from "../engines/engine-traits.ts";
 import type { Observed } from "./driver.ts";
 import type { Facts, View } from "./facts.ts";
@@ -39,8 +39,8 @@ export function reportOf(view: View, stats: DataPath["stats"]): Reported {
   return { instances, removed: [...tombstones].filter(isGone) };
 }
 
-/** Returns every running instance with a known batch size. `host`: chooses the image if a specification names none. */
-export function targetsOf(view: View, host: Parameters<typeof imageOf>[1]): readonly RouteTarget[] {
+/** Returns every running instance with a known batch size. `host`: determines the version of an engine. */
+export function targetsOf(view: View, host: Parameters<typeof engineVersion>[1]): readonly RouteTarget[] {
   const tombstones = new Set((view.desired?.tombstones ?? []) as InstanceId[]);
   const specs = specsOf(view);
   return [...view.observed.values()].flatMap((seen) => {
@@ -54,7 +54,7 @@ export function targetsOf(view: View, host: Parameters<typeof imageOf>[1]): read
     const { origin, secret, api, identity } = seen;
     const { maxBatchSize } = spec;
     const dashboard = dashboardOf(spec, origin);
-    const cacheIsolation = cacheIsolationOf(spec.engine, imageOf(spec, host));
+    const cacheIsolation = cacheIsolationOf(spec.engine, engineVersion(spec, host));
     const caches = { cacheIsolation, sharesPrefixCache: spec.sharesPrefixCache };
     return [
       { instanceId, deployId, origin, secret, api, identity, maxBatchSize, ready, draining, ...dashboard, ...caches },

@@ -24,5 +24,7 @@ export interface StepDeps {
   readonly clock: () => number;
   readonly random: () => number;
   readonly drainLeft: DrainLeft;
+  /** Time that an engine has between SIGTERM, after the drain, and SIGKILL. */
+  readonly stopGraceMs: number;
   readonly log: Logger;
 }

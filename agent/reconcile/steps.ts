@@ -6,6 +6,7 @@ import type { PlanFile } from "../engines/host-facts.ts";
 import { needsWeights, planInstance } from "../engines/plan-instance.ts";
 import { type Attempts, createAttempts } from "./attempts.ts";
 import { crashBackOff, startBackOff } from "./back-off.ts";
+import { readChatModel } from "./chat-model.ts";
 import type { Step } from "./diff.ts";
 import { untilDrained } from "./drain.ts";
 import { failureOf, isEngineUnavailable, lostGpu, reasonOfExit, withLostGpu } from "./failure.ts";
@@ -22,8 +23,6 @@ type StepExecutors = { readonly [Kind in Step["kind"]]: (step: Of<Kind>, signal:
 const ready = { kind: "ready", contextLength: 0 } as const;
 const startLimitMs = 120_000;
 const engineLimitMs = 60_000;
-/** Time that the engine has to end after the drain. */
-const graceMs = 10_000;
 
 export class Executors implements StepExecutors {
   readonly fetch: StepExecutors["fetch"];
@@ -48,8 +47,13 @@ export class Executors implements StepExecutors {
     // A stop by this agent is not a crash.
     this.#book.change(id, (facts) => ({ ...facts, countedExit: identity }));
     this.#dataPath.markDraining(id);
-    if (mayDrain) await untilDrained(this.#deps, id, signal);
-    await this.#driver.stop(id, graceMs, bounded(signal, graceMs + engineLimitMs));
+    if (mayDrain) {
+      await untilDrained(this.#deps, id, signal);
+      // Engines differ in what SIGTERM does to running requests: some cut them, some wait, some neither end nor serve them.
+      await this.#dataPath.cut(id);
+    }
+    const { stopGraceMs } = this.#deps;
+    await this.#driver.stop(id, stopGraceMs, bounded(signal, stopGraceMs + engineLimitMs));
   }
 
   async #gpusHeld(step: Of<"start">, uuids: readonly string[], signal: AbortSignal): Promise<string | undefined> {
@@ -83,7 +87,8 @@ export class Executors implements StepExecutors {
     const here = this.#book.get(step.id).weights;
     const modelPath = here.kind === "here" && needsWeights(step.spec) ? here.modelPath : undefined;
     const draftPath = here.kind === "here" ? here.draftPath : undefined;
-    const outcome = planInstance(step.spec, modelPath, this.#deps.host, draftPath);
+    const chat = modelPath === undefined ? undefined : await readChatModel(modelPath);
+    const outcome = planInstance(step.spec, modelPath, this.#deps.host, { draftPath, chat });
     if (!outcome.ok) return this.#attempts.failed(step, outcome, { isTerminal: true, backOff: startBackOff });
     try {
       const held = await this.#gpusHeld(step, outcome.plan.gpuUuids, signal);

@@ -19,10 +19,15 @@ export function chooseDriver(config: Pick<AgentConfig, "driver" | "runtimeImage"
   return dockerVersion !== "" && config.runtimeImage !== "" ? "docker" : "process";
 }
 
-/** Engines from elsewhere that this host can run: those whose image its operator named, in containers. */
-export function engineNames(config: Pick<AgentConfig, "driver" | "engineImages">): readonly string[] {
-  if (config.driver === "process") return [];
-  return (["vllm", "sglang"] as const).filter((name) => config.engineImages[name] !== undefined);
+/** Engines from elsewhere that this host can run: those whose image or, for processes, program its operator named. */
+export function engineNames(
+  config: Pick<AgentConfig, "driver" | "runtimeImage" | "engineImages" | "enginePrograms">,
+  dockerVersion: string,
+): readonly string[] {
+  const isProcess = chooseDriver(config, dockerVersion) === "process";
+  const images = dockerVersion === "" ? {} : config.engineImages;
+  const named: Readonly<Record<string, string | undefined>> = isProcess ? config.enginePrograms : images;
+  return Object.keys(named).filter((name) => named[name] !== undefined);
 }
 
 /** As reported to the control plane, so that it places nothing here that would be refused. */

@@ -1,8 +1,7 @@
 // A stand-in for vLLM or SGLang as a process: it reads the argv that a plan gives the real one, refuses what that version does
-// not know as argparse would, and speaks its paths, its metrics and its manner of ending. Generates scripted tokens.
-//   node test/fakes/foreign-engine-process.ts --version 0.18 --listen 0 -- python3 -m vllm.entrypoints.openai.api_server --model ...
-// Prints `listening on http://127.0.0.1:PORT`. SIGTERM aborts what runs, or waits --shutdown-timeout seconds for it (vLLM), or
-// for as long as it takes (SGLang).
+// not know as argparse would, and speaks its paths and its metrics. Generates scripted tokens.
+//   node test/fakes/foreign-engine-process.ts --version 0.18 --listen 0 -- vllm serve /weights --served-model-name ...
+// Prints `listening on http://127.0.0.1:PORT`. SIGTERM aborts what runs.
 import { existsSync, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -10,7 +9,6 @@ import type { AddressInfo } from "node:net";
 type Flags = Readonly<Record<string, "value" | "flag">>;
 
 const vllmFlags = (version: number): Flags => ({
-  model: "value",
   "served-model-name": "value",
   host: "value",
   port: "value",
@@ -29,7 +27,6 @@ const vllmFlags = (version: number): Flags => ({
   "tool-call-parser": "value",
   "enable-auto-tool-choice": "flag",
   ...(version >= 16 ? { "disable-access-log-for-endpoints": "value" as const } : {}),
-  ...(version >= 18 ? { "shutdown-timeout": "value" as const } : {}),
 });
 
 const sglangFlags: Flags = {
@@ -48,21 +45,18 @@ const sglangFlags: Flags = {
 
 const [own, command] = [process.argv.slice(2, 6), process.argv.slice(7)];
 const minor = Number(own[1]?.split(".")[1]);
-const [python, dashM, module, ...argv] = command;
-const isVllm = module === "vllm.entrypoints.openai.api_server";
-if (python !== "python3" || dashM !== "-m" || (!isVllm && module !== "sglang.launch_server"))
-  refuse(`No module named ${module}`);
-const values = parse(argv, isVllm ? vllmFlags(minor) : sglangFlags);
-const model = values.get("model") ?? values.get("model-path") ?? "";
+const isVllm = command[0] === "vllm";
+if (!["vllm serve", "python3 -m sglang.launch_server"].some((known) => command.join(" ").startsWith(`${known} `)))
+  refuse(`no such command: ${command.join(" ")}`);
+const values = isVllm ? parse(command.slice(3), vllmFlags(minor)) : parse(command.slice(3), sglangFlags);
+const model = (isVllm ? command[2] : values.get("model-path")) ?? "";
 if (!existsSync(model) || !statSync(model).isDirectory()) refuse(`${model} is not a local folder`);
 const served = values.get("served-model-name") ?? model;
 const maxRunning = Number(values.get("max-num-seqs") ?? values.get("max-running-requests"));
-const shutdownMs = Number(values.get("shutdown-timeout") ?? 0) * 1000;
 const loras = new Map<string, string>();
 const running = new Set<ServerResponse>();
 const tokenMs = 20;
 let generated = 0;
-let isEnding = false;
 
 function refuse(why: string): never {
   process.stderr.write(`error: ${why}\n`);
@@ -91,7 +85,6 @@ async function bodyOf(req: IncomingMessage): Promise<Record<string, unknown>> {
 
 async function complete(req: IncomingMessage, res: ServerResponse): Promise<void> {
   const body = await bodyOf(req);
-  if (isEnding) return void json(res, 503, { error: { message: "shutting down" } });
   if (body["model"] !== served && !loras.has(String(body["model"])))
     return void json(res, 404, { error: { message: `The model ${body["model"]} does not exist.` } });
   running.add(res);
@@ -155,13 +148,6 @@ server.listen(Number(own[3]), "127.0.0.1", () => {
 });
 
 process.on("SIGTERM", () => {
-  isEnding = true;
-  const abort = () => {
-    for (const res of running) res.destroy();
-    process.exit(0);
-  };
-  if (isVllm && shutdownMs === 0) return abort();
-  const until = isVllm ? Date.now() + shutdownMs : Number.POSITIVE_INFINITY;
-  const look = () => (running.size === 0 || Date.now() > until ? abort() : void setTimeout(look, 5));
-  look();
+  for (const res of running) res.destroy();
+  process.exit(0);
 });

@@ -49,6 +49,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
       serverEnded: () => 0,
       forget: none,
       drained: async () => true,
+      cut: async () => {},
     },
     probe: createProbe(),
     // A slow machine is no frozen model server: the limits of real life.
@@ -61,6 +62,7 @@ export function startReconciledHost(over: Partial<LoopDeps>): ReconciledHost {
     controlTimeMs: Date.now,
     random: () => 0,
     drainMs: 1_000,
+    stopGraceMs: 10_000,
     onNews: none,
     log,
     ...over,

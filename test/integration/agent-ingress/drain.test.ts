@@ -55,6 +55,20 @@ it("cuts what is left at the end of a shutdown, with its usage on record", async
   expect(reply.usage).toMatchObject({ source: "engine", endReason: "drained", output: engine.log[0]?.sentTokens });
 });
 
+it("cuts what still runs after the drain of one instance, with its usage on record, before that engine is stopped", async () => {
+  engine.behave({ tokens: 10_000 });
+  const running = call(path.port, { ticket: { maxTokens: 10_000 } });
+  await expect.poll(() => engine.log[0]?.sentTokens ?? 0).toBeGreaterThan(3);
+  path.ingress.markDraining(instanceId);
+  expect(await path.ingress.drained(instanceId, 20)).toBe(false);
+  await path.ingress.cut(instanceId);
+  expect(path.ingress.stats(instanceId).inFlight).toBe(0);
+  const reply = await running;
+  expect(reply.text).toContain('"code":"drained"');
+  expect(reply.usage).toMatchObject({ source: "engine", endReason: "drained", output: engine.log[0]?.sentTokens });
+  await expect.poll(() => engine.running).toBe(0);
+});
+
 it("is not drained while the engine itself still works at something", async () => {
   engine.linger(1);
   path.ingress.markDraining(instanceId);

@@ -16,6 +16,7 @@ it("makes the data path forget an instance once it is removed, not before", asyn
       serverEnded: () => 0,
       forget: (id) => void calls.push(`forget ${id}`),
       drained: async () => true,
+      cut: async () => {},
     },
   });
   host = running;

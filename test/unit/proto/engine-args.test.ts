@@ -78,7 +78,7 @@ const host = {
 } as const;
 const configOf = (spec: Parameters<typeof instanceSpec>[0]) => {
   const draft = draftModelOf(spec?.extraArgs ?? []) && "/cache/small.gguf";
-  const outcome = planInstance(instanceSpec(spec), "/cache/model.gguf", host, draft);
+  const outcome = planInstance(instanceSpec(spec), "/cache/model.gguf", host, { draftPath: draft });
   if (!outcome.ok) throw new Error(outcome.message);
   return readConfig(outcome.plan.env, 1, outcome.plan.args);
 };

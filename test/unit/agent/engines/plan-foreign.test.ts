@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { HostFacts } from "../../../../agent/engines/host-facts.ts";
+import type { HostFacts, PlanExtras } from "../../../../agent/engines/host-facts.ts";
 import { planInstance } from "../../../../agent/engines/plan-instance.ts";
+import type { ChatModel } from "../../../../proto/vllm-parsers.ts";
 import { instanceSpec } from "../../../fakes/instance-spec.ts";
 
 const digest = `sha256:${"a".repeat(64)}`;
@@ -15,8 +16,8 @@ const host: HostFacts = {
 const folder = "/cache/models--o--m/snapshots/c0ffee";
 const twoGpus = { gpuUuids: ["GPU-1", "GPU-2"], extraArgs: [] };
 
-function planned(spec: Parameters<typeof instanceSpec>[0], facts = host) {
-  const outcome = planInstance(instanceSpec(spec), folder, facts);
+function planned(spec: Parameters<typeof instanceSpec>[0], facts: HostFacts = host, extras: PlanExtras = {}) {
+  const outcome = planInstance(instanceSpec(spec), folder, facts, extras);
   if (!outcome.ok) throw new Error(outcome.message);
   return outcome.plan;
 }
@@ -24,16 +25,15 @@ const command = (spec: Parameters<typeof instanceSpec>[0], facts = host) => plan
 
 describe("vLLM", () => {
   const start =
-    "python3 -m vllm.entrypoints.openai.api_server --model /models/c0ffee --served-model-name owner/model " +
+    "vllm serve /models/c0ffee --served-model-name owner/model " +
     "--host 0.0.0.0 --port 8000 --tensor-parallel-size 2 --max-num-seqs 4 --gpu-memory-utilization 0.9 " +
     "--max-model-len 2048 --enable-prefix-caching --enable-prompt-tokens-details --enable-lora --max-loras 8 --max-lora-rank 64";
 
   it.each([
-    ["v0.18.0", " --shutdown-timeout 8 --disable-access-log-for-endpoints /metrics,/health"],
     ["v0.17.1", " --disable-access-log-for-endpoints /metrics,/health"],
     ["v0.11.2", ""],
     // A build without a version is taken for the newest that is known.
-    ["nightly", " --shutdown-timeout 8 --disable-access-log-for-endpoints /metrics,/health"],
+    ["nightly", " --disable-access-log-for-endpoints /metrics,/health"],
   ])("gets the command line of its version: %s", (tag, more) => {
     const facts = { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } };
     expect(command({ engine: "vllm", ...twoGpus }, facts)).toBe(start + more);
@@ -63,6 +63,86 @@ describe("vLLM", () => {
     const text = command({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs }) ?? "";
     expect(text).not.toMatch(/ 0\.9 |--max-model-len 2048| --enable-prefix-caching/);
     for (const arg of extraArgs) expect(text.split(arg)).toHaveLength(2);
+  });
+});
+
+describe("the parsers of vLLM", () => {
+  const hermes = { type: "qwen3", template: "<|im_start|>assistant <tool_call> arguments <think> enable_thinking" };
+  const at = (tag: string, chat: ChatModel, extraArgs: string[] = []) => {
+    const facts = { ...host, engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` } };
+    const words = planned({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs }, facts, { chat }).entrypoint ?? [];
+    return words.filter((word) => /parser|auto-tool/.test(word));
+  };
+
+  it.each<[string, ChatModel, readonly string[]]>([
+    ["a Qwen3", hermes, ["hermes", "qwen3"]],
+    ["a Qwen3 coder", { type: "qwen3_moe", template: "<tool_call><function=f><parameter=p>" }, ["qwen3_coder"]],
+    ["a Mistral", { type: "mistral", template: "[AVAILABLE_TOOLS] [TOOL_CALLS] arguments" }, ["mistral"]],
+    ["a Llama 3", { type: "llama", template: 'ipython "parameters"' }, ["llama3_json"]],
+    ["GPT-OSS", { type: "gpt_oss", template: "" }, ["openai", "openai_gptoss"]],
+    ["a distilled DeepSeek", { type: "qwen2", template: "<｜Assistant｜><think>" }, ["deepseek_r1"]],
+    ["a model that has no tools", { type: "llama", template: "<|im_start|>assistant" }, []],
+    ["a model of which nothing is known", { type: "", template: "" }, []],
+  ])("are those of %s", (_, chat, names) => {
+    expect(at("v0.32.0", chat).flatMap((word) => word.split("=")[1] ?? [])).toEqual(names);
+  });
+
+  it("come with automatic tool choice, which ends the engine if it stands alone", () => {
+    expect(at("v0.32.0", hermes)[0]).toBe("--enable-auto-tool-choice");
+    expect(at("v0.32.0", { type: "", template: "" }, ["--tool-call-parser=pythonic"])).toEqual([
+      "--enable-auto-tool-choice",
+      "--tool-call-parser=pythonic",
+    ]);
+    const spec = instanceSpec({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs: ["--enable-auto-tool-choice"] });
+    const unknown = planInstance(spec, folder, host, { chat: { type: "mamba", template: "" } });
+    expect(unknown).toMatchObject({ ok: false, code: "bad_extra_args" });
+    expect(JSON.stringify(unknown)).toContain("needs --tool-call-parser");
+    // Before the weights are there, nothing can be known.
+    expect(planInstance(spec, folder, host)).toMatchObject({ ok: true });
+  });
+
+  it("are left out in a version that does not have them yet", () => {
+    const lfm = { type: "lfm2", template: "<|tool_call_start|>" };
+    expect(at("v0.20.2", lfm)).toEqual([]);
+    expect(at("v0.21.0", lfm)).toContain("--tool-call-parser=lfm2");
+  });
+});
+
+describe("arguments that end some versions of vLLM at their start", () => {
+  it.each([
+    ["--quantization=bitsandbytes", "v0.27.1", "v0.28.0"],
+    ["--quantization=gguf", "v0.23.0", "v0.24.0"],
+    ["--tool-call-parser=minimax", "v0.23.0", "v0.24.0"],
+    ["--tool-call-parser=hy_v3", "v0.20.2", "v0.19.1"],
+  ])("%s starts %s and is refused for %s, with the reason", (arg, good, bad) => {
+    const plan = (tag: string) =>
+      planInstance(instanceSpec({ engine: "vllm", gpuUuids: ["GPU-1"], extraArgs: [arg] }), folder, {
+        ...host,
+        engineImages: { vllm: `vllm/vllm-openai:${tag}@${digest}` },
+      });
+    expect(plan(good)).toMatchObject({ ok: true });
+    expect(plan(bad)).toMatchObject({ ok: false, code: "bad_extra_args" });
+    expect(JSON.stringify(plan(bad))).toContain(bad.slice(1));
+  });
+});
+
+describe("vLLM as a program", () => {
+  const program = { path: "/opt/vllm/bin/vllm", version: { major: 0, minor: 32, patch: 0 } };
+  const development: HostFacts = { ...host, driver: "process", engineImages: {}, enginePrograms: { vllm: program } };
+
+  it("serves on a port of the driver's choice, for this machine, with the instance's secret as its key", () => {
+    const plan = planned({ engine: "vllm", gpuUuids: ["cpu-host-0"] }, development);
+    expect(plan.program).toMatchObject({ portFlag: "--port", secretVariable: "VLLM_API_KEY" });
+    expect(plan.program?.argv.slice(0, 7).join(" ")).toBe(
+      `/opt/vllm/bin/vllm serve ${folder} --served-model-name owner/model --host 127.0.0.1`,
+    );
+    expect(plan).toMatchObject({ mounts: [], image: "", claimedGpus: ["cpu-host-0"] });
+  });
+
+  it("takes a quarter of its grant for its cache on processors, and no share of the host's memory", () => {
+    const plan = planned({ engine: "vllm", gpuUuids: ["cpu-host-0"], memoryBytes: String(9 * 1024 ** 3) }, development);
+    expect(plan.env["VLLM_CPU_KVCACHE_SPACE"]).toBe("2");
+    expect(plan.program?.argv).not.toContain("--gpu-memory-utilization");
   });
 });
 

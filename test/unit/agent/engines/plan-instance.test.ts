@@ -92,7 +92,7 @@ describe("our own runtime", () => {
     expect(draftWeights(spec)).toMatchObject({ repo: "owner/small-GGUF", file: "small.Q8_0.gguf", format: "gguf" });
     expect(draftWeights(instanceSpec())).toBeUndefined();
     const planOf = (one: typeof host | typeof docker) => {
-      const outcome = planInstance(spec, model, one, "/cache/blobs/model.gguf");
+      const outcome = planInstance(spec, model, one, { draftPath: "/cache/blobs/model.gguf" });
       if (!outcome.ok) throw new Error(outcome.message);
       return outcome.plan;
     };

@@ -85,7 +85,11 @@ describe("a tombstoned instance", () => {
 });
 
 describe("the targets of the data path", () => {
-  const host = { runtimeImage: "runtime:1", engineImages: { vllm: "vllm/vllm-openai:v0.18.0", sglang: "s/g:v0.5.6" } };
+  const host = {
+    driver: "docker",
+    runtimeImage: "runtime:1",
+    engineImages: { vllm: "vllm/vllm-openai:v0.18.0", sglang: "s/g:v0.5.6" },
+  } as const;
 
   it.each([
     ["stoker", "", "headers"],
