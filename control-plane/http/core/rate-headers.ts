@@ -23,7 +23,7 @@ export function writeRateHeaders(to: string[], figures: RateFigures): void {
 /** The same in Anthropic's format, with times in RFC 3339. */
 export function writeMessagesRateHeaders(to: string[], figures: RateFigures, nowMs: number): void {
   const { requestLimit, requestsLeft, requestResetSeconds, tokenLimit, tokensLeft, tokenResetSeconds } = figures;
-  const timeIn = (seconds: number) => `${new Date(nowMs + seconds * 1000).toISOString().slice(0, 19)}Z`;
+  const timeIn = (seconds: number) => timeText(Math.floor(nowMs / 1000 + seconds));
   to.push(
     "anthropic-ratelimit-requests-limit",
     String(requestLimit),
@@ -43,4 +43,16 @@ export function writeMessagesRateHeaders(to: string[], figures: RateFigures, now
 /** Formats as "1s" or "1m0s". */
 function durationText(seconds: number): string {
   return seconds < 60 ? `${seconds}s` : "1m0s";
+}
+
+const minute = { at: Number.NaN, text: "" };
+
+/** Formats Unix seconds by RFC 3339. Keeps the text of a minute: formatting all of it takes as long as the other headers together. */
+function timeText(seconds: number): string {
+  const at = Math.floor(seconds / 60);
+  if (at !== minute.at) {
+    minute.at = at;
+    minute.text = new Date(at * 60_000).toISOString().slice(0, 17);
+  }
+  return `${minute.text}${String(seconds % 60).padStart(2, "0")}Z`;
 }

@@ -50,8 +50,7 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
 
   whole(status: number, contentType: string, body: Buffer): void {
     if (this.isGone || this.#isOver) return;
-    this.#share.whole();
-    if (this.#bytes === 0) this.#share.add(body.length);
+    if (this.#bytes > 0) this.#share.whole();
     let answer: WholeAnswer | Promise<WholeAnswer>;
     try {
       answer = this.#render({ contentType, body });
@@ -64,8 +63,13 @@ export class BufferedSink extends ForwardingSink implements AnswerSink {
     const send = ({ contentType: type, body: rendered }: WholeAnswer) => {
       if (!this.isGone) this.client.whole(status, type, rendered);
     };
-    if (answer instanceof Promise) this.sent = answer.then(send);
-    else send(answer);
+    if (!(answer instanceof Promise)) {
+      send(answer);
+      return;
+    }
+    this.#share.whole();
+    if (this.#bytes === 0) this.#share.add(body.length);
+    this.sent = answer.then(send);
   }
 
   begin(status: number, contentType: string): void {

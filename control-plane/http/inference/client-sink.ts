@@ -13,6 +13,8 @@ const newline = 10;
 
 export class ClientSink implements AnswerSink {
   listener: SinkListener | undefined;
+  /** Called before bytes or an error are sent: a sink that rewrites the response writes what it holds. */
+  beforeSend: (() => void) | undefined;
   hasStarted = false;
   isStream = false;
   readonly sent = undefined;
@@ -126,6 +128,7 @@ export class ClientSink implements AnswerSink {
   }
 
   #take(): Buffer | undefined {
+    this.beforeSend?.();
     const turn = this.#turn;
     if (turn.length === 0) return undefined;
     this.#turn = [];

@@ -2,6 +2,7 @@
 import type { ReasoningSeal } from "../../../accounts/reasoning-seals.ts";
 import { badRequest } from "../../../service-error.ts";
 import { valueUnsupported } from "../../errors/errors.ts";
+import { definedFields } from "../defined-fields.ts";
 import type { Block, Message, MessageBody, PromptBody, Source, Thinking } from "./message-request-schemas.ts";
 import { openThinking } from "./thinking-signature.ts";
 
@@ -21,7 +22,7 @@ interface Turn {
 
 /** Fields of a chat request without those that a null leaves at their defaults. `seal`: of the caller's account. */
 export function chatFields(body: MessageBody, seal: ReasoningSeal | undefined): Fields {
-  return defined({
+  return definedFields({
     ...promptFields(body, seal),
     max_tokens: body.max_tokens,
     stop: body.stop_sequences?.length ? body.stop_sequences : undefined,
@@ -38,7 +39,7 @@ export function promptFields(body: PromptBody, seal: ReasoningSeal | undefined):
   refuseUnsupported(body);
   const turns = merged(turnsOf(body, seal));
   const last = turns.at(-1);
-  return defined({
+  return definedFields({
     model: body.model,
     messages: turns.map(messageOf),
     // The last message of the assistant is the beginning of its reply.
@@ -150,7 +151,7 @@ function messageOf({ role, parts, reasoning, calls, callId }: Turn): object {
   return {
     role,
     content: parts.length === 0 && calls.length > 0 ? null : contentOf(parts),
-    ...defined({
+    ...definedFields({
       tool_call_id: callId,
       reasoning_content: reasoning.length > 0 ? reasoning.join("\n") : undefined,
       tool_calls: calls.length > 0 ? calls : undefined,
@@ -220,14 +221,14 @@ function toolOf(given: unknown, i: number): object {
     );
   if (parameters === undefined)
     throw valueUnsupported(`tools.${i}.input_schema is required.`, { param: `tools.${i}.input_schema` });
-  return { type: "function", function: defined({ name, description: description ?? undefined, parameters }) };
+  return { type: "function", function: definedFields({ name, description: description ?? undefined, parameters }) };
 }
 
 const choices = { auto: "auto", any: "required", none: "none" } as const;
 
 function choiceFields({ tool_choice: choice }: PromptBody): Fields {
   if (choice == null) return {};
-  return defined({
+  return definedFields({
     tool_choice: choice.type === "tool" ? { type: "function", function: { name: choice.name } } : choices[choice.type],
     parallel_tool_calls: choice.disable_parallel_tool_use === true ? false : undefined,
   });
@@ -237,9 +238,9 @@ function choiceFields({ tool_choice: choice }: PromptBody): Fields {
 function reasoningFields({ thinking, output_config: output }: PromptBody): Fields {
   const effort = effortOf(output?.["effort"], thinking);
   const isWanted = thinking == null ? undefined : thinking.type !== "disabled";
-  return defined({
+  return definedFields({
     reasoning:
-      isWanted === undefined ? undefined : defined({ enabled: isWanted, effort: isWanted ? effort : undefined }),
+      isWanted === undefined ? undefined : definedFields({ enabled: isWanted, effort: isWanted ? effort : undefined }),
     reasoning_effort: isWanted === false ? undefined : effort,
     chat_template_kwargs: isWanted === undefined ? undefined : { enable_thinking: isWanted, thinking: isWanted },
   });
@@ -260,7 +261,3 @@ function formatFields({ output_config: output, output_format: former }: PromptBo
   if (!format) return {};
   return { response_format: { type: "json_schema", json_schema: { name: "response", schema: format.schema } } };
 }
-
-/** Without members that are undefined or null. */
-const defined = (fields: Fields): Fields =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null));

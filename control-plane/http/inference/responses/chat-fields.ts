@@ -1,6 +1,7 @@
 // Converts the body of a response to the fields of a chat and to its Completion. Pure.
 import type { Completion } from "../../../inference/completion.ts";
 import { checkFormat } from "../check-format.ts";
+import { definedFields } from "../defined-fields.ts";
 import { inputEmpty, inputMissing } from "./errors.ts";
 import { type ChatMessage, messagesOf, type OpenReasoning } from "./input-messages.ts";
 import { nativeResponse } from "./native-response.ts";
@@ -29,7 +30,7 @@ export function chatCompletion(
   const stream = body.stream === true && body.background !== true;
   const format = formatOf(body.text?.format);
   const wantsLogprobs = body.include?.includes("message.output_text.logprobs") || (body.top_logprobs ?? 0) > 0;
-  const given: Record<string, unknown> = {
+  const fields = definedFields({
     model: body.model,
     messages,
     ...chatTools(body.tools ?? [], body.tool_choice),
@@ -43,8 +44,7 @@ export function chatCompletion(
     top_logprobs: wantsLogprobs ? (body.top_logprobs ?? 0) : undefined,
     prompt_cache_key: body.prompt_cache_key,
     stream: stream || undefined,
-  };
-  const fields = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== null));
+  });
   checkFormat(fields);
   return {
     kind: "chat",

@@ -3,6 +3,7 @@
 // tools that are no functions, files) is translated.
 import type { FormatSkill } from "../../../../proto/api-formats.ts";
 import type { NativeRequest } from "../../../inference/completion.ts";
+import { definedFields } from "../defined-fields.ts";
 import type { ResponseItem, ResponsePart, ResponseRequest } from "./responses-schemas.ts";
 
 type Fields = Record<string, unknown>;
@@ -29,7 +30,7 @@ export function nativeResponse(body: ResponseRequest, items: readonly ResponseIt
     ...(isStream ? (["responses_stream"] as const) : []),
     ...(hasTools ? (["responses_tools"] as const) : []),
   ];
-  const fields = defined({
+  const fields = definedFields({
     input,
     instructions: instructions || undefined,
     temperature: body.temperature,
@@ -97,9 +98,12 @@ function toolsOf(tools: NonNullable<ResponseRequest["tools"]>): readonly Fields[
   if (tools.some(({ type }) => type !== "function")) return undefined;
   return tools.map(({ name, description, parameters, strict }) =>
     // An engine's own default would be true.
-    defined({ type: "function", name, description: description || undefined, parameters, strict: strict === true }),
+    definedFields({
+      type: "function",
+      name,
+      description: description || undefined,
+      parameters,
+      strict: strict === true,
+    }),
   );
 }
-
-const defined = (fields: Fields): Fields =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null));

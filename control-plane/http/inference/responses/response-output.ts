@@ -22,6 +22,19 @@ export interface OutputOptions {
 
 export type ResponseEvent = Readonly<Record<string, unknown>> & { readonly type: string };
 
+/** The most frequent event of a stream. */
+export interface TextDelta extends ResponseEvent {
+  readonly type: typeof textDelta;
+  readonly sequence_number: number;
+  readonly item_id: string;
+  readonly output_index: number;
+  readonly content_index: number;
+  readonly delta: string;
+  readonly logprobs: readonly object[];
+}
+
+export const textDelta = "response.output_text.delta";
+
 type ItemStatus = "in_progress" | "completed" | "incomplete";
 
 interface Reasoning {
@@ -55,7 +68,7 @@ interface Call {
 
 export class ResponseOutput {
   readonly #options: OutputOptions;
-  readonly #on: (event: ResponseEvent) => void;
+  readonly #on: ((event: ResponseEvent | TextDelta) => void) | undefined;
   /** Ended items, and undefined for those that are open. */
   readonly #items: (object | undefined)[] = [];
   #open: Reasoning | Message | undefined;
@@ -69,7 +82,7 @@ export class ResponseOutput {
   #keptBytes = 0;
 
   /** `on` receives the events in order. */
-  constructor(options: OutputOptions, on: (event: ResponseEvent) => void = () => {}) {
+  constructor(options: OutputOptions, on?: (event: ResponseEvent | TextDelta) => void) {
     this.#options = options;
     this.#on = on;
   }
@@ -153,19 +166,20 @@ export class ResponseOutput {
 
   #end(state: ResponseState): void {
     this.#final = state;
-    this.#emit(`response.${state.status}`, { response: responseObject(this.#options.frame, state) });
+    if (this.#on) this.#emit(`response.${state.status}`, { response: responseObject(this.#options.frame, state) });
   }
 
   #begin(): void {
     if (this.#hasBegun) return;
     this.#hasBegun = true;
+    if (!this.#on) return;
     const response = responseObject(this.#options.frame, { status: "in_progress", output: [] });
     this.#emit("response.created", { response });
     this.#emit("response.in_progress", { response });
   }
 
   #emit(type: string, fields: object): void {
-    this.#on({ type, sequence_number: this.#sequence++, ...fields });
+    this.#on?.({ type, sequence_number: this.#sequence++, ...fields });
   }
 
   #add(prefix: string): { readonly index: number; readonly id: string } {
@@ -207,7 +221,7 @@ export class ResponseOutput {
     else this.#emit("response.reasoning_text.delta", { ...at, content_index: 0, delta: text });
   }
 
-  #say(type: Part["type"], text: string, logprobs: readonly object[] = []): void {
+  #say(type: Part["type"], text: string, logprobs: readonly object[] = none): void {
     if (this.#open?.kind !== "message") {
       this.#endOpen("completed");
       const open: Message = { kind: "message", ...this.#add("msg"), parts: [] };
@@ -225,9 +239,18 @@ export class ResponseOutput {
     }
     if (text === "") return;
     part.text += text;
-    part.logprobs.push(...logprobs);
+    if (logprobs.length > 0) part.logprobs.push(...logprobs);
     if (type === "refusal") this.#emit("response.refusal.delta", { ...this.#at(open), delta: text });
-    else this.#emit("response.output_text.delta", { ...this.#at(open), delta: text, logprobs });
+    else
+      this.#on?.({
+        type: textDelta,
+        sequence_number: this.#sequence++,
+        item_id: open.id,
+        output_index: open.index,
+        content_index: open.parts.length - 1,
+        delta: text,
+        logprobs,
+      });
   }
 
   #call(key: number, id: string | undefined, name: string): void {
@@ -341,6 +364,7 @@ function withBytes(entry: object): object {
   };
 }
 
+const none: readonly object[] = [];
 const logprobBytes = 100;
 
 const sizeOf = (logprobs: readonly object[]): number =>

