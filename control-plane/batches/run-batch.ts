@@ -5,6 +5,7 @@
 import { Readable } from "node:stream";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Logger } from "pino";
+import { pause } from "../../proto/pause.ts";
 import { FileNotFound } from "../files/errors.ts";
 import type { Files } from "../files/files.ts";
 import type { Batch, BatchError, BatchStatus } from "./batch.ts";
@@ -32,132 +33,173 @@ const maxBarrenRuns = 100;
 
 /** Resolves when the batch or the run has ended. `stopping`: starts nothing more; running lines get a few seconds. */
 export async function runBatch(deps: RunDeps, run: BatchRun, stopping: AbortSignal): Promise<void> {
-  const { store, log, lockMs, nowMs } = deps;
-  const { batch } = run;
-  let status: BatchStatus = batch.status;
+  await new RunningBatch(deps, run, stopping).work();
+}
+
+class RunningBatch {
+  readonly #deps: RunDeps;
+  readonly #run: BatchRun;
+  readonly #stopping: AbortSignal;
+  readonly #results: ResultWriter;
   /** Aborts running lines. */
-  const over = new AbortController();
+  readonly #over = new AbortController();
   /** Aborted when another run took over: later results do not count. */
-  const lost = new AbortController();
-  const ended = new AbortController();
-  const lose = () => {
-    lost.abort();
-    over.abort();
-  };
-  const stop = () =>
-    void wait(stopLimitMs, undefined, { signal: ended.signal }).then(
-      () => over.abort(),
+  readonly #lost = new AbortController();
+  readonly #ended = new AbortController();
+  /** As last read. */
+  #status: BatchStatus;
+  /** The output could not be written. */
+  #isUnwritten = false;
+
+  constructor(deps: RunDeps, run: BatchRun, stopping: AbortSignal) {
+    this.#deps = deps;
+    this.#run = run;
+    this.#stopping = stopping;
+    this.#status = run.batch.status;
+    this.#results = new ResultWriter(deps.store, run, this.#lose, this.#lost.signal);
+  }
+
+  async work(): Promise<void> {
+    const { store } = this.#deps;
+    let hasFailed = false;
+    if (this.#stopping.aborted) this.#stop();
+    else this.#stopping.addEventListener("abort", this.#stop, { once: true });
+    const holding = this.#hold();
+    try {
+      await this.#steps();
+    } catch (error) {
+      if (!(error instanceof RunOver) && !this.#over.signal.aborted) {
+        hasFailed = true;
+        throw error;
+      }
+      if (!this.#lost.signal.aborted) await store.release(this.#run).catch(() => {});
+    } finally {
+      this.#stopping.removeEventListener("abort", this.#stop);
+      this.#ended.abort();
+      await holding;
+      // After the last renewal, which would undo it. While the database is unavailable the lock expires on its own.
+      if (hasFailed) await this.#waitForNextRun().catch(() => {});
+    }
+  }
+
+  readonly #stop = (): void =>
+    void wait(stopLimitMs, undefined, { signal: this.#ended.signal }).then(
+      () => this.#over.abort(),
       () => {},
     );
-  if (stopping.aborted) stop();
-  else stopping.addEventListener("abort", stop, { once: true });
 
-  async function hold(): Promise<void> {
+  readonly #lose = (): void => {
+    this.#lost.abort();
+    this.#over.abort();
+  };
+
+  async #hold(): Promise<void> {
+    const { store, log, lockMs } = this.#deps;
     let untilMs = performance.now() + lockMs;
-    while (!ended.signal.aborted && !lost.signal.aborted) {
-      await wait(lockMs / 4, undefined, { signal: ended.signal }).catch(() => {});
-      if (ended.signal.aborted) return;
+    while (!this.#ended.signal.aborted && !this.#lost.signal.aborted) {
+      await pause(lockMs / 4, this.#ended.signal);
+      if (this.#ended.signal.aborted) return;
       const sentMs = performance.now();
       try {
-        const now = await store.renew(run, lockMs);
-        if (now === undefined) return lose();
-        status = now;
+        const status = await store.renew(this.#run, lockMs);
+        if (status === undefined) return this.#lose();
+        this.#status = status;
         untilMs = sentMs + lockMs;
       } catch (error) {
         if (performance.now() < untilMs) continue;
-        log.warn({ err: error, batch: batch.id }, "could not renew the lock of a batch; it will be run again");
-        lose();
+        const batch = this.#run.batch.id;
+        log.warn({ err: error, batch }, "could not renew the lock of a batch; it will be run again");
+        this.#lose();
       }
     }
   }
 
-  const results = new ResultWriter(store, run, lose, lost.signal);
-  const must = (isOurs: boolean): void => {
-    if (!isOurs) throw new RunOver();
-  };
-  const input = () => deps.files.input(batch.account, batch.inputFile);
+  async #steps(): Promise<void> {
+    const { store, log } = this.#deps;
+    const { batch, run, barren } = this.#run;
+    const beganMs = performance.now();
+    const isStuck = barren > maxBarrenRuns;
+    if (batch.status === "validating" && !isStuck && !(await this.#validate())) return;
+    const problem = batch.status === "finalizing" ? undefined : isStuck ? stuck : await this.#runLines();
+    if (problem && this.#status !== "cancelling" && batch.counts.completed + batch.counts.failed === 0)
+      return must(await store.failed(this.#run, [problem]));
+    // Finish with the existing results, because they were billed.
+    must(await store.finalizing(this.#run, problem));
+    await this.#writeFiles();
+    log.info({ batch: batch.id, account: batch.account, run, ms: Math.round(performance.now() - beganMs) }, "batch");
+  }
 
-  async function validated(): Promise<boolean> {
-    const found = await input().then(
-      (body) => validate(body, batch.endpoint, (name) => deps.models.resolve(name, batch.account) !== undefined),
+  #input() {
+    const { account, inputFile } = this.#run.batch;
+    return this.#deps.files.input(account, inputFile);
+  }
+
+  /** False: the file is invalid, and the batch failed. */
+  async #validate(): Promise<boolean> {
+    const { store, models } = this.#deps;
+    const { account, endpoint } = this.#run.batch;
+    const found = await this.#input().then(
+      (body) => validate(body, endpoint, (name) => models.resolve(name, account) !== undefined),
       (error): Validation => ({ ok: false, errors: [fileGone(error)] }),
     );
-    if (!found.ok) {
-      must(await store.failed(run, found.errors));
-      return false;
-    }
-    must(await store.began(run, found));
-    return true;
+    must(await (found.ok ? store.began(this.#run, found) : store.failed(this.#run, found.errors)));
+    return found.ok;
   }
 
   /** Returns why lines will never get a result; undefined: all have theirs. */
-  async function work(): Promise<BatchError | undefined> {
-    const body = await input().catch(fileGone);
+  async #runLines(): Promise<BatchError | undefined> {
+    const body = await this.#input().catch(fileGone);
     if ("code" in body) return body;
     const why = () => {
-      if (status === "cancelling") return "batch_cancelled";
-      return nowMs() >= batch.times.expires ? "batch_expired" : undefined;
+      if (this.#status === "cancelling") return "batch_cancelled";
+      return this.#deps.nowMs() >= this.#run.batch.times.expires ? "batch_expired" : undefined;
     };
+    const { signal: over } = this.#over;
     try {
-      await workLines(deps, { run, body, results, why, over: over.signal, stopping });
+      await workLines(this.#deps, {
+        run: this.#run,
+        body,
+        results: this.#results,
+        why,
+        over,
+        stopping: this.#stopping,
+      });
     } finally {
       body.destroy();
-      await results.flush();
+      await this.#results.flush();
     }
-    must(!lost.signal.aborted);
+    must(!this.#lost.signal.aborted);
     return undefined;
   }
 
-  async function writeAll(): Promise<void> {
+  async #writeFiles(): Promise<void> {
+    const { store, log, nowMs } = this.#deps;
+    const { batch } = this.#run;
     try {
-      must(await store.end(run, await writeOutput(deps, batch, over.signal)));
+      must(await store.end(this.#run, await writeOutput(this.#deps, batch, this.#over.signal)));
     } catch (error) {
-      if (error instanceof RunOver || over.signal.aborted) throw error;
-      isUnwritten = true;
+      if (error instanceof RunOver || this.#over.signal.aborted) throw error;
+      this.#isUnwritten = true;
       if (!waitsTooLong(batch.times, nowMs())) throw error;
       log.error({ err: error, batch: batch.id, account: batch.account }, "gave up writing the output of a batch");
-      must(await store.failed(run, [outputNotWritten]));
+      must(await store.failed(this.#run, [outputNotWritten]));
     }
   }
 
   /** The fault may persist: the delay grows with each run. */
-  let brokeOff = false;
-  let isUnwritten = false;
-  async function pause(): Promise<void> {
-    const ms = pauseMs(run.barren, deps.firstPauseMs);
+  async #waitForNextRun(): Promise<void> {
+    const { store, log, firstPauseMs, nowMs } = this.#deps;
+    const { batch, run, barren } = this.#run;
+    const ms = pauseMs(barren, firstPauseMs);
     const atMs = nowMs() + ms;
-    await store.pause(run, ms, isUnwritten ? outputWaits(atMs) : undefined);
-    log.info({ batch: batch.id, run: run.run, nextRunAt: new Date(atMs) }, "batch waits for its next run");
+    await store.pause(this.#run, ms, this.#isUnwritten ? outputWaits(atMs) : undefined);
+    log.info({ batch: batch.id, run, nextRunAt: new Date(atMs) }, "batch waits for its next run");
   }
+}
 
-  const holding = hold();
-  const beganMs = performance.now();
-  try {
-    const isStuck = run.barren > maxBarrenRuns;
-    if (batch.status === "validating" && !isStuck && !(await validated())) return;
-    const problem = batch.status === "finalizing" ? undefined : isStuck ? stuck : await work();
-    if (problem && status !== "cancelling" && batch.counts.completed + batch.counts.failed === 0) {
-      must(await store.failed(run, [problem]));
-      return;
-    }
-    // Finish with the existing results, because they were billed.
-    must(await store.finalizing(run, problem));
-    await writeAll();
-    const ms = Math.round(performance.now() - beganMs);
-    log.info({ batch: batch.id, account: batch.account, run: run.run, ms }, "batch");
-  } catch (error) {
-    if (!(error instanceof RunOver) && !over.signal.aborted) {
-      brokeOff = true;
-      throw error;
-    }
-    if (!lost.signal.aborted) await store.release(run).catch(() => {});
-  } finally {
-    stopping.removeEventListener("abort", stop);
-    ended.abort();
-    await holding;
-    // After the last renewal, which would undo it. While the database is unavailable the lock expires on its own.
-    if (brokeOff) await pause().catch(() => {});
-  }
+/** `isOurs`: the write succeeded, because no other run took over. */
+function must(isOurs: boolean): void {
+  if (!isOurs) throw new RunOver();
 }
 
 const ofBatch = (code: string, message: string): BatchError => ({ code, line: null, message, param: null });
@@ -214,22 +256,15 @@ function waitsTooLong({ finalizing, cancelling }: Batch["times"], nowMs: number)
   return sinceMs !== null && nowMs - sinceMs > maxWaitMs;
 }
 
-/** The `output_` prefix marks errors that an output clears. */
-const ofOutput = (code: `output_${string}`, message: string): BatchError => ({
-  code,
-  line: null,
-  message,
-  param: null,
-});
-
+// The prefix `output_` marks errors that an output clears.
 const outputWaits = (nextMs: number): BatchError =>
-  ofOutput(
+  ofBatch(
     "output_waits",
     `The result files cannot be written at the moment. The results are stored; the next attempt is at ` +
       `${new Date(nextMs).toISOString()}.`,
   );
 
-const outputNotWritten = ofOutput(
+const outputNotWritten = ofBatch(
   "output_not_written",
   "The result files could not be written for 7 days. Send the batch id to your operator: its results are stored.",
 );

@@ -4,7 +4,6 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { AccountId, KeyId } from "../../proto/ids.ts";
 import type { Caller } from "../accounts/caller.ts";
 import type { ModelDirectory } from "../catalog/served-model.ts";
-import type { BatchEndpoint } from "./batch.ts";
 import { type InputLine, isProblem, maxLineBytes, readInputLine } from "./input-line.ts";
 import {
   answeredLine,
@@ -71,86 +70,100 @@ const revoked = {
 
 /** Resolves when every line has its result; otherwise throws RunOver, or the error of the file or database. */
 export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> {
-  const { run, results, over, stopping } = at;
-  const { batch } = run;
-  const done = await deps.store.done(batch.id);
-  const endpoint: BatchEndpoint = batch.endpoint;
-  const running = new Set<Promise<void>>();
-  let runningChars = 0;
-  /** Running requests, which may hold money, and the number of ended ones that were not refused for lack of funds. */
-  let atWork = 0;
-  let answers = 0;
-  let failure: unknown;
-  let isExpired = false;
-  let known: { readonly caller: Promise<Caller | undefined>; readonly untilMs: number } | undefined;
+  await new Lines(deps, at, await deps.store.done(at.run.batch.id)).work();
+}
 
-  const why = (): NotRun | undefined =>
-    at.why() ?? (done.bytes + results.addedBytes < deps.maxOutputBytes ? undefined : "batch_output_full");
+interface Line extends InputLine {
+  readonly line: number;
+  readonly text: string;
+}
 
-  const callerNow = (): Promise<Caller | undefined> => {
-    if (known && performance.now() < known.untilMs) return known.caller;
-    known = { caller: deps.callerOf(batch.account, batch.key), untilMs: performance.now() + callerForMs };
-    // Look up the caller again after an error, instead of repeating it for seconds.
-    known.caller.catch(() => {
-      known = undefined;
-    });
-    return known.caller;
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+class Lines {
+  readonly #deps: LineDeps;
+  readonly #at: LinesAtWork;
+  /** Results of earlier runs. */
+  readonly #done: Awaited<ReturnType<BatchStore["done"]>>;
+  readonly #running = new Set<Promise<void>>();
+  #runningChars = 0;
+  /** Running requests, which may hold money. */
+  #requests = 0;
+  /** Ended requests that were not refused for lack of funds. */
+  #answers = 0;
+  #failure: unknown;
+  #isExpired = false;
+  #caller: { readonly caller: Promise<Caller | undefined>; readonly untilMs: number } | undefined;
+
+  constructor(deps: LineDeps, at: LinesAtWork, done: Awaited<ReturnType<BatchStore["done"]>>) {
+    this.#deps = deps;
+    this.#at = at;
+    this.#done = done;
+  }
+
+  async work(): Promise<void> {
+    // Wait for running lines even when the file becomes unreadable: the batch is held for them.
+    await this.#beginAll().catch(this.#fail);
+    await Promise.all(this.#running);
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  readonly #fail = (error: unknown): void => {
+    this.#failure ??= error;
   };
 
-  /** Waits for capacity. Call the returned function when the line has ended. */
-  async function place(model: string): Promise<(() => void) | NotRun> {
-    for (;;) {
-      if (over.aborted || stopping.aborted || failure !== undefined) throw new RunOver();
-      const reason = why();
-      if (reason) return reason;
-      const deployId = deps.models.resolve(model, batch.account)?.deployId;
-      // The model does not exist any more: the line reports it.
-      if (deployId === undefined) return () => {};
-      if (deps.pace.mayBegin(batch.account, deployId)) return deps.pace.begin(batch.account, deployId);
-      await wait(pollEveryMs);
+  async #beginAll(): Promise<void> {
+    const { run, body } = this.#at;
+    for await (const { line, text = "" } of readLines(body, maxLineBytes)) {
+      if (this.#failure !== undefined) return;
+      if (this.#done.lines.has(line)) continue;
+      const read = readInputLine(text, run.batch.endpoint);
+      // Already reported by the validation: a file does not change.
+      if (isProblem(read)) continue;
+      while (this.#isFull(text)) await Promise.race(this.#running);
+      const begun = await this.#slot(read.model);
+      if (typeof begun === "string") await this.#addUnrun(line, read.customId, begun);
+      else this.#start({ ...read, line, text }, begun);
     }
   }
 
-  async function pause(ms: number): Promise<void> {
-    const untilMs = performance.now() + ms;
-    while (performance.now() < untilMs && !over.aborted && !stopping.aborted && !why())
-      await wait(Math.min(pollEveryMs, ms));
+  #isFull(text: string): boolean {
+    const { size } = this.#running;
+    return size >= this.#deps.maxConcurrent || (size > 0 && this.#runningChars + text.length > maxTextBytes);
   }
 
-  async function request(work: LineWork): Promise<LineAnswer> {
-    atWork += 1;
-    try {
-      const answer = await deps.runLine(work, over);
-      if (answer.kind !== "again" || answer.why !== "funds") answers += 1;
-      return answer;
-    } finally {
-      atWork -= 1;
-    }
+  #start(line: Line, end: () => void): void {
+    this.#runningChars += line.text.length;
+    const task: Promise<void> = this.#run(line, end)
+      .catch(this.#fail)
+      .finally(() => {
+        this.#running.delete(task);
+        this.#runningChars -= line.text.length;
+      });
+    this.#running.add(task);
   }
 
-  async function one(line: number, text: string, { customId, model }: InputLine, first: () => void): Promise<void> {
-    const answered = (answer: { readonly status: number; readonly body: string }) => ({
-      line,
-      isError: answer.status >= 400,
-      body: answeredLine(batch.id, line, customId, answer),
-      tokens: undefined,
-    });
+  /** Runs a line until it has a result. `first`: ends the slot of its first attempt. */
+  async #run(line: Line, first: () => void): Promise<void> {
+    const { run, results } = this.#at;
     let end: (() => void) | NotRun = first;
     let attempts = attemptsBefore(run.run);
-    let ran: { readonly status: number; readonly body: string } | undefined;
-    for (let broken = 0; ; end = await place(model)) {
+    let ran: Answer | undefined;
+    for (let broken = 0; ; end = await this.#slot(line.model)) {
       // A line that ran and broke is reported as it ended: it may have been billed.
-      if (typeof end === "string") return ran ? results.add(answered(ran)) : unrun(line, customId, end);
+      if (typeof end === "string") return ran ? this.#add(line, ran) : this.#addUnrun(line.line, line.customId, end);
       try {
-        const caller = await callerNow();
-        if (!caller) return await results.add(answered(revoked));
-        const answersBefore = answers;
-        const work = { caller, endpoint, text, attempts, requestId: requestIdOf(batch.id, line) };
-        const answer = await request({ ...work, admittedAtMs: batch.times.created });
+        const caller = await this.#currentCaller();
+        if (!caller) return await this.#add(line, revoked);
+        const answersBefore = this.#answers;
+        const answer = await this.#request(line, caller, attempts);
         if (answer.kind === "stopped") throw new RunOver();
         if (answer.kind === "answered") {
           try {
-            return await results.add({ ...answered(answer), tokens: answer.tokens });
+            return await results.add({ ...this.#resultOf(line, answer), tokens: answer.tokens });
           } finally {
             answer.letGo?.();
           }
@@ -161,55 +174,99 @@ export async function workLines(deps: LineDeps, at: LinesAtWork): Promise<void> 
           broken += 1;
         }
         // No funds while no other line holds any: waiting would free none.
-        const isPoor = answer.why === "funds" && atWork === 0 && answers === answersBefore;
-        if (isPoor || broken >= maxBroken) return await results.add(answered(answer.otherwise));
+        const isPoor = answer.why === "funds" && this.#requests === 0 && this.#answers === answersBefore;
+        if (isPoor || broken >= maxBroken) return await this.#add(line, answer.otherwise);
         end();
         end = () => {};
-        await pause(answer.afterMs);
+        await this.#pause(answer.afterMs);
       } finally {
         if (typeof end === "function") end();
       }
     }
   }
 
-  const fail = (error: unknown): void => {
-    failure ??= error;
-  };
-
-  async function unrun(line: number, customId: string, reason: NotRun): Promise<void> {
-    // Stored before the first result: the next run must know the reason of the others.
-    if (reason === "batch_expired" && !isExpired && !(await deps.store.expired(run))) throw new RunOver();
-    isExpired ||= reason === "batch_expired";
-    await results.add({ line, isError: true, body: notRunLine(batch.id, line, customId, reason), tokens: undefined });
-  }
-
-  async function beginAll(): Promise<void> {
-    for await (const { line, text = "" } of readLines(at.body, maxLineBytes)) {
-      if (failure !== undefined) return;
-      if (done.lines.has(line)) continue;
-      const read = readInputLine(text, endpoint);
-      // Already reported by the validation: a file does not change.
-      if (isProblem(read)) continue;
-      while (running.size >= deps.maxConcurrent || (running.size > 0 && runningChars + text.length > maxTextBytes))
-        await Promise.race(running);
-      const begun = await place(read.model);
-      if (typeof begun === "string") {
-        await unrun(line, read.customId, begun);
-        continue;
-      }
-      runningChars += text.length;
-      const task: Promise<void> = one(line, text, read, begun)
-        .catch(fail)
-        .finally(() => {
-          running.delete(task);
-          runningChars -= text.length;
-        });
-      running.add(task);
+  async #request({ line, text }: Line, caller: Caller, attempts: number): Promise<LineAnswer> {
+    const { batch } = this.#at.run;
+    const work: LineWork = {
+      caller,
+      endpoint: batch.endpoint,
+      text,
+      attempts,
+      requestId: requestIdOf(batch.id, line),
+      admittedAtMs: batch.times.created,
+    };
+    this.#requests += 1;
+    try {
+      const answer = await this.#deps.runLine(work, this.#at.over);
+      if (answer.kind !== "again" || answer.why !== "funds") this.#answers += 1;
+      return answer;
+    } finally {
+      this.#requests -= 1;
     }
   }
 
-  // Wait for running lines even when the file becomes unreadable: the batch is held for them.
-  await beginAll().catch(fail);
-  await Promise.all(running);
-  if (failure !== undefined) throw failure;
+  /** Reads the caller again after seconds, and at once after an error. */
+  #currentCaller(): Promise<Caller | undefined> {
+    if (this.#caller && performance.now() < this.#caller.untilMs) return this.#caller.caller;
+    const { account, key } = this.#at.run.batch;
+    const caller = this.#deps.callerOf(account, key);
+    this.#caller = { caller, untilMs: performance.now() + callerForMs };
+    caller.catch(() => {
+      this.#caller = undefined;
+    });
+    return caller;
+  }
+
+  /** Why no more lines start; undefined: they do. */
+  #whyNot(): NotRun | undefined {
+    const { why, results } = this.#at;
+    const isFull = this.#done.bytes + results.addedBytes >= this.#deps.maxOutputBytes;
+    return why() ?? (isFull ? "batch_output_full" : undefined);
+  }
+
+  /** Waits for capacity. Call the returned function when the line has ended. */
+  async #slot(model: string): Promise<(() => void) | NotRun> {
+    const { account } = this.#at.run.batch;
+    for (;;) {
+      if (this.#isOver || this.#failure !== undefined) throw new RunOver();
+      const reason = this.#whyNot();
+      if (reason) return reason;
+      const deployId = this.#deps.models.resolve(model, account)?.deployId;
+      // The model does not exist any more: the line reports it.
+      if (deployId === undefined) return () => {};
+      if (this.#deps.pace.mayBegin(account, deployId)) return this.#deps.pace.begin(account, deployId);
+      await wait(pollEveryMs);
+    }
+  }
+
+  get #isOver(): boolean {
+    return this.#at.over.aborted || this.#at.stopping.aborted;
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const untilMs = performance.now() + ms;
+    while (performance.now() < untilMs && !this.#isOver && !this.#whyNot()) await wait(Math.min(pollEveryMs, ms));
+  }
+
+  #resultOf({ line, customId }: Line, answer: Answer) {
+    const body = answeredLine(this.#at.run.batch.id, line, customId, answer);
+    return { line, isError: answer.status >= 400, body, tokens: undefined };
+  }
+
+  #add(line: Line, answer: Answer): Promise<void> {
+    return this.#at.results.add(this.#resultOf(line, answer));
+  }
+
+  async #addUnrun(line: number, customId: string, reason: NotRun): Promise<void> {
+    const { run, results } = this.#at;
+    // Stored before the first result: the next run must know the reason of the others.
+    if (reason === "batch_expired" && !this.#isExpired && !(await this.#deps.store.expired(run))) throw new RunOver();
+    this.#isExpired ||= reason === "batch_expired";
+    await results.add({
+      line,
+      isError: true,
+      body: notRunLine(run.batch.id, line, customId, reason),
+      tokens: undefined,
+    });
+  }
 }

@@ -6,7 +6,7 @@ import type { ServedModel } from "../../catalog/served-model.ts";
 import { modelFor } from "../../inference/admit.ts";
 import type { Spine } from "../../inference/complete.ts";
 import type { Completion } from "../../inference/completion.ts";
-import type { Endpoints } from "../core/endpoint.ts";
+import type { Endpoints, InferenceEndpoint } from "../core/endpoint.ts";
 import type { RequestState } from "../core/request-state.ts";
 import { lengthsDiffer } from "../errors/errors.ts";
 import type { WholeAnswer } from "./buffered-sink.ts";
@@ -24,6 +24,14 @@ import { rerank, scoresOf } from "./tasks/rerank.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
+interface RankingRoute<Body> extends Pick<InferenceEndpoint, "path" | "summary" | "body" | "answer"> {
+  /** Name of the model; the model of the body by default. */
+  readonly nameOf?: (body: Body, caller: Caller) => string;
+  readonly read: (body: Body, model: string, served: ServedModel) => Completion;
+  /** Renders the fields of the engine's response. */
+  readonly render: (fields: Fields, body: Body, state: RequestState) => object;
+}
+
 /** `moderationDefault`: the operator's model for moderation; undefined: none is set. */
 export function addRankingRoutes(
   endpoints: Endpoints,
@@ -31,109 +39,87 @@ export function addRankingRoutes(
   relays: Relays,
   moderationDefault: string | undefined,
 ): void {
-  /** Reads a body into a request of the model, and renders the engine's response. */
-  const ranked = <Body extends { readonly model?: string | null | undefined }>(
-    nameOf: (body: Body, caller: Caller) => string,
-    read: (body: Body, model: string, served: ServedModel) => Completion,
-    render: (fields: Fields, body: Body, state: RequestState) => object,
-  ) =>
-    relays.translated((request, state) => {
+  function add<Body extends { readonly model?: string | null | undefined }>(route: RankingRoute<Body>): void {
+    const { nameOf = ({ model }) => model ?? "", read, render, ...endpoint } = route;
+    const handler = relays.translated((request, state) => {
       const body = request.body as unknown as Body;
       const caller = state.caller as Caller;
       const model = nameOf(body, caller);
-      const completion = read(body, model, modelFor(spine.models, caller, model));
       return {
-        completion,
+        completion: read(body, model, modelFor(spine.models, caller, model)),
         through: renderedWhole(spine, state, (answer: WholeAnswer) => ({
           model: state.model ?? model,
           ...render(JSON.parse(answer.body.toString()) as Fields, body, state),
         })),
       };
     });
-
-  endpoints.addInference(
-    {
-      ...compatPost,
-      path: "/v1/rerank",
-      summary: "Sort documents by their relevance to a query",
-      body: RerankRequest,
-      answer: RerankAnswer,
-    },
-    ranked<RerankRequest>(
-      ({ model }) => model,
-      ({ query, documents, instruction }, model, { engine }) =>
-        rerank({ model, engine, queries: [query], documents: documents.map(textOf), instruction }),
-      (fields, body, state) => {
-        const results = scoresOf(fields)
-          .map((relevance_score, index) => ({
-            index,
-            relevance_score,
-            ...(body.return_documents ? { document: { text: textOf(body.documents[index] ?? "") } } : {}),
-          }))
-          .toSorted((a, b) => b.relevance_score - a.relevance_score)
-          .slice(0, body.top_n ?? undefined);
-        const usage = usageOf(state);
-        return {
-          id: `rerank-${state.requestId}`,
-          object: "list",
-          results,
-          usage,
-          // A search of Cohere's is a query with up to 100 documents.
-          meta: {
-            billed_units: { search_units: Math.ceil(body.documents.length / 100), input_tokens: usage.prompt_tokens },
-          },
-        };
-      },
-    ),
-  );
-
-  endpoints.addInference(
-    {
-      ...compatPost,
-      path: "/v1/score",
-      summary: "Score pairs of texts",
-      body: ScoreRequest,
-      answer: ScoreAnswer,
-    },
-    ranked<ScoreRequest>(
-      ({ model }) => model,
-      ({ text_1, text_2 }, model, { engine }) => {
-        const [queries, documents] = [[text_1].flat(), [text_2].flat()];
-        if (queries.length !== 1 && queries.length !== documents.length) throw lengthsDiffer("text_2", "text_1");
-        return rerank({ model, engine, queries, documents });
-      },
-      (fields, _body, state) => ({
-        id: `score-${state.requestId}`,
-        object: "list",
-        created: unixSeconds(state.admittedAtMs),
-        data: scoresOf(fields).map((score, index) => ({ index, object: "score", score })),
-        usage: usageOf(state),
-      }),
-    ),
-  );
-
-  endpoints.addInference(
-    {
-      ...compatPost,
-      path: "/v1/compat/moderations",
-      summary: "Classify texts by harm, where a classifier is deployed for it",
-      body: ModerationRequest,
-      answer: ModerationAnswer,
-    },
-    ranked<ModerationRequest>(
-      ({ model }, caller) => moderationModel(spine.models, caller, model, moderationDefault),
-      ({ input }, model, served) => moderation({ model, served, inputs: inputsOf(input) }),
-      ({ results }, body, { requestId }) => {
-        if (!Array.isArray(results) || results.length !== inputsOf(body.input).length)
-          throw new TypeError("the engine's answer has another number of results");
-        return {
-          id: `modr-${requestId}`,
-          results: results.map((one) => (Array.isArray(one) ? moderationResult(one) : one)),
-        };
-      },
-    ),
-  );
+    endpoints.addInference({ ...compatPost, ...endpoint }, handler);
+  }
+  add(rerankRoute);
+  add(scoreRoute);
+  add({
+    ...moderationRoute,
+    nameOf: ({ model }, caller) => moderationModel(spine.models, caller, model, moderationDefault),
+  });
 }
+
+const rerankRoute: RankingRoute<RerankRequest> = {
+  path: "/v1/rerank",
+  summary: "Sort documents by their relevance to a query",
+  body: RerankRequest,
+  answer: RerankAnswer,
+  read: ({ query, documents, instruction }, model, { engine }) =>
+    rerank({ model, engine, queries: [query], documents: documents.map(textOf), instruction }),
+  render(fields, body, state) {
+    const results = scoresOf(fields)
+      .map((relevance_score, index) => ({
+        index,
+        relevance_score,
+        ...(body.return_documents ? { document: { text: textOf(body.documents[index] ?? "") } } : {}),
+      }))
+      .toSorted((a, b) => b.relevance_score - a.relevance_score)
+      .slice(0, body.top_n ?? undefined);
+    const usage = usageOf(state);
+    // A search of Cohere's is a query with up to 100 documents.
+    const billed = { search_units: Math.ceil(body.documents.length / 100), input_tokens: usage.prompt_tokens };
+    return { id: `rerank-${state.requestId}`, object: "list", results, usage, meta: { billed_units: billed } };
+  },
+};
+
+const scoreRoute: RankingRoute<ScoreRequest> = {
+  path: "/v1/score",
+  summary: "Score pairs of texts",
+  body: ScoreRequest,
+  answer: ScoreAnswer,
+  read({ text_1, text_2 }, model, { engine }) {
+    const [queries, documents] = [[text_1].flat(), [text_2].flat()];
+    if (queries.length !== 1 && queries.length !== documents.length) throw lengthsDiffer("text_2", "text_1");
+    return rerank({ model, engine, queries, documents });
+  },
+  render: (fields, _body, state) => ({
+    id: `score-${state.requestId}`,
+    object: "list",
+    created: unixSeconds(state.admittedAtMs),
+    data: scoresOf(fields).map((score, index) => ({ index, object: "score", score })),
+    usage: usageOf(state),
+  }),
+};
+
+const moderationRoute: RankingRoute<ModerationRequest> = {
+  path: "/v1/compat/moderations",
+  summary: "Classify texts by harm, where a classifier is deployed for it",
+  body: ModerationRequest,
+  answer: ModerationAnswer,
+  read: ({ input }, model, served) => moderation({ model, served, inputs: inputsOf(input) }),
+  render({ results }, body, { requestId }) {
+    if (!Array.isArray(results) || results.length !== inputsOf(body.input).length)
+      throw new TypeError("the engine's response has another number of results");
+    return {
+      id: `modr-${requestId}`,
+      results: results.map((one) => (Array.isArray(one) ? moderationResult(one) : one)),
+    };
+  },
+};
 
 const textOf = (one: string | { readonly text: string }): string => (typeof one === "string" ? one : one.text);
 
