@@ -101,7 +101,7 @@ export interface CreditPort {
       readonly reference: string;
       readonly mayGoBelowZero: boolean;
     },
-    by: { readonly actor: string; readonly ip: string },
+    by: Act,
   ): Promise<{ readonly funds: { readonly limit: bigint | null; readonly spent: bigint } }>;
 }
 
@@ -154,7 +154,7 @@ export function createOperator(deps: {
           reference: `operator/${act.by}/${idempotencyKey ?? randomId<"credit">(20)}`,
           mayGoBelowZero,
         },
-        { actor: act.by, ip: act.ip },
+        act,
       );
       if (after.limit === null || after.limit > after.spent) await suspensions.lift(id, "balance", act);
     },

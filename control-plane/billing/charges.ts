@@ -1,21 +1,23 @@
 // Top-ups and charges for invoices. A charge is a row that moves by guarded steps: charging -> done | failed, or requested
-// -> done | failed where a person decides. A crash between the provider's yes and our record changes nothing: the same
-// charge is asked again under the same id, and its credit counts once per payment.
+// -> done | failed where a person decides. A crash between the provider's reply and our record changes nothing: the same
+// charge is sent again under the same id, and its credit counts once per payment.
+
 import type { Logger } from "pino";
 import type { AccountId } from "../../proto/ids.ts";
+import { type Act, bySystem } from "../act.ts";
 import { conflict, notFound } from "../service-error.ts";
 import type { Funds } from "./funds.ts";
 import { dueOf } from "./invoices.ts";
 import type { AccountMoney, Unmade } from "./payment-store.ts";
 import { type ChargeOutcome, nanoPerCent, type PaymentNews, type PaymentProvider } from "./payments.ts";
-import type { Books, Charge, ChargeStore, Doer, FailureCause } from "./store.ts";
+import type { Books, Charge, ChargeStore, FailureCause } from "./store.ts";
 
-/** How long one replica may ask the provider before another does. */
+/** Time after which another replica may resume a charge. */
 const claimMs = 120_000;
 const hourMs = 3_600_000;
-/** Providers know an order by its id for 24 hours; asked again later, it would be another payment. */
+/** Providers deduplicate an order by its id for 24 hours; sent again later, it would be another payment. */
 const sameOrderMs = 20 * hourMs;
-/** Slow ways of paying take some working days. One that is pending longer is given up; should it be paid after all, it counts. */
+/** Slow payment methods take some working days. A payment that is pending longer is given up; if it is paid later, it counts. */
 const maxPendingMs = 30 * 24 * hourMs;
 
 export const chargeNotFound = () => notFound("topup_request_not_found", "Top-up request not found.");
@@ -24,23 +26,23 @@ export const chargeEnded = () => conflict("topup_request_ended", "This top-up re
 
 export interface Charges {
   /**
-   * Asks a person for a top-up, in place of one that still waits: it gets a number of its own. Never throws for a provider
-   * that is away: the next round asks again.
+   * Requests a top-up from a person, under a new id, in place of one that still waits. Does not throw when the provider is
+   * unavailable: the next round retries.
    */
-  requestAnew(account: AccountId, amount: bigint): Promise<void>;
-  /** The account's own top-up, if its funds are still below the threshold when it begins. */
+  replaceRequest(account: AccountId, amount: bigint): Promise<void>;
+  /** Charges the account's automatic top-up if its funds are still below the threshold when the charge begins. */
   topUpIfLow(account: AccountId): Promise<void>;
-  /** Asks for what is due of an invoice when it begins, unless a charge for it is in flight or the card cannot be charged. */
+  /** Charges what is due of an invoice, unless a charge for it is in flight or the card cannot be charged. */
   chargeInvoice(account: AccountId, invoiceId: string): Promise<void>;
-  /** Takes up charges whose replica went away. */
+  /** Resumes charges whose replica ended. */
   resume(): Promise<void>;
-  /** What the provider tells of a payment; told twice or out of order it ends the same. */
+  /** Applies the provider's report of a payment. The result is the same for repeated and reordered reports. */
   take(news: PaymentNews): Promise<void>;
   requests(): Promise<readonly Charge[]>;
   /** Throws chargeNotFound, chargeEnded. */
-  fulfil(id: string, by: Doer): Promise<Charge>;
-  /** The same. */
-  reject(id: string, by: Doer): Promise<Charge>;
+  fulfil(id: string, by: Act): Promise<Charge>;
+  /** Throws chargeNotFound, chargeEnded. */
+  reject(id: string, by: Act): Promise<Charge>;
 }
 
 export function createCharges(deps: {
@@ -48,10 +50,10 @@ export function createCharges(deps: {
   readonly provider: PaymentProvider;
   readonly funds: Funds;
   /** Nano-USD: an invoice with less due is not charged. */
-  readonly leastDue: bigint;
-  /** After a request was fulfilled: the account may be able to pay again. */
+  readonly minDue: bigint;
+  /** Called after a request was fulfilled: the account may be able to pay again. */
   readonly onGranted: (account: AccountId) => Promise<void>;
-  /** After a charge failed: the account's standing changes. */
+  /** Called after a charge failed: the account's status may change. */
   readonly onFailed: (account: AccountId) => Promise<void>;
   readonly log: Logger;
   readonly unixMs?: () => number;
@@ -68,11 +70,11 @@ export function createCharges(deps: {
       (books) => (mustWait(books.unmade) ? 0n : amountOf(books)),
       claimMs,
     );
-    if (begun) await ask(begun, 0);
+    if (begun) await send(begun, 0);
   }
 
-  /** Errors stay here: the claim ends, and the charge is asked again. `ageMs`: since it was begun. */
-  async function ask(charge: Charge, ageMs: number): Promise<void> {
+  /** Never throws: after an error the claim expires, and the charge is sent again. `ageMs`: time since it began. */
+  async function send(charge: Charge, ageMs: number): Promise<void> {
     try {
       const outcome = await outcomeOf(charge, ageMs);
       if (outcome.kind === "paid") await paid(charge, outcome.paymentId);
@@ -82,14 +84,11 @@ export function createCharges(deps: {
       else if (outcome.kind === "pending") await pending(charge, ageMs, outcome.paymentId);
       else await store.move(charge.id, "charging", "requested", "");
     } catch (error) {
-      log.warn(
-        { err: error, charge: charge.id, account: charge.account },
-        "a charge could not be made; it is tried again",
-      );
+      log.warn({ err: error, charge: charge.id, account: charge.account }, "could not charge an account; will retry");
     }
   }
 
-  /** A payment that is known is looked up, and one that nobody heard of is looked for once its order counts no more. */
+  /** Reads the outcome of a known payment. Searches for an unknown one once the provider no longer deduplicates its order. */
   async function outcomeOf(charge: Charge, ageMs: number): Promise<ChargeOutcome | { readonly kind: "never_made" }> {
     if (charge.paymentId !== null) return provider.outcomeOf(charge.paymentId);
     const { account, purpose, customer, id: chargeId, createdAtMs: orderedAtMs } = charge;
@@ -103,12 +102,12 @@ export function createCharges(deps: {
     if (ageMs < maxPendingMs) return;
     log.error(
       { alert: "payment_without_end", charge: charge.id, account: charge.account, payment: paymentId },
-      "a payment was pending for 30 days and is given up; look at it at the provider",
+      "gave up a payment that was pending for 30 days; check it at the provider",
     );
     await failed(charge, `still pending after 30 days: ${paymentId}`, "nobody");
   }
 
-  /** The credit first, under the payment's own reference: whoever comes second, or again, finds it there. */
+  /** Credits first, under the payment's own reference, so that a concurrent or repeated call finds the credit. */
   async function paid(charge: Pick<Charge, "id" | "account" | "amount">, paymentId: string): Promise<void> {
     await credit(charge.account, charge.amount, paymentId, `charge ${charge.id}`);
     await store.move(charge.id, "charging", "done", paymentId);
@@ -118,7 +117,7 @@ export function createCharges(deps: {
   const credit = (account: AccountId, amount: bigint, paymentId: string, note: string) =>
     funds.grantCredit(
       { account, amount, kind: "topup", reference: `${provider.name}/${paymentId}`, note },
-      { actor: "system", ip: "" },
+      bySystem(note),
     );
 
   async function failed(charge: Pick<Charge, "id" | "account">, why: string, cause: FailureCause): Promise<void> {
@@ -135,19 +134,19 @@ export function createCharges(deps: {
   }
 
   return {
-    async requestAnew(account, amount) {
-      const begun = await store.beginAnew({ account, amount, provider: provider.name }, claimMs);
-      if (begun) await ask(begun, 0);
+    async replaceRequest(account, amount) {
+      const begun = await store.replaceTopup({ account, amount, provider: provider.name }, claimMs);
+      if (begun) await send(begun, 0);
     },
     topUpIfLow: (account) =>
       start({ account, purpose: "topup", invoiceId: null }, ({ money }) =>
         wantsTopup(money) ? money.topup.amount : 0n,
       ),
     chargeInvoice: (account, invoiceId) =>
-      start({ account, purpose: "invoice", invoiceId }, (books) => invoiceAmount(books, invoiceId, deps.leastDue)),
+      start({ account, purpose: "invoice", invoiceId }, (books) => invoiceAmount(books, invoiceId, deps.minDue)),
 
     async resume() {
-      for (const charge of await store.claimAbandoned(claimMs)) await ask(charge, unixMs() - charge.createdAtMs);
+      for (const charge of await store.claimAbandoned(claimMs)) await send(charge, unixMs() - charge.createdAtMs);
     },
 
     async take(news) {
@@ -156,7 +155,7 @@ export function createCharges(deps: {
           const { account, amountCents, paymentId, chargeId } = news;
           await credit(account, BigInt(amountCents) * nanoPerCent, paymentId, `payment ${paymentId}`);
           if (chargeId === undefined) return;
-          // A refusal that was told first, and then overcome by the customer.
+          // The provider reported a refusal first, and the customer paid afterwards.
           if (!(await store.move(chargeId, "charging", "done", paymentId)))
             await store.move(chargeId, "failed", "done", paymentId);
           return;
@@ -164,7 +163,7 @@ export function createCharges(deps: {
         case "declined":
           return failed({ id: news.chargeId, account: news.account }, news.why, "card");
         case "on_file":
-          // Events come in any order: what is on file now is asked for, not taken from the message.
+          // Events arrive in any order: read what is on file now instead of trusting the message.
           return store.onFile(news.customer, await provider.onFile(news.customer));
       }
     },
@@ -189,22 +188,22 @@ export function createCharges(deps: {
   };
 }
 
-/** After a failed one nothing is charged until the customer or the operator did something about it. */
+/** After a failed top-up nothing is charged until the customer or the operator acts. */
 export function wantsTopup({ topup, limit, spent, creditLine }: AccountMoney): boolean {
   if (!topup.isOn || topup.hasFailed || topup.amount <= 0n || limit === null) return false;
   return limit - creditLine - spent < topup.threshold;
 }
 
-/** Without a card that works, an invoice waits for its day. */
+/** Without a working card, an invoice stays open until it is due. */
 export const canCharge = ({ hasPaymentMethod, cardFailed }: AccountMoney): boolean => hasPaymentMethod && !cardFailed;
 
-/** Whole cents, as providers take; what is less than one is carried over to the next invoice. 0: nothing to charge. */
-function invoiceAmount({ money, owed }: Pick<Books, "money" | "owed">, invoiceId: string, leastDue: bigint): bigint {
+/** Whole cents, as providers require; the rest is carried over to the next invoice. 0: nothing to charge. */
+function invoiceAmount({ money, owed }: Pick<Books, "money" | "owed">, invoiceId: string, minDue: bigint): bigint {
   if (!canCharge(money)) return 0n;
-  const due = dueOf(owed, leastDue)[owed.open.findIndex((invoice) => invoice.id === invoiceId)] ?? 0n;
+  const due = dueOf(owed, minDue)[owed.open.findIndex((invoice) => invoice.id === invoiceId)] ?? 0n;
   return due - (due % nanoPerCent);
 }
 
-/** After an order that came to nothing the next one waits an hour, after each further one twice as long, at most a day. */
+/** After an order without a payment the next one waits an hour, after each further one twice as long, at most a day. */
 const mustWait = ({ count, agoMs }: Unmade): boolean =>
   count > 0 && agoMs < Math.min(24, 2 ** Math.min(count - 1, 5)) * hourMs;

@@ -3,7 +3,7 @@ import { type NanoUsd, nano } from "../../proto/money.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { dueOf, stateOf } from "./invoices.ts";
 import { monthOf, monthStartMs } from "./period.ts";
-import { factsOf, reasonsOf, refusalReasonOf } from "./standing.ts";
+import { factsOf, reasonsOf, refusalReasonOf } from "./status-reasons.ts";
 import type { AccountMoney, BillingStore, InvoiceStore } from "./store.ts";
 
 export interface ChecklistReport {
@@ -29,27 +29,27 @@ export interface ChecklistReport {
 }
 
 export interface Checklists {
-  /** Undefined when there is no such account. With `isAnew` its standing is judged first. */
-  read(account: AccountId, isAnew?: boolean): Promise<ChecklistReport | undefined>;
+  /** Undefined when there is no such account. `mustUpdate`: updates its status first. */
+  read(account: AccountId, mustUpdate?: boolean): Promise<ChecklistReport | undefined>;
 }
 
 export function createChecklists(deps: {
   readonly store: BillingStore & Pick<InvoiceStore, "owed">;
-  /** Gives and lifts suspensions as the books say. */
-  readonly judge: (account: AccountId) => Promise<void>;
+  /** Sets and lifts suspensions according to the books. */
+  readonly updateStatus: (account: AccountId) => Promise<void>;
   /** Nano-USD: an invoice with less due counts as paid. */
-  readonly leastDue: bigint;
+  readonly minDue: bigint;
   readonly clock?: Clock;
 }): Checklists {
   const clock = deps.clock ?? systemClock;
   return {
-    async read(account, isAnew = false) {
-      if (isAnew) await deps.judge(account);
+    async read(account, mustUpdate = false) {
+      if (mustUpdate) await deps.updateStatus(account);
       const nowMs = clock.unixMs();
       const money = await deps.store.accountMoney(account, monthStartMs(monthOf(nowMs)));
       if (!money) return undefined;
       const owed = await deps.store.owed(account);
-      const due = dueOf(owed, deps.leastDue);
+      const due = dueOf(owed, deps.minDue);
       const overdue = owed.open.filter((invoice, i) => stateOf(invoice, due[i] ?? 0n, nowMs).status === "overdue");
       return checklistOf(money, overdue.length);
     },
@@ -61,7 +61,7 @@ function checklistOf(money: AccountMoney, overdueInvoices: number): ChecklistRep
     paymentsBalance: nano(money.invoiced - ((money.limit ?? 0n) - money.creditLine)),
     recent: nano(money.spent - money.invoiced),
     limit: money.monthlyLimit === null ? null : nano(money.monthlyLimit),
-    // Requests are refused as soon as the balance requires it; the suspension row is written in the next round of the judge.
+    // Requests are refused as soon as the balance requires it; the suspension row is written by the next update.
     suspendReason: money.suspendReason ?? reasonsOf(factsOf(money, overdueInvoices))[0] ?? refusalReasonOf(money),
     hasEmail: money.hasEmail,
     hasBillingAddress: money.hasBillingAddress,

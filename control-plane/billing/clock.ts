@@ -1,4 +1,5 @@
 import { steadyTime } from "../../proto/steady-time.ts";
+
 /** Leases end on the monotonic clock: a step of the wall clock changes neither bills nor leases. */
 export interface Clock {
   /** Milliseconds since any fixed point; never goes back. */

@@ -7,13 +7,13 @@ import type { BillingMetrics } from "./metrics.ts";
 import { recordKey } from "./record.ts";
 import type { CountStore, SettlementStore } from "./store.ts";
 
-/** Counts of one reason. */
+/** Maximum waiting counts of one reason. */
 const queueLimit = 10_000;
 const groupSize = 200;
 const retryMs = 500;
-/** Of a count that PostgreSQL refuses while it works. */
+/** Maximum attempts for a count that PostgreSQL refuses while it accepts others. */
 const maxTries = 20;
-/** Between two log lines about dropped counts. */
+/** Minimum time between two log lines about dropped counts. */
 const logEveryMs = 10_000;
 
 export interface DeliveredCountsDeps {
@@ -29,8 +29,8 @@ type Queued = readonly [key: string, count: DeliveredCount];
 type Queue = Map<string, DeliveredCount>;
 
 /**
- * Writes counts at once, in groups, and again until they are stored; a record settled before its count is corrected. Counts of
- * broken replies have a queue of their own and go first: overdue ones never take their space.
+ * Writes counts at once, in groups, until they are stored; a record settled before its count is corrected. Counts of broken
+ * replies have their own queue and are written first, so that overdue ones never take their space.
  */
 export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCounts & { stop(): Promise<void> } {
   const clock = deps.clock ?? systemClock;
@@ -42,7 +42,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
   };
   const stopping = new AbortController();
   let running: Promise<void> | undefined;
-  /** Groups in a row that failed with an internal error of PostgreSQL. */
+  /** Consecutive groups that failed with an internal error of PostgreSQL. */
   let internalErrors = 0;
 
   const waiting = () => queues.broken.size + queues.overdue.size;
@@ -52,13 +52,13 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
       const queue = queues.broken.size > 0 ? queues.broken : queues.overdue;
       const failure = await write(queue, [...queue.entries().take(groupSize)]);
       if (failure === undefined) continue;
-      deps.log.warn({ err: failure, counts: waiting() }, "delivered counts not written yet");
+      deps.log.warn({ err: failure, counts: waiting() }, "could not write delivered counts; will retry");
       if (stopping.signal.aborted) return;
       await pause(retryMs, stopping.signal);
     }
   }
 
-  /** Returns why some of them still wait. */
+  /** Returns the reason why some of them still wait. */
   async function write(queue: Queue, group: readonly Queued[]): Promise<unknown> {
     const error = await attempt(queue, group);
     if (error === undefined) return undefined;
@@ -66,7 +66,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
       internalErrors += 1;
       if (internalErrors < maxInternalErrors) return error;
     } else if (isOutage(error)) return error;
-    // One poisoned count must not hold up the others of its group.
+    // One invalid count must not delay the others of its group.
     const failed: (readonly [Queued, error: unknown])[] = [];
     for (const one of group) {
       const failure = group.length === 1 ? error : await attempt(queue, [one]);
@@ -75,7 +75,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
     }
     const hasWritten = failed.length < group.length;
     let last: unknown;
-    // Where PostgreSQL fails for all of them, none is given up.
+    // If PostgreSQL fails for all of them, keep all.
     for (const [one, failure] of failed)
       last = putBack(queue, one, failure, hasWritten || !isInternalError(failure)) ?? last;
     return last;
@@ -87,7 +87,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
     try {
       const { losses } = await deps.store.settle({ records: [], counts });
       deps.metrics.lost(losses);
-      // After the money: a count that dies in between is released in a day, and none is kept that was never posted.
+      // After posting: a count lost in between is released in a day, and none is stored that was never posted.
       await deps.counts.keepLost(counts);
     } catch (error) {
       return error;
@@ -100,7 +100,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
     return undefined;
   }
 
-  /** Behind the others; given up after `maxTries` that count. */
+  /** Queues it behind the others; gives up after `maxTries` counted attempts. */
   function putBack(queue: Queue, [key, count]: Queued, error: unknown, isCounted: boolean): unknown {
     const tried = (tries.get(key) ?? 0) + (isCounted ? 1 : 0);
     queue.delete(key);
@@ -124,7 +124,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
     if (nowMs < drops.nextLogMs) return;
     deps.log.error(
       { reason, dropped: drops.count, requestId: count.requestId },
-      "too many delivered counts wait for the database: dropped the newest",
+      "too many delivered counts wait for the database; dropped the newest",
     );
     drops.count = 0;
     drops.nextLogMs = nowMs + logEveryMs;
@@ -144,7 +144,7 @@ export function createDeliveredCounts(deps: DeliveredCountsDeps): DeliveredCount
       queue.set(recordKey(count), count);
       wake();
     },
-    /** Tries once more to write what waits. */
+    /** Tries once more to write the waiting counts. */
     async stop() {
       stopping.abort();
       await running;

@@ -10,7 +10,7 @@ import type {
 } from "../../proto/ids.ts";
 import type { NanoUsd, ProviderRates, TokenRates } from "../../proto/money.ts";
 
-/** What the gateway knows of an attempt, to bill it by if its host never speaks again. */
+/** Facts of an attempt that the gateway bills if its host is lost. */
 export interface LostAttempt {
   readonly host: HostId;
   readonly key: KeyId;
@@ -21,11 +21,11 @@ export interface LostAttempt {
   readonly admittedAtMs: number;
   /** Absent: a control plane of the previous version wrote it. */
   readonly endUser?: string | null;
-  /** When the answer broke off: an agent that began after it has none of this attempt but what the one before it kept. */
+  /** Time at which the response broke off: an agent that started later has only what its predecessor stored of the attempt. */
   readonly brokeAtMs: number;
-  /** Estimated, unless the agent gave figures. */
+  /** Estimated unless the agent reported figures. */
   readonly inputTokens: number;
-  /** Part of `inputTokens`, where the agent gave figures. */
+  /** Part of `inputTokens`, if the agent reported figures. */
   readonly cachedInputTokens?: number;
   readonly rates: TokenRates;
   readonly priceVersion: bigint;
@@ -34,7 +34,7 @@ export interface LostAttempt {
   readonly provider?: { readonly rates: ProviderRates; readonly leaseIds: readonly LeaseId[] };
 }
 
-/** The gateway's own count of what it delivered of an attempt whose upstream broke: the most that attempt may cost. */
+/** Output frames that the gateway delivered of an attempt whose upstream broke: maximum of what the attempt may cost. */
 export interface DeliveredCount {
   readonly requestId: RequestId;
   readonly attempt: number;
@@ -46,8 +46,8 @@ export interface DeliveredCount {
 }
 
 /**
- * `broken`: the upstream broke or gave no figures, so the count limits the bill. `overdue`: the reply was complete and its record is
- * late, so the count matters only if the record never comes.
+ * `broken`: the upstream broke or reported no figures, so the count limits the bill. `overdue`: the reply was complete and its
+ * record is late, so the count matters only if the record never arrives.
  */
 export type CountReason = "broken" | "overdue";
 

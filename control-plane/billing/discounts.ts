@@ -1,10 +1,11 @@
-// Discounts: so many per cent off, for an account, a model, a surface or any combination, between two dates. A request gets
-// one, the largest that matches, inside its rates, so that its cost is still rounded once.
+// Discounts in per cent for an account, a model, a surface or any combination, between two dates. The largest that matches
+// applies to the rates of a request, so that its cost is rounded once.
+
 import { type AccountId, randomId } from "../../proto/ids.ts";
 import type { TokenRates } from "../../proto/money.ts";
+import type { Act } from "../act.ts";
 import { type ErrorFacts, invalid, notFound } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { PriceSetter } from "./price-book.ts";
 
 export interface Discount {
   readonly id: string;
@@ -22,13 +23,13 @@ export interface Discount {
   readonly effectiveToMs: number | null;
 }
 
-/** Changes announce `price`: whoever knows prices reads discounts anew too. */
+/** Changes announce `price`: caches of prices reload discounts too. */
 export interface DiscountStore {
   /** False when there is no such account. */
-  addDiscount(discount: Discount, by?: PriceSetter): Promise<boolean>;
+  addDiscount(discount: Discount, by?: Act): Promise<boolean>;
   /** False when there is none or it has ended. */
-  endDiscount(id: string, by?: PriceSetter): Promise<boolean>;
-  /** All that ever were, the newest first. */
+  endDiscount(id: string, by?: Act): Promise<boolean>;
+  /** Includes ended ones; newest first. */
   discounts(): Promise<readonly Discount[]>;
 }
 
@@ -50,16 +51,16 @@ export interface Discounts {
   /** In memory. */
   find(use: DiscountedUse, atMs: number): Discount | undefined;
   /** Throws discountRefused. */
-  create(request: DiscountParams, by?: PriceSetter): Promise<Discount>;
-  /** From now on it is given to nobody; what was billed with it stays. Throws discountNotFound. */
-  end(id: string, by?: PriceSetter): Promise<void>;
+  create(request: DiscountParams, by?: Act): Promise<Discount>;
+  /** Ends it now; billed usage keeps it. Throws discountNotFound. */
+  end(id: string, by?: Act): Promise<void>;
   list(): Promise<readonly Discount[]>;
   refresh(): Promise<void>;
 }
 
 const wholeBasisPoints = 10_000n;
 
-/** The largest that matches, of two equal ones the one with the lower id: the same at every replica. Pure. */
+/** Returns the largest that matches; of equal ones that with the lower id, so that replicas agree. Pure. */
 export function discountFor(discounts: readonly Discount[], use: DiscountedUse, atMs: number): Discount | undefined {
   let best: Discount | undefined;
   for (const one of discounts) {
@@ -82,7 +83,7 @@ export const discountedRate = (rate: bigint, basisPoints: number): bigint =>
 
 const discounted = new WeakMap<TokenRates, Map<number, TokenRates>>();
 
-/** Made once for a price and a discount: requests share them. */
+/** Computed once for a price and a discount, and shared by requests. */
 export function discountedRates(rates: TokenRates, basisPoints: number): TokenRates {
   const known = discounted.get(rates) ?? new Map<number, TokenRates>();
   discounted.set(rates, known);
@@ -115,15 +116,15 @@ export function createDiscounts(deps: { readonly store: DiscountStore; readonly 
         request.basisPoints < 1 ||
         request.basisPoints > Number(wholeBasisPoints)
       ) {
-        throw discountRefused("A discount is between 0.01 and 100 per cent.", { param: "percent" });
+        throw discountRefused("A discount must be between 0.01 and 100 per cent.", { param: "percent" });
       }
-      if (request.name === "") throw discountRefused("A discount needs a name: bills show it.", { param: "name" });
+      if (request.name === "") throw discountRefused("A discount needs a name, which bills show.", { param: "name" });
       if (request.effectiveToMs !== null && request.effectiveToMs <= effectiveFromMs) {
-        throw discountRefused("The discount ends before it begins. Give a later end.", { param: "effective_to" });
+        throw discountRefused("The discount ends before it begins. Set a later end.", { param: "effective_to" });
       }
       const discount: Discount = { ...request, id: randomId(16), effectiveFromMs };
       if (!(await deps.store.addDiscount(discount, by))) {
-        throw discountRefused("There is no such account to give a discount to.", { param: "uid" });
+        throw discountRefused("Account not found.", { param: "uid" });
       }
       return discount;
     },

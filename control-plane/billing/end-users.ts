@@ -1,4 +1,4 @@
-// Usage of an account by the end users that its requests named, by UTC day or month. Kept as long as usage.
+// Usage of an account by end user and UTC day or month. Stored as long as usage.
 import type { AccountId } from "../../proto/ids.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { invalid, notFound } from "../service-error.ts";

@@ -1,6 +1,8 @@
-// Money given to an account, by an operator or a payment. Every grant has a reference and counts once.
+// Credits of accounts, by an operator or a payment. Every grant has a reference and counts once.
+
 import type { AccountId } from "../../proto/ids.ts";
 import { unreachable } from "../../proto/unreachable.ts";
+import type { Act } from "../act.ts";
 import { conflict, invalid, notFound } from "../service-error.ts";
 
 export interface CreditGrant {
@@ -10,9 +12,9 @@ export interface CreditGrant {
   readonly kind: "credit" | "topup" | "correction";
   /** For people. */
   readonly note: string;
-  /** Unique in the installation: the same grant again changes nothing. */
+  /** Idempotency key, unique in the installation. */
   readonly reference: string;
-  /** A correction may take more than is left: nothing is admitted until it fits again. */
+  /** A correction may exceed the remaining funds; nothing is admitted until they are positive again. */
   readonly mayGoBelowZero?: boolean;
 }
 
@@ -25,7 +27,7 @@ export interface BudgetFunds {
 
 export type CreditOutcome =
   | { readonly kind: "granted"; readonly before: BudgetFunds; readonly funds: BudgetFunds }
-  /** The same grant stands already. */
+  /** The same grant was made before. */
   | { readonly kind: "repeated"; readonly funds: BudgetFunds }
   | { readonly kind: "unknown_account" }
   | { readonly kind: "reference_taken" }
@@ -33,8 +35,8 @@ export type CreditOutcome =
   | { readonly kind: "above_range"; readonly funds: BudgetFunds };
 
 export interface FundsStore {
-  /** With `by` an audit entry in the same transaction. Announces `limit`. */
-  grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<CreditOutcome>;
+  /** With `by`, writes an audit entry in the same transaction. Announces `limit`. */
+  grantCredit(grant: CreditGrant, by?: Act): Promise<CreditOutcome>;
 }
 
 export const accountWithoutFunds = () => notFound("account_not_found", "Account not found.", { param: "uid" });
@@ -48,35 +50,35 @@ export const creditReferenceTaken = () =>
   );
 
 export interface Granted {
-  /** False: the same grant was made before, and counts once. */
+  /** False: the same grant was made before. */
   readonly isNew: boolean;
   readonly funds: BudgetFunds;
 }
 
 export interface Funds {
   /**
-   * Raises what the account may spend; a correction may lower it. `by` writes an audit entry in the same transaction. Throws
-   * accountWithoutFunds, creditRefused, creditReferenceTaken, and what the store throws when the database is away.
+   * Raises what the account may spend; a correction may lower it. With `by`, writes an audit entry in the same transaction.
+   * Throws accountWithoutFunds, creditRefused, creditReferenceTaken, DatabaseUnavailable.
    */
-  grantCredit(grant: CreditGrant, by?: { readonly actor: string; readonly ip: string }): Promise<Granted>;
+  grantCredit(grant: CreditGrant, by?: Act): Promise<Granted>;
 }
 
-/** Maximum of one grant. */
+/** Maximum of one grant, nano-USD. */
 const maxNanoUsd = 10n ** 18n;
 
 export function createFunds(deps: {
   readonly store: FundsStore;
-  /** After a grant that is new: the account may be able to pay again. */
+  /** Called after a new grant: the account may be able to pay again. */
   readonly onGranted?: (account: AccountId) => Promise<void>;
 }): Funds {
   return {
     async grantCredit(grant, by) {
-      if (grant.amount === 0n) throw creditRefused("The amount is zero. Give an amount other than 0.");
+      if (grant.amount === 0n) throw creditRefused("The amount must not be 0.");
       if (grant.amount < 0n && grant.kind !== "correction") {
-        throw creditRefused("A negative amount is a correction. Make it one, or give a positive amount.");
+        throw creditRefused("A negative amount requires a correction. Use kind `correction`, or a positive amount.");
       }
       if (grant.amount > maxNanoUsd || grant.amount < -maxNanoUsd) {
-        throw creditRefused("The amount is above USD 1,000,000,000. Give a smaller one.");
+        throw creditRefused("The amount must be at most USD 1,000,000,000.");
       }
       const outcome = await deps.store.grantCredit(grant, by);
       switch (outcome.kind) {
@@ -91,10 +93,10 @@ export function createFunds(deps: {
           throw creditReferenceTaken();
         case "below_zero":
           throw creditRefused(
-            "The account has spent more than this correction would leave. Take less, or say that it may go below zero: `may_go_below_zero`, `--below-zero` on the command line.",
+            "The account has spent more than this correction would leave. Use a smaller amount, or allow it with `may_go_below_zero` (`--below-zero` on the command line).",
           );
         case "above_range":
-          throw creditRefused("The account's funds would exceed USD 9,000,000,000. Give a smaller amount.");
+          throw creditRefused("The account's funds would exceed USD 9,000,000,000. Use a smaller amount.");
         default:
           return unreachable(outcome);
       }

@@ -1,4 +1,4 @@
-// A running instance holds its next five minutes at its account. Decided from values alone: what to promise, what to reserve.
+// Decides which minutes of a running instance are held, and how much is reserved for them. Pure.
 import { minuteMs, minuteOf } from "../../proto/gpu-minute.ts";
 import { costOfMinutes, type GpuTariff } from "./gpu-price.ts";
 
@@ -9,13 +9,13 @@ export interface Span {
 }
 
 export interface FoundHold {
-  /** Apart, in order. */
+  /** Disjoint, in order. */
   readonly covered: readonly Span[];
   readonly settledUntilMs: number;
   /** Reserved for it and not yet spent, nano-USD. */
   readonly reserved: bigint;
-  /** What account and month have beside everything reserved; undefined: no limit. Below 0 when a limit was lowered. */
-  readonly room: bigint | undefined;
+  /** Unreserved money of account and month; undefined: no limit. Below 0 after a limit was lowered. */
+  readonly available: bigint | undefined;
   readonly suspendReason: string | null;
   readonly tariff: GpuTariff;
 }
@@ -25,12 +25,12 @@ export type HoldVerdict =
   | { readonly kind: "refused"; readonly why: HoldRefusal };
 
 export type HoldRefusal =
-  /** What the next minutes cost, nano-USD. */
+  /** Cost of the next minutes, nano-USD. */
   { readonly kind: "funds"; readonly needed: bigint } | { readonly kind: "suspended"; readonly reason: string };
 
 const aheadMs = 5 * minuteMs;
 
-/** The minutes that are held at `nowMs`: the present one and all that begin in the next five. */
+/** Minutes that are held at `nowMs`: the present one and all that begin in the next five. */
 export function spanAhead(nowMs: number): Span {
   return { fromMs: minuteOf(nowMs), untilMs: minuteOf(nowMs + aheadMs - 1) + minuteMs };
 }
@@ -38,21 +38,21 @@ export function spanAhead(nowMs: number): Span {
 export function holdAhead(found: FoundHold, gpus: number, nowMs: number): HoldVerdict {
   if (found.suspendReason !== null) return { kind: "refused", why: { kind: "suspended", reason: found.suspendReason } };
   const cover = spanAhead(nowMs);
-  // No later minute is settled, whatever an earlier version noted.
+  // No later minute can be settled; an earlier version may have recorded one.
   const settledUntilMs = Math.min(found.settledUntilMs, cover.fromMs + minuteMs);
   const reserve = unsettled([...found.covered, cover], settledUntilMs).reduce(
     (sum, { fromMs, untilMs }) => sum + costOfMinutes(found.tariff, gpus, fromMs, untilMs),
     0n,
   );
   const more = reserve - found.reserved;
-  if (more > 0n && found.room !== undefined && found.room < more) {
+  if (more > 0n && found.available !== undefined && found.available < more) {
     const needed = costOfMinutes(found.tariff, gpus, cover.fromMs, cover.untilMs);
     return { kind: "refused", why: { kind: "funds", needed } };
   }
   return { kind: "held", cover, reserve };
 }
 
-/** What of the spans begins at `fromMs` or later, each minute once. */
+/** Parts of the spans from `fromMs` on, each minute once. */
 function unsettled(spans: readonly Span[], fromMs: number): readonly Span[] {
   const merged: Span[] = [];
   for (const span of [...spans].sort((a, b) => a.fromMs - b.fromMs)) {

@@ -1,5 +1,5 @@
-// Keeps the money of the next five minutes of every running instance reserved. Repeating it changes nothing, so every
-// replica may do it: what a minute needs is computed under the lock of the instance's hold.
+// Keeps the money of the next five minutes of every running instance reserved. Idempotent, so every replica may do it: amounts
+// are computed under the lock of the instance's hold.
 import type { Logger } from "pino";
 import { minuteOf } from "../../proto/gpu-minute.ts";
 import type { AccountId, DeploymentId, InstanceId, KeyId } from "../../proto/ids.ts";
@@ -14,14 +14,14 @@ export interface RefusedHold {
   readonly deployId: DeploymentId;
   readonly account: AccountId;
   readonly why: HoldRefusal;
-  /** How long what was held before still lasts; 0: nothing is held. */
+  /** Time that the previous hold still lasts; 0: nothing is held. */
   readonly leftMs: number;
 }
 
 export interface GpuHolds {
-  /** Instances that are ready on reachable hosts. Ends the holds of those that serve no more. Throws when the database is away. */
+  /** `running`: ready instances of reachable hosts. Ends the holds of all others. Throws DatabaseUnavailable. */
   renew(running: readonly GpuInstance[]): Promise<readonly RefusedHold[]>;
-  /** Nano-USD that the first minutes of `count` instances of a deployment of `of` hold. */
+  /** Nano-USD that `count` new instances hold for their first minutes. */
   firstMinutes(gpu: string, gpusPerInstance: number, count: number, of: PayingFor): Promise<bigint>;
 }
 
@@ -37,7 +37,7 @@ function monthsOf(account: AccountId, { fromMs, untilMs }: Span): BudgetScope[] 
   return [...new Map(months.map((month) => [month.budgetId, month])).values()];
 }
 
-/** The last minute of an instance ends, and its record comes, within this time after it stopped. */
+/** Time after the stop of an instance in which its last minute ends and its record arrives. */
 const releaseAfterMs = 3 * 60_000;
 
 export function createGpuHolds(deps: {

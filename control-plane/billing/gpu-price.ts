@@ -1,4 +1,4 @@
-// What GPU time costs: price per GPU and hour, cut by the millisecond, rounded once per minute and instance. Pure.
+// Cost of GPU time: price per GPU and hour, by the millisecond, rounded once per minute and instance. Pure.
 import { minuteMs } from "../../proto/gpu-minute.ts";
 import { type NanoUsd, nano } from "../../proto/money.ts";
 import { type Discount, type DiscountedUse, discountedRate, discountFor } from "./discounts.ts";
@@ -10,16 +10,16 @@ export interface GpuPrice {
   readonly fromMs: number;
 }
 
-/** All that decides what a minute of somebody's instance costs. */
+/** Prices and discounts that determine the cost of an instance's minutes. */
 export interface GpuTariff {
-  /** Versions of the price of its GPU type, the newest first. */
+  /** Price versions of its GPU type, newest first. */
   readonly prices: readonly GpuPrice[];
-  /** Those that may match `use`; ended ones too, for minutes that come late. */
+  /** Discounts that may match `use`; includes ended ones, for minutes that arrive late. */
   readonly discounts: readonly Discount[];
   readonly use: DiscountedUse;
 }
 
-/** What a minute is billed with: price and discount in effect at its start. */
+/** Price and discount of a minute: those in effect at its start. */
 export interface GpuRate {
   readonly version: bigint;
   /** Nano-USD per GPU and hour, less the discount. */
@@ -29,12 +29,12 @@ export interface GpuRate {
 
 const hourMs = 3_600_000n;
 
-/** `gpuMs`: milliseconds times GPUs, parts of one included. Rounded half up, both. */
+/** `gpuMs`: milliseconds times GPUs, also fractions of a GPU. Both are rounded half up. */
 export function gpuCost(gpuMs: number, hourRate: bigint): NanoUsd {
   return nano((BigInt(Math.round(gpuMs)) * hourRate + hourMs / 2n) / hourMs);
 }
 
-/** `prices`: the newest first. Undefined: free. */
+/** `prices`: newest first. Undefined: free. */
 export function priceAt(prices: readonly GpuPrice[], atMs: number): GpuPrice | undefined {
   return prices.find((price) => price.fromMs <= atMs);
 }
@@ -49,7 +49,7 @@ export function rateAt(tariff: GpuTariff, atMs: number): GpuRate | undefined {
   return { version: price.version, hourRate, discountId: discount.id };
 }
 
-/** Whole minutes in [fromMs, untilMs), each at the price and discount in effect at its start, as each will be billed. */
+/** Sum over the whole minutes in [fromMs, untilMs), each at the price and discount in effect at its start. */
 export function costOfMinutes(tariff: GpuTariff, gpus: number, fromMs: number, untilMs: number): bigint {
   let sum = 0n;
   for (let atMs = fromMs; atMs < untilMs; atMs += minuteMs)

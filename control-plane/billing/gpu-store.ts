@@ -1,4 +1,4 @@
-// What billing needs remembered of GPU time. store/gpu-time-store.ts keeps it. Times are unix ms of control-plane time.
+// Storage of GPU time, implemented in store/money/gpu-time-store.ts. Times are unix ms of control-plane time.
 import type { AccountId, DeploymentId, HostId, InstanceId, LeaseId } from "../../proto/ids.ts";
 import type { FoundHold, HoldVerdict } from "./gpu-hold.ts";
 import type { GpuMinute } from "./gpu-minute.ts";
@@ -14,46 +14,46 @@ export interface GpuInstance {
   readonly gpus: number;
 }
 
-/** A metered minute and what the records say of its instance. */
+/** A metered minute with the stored facts of its instance. */
 export interface KnownMinute {
   readonly account: AccountId;
   readonly model: string;
   readonly gpu: string;
   readonly gpus: number;
-  /** Of its GPU type at the start of the minute, and of the account's discounts. */
+  /** Tariff of its GPU type at the start of the minute, with the account's discounts. */
   readonly tariff: GpuTariff;
   readonly isCovered: boolean;
   readonly leaseId: LeaseId | undefined;
-  /** Unix ms at which its instance was created; the earliest it can have been where that is no longer known. */
+  /** Unix ms at which its instance was created; the earliest possible time when that is no longer known. */
   readonly createdMs: number;
-  /** Unix ms at which its host reported that the instance was gone; undefined: it may still run. */
+  /** Unix ms at which its host reported the end of the instance; undefined: it may still run. */
   readonly endedMs: number | undefined;
 }
 
 /** Every method throws DatabaseUnavailable. */
 export interface GpuTimeStore {
-  /** In the order of `minutes`; undefined where no such instance of that deployment ran on `host`, who sent them. */
+  /** In the order of `minutes`; undefined when no such instance of that deployment ran on `host`, which sent them. */
   lookUp(minutes: readonly GpuMinute[], host: HostId): Promise<readonly (KnownMinute | undefined)[]>;
   /**
-   * Stops reserving money for these minutes and all earlier ones of their instances: they are in the ledger. Never goes beyond
-   * what an instance holds, nor beyond the minute that contains `nowMs`.
+   * Stops reserving money for these minutes and all earlier ones of their instances, because they are in the ledger. Stops at
+   * the end of an instance's hold and at the minute that contains `nowMs`.
    */
   noteSettled(minutes: readonly GpuMinute[], nowMs: number): Promise<void>;
-  /** What an hour of `gpu` (a type, or the subject of another price by the hour) costs a deployment of `of`. */
+  /** Tariff of `gpu` (a GPU type, or the subject of another price per hour) for a deployment. */
   tariff(gpu: string, of: { readonly account: AccountId; readonly model: string }): Promise<GpuTariff>;
-  /** Until when the instances are covered, of those that serve. */
+  /** Ends of the holds of the instances that are ready. */
   coveredUntil(instances: readonly InstanceId[]): Promise<ReadonlyMap<InstanceId, number>>;
   /**
-   * Locks the instance's hold and its account's budgets, and writes what `decide` answers. It must be pure. `months`: whose
-   * limits must have room too; they are charged when a minute is settled, which never takes them above their limit.
+   * Locks the instance's hold and its account's budgets, and writes what `decide` returns; it must be pure. `months`: monthly
+   * budgets that must cover it too; they are charged when a minute is settled, and never above their limit.
    */
   renew(
     instance: GpuInstance,
     months: readonly BudgetScope[],
     decide: (found: FoundHold) => HoldVerdict,
   ): Promise<HoldVerdict>;
-  /** Ends the cover of instances that serve no more at the end of the present minute; how many. */
+  /** Ends the holds of instances that are no longer ready at the end of the present minute; returns their number. */
   endStopped(nowMs: number): Promise<number>;
-  /** Gives back what is reserved for instances that ended before `beforeMs`; how many. */
+  /** Releases what is reserved for instances that ended before `beforeMs`; returns their number. */
   release(beforeMs: number): Promise<number>;
 }

@@ -1,5 +1,5 @@
-// Makes metered minutes of GPU time durable money. The agent knows how long, the control plane whose and at what price; a
-// minute that was not held in advance bills nobody. Safe to repeat: a minute of an instance is one row.
+// Bills metered minutes of GPU time. The agent measures the duration; the control plane determines account and price. A minute
+// that was not held in advance is not charged. Idempotent: a minute of an instance is one row.
 import type { Logger } from "pino";
 import { bigintJson } from "../../proto/exact-json.ts";
 import { minuteMs } from "../../proto/gpu-minute.ts";
@@ -16,7 +16,7 @@ import type { QuarantineProblem } from "./record.ts";
 import { recordKey, type SettledRecord } from "./record.ts";
 import type { SettlementStore } from "./store.ts";
 
-/** Between the clocks of replicas, the database and the control-plane time of an agent. */
+/** Maximum difference between the clocks of replicas, the database and the control-plane time of an agent. */
 const maxClockDifferenceMs = minuteMs;
 
 interface Doubt {
@@ -86,7 +86,7 @@ export function createGpuTime(deps: {
     const all = [...records.values()];
     const facts = { records: all.map((one) => one.record), counts: [] };
     const { fresh, losses } = await deps.settlement.settle(facts);
-    // A minute that nobody held money for must not end the hold of others.
+    // A minute without a hold must not end the hold of others.
     const held = all.flatMap(({ minute, isCovered }) => (isCovered ? minute : []));
     if (held.length > 0) await store.noteSettled(held, nowMs);
     for (const { record, gpu, isCovered } of all)
@@ -104,7 +104,7 @@ export function createGpuTime(deps: {
         return true;
       } catch (error) {
         if (!isUnavailable)
-          log.error({ err: error, minutes: minutes.length }, "GPU time was not settled; it comes again");
+          log.error({ err: error, minutes: minutes.length }, "could not settle GPU time; agents will send it again");
         isUnavailable = true;
         return false;
       }
@@ -113,8 +113,8 @@ export function createGpuTime(deps: {
 }
 
 /**
- * Whether the instance can have been ready in that minute. The first and the last minute of an instance are partial. An agent
- * sends minutes of an outage days late.
+ * Returns true if the instance can have been ready in that minute. Its first and last minute are partial. An agent sends the
+ * minutes of an outage days late.
  */
 function isWithinLife({ startMs }: GpuMinute, of: KnownMinute, nowMs: number): boolean {
   const latestMs = Math.min(nowMs, of.endedMs ?? nowMs) + maxClockDifferenceMs;
@@ -132,7 +132,7 @@ function asRecord(minute: GpuMinute, of: KnownMinute): SettledRecord {
     admittedAtMs: minute.startMs,
     endedAtMs: minute.endedAtMs,
     account: of.account,
-    // Nobody's key: the deployment runs whether it is asked or not.
+    // No key: the deployment runs without requests too.
     key: "" as KeyId,
     replica: "" as ReplicaId,
     model: of.model,

@@ -1,17 +1,17 @@
-// How much to lease: what the waiting requests need, and a few seconds of recent use on top while the limit is far. Pure.
+// Sizes of leases: what the waiting requests need, plus a few seconds of recent use while the limit is far. Pure.
 
 export interface Want {
   readonly floor: bigint;
   readonly full: bigint;
 }
 
-/** Of one scope: what its slice still has, and what its budget still has (undefined: no limit). */
+/** Unreserved money of one scope: of its slice, and of its budget (undefined: no limit). */
 export interface Purchase {
   readonly free: bigint;
-  readonly room: bigint | undefined;
+  readonly available: bigint | undefined;
 }
 
-/** Beyond this many slices of room the limit counts as far. */
+/** The limit counts as far when the budget covers this many headrooms. */
 const farFactor = 4n;
 
 export interface GrantSizes {
@@ -25,46 +25,46 @@ export interface GrantSizes {
 }
 
 /**
- * What to lease from each scope. Near a limit exactly what the requests take, so that the last cent is not stranded at a
- * replica that does not use it: full holds in order, a partial one down to its floor where no more is left.
+ * Returns what to lease from each scope. Near a limit that is exactly what the requests take, so that no money is stranded at a
+ * replica that does not use it: full holds in order, and a partial one down to its floor when no more is left.
  */
 export function grantSizes(scopes: readonly Purchase[], wants: readonly Want[], headroom: bigint): GrantSizes {
-  const left = scopes.map((scope) => (scope.room === undefined ? undefined : scope.free + scope.room));
+  const left = scopes.map((scope) => (scope.available === undefined ? undefined : scope.free + scope.available));
   let total = 0n;
   let refusedFloor: bigint | undefined;
   for (const want of wants) {
-    const most = left.reduce<bigint>((least, some) => (some !== undefined && some < least ? some : least), want.full);
-    if (most < want.floor) {
+    const held = left.reduce<bigint>((min, some) => (some !== undefined && some < min ? some : min), want.full);
+    if (held < want.floor) {
       if (refusedFloor === undefined || want.floor < refusedFloor) refusedFloor = want.floor;
       continue;
     }
-    total += most;
-    for (const [i, some] of left.entries()) if (some !== undefined) left[i] = some - most;
+    total += held;
+    for (const [i, some] of left.entries()) if (some !== undefined) left[i] = some - held;
   }
   const amounts = scopes.map((scope) => {
     const needed = total > scope.free ? total - scope.free : 0n;
-    const isFar = scope.room === undefined || scope.room - needed >= headroom * farFactor;
+    const isFar = scope.available === undefined || scope.available - needed >= headroom * farFactor;
     return isFar ? needed + headroom : needed;
   });
   if (refusedFloor !== undefined) return { amounts, refusal: { scope: scarcest(scopes), floor: refusedFloor } };
   return { amounts, refusal: wants.length > 0 ? null : undefined };
 }
 
-/** Which scope has the least to give, the first of equals; -1: none has a limit. */
+/** Index of the scope with the least money, the first of equals; -1: none has a limit. */
 export function scarcest(scopes: readonly Purchase[]): number {
   let found = -1;
-  let least: bigint | undefined;
-  for (const [i, { free, room }] of scopes.entries()) {
-    if (room === undefined || (least !== undefined && free + room >= least)) continue;
-    least = free + room;
+  let min: bigint | undefined;
+  for (const [i, { free, available }] of scopes.entries()) {
+    if (available === undefined || (min !== undefined && free + available >= min)) continue;
+    min = free + available;
     found = i;
   }
   return found;
 }
 
-/** Whether `headroom` and whatever waits can be leased from every scope without coming near a limit. */
+/** Returns true if `headroom` and the waiting requests can be leased from every scope without getting near a limit. */
 export const isFarFromLimit = (scopes: readonly Purchase[], headroom: bigint): boolean =>
-  scopes.every(({ room }) => room === undefined || room >= headroom * 2n * farFactor);
+  scopes.every(({ available }) => available === undefined || available >= headroom * 2n * farFactor);
 
 /** Recent use of one account, in nano-USD held per second, decayed over a few seconds. */
 export class RecentUse {
@@ -81,10 +81,10 @@ export class RecentUse {
     this.#atMs = nowMs;
   }
 
-  /** What the next `seconds` will probably hold, at most `most`. */
-  expect(seconds: number, nowMs: number, most: bigint): bigint {
+  /** Expected holds of the next `seconds`, at most `max`. */
+  expect(seconds: number, nowMs: number, max: bigint): bigint {
     const amount = BigInt(Math.ceil(this.#decayed(nowMs) * seconds));
-    return amount < most ? amount : most;
+    return amount < max ? amount : max;
   }
 
   #decayed(nowMs: number): number {

@@ -6,7 +6,7 @@ import { dueOf, type Invoice, type InvoiceState, stateOf } from "./invoices.ts";
 import type { InvoiceStore, UsageLine } from "./store.ts";
 
 export interface InvoiceView extends Invoice, InvoiceState {
-  /** Path and query of a page anybody who has the link may read. */
+  /** Path and query of its public page. */
   readonly pagePath: string;
 }
 
@@ -21,7 +21,7 @@ export interface InvoiceQueries {
     limit: number,
     startingAfter: string | undefined,
   ): Promise<{ readonly invoices: readonly InvoiceView[]; readonly hasMore: boolean }>;
-  /** Throws unknownInvoice also for a wrong signature: ids are not told apart. */
+  /** Throws unknownInvoice also for a wrong signature, so that ids cannot be guessed. */
   page(invoiceId: string, signature: string): Promise<InvoicePage>;
 }
 
@@ -33,7 +33,7 @@ export function createInvoiceQueries(deps: {
   /** Signs the links of invoices. */
   readonly linkKey: Buffer;
   /** Nano-USD: less counts as paid. */
-  readonly leastDue: bigint;
+  readonly minDue: bigint;
   readonly clock?: Clock;
 }): InvoiceQueries {
   const { store, linkKey } = deps;
@@ -42,7 +42,7 @@ export function createInvoiceQueries(deps: {
 
   async function view<One extends Invoice>(account: AccountId, invoices: readonly One[]) {
     const owed = await store.owed(account);
-    const amounts = dueOf(owed, deps.leastDue);
+    const amounts = dueOf(owed, deps.minDue);
     const due = new Map(owed.open.map((invoice, i) => [invoice.id, amounts[i] ?? 0n]));
     return invoices.map((invoice) => ({
       ...invoice,

@@ -1,4 +1,4 @@
-// What an invoice says: a pure function of the ledger entries posted in its month. Nothing here looks at a clock or a store.
+// Contents of an invoice: a function of the ledger entries posted in its month. Pure.
 import type { AccountId } from "../../proto/ids.ts";
 import type { Month } from "./period.ts";
 import { totalOf, type UsageLine } from "./usage-line.ts";
@@ -23,15 +23,15 @@ export interface InvoiceDraft {
 }
 
 export interface Owed {
-  /** Everything ever credited; null: the account has no limit. */
+  /** Sum of all credits; null: the account has no limit. */
   readonly credits: bigint | null;
-  /** Sum of the invoices that are paid. */
+  /** Sum of paid invoices. */
   readonly paid: bigint;
-  /** The others, oldest first. */
+  /** Unpaid invoices, oldest first. */
   readonly open: readonly Invoice[];
 }
 
-/** The month as it stood in the ledger. A month whose entries cancel out is an invoice of 0; one without entries has none. */
+/** A month whose entries cancel out has an invoice of 0; one without entries has none. */
 export function draftInvoice(lines: readonly UsageLine[], dueDays: number, nowMs: number): InvoiceDraft | undefined {
   if (lines.length === 0) return undefined;
   return { lines, total: totalOf(lines), dueAtMs: nowMs + dueDays * dayMs };
@@ -39,10 +39,10 @@ export function draftInvoice(lines: readonly UsageLine[], dueDays: number, nowMs
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 
-/** Amounts due of the open invoices, in their order. An account without a limit owes nothing. `leastDue`: as amountsDue. */
-export function dueOf(owed: Owed, leastDue: bigint): bigint[] {
+/** Amounts due of the open invoices, in their order. An account without a limit owes nothing. `minDue`: see amountsDue. */
+export function dueOf(owed: Owed, minDue: bigint): bigint[] {
   const totals = owed.open.map((invoice) => invoice.total);
-  return owed.credits === null ? totals.map(() => 0n) : amountsDue(totals, owed.credits - owed.paid, leastDue);
+  return owed.credits === null ? totals.map(() => 0n) : amountsDue(totals, owed.credits - owed.paid, minDue);
 }
 
 export interface InvoiceState {
@@ -51,18 +51,18 @@ export interface InvoiceState {
 }
 
 /**
- * Credits pay invoices in the order of their months: how much of each is still due, oldest first. A negative total (a month
- * of corrections) lowers what the later ones ask for. What is less than `leastDue` cannot be taken by the provider: that
- * invoice counts as paid, and the next one asks for it too, as it does for what earlier ones left (credits below zero).
+ * Returns how much of each invoice is still due, oldest first: credits pay them in the order of their months. A negative total
+ * (a month of corrections) reduces later ones. The provider cannot charge less than `minDue`: such an invoice counts as paid,
+ * and the next one includes the amount. It also includes what earlier invoices left unpaid (credits below zero).
  */
-export function amountsDue(totals: readonly bigint[], credits: bigint, leastDue: bigint): bigint[] {
+export function amountsDue(totals: readonly bigint[], credits: bigint, minDue: bigint): bigint[] {
   let owed = -credits;
   let carried = credits < 0n ? -credits : 0n;
   return totals.map((total) => {
     owed += total;
     if (total <= 0n) return 0n;
     const due = least(owed, total + carried);
-    carried = due > 0n && due < leastDue ? due : 0n;
+    carried = due > 0n && due < minDue ? due : 0n;
     return due > carried ? due : 0n;
   });
 }

@@ -1,6 +1,6 @@
-// Attempts whose usage record never comes. The gateway's count bills them once their host has been silent for a minute, or has
-// been back for one with another agent that says nothing of them; one that lives on and has said nothing for a day never will,
-// and the customer owes nothing for it.
+// Attempts whose usage record does not arrive. The gateway's count bills them once their host was unreachable for a minute, or
+// was back for a minute with another agent that does not report them. If the host stays reachable and reports nothing for a
+// day, the attempt is free.
 
 import type { Logger } from "pino";
 import { costOf, nano } from "../../proto/money.ts";
@@ -16,7 +16,7 @@ import type { CountStore, OpenCount, SettlementStore } from "./store.ts";
 
 export interface LostAttempts {
   start(): void;
-  /** One look; throws when the database is away. */
+  /** Checks once. Throws DatabaseUnavailable. */
   round(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -27,47 +27,47 @@ export interface LostAttemptsDeps {
   readonly log: Logger;
   readonly metrics: BillingMetrics;
   readonly clock?: Clock;
-  /** Silence after which a host's record is waited for no longer; 60 s when left out. */
+  /** Time without reports after which a host's records are no longer awaited; 60 s when left out. */
   readonly silentMs?: number;
 }
 
 const everyMs = 10_000;
 const voidMs = 24 * 3_600_000;
-const atOnce = 200;
+const groupSize = 200;
 
 export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
   const clock = deps.clock ?? systemClock;
   const silentMs = deps.silentMs ?? 60_000;
-  /** Silence is only what a running control plane with its database heard: while either was away, hosts could not be. */
-  let listensSinceMs: number | undefined;
+  /** Hosts can report only while this control plane and its database run: silence counts from here. */
+  let reachableSinceMs: number | undefined;
 
   async function round(): Promise<void> {
     try {
       await deps.store.resolveRecorded();
-      listensSinceMs ??= clock.monotonicMs();
-      if (clock.monotonicMs() - listensSinceMs < silentMs) return;
-      for (const count of await deps.store.openCounts(silentMs, atOnce)) await look(count);
+      reachableSinceMs ??= clock.monotonicMs();
+      if (clock.monotonicMs() - reachableSinceMs < silentMs) return;
+      for (const count of await deps.store.openCounts(silentMs, groupSize)) await resolve(count);
       await deps.store.resolveRecorded();
     } catch (error) {
-      listensSinceMs = undefined;
+      reachableSinceMs = undefined;
       throw error;
     }
   }
 
-  async function look(count: OpenCount): Promise<void> {
+  async function resolve(count: OpenCount): Promise<void> {
     const { requestId, attempt, lost } = count;
     try {
-      if (lost && !count.mayStillTell) {
+      if (lost && !count.mayStillReport) {
         await settle(asDelivered(lostRecord(count, lost), count.outputTokens));
         deps.log.info(
           { requestId, attempt, host: lost.host },
-          "billed as delivered: its host is lost, or has no record of it",
+          "attempt billed as delivered: its host is lost, or has no record of it",
         );
       } else if (clock.unixMs() - count.reportedAtMs >= voidMs) await release(count);
     } catch (error) {
       if (isOutage(error)) throw error;
-      // One that cannot be written must not hold up the others.
-      deps.log.error({ err: error, requestId, attempt }, "a lost attempt was not settled; it is tried again");
+      // One that cannot be written must not delay the others.
+      deps.log.error({ err: error, requestId, attempt }, "could not settle a lost attempt; will retry");
     }
   }
 
@@ -75,8 +75,11 @@ export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
     const { requestId, attempt, lost } = count;
     if (!(await deps.store.release(count, "no usage record within 24 hours"))) return;
     deps.metrics.released.inc({ what: "attempt" });
-    deps.log.warn({ requestId, attempt, account: count.account }, "released: no usage record came within 24 hours");
-    // A row of nothing: whatever still comes changes no bill.
+    deps.log.warn(
+      { requestId, attempt, account: count.account },
+      "attempt released: no usage record arrived within 24 hours",
+    );
+    // An empty row: a record that arrives later changes no bill.
     if (lost) await settle(asDelivered(lostRecord(count, lost), 0));
   }
 
@@ -96,7 +99,7 @@ export function createLostAttempts(deps: LostAttemptsDeps): LostAttempts {
   };
 }
 
-/** The record as a restarted agent would send it that found nothing but the start of the attempt. */
+/** The record that a restarted agent would send if it found only the start of the attempt. */
 function lostRecord(count: DeliveredCount, lost: LostAttempt): SettledRecord {
   const { requestId, attempt, account, leaseIds, hold } = count;
   const { host: _, brokeAtMs: __, provider, ...known } = lost;

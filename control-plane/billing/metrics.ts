@@ -11,7 +11,7 @@ export interface BillingMetrics {
   readonly platformLoss: Counter<"reason">;
   readonly released: Counter<"what">;
   readonly imbalance: Gauge;
-  /** What this replica holds now; read at each scrape, from memory alone. */
+  /** Holds of this replica; read from memory at each scrape. */
   watchHolds(read: () => HoldFigures): void;
   lost(losses: readonly Loss[]): void;
 }
@@ -34,7 +34,7 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
   return {
     usageEvents: new Counter({
       name: "stoker_usage_events_total",
-      help: "Usage records by what settlement made of them",
+      help: "Usage records by result of their settlement",
       labelNames: ["result"] as const,
       registers,
     }),
@@ -46,13 +46,13 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
     }),
     leaseReturns: new Counter<"why">({
       name: "stoker_lease_returns_total",
-      help: "Budget slices given back",
+      help: "Returned budget slices",
       labelNames: ["why"] as const satisfies readonly string[],
       registers,
     }),
     holdsExpired: new Counter({
       name: "stoker_holds_expired_total",
-      help: "Ended requests whose usage record never came before their lease was left to expire",
+      help: "Ended requests whose usage record did not arrive before their lease expired",
       registers,
     }),
     gpuSecondsBilled: new Counter({
@@ -64,7 +64,7 @@ export function createBillingMetrics(registry: Registry): BillingMetrics {
     platformLoss,
     released: new Counter<"what">({
       name: "stoker_unrecorded_released_total",
-      help: "Attempts and leases released in the customer's favour: no usage record came within 24 hours",
+      help: "Attempts and leases released in the customer's favour: no usage record arrived within 24 hours",
       labelNames: ["what"] as const satisfies readonly string[],
       registers,
     }),

@@ -1,19 +1,19 @@
 import type { AccountId } from "../../proto/ids.ts";
 import type { Month } from "./period.ts";
 
-/** What an operator watches of everybody's money; amounts in nano-USD. */
+/** Money of the whole installation, for operators; amounts in nano-USD. */
 export interface MoneyOverview {
-  /** Of the ledger's transactions of the last ten minutes: anything but 0 is a defect. */
+  /** Imbalance of the ledger's transactions of the last ten minutes; must be 0. */
   readonly imbalance: bigint;
-  /** What control planes hold of budgets for requests that run or may come. */
+  /** Amount of budgets that control planes lease for running and expected requests. */
   readonly leased: bigint;
   readonly openLeases: number;
-  /** What the installation bore itself in the last hour: work that no customer could be charged for. */
+  /** Platform loss of the last hour. */
   readonly lossOfHour: bigint;
   /** Usage records that wait for an operator. */
   readonly quarantined: number;
   readonly suspended: readonly { readonly reason: string; readonly accounts: number }[];
-  /** Of this month (UTC), the largest first. */
+  /** Accounts by spending of this month (UTC), largest first. */
   readonly spenders: readonly Spender[];
 }
 
@@ -26,6 +26,6 @@ export interface Spender {
 }
 
 export interface MoneyOverviewStore {
-  /** At most `most` spenders. */
-  overview(month: Month, most: number): Promise<MoneyOverview>;
+  /** Returns at most `maxSpenders` spenders. */
+  overview(month: Month, maxSpenders: number): Promise<MoneyOverview>;
 }

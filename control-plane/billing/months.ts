@@ -6,16 +6,16 @@ import { draftInvoice } from "./invoices.ts";
 import { type Month, monthName, monthOf, monthStartMs } from "./period.ts";
 import type { InvoiceStore } from "./store.ts";
 
-/** Entries go by time of posting, so nothing comes late; the hours cover transactions and clocks that were slow. */
+/** Entries count by time of posting, so none arrives late; these hours cover slow transactions and clocks. */
 const closeAfterMs = 3 * 3_600_000;
 const page = 200;
-/** Accounts in a row whose outage is the database's. One whose month takes longer than a statement may looks the same. */
+/** Consecutive outages that count as one of the database. A single one may be an account whose month exceeds the statement limit. */
 const maxOutages = 3;
 
 export interface MonthClosing {
   /**
-   * Makes the invoices of every month that ended long enough ago. Idempotent; several replicas may run it at once. An account whose
-   * invoice fails holds up no other: its month stays open, with the following ones, and is tried again at the next run.
+   * Creates the invoices of every month that ended long enough ago. Idempotent; several replicas may run it concurrently. An
+   * account whose invoice fails delays no other: its month and the following ones stay open until the next run.
    */
   closeMonths(): Promise<number>;
 }
@@ -23,7 +23,7 @@ export interface MonthClosing {
 export function createMonthClosing(deps: {
   readonly store: InvoiceStore;
   readonly log: Logger;
-  /** Told of every account whose month was closed. */
+  /** Called for every account whose month was closed. */
   readonly onClosed?: (account: AccountId) => Promise<void>;
   readonly clock?: Clock;
 }): MonthClosing {
@@ -40,7 +40,7 @@ export function createMonthClosing(deps: {
       const { invoices, failed } = await closeMonth(month, nowMs);
       made += invoices;
       hasFailed ||= failed.length > 0;
-      // Months are closed in order: whatever reads `through` counts on every earlier one.
+      // Months are closed in order: readers of `through` rely on every earlier one.
       if (hasFailed) continue;
       await store.markClosed(month);
       log.info({ month: monthName(month), next: monthName(monthOf(nowMs)), invoices }, "month closed");
@@ -55,7 +55,10 @@ export function createMonthClosing(deps: {
     let invoices = 0;
     const failure = (account: AccountId, error: unknown): void => {
       failed.push(account);
-      log.error({ err: error, alert: "invoice_failed", account, month: monthName(month) }, "could not make an invoice");
+      log.error(
+        { err: error, alert: "invoice_failed", account, month: monthName(month) },
+        "could not create an invoice",
+      );
     };
     for (let after = "" as AccountId; ; ) {
       const accounts = await store.unclosed(month, after, page);
@@ -78,12 +81,12 @@ export function createMonthClosing(deps: {
         await deps.onClosed?.(account).catch((error) => {
           log.warn(
             { err: error, account },
-            "could not judge an account after its month was closed; it is judged again",
+            "could not update an account's status after its month was closed; will retry",
           );
         });
       }
     }
-    // Only now it is known that the database worked for the others.
+    // The database worked for the others: these accounts are the cause.
     for (const [account, error] of slow) failure(account, error);
     return { invoices, failed };
   }

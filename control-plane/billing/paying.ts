@@ -1,9 +1,11 @@
-// How money comes in: pages of the provider, top-up settings, terms, and the provider's messages.
+// Payments of accounts: pages of the provider, top-up settings, terms, and the provider's messages.
+
 import type { AccountId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import { type ErrorFacts, invalid, notFound } from "../service-error.ts";
 import type { Charges } from "./charges.ts";
 import { nanoPerCent, type PaymentProvider } from "./payments.ts";
-import type { BillingSettingsStore, Doer, Terms, TopupSettings } from "./store.ts";
+import type { BillingSettingsStore, Terms, TopupSettings } from "./store.ts";
 
 export const topupRefused = (message: string, facts?: ErrorFacts) => invalid("topup_refused", message, facts);
 
@@ -11,18 +13,18 @@ export const billedAccountGone = () => notFound("account_not_found", "Account no
 
 export interface Paying {
   readonly providerName: PaymentProvider["name"];
-  /** Where a person changes card and address. Throws paymentProviderUnavailable, billedAccountGone. */
+  /** URL where the customer changes card and address. Throws paymentProviderUnavailable, billedAccountGone. */
   portal(account: AccountId, returnUrl: string): Promise<string>;
-  /** The page on which `cents` are paid; null: the operator was asked to credit them. */
+  /** URL of the page where `cents` are paid; null: the operator received a request to credit them. */
   addFunds(account: AccountId, cents: number, returnUrl: string): Promise<string | null>;
   /** Throws topupRefused. */
-  setTopup(account: AccountId, topup: TopupSettings, by: Doer): Promise<void>;
+  setTopup(account: AccountId, topup: TopupSettings, by: Act): Promise<void>;
   /** Throws billedAccountGone. */
   terms(account: AccountId): Promise<Terms>;
-  setTerms(account: AccountId, terms: Terms, by: Doer): Promise<void>;
-  /** Nano-USD by request, of the account's own. Unknown ones, and those not settled yet, are missing. */
+  setTerms(account: AccountId, terms: Terms, by: Act): Promise<void>;
+  /** Nano-USD by request of this account. Unknown and unsettled requests are missing. */
   requestCosts(account: AccountId, ids: readonly string[]): Promise<ReadonlyMap<string, bigint>>;
-  /** Takes in a message of the provider. Throws badPaymentEvent, noPaymentEvents. */
+  /** Applies a message of the provider. Throws badPaymentEvent, noPaymentEvents. */
   takeEvent(body: Buffer, signature: string): Promise<void>;
 }
 
@@ -30,9 +32,9 @@ export function createPaying(deps: {
   readonly provider: PaymentProvider;
   readonly store: BillingSettingsStore;
   readonly charges: Charges;
-  readonly judge: (account: AccountId) => Promise<void>;
+  readonly updateStatus: (account: AccountId) => Promise<void>;
 }): Paying {
-  const { provider, store, charges, judge } = deps;
+  const { provider, store, charges, updateStatus } = deps;
 
   async function customerOf(account: AccountId): Promise<string | null> {
     const known = await store.customer(account);
@@ -50,18 +52,18 @@ export function createPaying(deps: {
     async addFunds(account, cents, returnUrl) {
       const customer = await customerOf(account);
       const url = await provider.checkout({ account, customer, amountCents: cents }, returnUrl);
-      if (url === null) await charges.requestAnew(account, BigInt(cents) * nanoPerCent);
+      if (url === null) await charges.replaceRequest(account, BigInt(cents) * nanoPerCent);
       return url;
     },
 
     async setTopup(account, topup, by) {
-      if (topup.isOn && topup.amount < BigInt(provider.leastCents) * nanoPerCent)
+      if (topup.isOn && topup.amount < BigInt(provider.minCents) * nanoPerCent)
         throw topupRefused(
-          `A top-up needs an amount of at least ${provider.leastCents} cents. Give \`amount\` in cents, or switch it off with \`enabled\`.`,
+          `A top-up needs an amount of at least ${provider.minCents} cents. Set \`amount\` in cents, or disable it with \`enabled\`.`,
           { param: "amount" },
         );
       await store.setTopup(account, topup, by);
-      await judge(account);
+      await updateStatus(account);
     },
 
     async terms(account) {
@@ -72,18 +74,18 @@ export function createPaying(deps: {
 
     async setTerms(account, terms, by) {
       if (!(await store.setTerms(account, terms, by))) throw billedAccountGone();
-      await judge(account);
+      await updateStatus(account);
     },
 
     requestCosts: store.requestCosts,
 
     async takeEvent(body, signature) {
       const event = provider.readEvent(body, signature);
-      // Taking news is idempotent by itself; the row is the record that it came, written when it was taken in whole.
+      // Applying news is idempotent; the row records that it was applied completely.
       if (event.news) {
         await charges.take(event.news);
         const account = event.news.kind === "on_file" ? await store.accountOf(event.news.customer) : event.news.account;
-        if (account) await judge(account);
+        if (account) await updateStatus(account);
       }
       await store.noteEvent(event.id, event.kind);
     },

@@ -1,5 +1,7 @@
-// What the pages of money need to be remembered. store/usage-store.ts and store/invoice-store.ts keep it.
+// Storage of usage, invoices, charges, account status and limits, implemented in store/money/.
+
 import type { AccountId, BudgetId, KeyId } from "../../proto/ids.ts";
+import type { Act } from "../act.ts";
 import type { CreditGrant } from "./funds.ts";
 import type { Invoice, InvoiceDraft, Owed } from "./invoices.ts";
 import type { Month } from "./period.ts";
@@ -26,15 +28,15 @@ export interface ClosedMonths {
 }
 
 export interface UsageStore {
-  /** What the ledger says of these months by time of posting, inclusive. */
+  /** Sums of the ledger in these months by time of posting, inclusive. */
   monthLines(
     account: AccountId,
     first: Month,
     last: Month,
   ): Promise<readonly (UsageLine & { readonly month: Month })[]>;
-  /** The invoices of these months, inclusive. */
+  /** Invoices of these months, inclusive. */
   closedMonths(account: AccountId, first: Month, last: Month): Promise<ClosedMonths>;
-  /** Revoked ones too. */
+  /** Includes revoked keys. */
   keysOf(
     account: AccountId,
   ): Promise<readonly { readonly key: KeyId; readonly name: string; readonly isLive: boolean }[]>;
@@ -43,36 +45,36 @@ export interface UsageStore {
 }
 
 export interface InvoiceStore {
-  /** The first month that is not closed yet and has entries, or undefined when the ledger is empty. */
+  /** First month with entries that is not closed; undefined when the ledger is empty. */
   nextOpenMonth(): Promise<Month | undefined>;
   /** Accounts with entries in the month and no invoice of it, by id, after `after`. */
   unclosed(month: Month, after: AccountId, limit: number): Promise<readonly AccountId[]>;
   /**
-   * One transaction: reads the month's lines, keeps what `draft` makes of them and moves the total from customer_spent to
-   * platform_revenue. False when there was an invoice already, or nothing to invoice.
+   * In one transaction, reads the month's lines, stores the invoice that `draft` returns and moves its total from
+   * customer_spent to platform_revenue. False when there was an invoice already, or nothing to invoice.
    */
   close(
     account: AccountId,
     month: Month,
     draft: (lines: readonly UsageLine[], dueDays: number) => InvoiceDraft | undefined,
   ): Promise<boolean>;
-  /** Every invoice of the month is made. Idempotent. */
+  /** Records that every invoice of the month exists. Idempotent. */
   markClosed(month: Month): Promise<void>;
-  /** Newest first, from below `before`. */
+  /** Newest first, months before `before`. */
   list(account: AccountId, limit: number, before: Month | undefined): Promise<readonly Invoice[]>;
   get(invoiceId: string): Promise<(Invoice & { readonly lines: readonly UsageLine[] }) | undefined>;
   owed(account: AccountId): Promise<Owed>;
 }
 
-/** A request that a budget refused, with what the budget has now. */
+/** A request that a budget refused, with the budget's present amount. */
 export interface BudgetRefusal {
-  /** Least that the request needed. */
+  /** Minimum that the request needed. */
   readonly floor: bigint;
-  /** Neither spent nor set aside for other requests. */
+  /** Neither spent nor reserved. */
   readonly available: bigint;
 }
 
-/** What the books say about one account, in nano-USD. */
+/** Books of one account, in nano-USD. */
 export interface AccountMoney {
   /** Credits and credit line; null: none. */
   readonly limit: bigint | null;
@@ -81,11 +83,11 @@ export interface AccountMoney {
   /** Sum of all invoices. */
   readonly invoiced: bigint;
   readonly monthlyLimit: bigint | null;
-  /** 0 for an account without a monthly limit: nobody asks. */
+  /** 0 for an account without a monthly limit. */
   readonly spentThisMonth: bigint;
-  /** Of the account's funds. */
+  /** Refusal by the account's funds. */
   readonly refusal: BudgetRefusal | null;
-  /** Of the monthly limit. */
+  /** Refusal by the monthly limit. */
   readonly monthRefusal: BudgetRefusal | null;
   readonly suspendReason: string | null;
   readonly hasEmail: boolean;
@@ -105,13 +107,6 @@ export interface AccountMoney {
 export interface BillingStore {
   /** Undefined when there is no such account. */
   accountMoney(account: AccountId, monthStartMs: number): Promise<AccountMoney | undefined>;
-}
-
-/** Who acts, for the audit log. */
-export interface Doer {
-  readonly actor: string;
-  readonly ip: string;
-  readonly note: string;
 }
 
 export type ChargeState = "charging" | "requested" | "done" | "failed";
@@ -137,12 +132,12 @@ export interface OnFile {
 }
 
 /**
- * `card`: it was refused; `nothing_on_file`: the account has none; `person`: somebody said no, which says nothing of a card;
- * `nobody`: it was never made, never ended or replaced by another, and leaves no mark on the account.
+ * `card`: it was refused; `nothing_on_file`: the account has none; `person`: a person rejected the request; `nobody`: the
+ * payment was never made, never ended or was replaced, which has no effect on the account.
  */
 export type FailureCause = "card" | "nothing_on_file" | "person" | "nobody";
 
-/** Orders in a row that came to nothing and nobody's fault: the provider never made a payment, or never ended it. */
+/** Consecutive orders for which the provider made no payment or never ended it. */
 export interface Unmade {
   readonly count: number;
   /** Since the last of them ended. */
@@ -151,8 +146,8 @@ export interface Unmade {
 
 export interface ChargeStore {
   /**
-   * Undefined when the account has a top-up in flight, or the invoice a charge, or when `amountOf` answers 0 or less. It reads
-   * the books under the lock that every credit takes: a charge that was paid meanwhile is in them. It must be pure.
+   * Undefined when the account has a top-up in flight, or the invoice a charge, or when `amountOf` returns 0 or less. The books
+   * are read under the lock that every credit takes, so they include a charge paid in the meantime. `amountOf` must be pure.
    */
   begin(
     charge: Pick<Charge, "account" | "purpose" | "invoiceId"> & { readonly provider: string },
@@ -160,47 +155,47 @@ export interface ChargeStore {
     claimMs: number,
   ): Promise<Charge | undefined>;
   /**
-   * The same for a top-up that a person asked for, in place of one of another amount that still waits: that one fails, in
-   * the same transaction. Undefined: one of this amount waits already, or another provider's is in flight.
+   * Begins a top-up that a person requested. One of another amount that still waits fails in the same transaction. Undefined:
+   * one of this amount waits already, or one of another provider is in flight.
    */
-  beginAnew(
+  replaceTopup(
     charge: Pick<Charge, "account" | "amount"> & { readonly provider: string },
     claimMs: number,
   ): Promise<Charge | undefined>;
   find(id: string): Promise<Charge | undefined>;
-  /** Those being charged that no replica claims any more, now claimed by the caller. */
+  /** Claims charges in progress whose claim expired. */
   claimAbandoned(claimMs: number): Promise<readonly Charge[]>;
   /** False: it was not in that state. */
   move(id: string, from: ChargeState, to: ChargeState, reference: string): Promise<boolean>;
-  /** The same to `failed`, with the account's marks: a top-up stops, and what `cause` says of the card. */
-  fail(id: string, from: ChargeState, why: string, cause: FailureCause, by?: Doer): Promise<boolean>;
-  /** Requested to done and its credit, in one transaction, with audit. False: it was not requested any more. */
-  fulfil(charge: Charge, grant: CreditGrant, by: Doer): Promise<boolean>;
+  /** As `move` to `failed`; also marks the account: a failed top-up stops, and `cause` may mark the card. */
+  fail(id: string, from: ChargeState, why: string, cause: FailureCause, by?: Act): Promise<boolean>;
+  /** Moves it from requested to done and credits it in one transaction, with audit. False: it was not requested any more. */
+  fulfil(charge: Charge, grant: CreditGrant, by: Act): Promise<boolean>;
   requested(): Promise<readonly Charge[]>;
-  /** A payment method that was not there before also clears the failures of the one before. */
+  /** A new payment method also clears the failures of the previous one. */
   onFile(customer: string, found: OnFile): Promise<void>;
 }
 
-/** Those that follow from the books; `admin` is the operator's own. */
+/** Reasons that follow from the books; operators set `admin`. */
 export type BookedReason = "balance" | "limit-reached" | "overdue-invoices" | "bad-cc" | "payment-method";
 
 export interface HeldReason {
   readonly reason: string;
-  /** Given by Stoker, not by a person: what a person decided is theirs to lift. */
+  /** Set by Stoker. A reason that a person set is lifted only by a person. */
   readonly isOurs: boolean;
 }
 
-export interface StandingStore {
-  /** Accounts whose standing may not be what their books say, or whose funds fell below their top-up threshold. */
-  toJudge(monthStartMs: number): Promise<readonly AccountId[]>;
+export interface AccountStatusStore {
+  /** Accounts whose status may differ from their books, or whose funds are below their top-up threshold. */
+  stale(monthStartMs: number): Promise<readonly AccountId[]>;
   /**
-   * One transaction under the account's lock: reads the books, marks the invoices that `decide` finds paid, gives and lifts
-   * what it answers, with audit and announcement. Answers what it read; undefined: there is no such account.
+   * In one transaction under the account's lock, reads the books and applies what `decide` returns: marks paid invoices, sets
+   * and lifts reasons, with audit and announcement. Returns the books; undefined: there is no such account.
    */
-  restand(
+  update(
     account: AccountId,
     monthStartMs: number,
-    decide: (books: Books) => StandingDecision,
+    decide: (books: Books) => StatusDecision,
   ): Promise<Books | undefined>;
 }
 
@@ -210,7 +205,7 @@ export interface Books {
   readonly held: readonly HeldReason[];
 }
 
-export interface StandingDecision {
+export interface StatusDecision {
   readonly paidInvoices: readonly string[];
   readonly suspend: readonly BookedReason[];
   readonly lift: readonly BookedReason[];
@@ -229,20 +224,20 @@ export interface Terms {
 }
 
 export interface BillingSettingsStore {
-  /** Clears a top-up that failed: the customer looked at it. */
-  setTopup(account: AccountId, topup: TopupSettings, by: Doer): Promise<void>;
+  /** Also clears a failed top-up, because the customer acted. */
+  setTopup(account: AccountId, topup: TopupSettings, by: Act): Promise<void>;
   /** Undefined when there is no such account. */
   terms(account: AccountId): Promise<Terms | undefined>;
   /** The credit line is part of the account's limit. False when there is no such account. */
-  setTerms(account: AccountId, terms: Terms, by: Doer): Promise<boolean>;
+  setTerms(account: AccountId, terms: Terms, by: Act): Promise<boolean>;
   customer(account: AccountId): Promise<{ readonly customer: string | null; readonly email: string } | undefined>;
   setCustomer(account: AccountId, customer: string): Promise<void>;
-  /** A payment came: what failed before counts no more. */
+  /** Clears earlier failures after a payment. */
   clearFailures(account: AccountId): Promise<void>;
   accountOf(customer: string): Promise<AccountId | undefined>;
-  /** Keeps that an event of the provider was taken in. Idempotent. */
+  /** Records that an event of the provider was applied. Idempotent. */
   noteEvent(eventId: string, kind: string): Promise<void>;
-  /** Nano-USD by request, of the account's own; a label of the caller (`x-request-id`) stands for all its requests. */
+  /** Nano-USD by request of this account; a label of the caller (`x-request-id`) means all its requests. */
   requestCosts(account: AccountId, ids: readonly string[]): Promise<ReadonlyMap<string, bigint>>;
 }
 
@@ -257,13 +252,13 @@ export interface KeyLimit {
 
 export interface LimitStore {
   accountLimit(account: AccountId): Promise<bigint | null>;
-  /** The live keys. `monthOf` names a key's budget of the month. */
+  /** Live keys. `monthOf` names a key's budget of the month. */
   keyLimits(account: AccountId, monthOf: (key: KeyId) => BudgetId): Promise<readonly KeyLimit[]>;
   /** With audit and announcements. `month`: the budget of the present month. False: no such account, or live key of it. */
   setLimit(
     owner: { readonly account: AccountId; readonly key?: KeyId },
     limit: bigint | null,
     month: BudgetId,
-    by: Doer,
+    by: Act,
   ): Promise<boolean>;
 }

@@ -1,4 +1,4 @@
-// The port to whoever takes the money. control-plane/payments/ has the adapters: `manual` (the operator) and `stripe`.
+// Port of payment providers. Its adapters are in control-plane/payments/: `manual` (the operator) and `stripe`.
 import type { AccountId } from "../../proto/ids.ts";
 import { badRequest, notFound, unavailable } from "../service-error.ts";
 import type { OnFile } from "./payment-store.ts";
@@ -8,7 +8,7 @@ export interface ChargeOrder {
   /** The provider's id of the customer; null: none is known. */
   readonly customer: string | null;
   readonly amountCents: number;
-  /** The same id again is the same charge: nothing is taken twice. */
+  /** Idempotency key: the same id again is the same charge. */
   readonly chargeId: string;
   readonly purpose: "topup" | "invoice";
 }
@@ -16,42 +16,42 @@ export interface ChargeOrder {
 export type ChargeOutcome =
   | { readonly kind: "paid"; readonly paymentId: string }
   | { readonly kind: "declined"; readonly why: string }
-  /** There is no card to charge: nobody refused anything. */
+  /** The account has no card to charge. */
   | { readonly kind: "nothing_on_file" }
-  /** The provider will tell later. */
+  /** The provider will report the outcome later. */
   | { readonly kind: "pending"; readonly paymentId: string }
-  /** A person decides: the request stands in a list until then. */
+  /** A person decides: the request is listed until then. */
   | { readonly kind: "requested" };
 
-/** Every method throws paymentProviderUnavailable when the provider could not be asked; a charge may then have been made or not. */
+/** Every method throws paymentProviderUnavailable when the provider is unavailable; whether a charge was made is then unknown. */
 export interface PaymentProvider {
   readonly name: "manual" | "stripe";
-  /** Less is not taken; at least 1. */
-  readonly leastCents: number;
-  /** The customer's id, made at the first call; null where there is nothing to make. */
+  /** Minimum amount of a charge, in cents; at least 1. */
+  readonly minCents: number;
+  /** Returns the customer's id, created at the first call; null for a provider without customers. */
   openCustomer(account: AccountId, email: string): Promise<string | null>;
-  /** Where a person changes card and address. */
+  /** URL where the customer changes card and address. */
   portal(customer: string | null, returnUrl: string): Promise<string>;
-  /** A page on which the amount is paid; null: there is none, the operator is asked instead. */
+  /** URL of a page where the amount is paid; null: there is none, and the operator receives a request. */
   checkout(
     order: { readonly account: AccountId; readonly customer: string | null; readonly amountCents: number },
     returnUrl: string,
   ): Promise<string | null>;
-  /** What the provider has of a customer now. */
+  /** Payment method and address that the provider has of a customer now. */
   onFile(customer: string): Promise<OnFile>;
   charge(order: ChargeOrder): Promise<ChargeOutcome>;
-  /** What became of a payment that was pending. */
+  /** Outcome of a payment that was pending. */
   outcomeOf(paymentId: string): Promise<ChargeOutcome>;
-  /** What became of an order whose answer nobody heard, whenever that was; undefined: no payment was made for it. */
+  /** Outcome of an order of any age whose reply was lost; undefined: no payment was made for it. */
   find(order: ChargeOrder & { readonly orderedAtMs: number }): Promise<ChargeOutcome | undefined>;
-  /** What a signed message of the provider says. Throws badPaymentEvent. */
+  /** Reads a signed message of the provider. Throws badPaymentEvent. */
   readEvent(body: Buffer, signature: string): PaymentEvent;
 }
 
 export interface PaymentEvent {
   readonly id: string;
   readonly kind: string;
-  /** Undefined: nothing that concerns us. */
+  /** Undefined: not relevant here. */
   readonly news: PaymentNews | undefined;
 }
 
@@ -73,7 +73,7 @@ export const paymentProviderUnavailable = (cause: unknown) =>
     retryAfterSeconds: 60,
   });
 
-/** An event that was not signed by the provider, or that cannot be read. */
+/** The event is not signed by the provider, or is malformed. */
 export const badPaymentEvent = (cause?: unknown) =>
   badRequest("bad_payment_event", "The event is not signed with this installation's webhook secret.", { cause });
 

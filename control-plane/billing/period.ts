@@ -18,21 +18,21 @@ export const monthStartMs = (month: Month): number => Date.UTC(Math.floor(month 
 export const monthName = (month: Month): string =>
   `${Math.floor(month / 12)}.${String((month % 12) + 1).padStart(2, "0")}`;
 
-/** At most this many months in one answer. */
+/** Maximum months in one response. */
 const maxMonths = 36;
-/** 9999.12: beyond it dates are no longer four digits. */
+/** 9999.12: later years have more than four digits. */
 const lastMonth = 9999 * 12 + 11;
 
 /**
- * The months that `from` and `to` mark, first and last. Each is `YYYY.MM`, `current`, `current(-N)` or unix seconds;
- * without `to` the one month of `from`. Throws badPeriod naming the field.
+ * Returns the first and last month. `from` and `to` are `YYYY.MM`, `current`, `current(-N)` or unix seconds; without `to` the
+ * period is the month of `from`. Throws badPeriod with the field.
  */
 export function readPeriod(from: string, to: string | undefined, nowMs: number): { first: Month; last: Month } {
   const first = readMonth(from, "from", nowMs);
   const last = to === undefined ? first : readMonth(to, "to", nowMs);
-  if (last < first) throw badPeriod("`to` lies before `from`. Give the start of the period first.", { param: "to" });
+  if (last < first) throw badPeriod("`to` must not be before `from`.", { param: "to" });
   if (last - first >= maxMonths) {
-    throw badPeriod(`The period is longer than ${maxMonths} months. Ask for a shorter one.`, { param: "to" });
+    throw badPeriod(`The period must be at most ${maxMonths} months.`, { param: "to" });
   }
   return { first, last };
 }
@@ -47,7 +47,7 @@ function readMonth(text: string, param: string, nowMs: number): Month {
   } else if (relative) month = monthOf(nowMs) - Number(relative[1] ?? 0);
   else if (/^\d{1,12}$/.test(text)) month = monthOf(Number(text) * 1000);
   if (month === undefined || month < 1970 * 12 || month > lastMonth) {
-    throw badPeriod(`\`${param}\` is not a period. Use YYYY.MM, current, current(-N) or unix seconds (UTC).`, {
+    throw badPeriod(`\`${param}\` must be YYYY.MM, current, current(-N) or unix seconds (UTC).`, {
       param,
     });
   }

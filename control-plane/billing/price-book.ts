@@ -1,15 +1,9 @@
+// Price book: immutable versions per model, GPU type and container plan, each from its effective date on. A version with a
+// future date takes effect by itself.
 import { gpuTypes, isGpuType } from "../../proto/gpu.ts";
-// The price book: immutable versions per model, GPU type and container plan, each from its effective date on. A version set
-// ahead takes effect by itself.
+import type { Act } from "../act.ts";
 import { type ErrorFacts, invalid } from "../service-error.ts";
 import { type Clock, systemClock } from "./clock.ts";
-
-/** Who sets a price or a discount, for the audit log. */
-export interface PriceSetter {
-  readonly actor: string;
-  readonly ip: string;
-  readonly note?: string;
-}
 
 export type PriceKind = "model" | "gpu" | "container";
 
@@ -21,7 +15,7 @@ export interface PriceRates {
   readonly characters: bigint;
   readonly audio: bigint;
   readonly images: bigint;
-  /** Of an image of 1024 x 1024 at that rate: others cost in proportion. 0: every image costs the same. */
+  /** Steps of an image of 1024 x 1024 at that rate; others cost in proportion. 0: every image costs the same. */
   readonly imageSteps: bigint;
   readonly hour: bigint;
 }
@@ -40,8 +34,8 @@ export interface PriceVersion extends NewPrice {
 
 export interface PriceStore {
   /** Announces `price`. */
-  setPrice(price: NewPrice, by?: PriceSetter): Promise<PriceVersion>;
-  /** By kind and subject, the latest effective first. */
+  setPrice(price: NewPrice, by?: Act): Promise<PriceVersion>;
+  /** By kind and subject, latest effective first. */
   prices(filter: { readonly kind?: PriceKind; readonly subject?: string }): Promise<readonly PriceVersion[]>;
 }
 
@@ -51,15 +45,15 @@ export interface PriceParams {
   readonly kind: PriceKind;
   /** Public model name, GPU type or container plan. */
   readonly subject: string;
-  /** What is left out costs nothing. */
+  /** Absent rates are 0. */
   readonly rates: Partial<PriceRates>;
-  /** Unix ms; absent: now. Never in the past: what was used was priced. */
+  /** Unix ms, not in the past; absent: now. */
   readonly effectiveFromMs?: number;
 }
 
 export interface PriceBook {
   /** Throws priceRefused. With `by` an audit entry in the same transaction. */
-  set(request: PriceParams, by?: PriceSetter): Promise<PriceVersion>;
+  set(request: PriceParams, by?: Act): Promise<PriceVersion>;
   /** All versions, by subject, the latest first. */
   list(filter?: { readonly kind?: PriceKind; readonly subject?: string }): Promise<readonly ListedPrice[]>;
 }
@@ -95,13 +89,13 @@ export function priceAt(versions: readonly PriceVersion[], atMs: number): PriceV
 }
 
 /**
- * Highest rates, nano-USD: USD 1,000,000 per million units or per hour, USD 1,000 per image (kept per million images). The
- * largest request at them stays within 63 bits, and each is exact as a JSON number of USD.
+ * Maximum rates, nano-USD: USD 1,000,000 per million units or per hour, USD 1,000 per image (stored per million images). The
+ * largest request at these rates fits into 63 bits, and each is exact as a JSON number of USD.
  */
 const maxRate = 10n ** 15n;
 const maxImageRate = 10n ** 18n;
 const maxImageSteps = 1_000n;
-/** A date that was "now" when it was sent. */
+/** Tolerance for a date that was "now" when it was sent. */
 const latenessMs = 60_000;
 
 export function createPriceBook(deps: { readonly store: PriceStore; readonly clock?: Clock }): PriceBook {
@@ -110,7 +104,7 @@ export function createPriceBook(deps: { readonly store: PriceStore; readonly clo
     async set(request, by) {
       const rates = { ...noRates, ...request.rates };
       if (rates.imageSteps > maxImageSteps)
-        throw priceRefused(`No image takes more than ${maxImageSteps} steps.`, { param: "rates.image_steps" });
+        throw priceRefused(`rates.image_steps must be at most ${maxImageSteps}.`, { param: "rates.image_steps" });
       for (const [name, rate] of Object.entries(rates)) {
         if (rate < 0n || rate > (name === "images" ? maxImageRate : maxRate))
           throw priceRefused(
@@ -119,7 +113,7 @@ export function createPriceBook(deps: { readonly store: PriceStore; readonly clo
           );
       }
       if (request.kind === "gpu" && !isGpuType(request.subject))
-        throw priceRefused(`${request.subject} is no GPU type. There are ${gpuTypes.join(", ")}.`, {
+        throw priceRefused(`${request.subject} is not a GPU type. Allowed: ${gpuTypes.join(", ")}.`, {
           param: "subject",
         });
       const { hour, ...units } = rates;
@@ -129,16 +123,22 @@ export function createPriceBook(deps: { readonly store: PriceStore; readonly clo
         );
       }
       if (request.subject === "" || request.subject.length > 256) {
-        throw priceRefused("Say what the price is of: a model's name, a GPU type or a container plan.", {
-          param: "subject",
-        });
+        throw priceRefused(
+          "`subject` must be a model's name, a GPU type or a container plan, of at most 256 characters.",
+          {
+            param: "subject",
+          },
+        );
       }
       const nowMs = clock.unixMs();
       const effectiveFromMs = request.effectiveFromMs ?? nowMs;
       if (effectiveFromMs < nowMs - latenessMs) {
-        throw priceRefused("A price cannot begin in the past: what was used then has its price. Give a later date.", {
-          param: "effective_from",
-        });
+        throw priceRefused(
+          "A price cannot begin in the past, because that usage is already priced. Set a later date.",
+          {
+            param: "effective_from",
+          },
+        );
       }
       const price: NewPrice = { kind: request.kind, subject: request.subject, rates, effectiveFromMs };
       return await deps.store.setPrice(price, by);

@@ -21,12 +21,12 @@ export function providerCharge(
   return { rates, leaseIds, scopes: providerScopes(deployId, admittedAtMs), amount: providerCostOf(used, rates) };
 }
 
-/** An attempt without any usage is not paid: the provider refused it, or it never arrived. */
+/** 0 for an attempt without usage: the provider refused it, or it never arrived. */
 export function providerCostOf(used: TokenCounts, rates: ProviderRates): NanoUsd {
   const hasRun = used.input > 0 || used.output > 0 || used.units !== undefined;
   return hasRun ? nano(costOf({ ...used, units: undefined }, rates) + rates.request) : nano(0n);
 }
 
-/** An upper bound of it. */
+/** Upper bound of providerCostOf. */
 export const providerCeilingOf = (inputTokens: number, outputTokens: number, rates: ProviderRates): NanoUsd =>
   nano(ceilingOf(inputTokens, outputTokens, rates) + rates.request);

@@ -1,4 +1,4 @@
-// Upstream providers: external servers that somebody else runs and the operator pays, with their prices and spending limits.
+// Upstream providers: external servers that a third party runs and the operator pays, with prices and spending limits.
 import { Gauge, type Registry } from "prom-client";
 import type { ServerApi } from "../../proto/api-formats.ts";
 import type { DeploymentId } from "../../proto/ids.ts";
@@ -15,7 +15,7 @@ export interface ProviderTerms {
   readonly dayLimit: NanoUsd | null;
 }
 
-/** An external server, with what its provider was paid in the present month and day. */
+/** An external server, with the provider's cost in the present month and day. */
 export interface ExternalProvider {
   readonly deployId: DeploymentId;
   readonly modelName: string;
@@ -40,7 +40,7 @@ export interface ProviderStore {
   set(editor: Editor, server: DeploymentId, terms: ProviderTerms, unixMs: number): Promise<boolean>;
 }
 
-/** More than one installation registers. */
+/** More than an installation registers. */
 const maxListed = 500;
 
 export type Providers = ReturnType<typeof createProviders>;

@@ -6,20 +6,21 @@ import { type Clock, systemClock } from "./clock.ts";
 import type { BillingMetrics } from "./metrics.ts";
 import type { NewQuarantined, QuarantineStore } from "./quarantine-store.ts";
 
-/** Unresolved records of one host. */
+/** Maximum unresolved records of one host. */
 export const maxOpenPerHost = 1_000;
 /** An honest record has less than 4 KiB. */
 const maxRecordBytes = 32 * 1024;
-/** Records of one host that wait to be written; others are sent again by their host. */
+/** Maximum records of one host that wait to be written; the host sends others again. */
 const maxWaitingPerHost = 1_000;
 /** A host whose quarantine is full writes at most this often. */
 const fullPauseMs = 10_000;
-/** Between two log lines about one host. */
+/** Minimum time between two log lines about one host. */
 const logEveryMs = 10_000;
 
 export interface Quarantine {
   /**
-   * For each record whether it need not come again: it is kept, or dropped and counted because `host` has too many. Never throws.
+   * Returns true for each record that the host need not send again: it is stored, or dropped and counted because `host` has too
+   * many. Never throws.
    */
   put(host: HostId, nodeEpoch: string, records: readonly NewQuarantined[]): Promise<readonly boolean[]>;
 }
@@ -28,7 +29,7 @@ interface HostQueue {
   waiting: number;
   last: Promise<unknown>;
   fullUntilMs: number;
-  /** Dropped since the last write. */
+  /** Records dropped since the last write. */
   uncounted: number;
   nextLogMs: number;
 }
@@ -77,14 +78,14 @@ export function createQuarantine(deps: {
         const [{ requestId, why } = { requestId: "", why: "" }] = records;
         deps.log.error(
           { alert: "usage_quarantined", host, nodeEpoch, records: records.length, dropped, problems, requestId, why },
-          "usage records cannot be billed and are in quarantine",
+          "usage records that cannot be billed are in quarantine",
         );
       }
       return true;
     } catch (error) {
       deps.log.error(
         { err: error, host, records: records.length },
-        "could not quarantine usage records; they come again",
+        "could not quarantine usage records; agents will send them again",
       );
       return false;
     }
@@ -95,7 +96,7 @@ export function createQuarantine(deps: {
       const queue = queueOf(host);
       const taken = records.slice(0, Math.max(0, maxWaitingPerHost - queue.waiting));
       queue.waiting += taken.length;
-      // One transaction of a host at a time: it takes no second connection of the database.
+      // One transaction per host at a time, so that a host uses only one database connection.
       const turn = queue.last.then(() => (taken.length === 0 ? true : write(queue, host, nodeEpoch, taken)));
       queue.last = turn;
       const isKept = await turn;

@@ -1,5 +1,5 @@
-// Turns what a host sent into a record that can be billed. The ticket is proven first; account, rates, hold, attempt and
-// instance come from it. The host is asked for the usage only, within the bounds of the ticket.
+// Turns what a host sent into a record that can be billed. The ticket is verified first; account, rates, hold, attempt and
+// instance come from it. The host reports only the usage, within the bounds of the ticket.
 import type {
   AccountId,
   DeploymentId,
@@ -39,7 +39,7 @@ import { type ProviderCharge, providerCharge } from "./provider-cost.ts";
 type Grouped = UsageNames<{ readonly in: "units" | "rates" }>;
 type Posted = UsageNames<{ readonly from: "posting" }>;
 
-/** A usage record as the ledger sees it. Figures are whole and not negative. */
+/** A usage record as it is billed. Figures are whole and not negative. */
 export interface SettledRecord extends Omit<UsageValues, Grouped | Posted> {
   readonly requestId: RequestId;
   readonly account: AccountId;
@@ -51,11 +51,11 @@ export interface SettledRecord extends Omit<UsageValues, Grouped | Posted> {
   readonly hold: NanoUsd;
   readonly cost: NanoUsd;
   readonly rates: TokenRates;
-  /** Of a task that is not billed by tokens only. */
+  /** For a task that is not billed by tokens only. */
   readonly units?: UnitCounts | undefined;
   /** Cost of the attempt at the model's provider. */
   readonly provider?: ProviderCharge | undefined;
-  /** It has no valid figures: the gateway's count of what it delivered bills it. */
+  /** It has no valid figures: the gateway's delivered count bills it. */
   readonly isUnmeasured?: boolean;
 }
 
@@ -80,7 +80,7 @@ export function provenTicket(wire: UsageRecord, host: HostId, seals: TicketSeals
 }
 
 export const whyRefused = {
-  unsealed: "the record has no sealed ticket: an agent of an earlier version wrote it, or nobody sent the request",
+  unsealed: "the record has no sealed ticket: an agent of an earlier version wrote it, or the request was never sent",
   bad_seal: "the seal does not match the ticket",
   unknown_key: "the key of the seal is no longer among the secrets",
 } as const satisfies Partial<Record<QuarantineProblem, string>>;
@@ -131,7 +131,7 @@ export function readRecord(wire: UsageRecord, ticket: Ticket): SettledRecord {
   };
 }
 
-/** Those of the provider come last. */
+/** Leases of the provider are last. */
 function splitLeases(all: readonly LeaseId[], terms: TicketProvider | undefined) {
   if (!terms) return { leaseIds: all, provider: undefined };
   const [input, cachedInput, output, request] = terms.rates;
@@ -190,8 +190,8 @@ function readValue({ name, type, max, isNullable }: NamedUsageField, value: Wire
 }
 
 /**
- * What an attempt without figures of its own is billed as: the tokens the gateway delivered. Nothing delivered is nothing billed,
- * the prompt included, as for every failure before the first output.
+ * Bills an attempt without figures by the tokens that the gateway delivered. Without any, the prompt is free too, as for every
+ * failure before the first output.
  */
 export function asDelivered(record: SettledRecord, deliveredTokens: number): SettledRecord {
   const inputTokens = deliveredTokens > 0 ? record.inputTokens : 0;
@@ -264,11 +264,11 @@ function count(value: Wire, field: string, max = Number.MAX_SAFE_INTEGER): numbe
   return whole;
 }
 
-/** What a column of 32 bits holds: 24 days. */
+/** Maximum of a 32-bit column: 24 days. */
 const maxDurationMs = 2 ** 31 - 1;
 const longestRequestMs = 7 * 86_400_000;
 
-/** End of the year 9999: beyond it a month has no name. */
+/** End of the year 9999: later months have no name. */
 const lastMs = Date.UTC(10_000, 0) - 1;
 
 function amount(value: number | string | undefined, field: string): NanoUsd {
@@ -277,7 +277,7 @@ function amount(value: number | string | undefined, field: string): NanoUsd {
   return nano(BigInt(value));
 }
 
-/** Why a usage record is in quarantine. */
+/** Reason why a usage record is in quarantine. */
 export type QuarantineProblem =
   /** It carries no sealed ticket. */
   | "unsealed"

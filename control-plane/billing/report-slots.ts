@@ -1,5 +1,5 @@
-// Reports read many rows, each on one connection for as long as a statement may take. Few of them run at once, so that
-// requests, leases and settlement find a connection whatever anybody asks for.
+// Limits concurrent reports. Each holds one database connection for up to the statement limit; requests, leases and settlement
+// need connections at the same time.
 import type { AccountId } from "../../proto/ids.ts";
 import { rateLimited } from "../service-error.ts";
 
@@ -8,19 +8,19 @@ export const reportsBusy = () =>
 
 export interface ReportSlots {
   /**
-   * What `read` comes to, once there is a place. The place is taken until `read` has ended, also where the client has left:
-   * its statement runs on. Throws reportsBusy, and what `read` throws.
+   * Waits for a slot and returns the result of `read`. The slot is held until `read` ends, also after the client disconnected,
+   * because its statement continues. Throws reportsBusy, and what `read` throws.
    */
   run<T>(account: AccountId, read: () => Promise<T>): Promise<T>;
 }
 
-/** At once for one account: two people look at a page each. */
+/** Maximum concurrent reports of one account: two people with a page each. */
 const maxPerAccount = 2;
-/** At once in all, of however many connections. */
+/** Maximum concurrent reports, for any number of connections. */
 const maxTotal = 4;
-/** A page of the console asks for a few at a time, and most take milliseconds. */
+/** A page of the console requests a few concurrently, and most take milliseconds. */
 const usualWaitMs = 2_000;
-/** Of one account. */
+/** Maximum waiting reports of one account. */
 const maxWaiting = 8;
 
 interface Waiter {
@@ -28,15 +28,15 @@ interface Waiter {
   readonly enter: () => void;
 }
 
-/** `connections`: to the database, in all; at most a quarter of them reads reports. `waitMs`: for a place. */
+/** `connections`: maximum database connections, of which reports use at most a quarter. `waitMs`: maximum wait for a slot. */
 export function createReportSlots(deps: { readonly connections: number; readonly waitMs?: number }): ReportSlots {
   const { connections, waitMs = usualWaitMs } = deps;
-  const inAll = Math.max(1, Math.min(maxTotal, Math.floor(connections / 4)));
+  const limit = Math.max(1, Math.min(maxTotal, Math.floor(connections / 4)));
   const running = new Map<AccountId, number>();
   let total = 0;
   let waiting: readonly Waiter[] = [];
 
-  const isFree = (account: AccountId) => total < inAll && (running.get(account) ?? 0) < maxPerAccount;
+  const isFree = (account: AccountId) => total < limit && (running.get(account) ?? 0) < maxPerAccount;
 
   function take(account: AccountId): void {
     total += 1;

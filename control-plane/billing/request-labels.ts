@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { AccountId, RequestId } from "../../proto/ids.ts";
 import { background, repeat } from "../../proto/repeat.ts";
 
-/** What a caller said of a request that nothing goes by. */
+/** Marks of a request that have no effect on it. */
 export interface RequestMarks {
   /** `prompt_cache_key` of the body. */
   readonly cacheKey?: string | undefined;
@@ -22,12 +22,12 @@ export interface LabelStore {
 
 export interface RequestLabels {
   /**
-   * The caller's own `x-request-id` and other marks, kept for look-ups only. Written in the background; dropped rather than
-   * waited for.
+   * Stores the caller's own `x-request-id` and other marks, for look-ups only. Written in the background; dropped when too many
+   * wait.
    */
   note(requestId: RequestId, label: string | undefined, account: AccountId, marks?: RequestMarks): void;
   start(): void;
-  /** Writes what waits, once. */
+  /** Writes the waiting labels once. */
   stop(): Promise<void>;
 }
 
@@ -41,14 +41,14 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
   const writing = background((signal) => repeat(everyMs, signal, write));
 
   async function write(): Promise<void> {
-    if (dropped > 0) deps.log.warn({ dropped }, "request labels were dropped: more came than could be written");
+    if (dropped > 0) deps.log.warn({ dropped }, "dropped request labels: too many wait for the database");
     dropped = 0;
     while (waiting.length > 0) {
       const group = waiting.slice(0, groupSize);
       try {
         await deps.store.saveLabels(group);
       } catch (error) {
-        deps.log.warn({ err: error, labels: waiting.length }, "request labels not written yet");
+        deps.log.warn({ err: error, labels: waiting.length }, "could not write request labels; will retry");
         return;
       }
       waiting = waiting.slice(group.length);
@@ -76,5 +76,5 @@ export function createRequestLabels(deps: { readonly store: LabelStore; readonly
 /** A client may send megabytes as its `prompt_cache_key`, and thousands of labels wait here. */
 const longest = 512;
 const short = (mark: string | undefined): string | undefined =>
-  // Copied: what is cut from a text alone keeps all of it in memory.
+  // Copied: a slice of a string keeps all of it in memory.
   mark !== undefined && mark.length > longest ? Buffer.from(mark.slice(0, longest)).toString() : mark;

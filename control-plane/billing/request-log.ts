@@ -1,9 +1,9 @@
-// What is kept of each request after it ended: figures and why it ended, never what was asked or answered.
+// Log of ended requests: figures and end reasons, never prompts or responses.
 import type { AccountId, KeyId, RequestId } from "../../proto/ids.ts";
 import type { ShownUsage, UsageValues } from "../../proto/usage-record.ts";
 import { notFound } from "../service-error.ts";
 
-/** One attempt; the gateway makes another where the first got no answer. */
+/** One attempt; the gateway starts another when one got no response. */
 export interface LoggedRequest
   extends Pick<
     UsageValues,
@@ -25,14 +25,14 @@ export interface RequestFilter {
   readonly onlyFailed: boolean;
 }
 
-/** Where a page ends: as the store wrote it, to the microsecond. */
+/** Position of the last request of a page, to the microsecond. */
 export interface LogPosition {
   readonly settledAt: string;
   readonly id: RequestId;
 }
 
 export interface RequestLogStore {
-  /** Of the account's requests that count, newest first. Throws ReportTooLong. */
+  /** The account's requests without voided attempts, newest first. Throws ReportTooLong. */
   page(
     account: AccountId,
     filter: RequestFilter,
@@ -40,19 +40,19 @@ export interface RequestLogStore {
     limit: number,
   ): Promise<readonly LoggedRequest[]>;
   position(account: AccountId, id: RequestId): Promise<LogPosition | undefined>;
-  /** Every attempt, the first one first; by the client's own id too where an account is given. */
+  /** All attempts in order; with an account, also by the client's own id. */
   attempts(id: string, account: AccountId | undefined): Promise<readonly LoggedRequest[]>;
 }
 
 export interface RequestLog {
-  /** `after`: the id that the page before ended with. Throws requestUnknown, ReportTooLong. */
+  /** `after`: last id of the previous page. Throws requestUnknown, ReportTooLong. */
   list(
     account: AccountId,
     filter: RequestFilter,
     after: string | undefined,
     limit: number,
   ): Promise<{ readonly requests: readonly LoggedRequest[]; readonly hasMore: boolean }>;
-  /** Without an account: anybody's. Throws requestUnknown. */
+  /** Without an account: of any account. Throws requestUnknown. */
   find(id: string, account: AccountId | undefined): Promise<readonly LoggedRequest[]>;
 }
 

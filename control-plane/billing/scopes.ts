@@ -1,8 +1,8 @@
-// The budgets a request is charged to: its account's funds, the month's limits of account and key, and its token's; and those of
-// the provider that serves it. Pure.
+// Budgets that a request is charged to: its account's funds, the monthly limits of account and key, its token's, and those of the
+// provider that serves it. Pure.
 import { type AccountId, accountBudget, type BudgetId, type DeploymentId, type KeyId } from "../../proto/ids.ts";
 
-/** Who pays, as a verified credential says it. */
+/** Payer of a request, from a verified credential. */
 export interface Payer {
   readonly account: AccountId;
   /** Empty for a browser session: then no key is charged. */
@@ -14,14 +14,14 @@ export interface Payer {
   };
 }
 
-/** A budget, and what its row is made from when there is none yet. Limits of months are read where they are kept. */
+/** A budget, with the values of its row when there is none yet. Limits of months are read from the database. */
 export interface BudgetScope {
   readonly budgetId: BudgetId;
   readonly kind: "account" | "account_month" | "key_month" | "jwt" | ProviderPeriod;
   /** Empty for a provider's. */
   readonly account: AccountId;
   readonly key: KeyId;
-  /** Of a token; nano-USD; null: none. */
+  /** Limit of a token, nano-USD; null: none. */
   readonly limit: bigint | null;
   /** The external server whose provider is paid. */
   readonly provider?: DeploymentId;
@@ -61,7 +61,7 @@ function monthOf(unixMs: number): string {
   return String(at.getUTCFullYear() * 100 + at.getUTCMonth() + 1);
 }
 
-/** What a request admitted at `unixMs` must find room in. */
+/** Budgets that must cover a request admitted at `unixMs`. */
 export function scopesOf(payer: Payer, unixMs: number): ScopeSet {
   const { spending } = payer;
   const scopes = [accountScope(payer)];
@@ -76,7 +76,7 @@ export function scopesOf(payer: Payer, unixMs: number): ScopeSet {
 
 type Owner = Pick<Payer, "account" | "key">;
 
-/** What every charge counts in, whether it has a limit or not: a limit set in the middle of a month finds the month's use. */
+/** Budgets that count every charge, also without a limit, so that a limit set during a month includes the month's usage. */
 export function monthScopes(owner: Owner, admittedAtMs: number): BudgetScope[] {
   const months = [accountMonthScope(owner, admittedAtMs)];
   if (owner.key !== "") months.push(keyMonthScope(owner, admittedAtMs));

@@ -277,7 +277,7 @@ export class Slices {
   /** What every scope's slice has free; undefined where one has no slice that admits requests now. */
   free(account: AccountId, scopes: readonly BudgetScope[], nowMs: number): bigint | undefined {
     const slices = this.#usable(account, scopes, nowMs);
-    return slices && leastFree(slices);
+    return slices && minFree(slices);
   }
 
   /** Holds `full`, or what is free if that is at least `floor`; undefined when less is free. */
@@ -289,7 +289,7 @@ export class Slices {
   ): Hold | undefined {
     const slices = this.#usable(account, scopes, nowMs);
     if (!slices) return undefined;
-    const free = leastFree(slices);
+    const free = minFree(slices);
     if (free < floor) return undefined;
     const amount = free < full ? free : full;
     let deadlineMs = Number.POSITIVE_INFINITY;
@@ -486,7 +486,7 @@ async function moving<T>(slices: readonly LeasedSlice[], work: () => Promise<T>)
 }
 
 /** `slices` has at least one. */
-function leastFree(slices: readonly LeasedSlice[]): bigint {
+function minFree(slices: readonly LeasedSlice[]): bigint {
   let least = (slices[0] as LeasedSlice).free;
   for (const { free } of slices) if (free < least) least = free;
   return least;

@@ -1,4 +1,4 @@
-// What billing needs to be remembered, in its own words. store/lease-store.ts, settlement-store.ts and usage-store.ts keep it.
+// Storage of budgets, leases and settlement, implemented in store/money/.
 import type { BudgetId, LeaseId, ReplicaId, RequestId } from "../../proto/ids.ts";
 import type { DeliveredCount } from "./delivered.ts";
 
@@ -16,7 +16,6 @@ export type {
   NewPrice,
   PriceKind,
   PriceRates,
-  PriceSetter,
   PriceStore,
   PriceVersion,
 } from "./price-book.ts";
@@ -56,7 +55,7 @@ export interface Replica {
 export interface GrantScope {
   readonly budget: BudgetScope;
   readonly leaseId: LeaseId;
-  /** What the slice in memory still has. */
+  /** Unreserved amount of the slice in memory. */
   readonly free: bigint;
   /** The lease does not exist yet. */
   readonly isNew: boolean;
@@ -64,9 +63,9 @@ export interface GrantScope {
 
 export type GrantOutcome =
   | { readonly kind: "granted"; readonly amounts: readonly bigint[] }
-  /** Nothing was granted: the account may not spend. */
+  /** Nothing was granted: the account is suspended. */
   | { readonly kind: "suspended"; readonly reason: string }
-  /** These leases were closed by somebody else: start new ones. */
+  /** Another replica closed these leases: start new ones. */
   | { readonly kind: "gone"; readonly leaseIds: readonly LeaseId[] };
 
 export interface LeaseState {
@@ -76,9 +75,9 @@ export interface LeaseState {
 }
 
 export interface SyncOutcome {
-  /** Those still open and ours, now renewed. */
+  /** Leases that are still open and ours, now renewed. */
   readonly leases: readonly LeaseState[];
-  /** Attempts with a durable record, of the requests asked for that have one. */
+  /** Attempts with a durable record, by request. */
   readonly recorded: ReadonlyMap<RequestId, readonly number[]>;
 }
 
@@ -86,7 +85,7 @@ export interface GiveBack {
   readonly leaseId: LeaseId;
   readonly budgetId: BudgetId;
   readonly amount: bigint;
-  /** Nothing of it is held any more: close it if nothing is left. */
+  /** No hold reserves any of it: close it if nothing is left. */
   readonly mayClose: boolean;
 }
 
@@ -98,15 +97,15 @@ export interface GivenBack {
   readonly isClosed: boolean;
 }
 
-/** Every method of these stores throws DatabaseUnavailable: then what it did is unknown. */
+/** Every method of these stores throws DatabaseUnavailable; its effect is then unknown. */
 export interface LeaseStore {
   registerReplica(id: ReplicaId): Promise<Replica>;
-  /** Says that this replica lives. */
+  /** Records that this replica is alive. */
   touchReplica(replica: Replica): Promise<void>;
   /**
-   * Leases from every scope, all of one account, in one transaction; an unknown budget has no room. `size` decides the
-   * amounts while the budget rows are locked; it must be pure, as the transaction may run again. A refusal is written to the
-   * budget that lacks the money, and removed once all waiting requests fit.
+   * Leases from every scope, all of one account, in one transaction; an unknown budget has nothing available. `size` decides
+   * the amounts while the budget rows are locked; it must be pure, because the transaction may run again. A refusal is written
+   * to the budget that lacks the money, and removed once all waiting requests fit.
    */
   grant(
     replica: Replica,
@@ -114,20 +113,20 @@ export interface LeaseStore {
     ttlMs: number,
     size: (scopes: readonly Purchase[]) => GrantSizes,
   ): Promise<GrantOutcome>;
-  /** Renews and reads in one statement: a record in `recorded` is already inside `settled`. */
+  /** Renews and reads in one statement, so that `settled` includes every record in `recorded`. */
   sync(
     replica: Replica,
     leaseIds: readonly LeaseId[],
     requests: readonly RequestId[],
     ttlMs: number,
   ): Promise<SyncOutcome>;
-  /** Never more than `granted - settled`; leases that are gone are missing from the answer. */
+  /** Returns at most `granted - settled` of each; closed leases are missing in the result. */
   giveBack(replica: Replica, items: readonly GiveBack[], why: ReturnReason): Promise<readonly GivenBack[]>;
-  /** Open leases of any replica that ran out at least `graceMs` ago. */
+  /** Open leases of any replica that expired at least `graceMs` ago. */
   expiredLeases(graceMs: number): Promise<readonly LeaseId[]>;
   /**
-   * Closes those of them that are still open and still expired, and returns what was left. Each that is in `voided` leaves an
-   * audit row: the hosts there were silent for so long that what they hold is void.
+   * Closes the leases that are still open and expired, and returns the rest of each. Writes an audit row for each in `voided`:
+   * their hosts did not report for so long that their records are void.
    */
   closeExpired(
     leaseIds: readonly LeaseId[],
@@ -143,7 +142,7 @@ export interface NewFacts {
 
 export type LossReason = "above_hold" | "above_limit" | "void_attempt" | "undelivered" | "orphan";
 
-/** Cost of a record that nobody pays. */
+/** Cost of a record that no customer pays. */
 export interface Loss {
   readonly reason: LossReason;
   readonly amount: bigint;
@@ -162,9 +161,9 @@ export interface SettlementStore {
   settle(facts: NewFacts): Promise<Settled>;
   /** Delivered counts of these requests, by `recordKey`. */
   deliveredOf(requests: readonly RequestId[]): Promise<ReadonlyMap<string, DeliveredCount>>;
-  /** Those of the replicas that were seen in the last `withinMs`. */
+  /** Replicas that were seen in the last `withinMs`. */
   liveReplicas(replicas: readonly ReplicaId[], withinMs: number): Promise<ReadonlySet<ReplicaId>>;
-  /** Months of usage and ledger, made ahead. */
+  /** Creates the coming months' partitions of usage and ledger. */
   ensureMoneyMonths(now: Date): Promise<void>;
   /** Sum of the absolute sums of unbalanced ledger transactions of the last minutes: anything but 0 is a defect. */
   recentImbalance(): Promise<bigint>;
@@ -174,18 +173,18 @@ export interface SettlementStore {
 export interface OpenCount extends DeliveredCount {
   readonly reportedAtMs: number;
   /**
-   * Its host was heard within the asked time, and its agent is the one that ran the attempt, or came after it within that time
-   * and may still be sending what the one before kept.
+   * Its host reported within the given time, and its agent ran the attempt, or started within that time and may still send what
+   * its predecessor stored.
    */
-  readonly mayStillTell: boolean;
+  readonly mayStillReport: boolean;
 }
 
 export interface CountStore {
-  /** Adds to counts that stand what they are billed by if their record never comes. */
+  /** Adds to stored counts the facts that bill them if their record never arrives. */
   keepLost(counts: readonly DeliveredCount[]): Promise<void>;
-  /** Ends the wait of the counts whose record stands. */
+  /** Ends the wait of counts whose record is stored. */
   resolveRecorded(): Promise<void>;
-  /** Counts older than `silentMs` that still wait, the oldest first. */
+  /** Counts older than `silentMs` that still wait, oldest first. */
   openCounts(silentMs: number, limit: number): Promise<readonly OpenCount[]>;
   /** Ends the wait with an audit row: nothing is billed. False when it had ended before. */
   release(count: DeliveredCount, why: string): Promise<boolean>;

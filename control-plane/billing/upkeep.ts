@@ -5,7 +5,7 @@ import type { BillingMetrics } from "./metrics.ts";
 import type { SettlementStore } from "./store.ts";
 
 export interface BillingUpkeep {
-  /** Makes the months of usage and ledger; throws when the database is away. Then goes on in the background. */
+  /** Creates the coming months' partitions and continues in the background. Throws DatabaseUnavailable. */
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -13,7 +13,7 @@ export interface BillingUpkeep {
 const everyMs = 60_000;
 const monthsEveryMs = 6 * 3_600_000;
 
-/** Months of usage and ledger made ahead, and the ledger's balance watched. */
+/** Creates partitions of usage and ledger in advance, and checks that the ledger balances. */
 export function createBillingUpkeep(deps: {
   readonly store: SettlementStore;
   readonly log: Logger;

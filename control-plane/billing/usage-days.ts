@@ -9,13 +9,13 @@ export type UsageDimension = (typeof usageDimensions)[number];
 export interface DayUse {
   /** Unix ms at which the day begins. */
   readonly dayMs: number;
-  /** The model, the id of the key (empty: not a key's), the budget of the token, or the end user (empty: none). */
+  /** Model, key id (empty: no key), budget of the token, or end user (empty: none). */
   readonly of: string;
-  /** That signed the token; undefined for other dimensions. */
+  /** Key that signed the token; undefined for other dimensions. */
   readonly key: KeyId | undefined;
   /** The token's own limit, nano-USD. */
   readonly limit: bigint | null;
-  /** Metered minutes of deployments are none. */
+  /** Metered minutes of deployments do not count. */
   readonly requests: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -24,15 +24,15 @@ export interface DayUse {
 }
 
 export interface UsageDayStore {
-  /** In [fromMs, toMs) by time of posting, the dearest first, `most` of them. Throws ReportTooLong. */
+  /** In [fromMs, toMs) by time of posting, highest cost first, at most `limit`. Throws ReportTooLong. */
   dayUse(
     account: AccountId,
     by: UsageDimension,
     fromMs: number,
     toMs: number,
-    most: number,
+    limit: number,
   ): Promise<readonly DayUse[]>;
-  /** Revoked ones too. */
+  /** Includes revoked keys. */
   keysOf(account: AccountId): Promise<readonly { readonly key: KeyId; readonly name: string }[]>;
 }
 
@@ -40,7 +40,7 @@ export interface UsageDay {
   /** `YYYY-MM-DD` */
   readonly day: string;
   readonly items: readonly (Omit<DayUse, "dayMs" | "key" | "cost"> & {
-    /** The model; the name of the key, of the one that signed the token, or empty. */
+    /** Model, or name of the key or of the token's key; may be empty. */
     readonly name: string;
     readonly cost: NanoUsd;
   })[];
@@ -48,7 +48,7 @@ export interface UsageDay {
 }
 
 export interface UsageDays {
-  /** Every day of the period, also one without use. Throws badPeriod, ReportTooLong. */
+  /** Returns every day of the period, also days without usage. Throws badPeriod, ReportTooLong. */
   read(
     account: AccountId,
     by: UsageDimension,
@@ -58,10 +58,10 @@ export interface UsageDays {
 }
 
 const dayMs = 86_400_000;
-/** A busy account's ledger is read within the time of one statement. */
+/** Chosen so that the ledger of a busy account is read within the statement limit. */
 export const maxDays = 62;
 const usualDays = 30;
-/** A token each for a hundred thousand browsers is no answer to anybody. */
+/** An account may have a hundred thousand tokens. */
 const maxItems = 5_000;
 
 export function createUsageDays(deps: { readonly store: UsageDayStore; readonly unixMs?: () => number }): UsageDays {
@@ -69,7 +69,7 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
   return {
     async read(account, by, from, to) {
       const { firstMs, lastMs } = readDays(from, to, unixMs());
-      // One after the other: a report holds one connection.
+      // Sequential, because a report may hold only one connection.
       const found = await deps.store.dayUse(account, by, firstMs, lastMs + dayMs, maxItems + 1);
       const keys = by === "model" || by === "user" ? [] : await deps.store.keysOf(account);
       const names = new Map(keys.map(({ key, name }) => [String(key), name]));
@@ -95,26 +95,24 @@ export function createUsageDays(deps: { readonly store: UsageDayStore; readonly 
 /** UTC, YYYY-MM-DD. */
 export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-/** First and last day, each by its beginning. Throws badPeriod naming the field. */
+/** Returns the beginnings of the first and last day. Throws badPeriod with the field. */
 export function readDays(
   from: string | undefined,
   to: string | undefined,
   nowMs: number,
-  most = maxDays,
+  maxLength = maxDays,
 ): { readonly firstMs: number; readonly lastMs: number } {
   const lastMs = to === undefined ? nowMs - (nowMs % dayMs) : readDay(to, "to");
   const firstMs = from === undefined ? lastMs - (usualDays - 1) * dayMs : readDay(from, "from");
-  if (firstMs > lastMs)
-    throw badPeriod("`from` lies after `to`. Give the first day of the period first.", { param: "from" });
-  if (lastMs - firstMs >= most * dayMs)
-    throw badPeriod(`The period is longer than ${most} days. Ask for a shorter one.`, { param: "from" });
+  if (firstMs > lastMs) throw badPeriod("`from` must not be after `to`.", { param: "from" });
+  if (lastMs - firstMs >= maxLength * dayMs)
+    throw badPeriod(`The period must be at most ${maxLength} days.`, { param: "from" });
   return { firstMs, lastMs };
 }
 
 function readDay(text: string, param: string): number {
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  // 2026-02-30 is read as a day of March by some.
-  if (Number.isNaN(ms) || dayOf(ms) !== text)
-    throw badPeriod(`\`${param}\` is no day. Write it as YYYY-MM-DD (UTC).`, { param });
+  // Date.parse may read 2026-02-30 as a day of March.
+  if (Number.isNaN(ms) || dayOf(ms) !== text) throw badPeriod(`\`${param}\` must be a UTC day, YYYY-MM-DD.`, { param });
   return ms;
 }

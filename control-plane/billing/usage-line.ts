@@ -1,4 +1,4 @@
-// What a month's use is made of, as the usage pages and the invoices show it. Pure.
+// Lines of a month's usage, on usage pages and invoices. Pure.
 import type { KeyId } from "../../proto/ids.ts";
 
 /** How a model is priced; its units: tokens, seconds, characters or images. */
@@ -10,9 +10,9 @@ export interface LineDiscount {
   readonly text: string;
 }
 
-/** The use of one key of one model at one price. */
+/** Usage of one model by one key at one price. */
 export interface UsageLine {
-  /** Empty: not a key's (the time of a dedicated deployment). */
+  /** Empty: no key (time of a dedicated deployment). */
   readonly key: KeyId | "";
   readonly model: string;
   readonly task: string;
@@ -26,7 +26,7 @@ export interface UsageLine {
   readonly cost: bigint;
 }
 
-/** Lines that differ in nothing but the key become one. Order: by model, then price. */
+/** Merges lines that differ only in the key. Order: by model, then price. */
 export function acrossKeys(lines: readonly UsageLine[]): UsageLine[] {
   const merged = new Map<string, UsageLine>();
   for (const line of lines) {

@@ -27,7 +27,7 @@ export interface UsageMonth {
 }
 
 export interface UsageReport {
-  /** The month in which the account was made. */
+  /** Month in which the account was created. */
   readonly initialMonth: string;
   readonly months: readonly UsageMonth[];
 }
@@ -54,7 +54,7 @@ interface Months {
 export function createUsageQueries(deps: { readonly store: UsageStore; readonly clock?: Clock }): UsageQueries {
   const clock = deps.clock ?? systemClock;
 
-  /** A closed month is read from its invoice, an open one from the sums kept of the ledger: the figures are the same. */
+  /** Reads a closed month from its invoice, and an open one from the stored sums of the ledger; the figures are the same. */
   async function monthsOf(account: AccountId, from: string, to: string | undefined): Promise<Months> {
     const { first, last } = readPeriod(from, to, clock.unixMs());
     const closed = await deps.store.closedMonths(account, first, last);

@@ -4,7 +4,7 @@ import { noPaymentEvents, type PaymentProvider } from "../billing/payments.ts";
 export function createManualPayments(): PaymentProvider {
   return {
     name: "manual",
-    leastCents: 1,
+    minCents: 1,
     openCustomer: () => Promise.resolve(null),
     // The console's billing page, where the caller came from.
     portal: (_customer, returnUrl) => Promise.resolve(returnUrl),

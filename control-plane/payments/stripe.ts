@@ -22,7 +22,7 @@ const timeoutMs = 20_000;
 const clocksApartMs = 3_600_000;
 
 /** Stripe's minimum charge in USD: https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts */
-const leastCents = 50;
+const minCents = 50;
 
 export function createStripePayments(settings: StripeSettings): PaymentProvider {
   const base = settings.apiBase === undefined ? undefined : new URL(settings.apiBase);
@@ -41,7 +41,7 @@ export function createStripePayments(settings: StripeSettings): PaymentProvider 
 
   return {
     name: "stripe",
-    leastCents,
+    minCents,
 
     openCustomer: (account, email) =>
       asking(async () => {

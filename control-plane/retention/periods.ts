@@ -6,10 +6,10 @@ const dayMs = 24 * hourMs;
 interface Period {
   readonly defaultMs: number;
   /** Minimum: rows are still read before it. */
-  readonly leastMs: number;
+  readonly minMs: number;
 }
 
-const days = (count: number, least: number): Period => ({ defaultMs: count * dayMs, leastMs: least * dayMs });
+const days = (count: number, least: number): Period => ({ defaultMs: count * dayMs, minMs: least * dayMs });
 
 export const periods = {
   /** The change feed that replicas follow. A replica that was stopped for longer reloads everything at start. */
@@ -27,20 +27,20 @@ export const periods = {
   /** Requests with a webhook, their results and call logs, after delivery or exhaustion. */
   webhooks: days(7, 1),
   /** Stored responses, after they were created; not those that still run. */
-  "stored-responses": { defaultMs: 30 * dayMs, leastMs: hourMs },
+  "stored-responses": { defaultMs: 30 * dayMs, minMs: hourMs },
   /** Ended batches whose files are gone, and results that could not be written. */
   batches: days(60, 1),
   /** Control planes that no longer run. */
   replicas: days(35, 2),
   /** Responses kept under an `Idempotency-Key`, after their expiry. */
-  idempotency: { defaultMs: hourMs, leastMs: hourMs },
+  idempotency: { defaultMs: hourMs, minMs: hourMs },
   /** Sessions, after their expiry. */
   "login-sessions": days(7, 0),
   "cli-logins": days(1, 0),
   /** Unfinished sign-in steps, after their expiry. */
-  "sign-in-challenges": { defaultMs: hourMs, leastMs: 0 },
+  "sign-in-challenges": { defaultMs: hourMs, minMs: 0 },
   /** Counts of sign-in attempts, after their window. */
-  "sign-in-attempts": { defaultMs: hourMs, leastMs: 0 },
+  "sign-in-attempts": { defaultMs: hourMs, minMs: 0 },
 } as const satisfies Record<string, Period>;
 
 export type Kept = keyof typeof periods;
@@ -65,8 +65,8 @@ export function readRetention(text: string | undefined): {
     if (!period) {
       const known = Object.keys(periods).join(", ");
       problems.push(`STOKER_RETENTION: ${JSON.stringify(item)} is not KIND=12h or KIND=7d with a kind of ${known}.`);
-    } else if (ms < period.leastMs || ms === 0) {
-      problems.push(`STOKER_RETENTION: ${kind} must be at least ${Math.max(1, period.leastMs / hourMs)}h.`);
+    } else if (ms < period.minMs || ms === 0) {
+      problems.push(`STOKER_RETENTION: ${kind} must be at least ${Math.max(1, period.minMs / hourMs)}h.`);
     } else retention[kind as Kept] = ms;
   }
   return { retention, problems };

@@ -24,8 +24,7 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
       answer: TopupRequestBody,
       refusals: [404, 409],
       async handler({ caller, params, body, reply }) {
-        const { by, ip, note } = actOf(caller, reply, body.note);
-        return renderRequest(await charges[verb](params.request_id, { actor: by, ip, note }));
+        return renderRequest(await charges[verb](params.request_id, actOf(caller, reply, body.note)));
       },
     });
   }
@@ -49,13 +48,12 @@ export function addAdminBillingRoutes(endpoints: Endpoints, { paying, charges }:
     async handler({ caller, params, body, reply }) {
       const account = params.uid as AccountId;
       const before = await paying.terms(account);
-      const { by, ip, note } = actOf(caller, reply, body.note);
       const changed = {
         creditLine: body.credit_line_usd === undefined ? before.creditLine : fromUsd(body.credit_line_usd),
         dueDays: body.due_days ?? before.dueDays,
         needsPaymentMethod: body.needs_payment_method ?? before.needsPaymentMethod,
       };
-      await paying.setTerms(account, changed, { actor: by, ip, note });
+      await paying.setTerms(account, changed, actOf(caller, reply, body.note));
       return read(account);
     },
   });

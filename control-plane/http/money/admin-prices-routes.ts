@@ -1,12 +1,11 @@
 // The price book counts in nano-USD per million units, audio in milliseconds; the wire in USD.
 
-import type { FastifyReply } from "fastify";
 import { type Static, Type } from "typebox";
 import type { AccountId } from "../../../proto/ids.ts";
 import { nano, toUsd } from "../../../proto/money.ts";
-import type { Caller } from "../../accounts/caller.ts";
 import type { ListedPrice } from "../../billing/price-book.ts";
 import type { Discount, PriceRates } from "../../billing/store.ts";
+import { actOf } from "../core/act-of.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import { readTime } from "../core/read-range.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
@@ -117,7 +116,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
           rates: ratesFrom(body.rates),
           ...(from === undefined ? {} : { effectiveFromMs: readTime("effective_from", from) }),
         },
-        setter(caller, reply, body.note),
+        actOf(caller, reply, body.note),
       );
       const listed = (await prices.list({ kind, subject })).find((one) => one.version === set.version);
       return renderPrice(listed ?? { ...set, isCurrent: false });
@@ -148,7 +147,7 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
             ...(from ? { effectiveFromMs: readTime("effective_from", from) } : {}),
             effectiveToMs: to ? readTime("effective_to", to) : null,
           },
-          setter(caller, reply, body.note),
+          actOf(caller, reply, body.note),
         ),
       );
     },
@@ -157,15 +156,9 @@ export function addAdminPriceRoutes(endpoints: Endpoints, { prices, discounts }:
   admin.delete("/v1/admin/discounts/:id", {
     summary: "End a discount; billed usage keeps it",
     refusals: [404],
-    handler: ({ caller, params, reply }) => discounts.end(params.id, setter(caller, reply)),
+    handler: ({ caller, params, reply }) => discounts.end(params.id, actOf(caller, reply)),
   });
 }
-
-const setter = (caller: Caller, reply: FastifyReply, note = "") => ({
-  actor: caller.account,
-  ip: reply.request.ip,
-  note,
-});
 
 const million = 1_000_000n;
 const usd = (amount: bigint) => toUsd(nano(amount));

@@ -79,11 +79,6 @@ export const TopupDecision = Type.Object({ note: Type.String({ maxLength: 1024 }
 const centsToNano = (cents: number) => BigInt(cents) * 10_000_000n;
 const usdOrNone = (limit: bigint | null) => (limit === null ? -1 : toUsd(nano(limit)));
 
-const doer = (...[caller, reply]: Parameters<typeof actOf>) => {
-  const { by, ip } = actOf(caller, reply);
-  return { actor: by, ip, note: "" };
-};
-
 export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void {
   const own = endpoints.with({ tag: "billing", access: "key" });
   const { limits } = deps;
@@ -100,7 +95,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     answer: BillingConfig,
     async handler({ caller, body, reply }) {
       if (typeof body.limit === "number")
-        await limits.setAccount(caller.account, body.limit < 0 ? null : fromUsd(body.limit), doer(caller, reply));
+        await limits.setAccount(caller.account, body.limit < 0 ? null : fromUsd(body.limit), actOf(caller, reply));
       return { limit: usdOrNone(await limits.ofAccount(caller.account)) };
     },
   });
@@ -118,7 +113,7 @@ export function addPayingRoutes(endpoints: Endpoints, deps: MoneyFeatures): void
     refusals: [404],
     async handler({ caller, body, reply }) {
       const limit = typeof body.limit !== "number" || body.limit < 0 ? null : fromUsd(body.limit);
-      await limits.setKey(caller.account, body.token_id as KeyId, limit, doer(caller, reply));
+      await limits.setKey(caller.account, body.token_id as KeyId, limit, actOf(caller, reply));
       return renderLimits(await limits.ofKeys(caller.account));
     },
   });
@@ -149,7 +144,7 @@ function addFundsRoutes(endpoints: Endpoints, { paying, publicUrl }: MoneyFeatur
     async handler({ caller, body, reply }) {
       const amount = centsToNano(body.amount ?? 0);
       const topup = { amount, threshold: centsToNano(body.threshold ?? 0), isOn: body.enabled ?? true };
-      await paying.setTopup(caller.account, topup, doer(caller, reply));
+      await paying.setTopup(caller.account, topup, actOf(caller, reply));
     },
   });
 

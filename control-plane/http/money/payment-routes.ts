@@ -168,9 +168,9 @@ export function addPaymentRoutes(endpoints: Endpoints, deps: MoneyFeatures): voi
 }
 
 // Money at the edge: checklists in USD; usage, invoices and top-ups in cents.
-/** `isJudgedFirst`: the account's good standing is computed before. Throws accountGone. */
-export async function readChecklist(checklists: Checklists, caller: Caller, isJudgedFirst = false): Promise<Checklist> {
-  const report = await checklists.read(caller.account, isJudgedFirst);
+/** `mustUpdate`: computes the account's good standing first. Throws accountGone. */
+export async function readChecklist(checklists: Checklists, caller: Caller, mustUpdate = false): Promise<Checklist> {
+  const report = await checklists.read(caller.account, mustUpdate);
   if (!report) throw accountGone();
   return renderChecklist(report);
 }

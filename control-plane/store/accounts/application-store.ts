@@ -87,11 +87,7 @@ export function createApplicationStore(db: Db): ApplicationStore {
 /** Runs in the transaction of the decision, so that no application is approved without its credit. */
 async function grant(trx: Trx, account: AccountId, id: string, amount: bigint, act: Act) {
   const reference = `program/${id}`;
-  const outcome = await creditIn(
-    trx,
-    { account, amount, kind: "credit", note: act.note, reference },
-    { actor: act.by, ip: act.ip },
-  );
+  const outcome = await creditIn(trx, { account, amount, kind: "credit", note: act.note, reference }, act);
   // The account was deleted, or has another grant of this reference.
   if (outcome.kind !== "granted") throw new Error(`the credit of application ${id} was not granted: ${outcome.kind}`);
   const { limit, spent } = outcome.funds;

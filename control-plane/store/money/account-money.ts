@@ -1,4 +1,4 @@
-// The books of one account, read by a page as they are and by a judgement under the account's lock.
+// Books of one account, read by pages without a lock and by updates of its status under the account's lock.
 import { type Selectable, sql } from "kysely";
 import { type AccountId, accountBudget, type BudgetId } from "../../../proto/ids.ts";
 import type { AccountMoney, BudgetRefusal, Owed } from "../../billing/store.ts";

@@ -1,7 +1,7 @@
 import { type Insertable, sql } from "kysely";
 import { type AccountId, accountBudget } from "../../../proto/ids.ts";
 import type { BillingSettingsStore, BillingStore } from "../../billing/store.ts";
-import { writeAudit } from "../accounts/audit-rows.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -20,8 +20,7 @@ export function createBillingStore(db: Db): BillingStore & BillingSettingsStore 
           topupThreshold: threshold,
           topupFailed: false,
         });
-        await writeAudit(trx, {
-          ...by,
+        await auditAct(trx, by, {
           action: "topup.change",
           subject: account,
           account,
@@ -67,8 +66,7 @@ export function createBillingStore(db: Db): BillingStore & BillingSettingsStore 
           .set({ lim: sql<bigint | null>`lim + ${more.toString()}::bigint` })
           .where("budgetId", "=", budgetId)
           .execute();
-        await writeAudit(trx, {
-          ...by,
+        await auditAct(trx, by, {
           action: "terms.change",
           subject: account,
           account,

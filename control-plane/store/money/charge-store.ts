@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import { accountBudget, randomId } from "../../../proto/ids.ts";
+import { type Act, bySystem } from "../../act.ts";
 import type { Charge, ChargeStore, Unmade } from "../../billing/store.ts";
-import { writeAudit } from "../accounts/audit-rows.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
 import { affectsRow } from "../core/rows.ts";
@@ -50,7 +51,7 @@ export function createChargeStore(db: Db): ChargeStore {
         return amount <= 0n ? undefined : insert(trx, { account, purpose, invoiceId, provider, amount }, claimMs);
       }),
 
-    beginAnew: ({ account, amount, provider }, claimMs) =>
+    replaceTopup: ({ account, amount, provider }, claimMs) =>
       inTransaction(db, async (trx) => {
         await lockBudgets(trx, [accountBudget(account)]);
         const note = "another amount was asked for";
@@ -120,7 +121,7 @@ export function createChargeStore(db: Db): ChargeStore {
         return true;
       }),
 
-    fulfil: ({ id, account }, grant, { actor, ip }) =>
+    fulfil: ({ id, account }, grant, by) =>
       inTransaction(db, async (trx) => {
         // The budget first, as everywhere: `begin` waits for a charge's row while it holds the budget.
         await lockBudgets(trx, [accountBudget(account)]);
@@ -131,7 +132,7 @@ export function createChargeStore(db: Db): ChargeStore {
           .where("state", "=", "requested")
           .executeTakeFirst();
         if (numUpdatedRows === 0n) return false;
-        const outcome = await grantIn(trx, grant, { actor, ip });
+        const outcome = await grantIn(trx, grant, by);
         if (outcome.kind !== "granted") throw new Error(`the credit of charge ${id} was not granted: ${outcome.kind}`);
         return true;
       }),
@@ -166,15 +167,8 @@ async function unmadeOf(
   return { count: rows[0]?.count ?? 0, agoMs: rows[0]?.agoMs ?? 0 };
 }
 
-async function auditFailure(
-  trx: Trx,
-  id: string,
-  account: string,
-  note: string,
-  by?: { readonly actor: string; readonly ip: string },
-): Promise<void> {
-  const { actor, ip } = by ?? { actor: "system", ip: "" };
-  await writeAudit(trx, { actor, ip, action: "charge.fail", subject: id, account, note });
+async function auditFailure(trx: Trx, id: string, account: string, note: string, by?: Act): Promise<void> {
+  await auditAct(trx, { ...(by ?? bySystem(note)), note }, { action: "charge.fail", subject: id, account });
 }
 
 const until = (ms: number) => sql<Date>`now() + ${interval(ms)}`;

@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import { accountBudget } from "../../../proto/ids.ts";
+import type { Act } from "../../act.ts";
 import type { CreditGrant, CreditOutcome, FundsStore } from "../../billing/store.ts";
-import { writeAudit } from "../accounts/audit-rows.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -13,39 +14,33 @@ export function createFundsStore(db: Db): FundsStore {
 }
 
 /** The grant with its audit entry, announced: the last statements of its transaction. */
-export async function grantIn(
-  trx: Trx,
-  grant: CreditGrant,
-  by?: { readonly actor: string; readonly ip: string },
-): Promise<CreditOutcome> {
+export async function grantIn(trx: Trx, grant: CreditGrant, by?: Act): Promise<CreditOutcome> {
   const outcome = await creditIn(trx, grant, by);
   if (outcome.kind === "granted") await announce(trx, "limit", grant.account);
   return outcome;
 }
 
 /** The same for a caller that announces `limit` with the account's id as its last statement. */
-export async function creditIn(
-  trx: Trx,
-  grant: CreditGrant,
-  by?: { readonly actor: string; readonly ip: string },
-): Promise<CreditOutcome> {
+export async function creditIn(trx: Trx, grant: CreditGrant, by?: Act): Promise<CreditOutcome> {
   const outcome = await creditFunds(trx, grant);
   if (outcome.kind !== "granted" || !by) return outcome;
   const { before, funds } = outcome;
-  await writeAudit(trx, {
-    ...by,
-    action: `${grant.kind}.grant`,
-    subject: grant.account,
-    account: grant.account,
-    before: { limit: text(before.limit), spent: text(before.spent) },
-    after: {
-      limit: text(funds.limit),
-      spent: text(funds.spent),
-      amount: text(grant.amount),
-      reference: grant.reference,
+  await auditAct(
+    trx,
+    { ...by, note: grant.note },
+    {
+      action: `${grant.kind}.grant`,
+      subject: grant.account,
+      account: grant.account,
+      before: { limit: text(before.limit), spent: text(before.spent) },
+      after: {
+        limit: text(funds.limit),
+        spent: text(funds.spent),
+        amount: text(grant.amount),
+        reference: grant.reference,
+      },
     },
-    note: grant.note,
-  });
+  );
   return outcome;
 }
 

@@ -147,7 +147,7 @@ export function createGpuTimeStore(db: Db): GpuTimeStore {
           covered: spans,
           settledUntilMs,
           reserved,
-          room: roomOf(budgets, budgetId, await reservedOf(trx, budgetId)),
+          available: availableOf(budgets, budgetId, await reservedOf(trx, budgetId)),
           suspendReason: account.suspendReason,
           tariff: await tariffOf(trx, one.gpu, { account: one.account, model: account.modelName }),
         } satisfies FoundHold);
@@ -222,14 +222,14 @@ async function reservedOf(trx: Trx, budgetId: BudgetId): Promise<bigint> {
   return rows[0]?.reserved ?? 0n;
 }
 
-/** GPU time is reserved at the account alone: a month's limit must have room beside all that is `reserved` there. */
-function roomOf(budgets: readonly BudgetRow[], account: BudgetId, reserved: bigint): bigint | undefined {
+/** GPU time is reserved only at the account: a month's limit must cover its own use and all that is `reserved` there. */
+function availableOf(budgets: readonly BudgetRow[], account: BudgetId, reserved: bigint): bigint | undefined {
   if (!budgets.some((budget) => budget.budgetId === account)) return 0n;
-  const rooms = budgets.flatMap(({ budgetId, limit, spent, leased }) =>
+  const available = budgets.flatMap(({ budgetId, limit, spent, leased }) =>
     limit === null ? [] : [limit - spent - leased - (budgetId === account ? 0n : reserved)],
   );
-  return rooms.reduce<bigint | undefined>(
-    (least, room) => (least === undefined || room < least ? room : least),
+  return available.reduce<bigint | undefined>(
+    (min, amount) => (min === undefined || amount < min ? amount : min),
     undefined,
   );
 }

@@ -48,12 +48,12 @@ export function createLeaseStore(db: Db): LeaseStore {
         const alive = new Set(leases.filter((lease) => isOurs(lease, replica)).map((lease) => lease.leaseId));
         const gone = scopes.filter((scope) => !scope.isNew && !alive.has(scope.leaseId));
         if (gone.length > 0) return { kind: "gone", leaseIds: gone.map((scope) => scope.leaseId) } as const;
-        const rooms = ids.map((id) => roomOf(budgets.get(id)));
-        const sizes = size(scopes.map(({ free }, i) => ({ free, room: rooms[i] })));
+        const available = ids.map((id) => availableOf(budgets.get(id)));
+        const sizes = size(scopes.map(({ free }, i) => ({ free, available: available[i] })));
         await noteRefusal(trx, [...budgets.values()], sizes.refusal, ids);
         const amounts = sizes.amounts.map((amount, i) => {
-          const room = rooms[i];
-          return room !== undefined && amount > room ? room : amount;
+          const max = available[i];
+          return max !== undefined && amount > max ? max : amount;
         });
         const granted = scopes.map((scope, i) => ({ ...scope, amount: amounts[i] ?? 0n })).filter((s) => s.amount > 0n);
         await moveBudgets(
@@ -184,11 +184,11 @@ async function suspendReason(trx: Trx, account: AccountId | undefined): Promise<
     .select(["suspendReason", "deletedAt"])
     .where("accountId", "=", account ?? ("" as AccountId))
     .executeTakeFirst();
-  // Without a row there is no budget either, and so no room.
+  // Without a row there is no budget either, and nothing available.
   return row?.deletedAt ? "admin" : (row?.suspendReason ?? null);
 }
 
-/** Checklists show it: see refusalReasonOf in billing/standing.ts. Writes only what changes. */
+/** Checklists show it: see refusalReasonOf in billing/status-reasons.ts. Writes only what changes. */
 async function noteRefusal(
   trx: Trx,
   budgets: readonly LockedBudget[],
@@ -213,12 +213,12 @@ async function noteRefusal(
     .execute();
 }
 
-/** No such budget: no room. No limit: undefined. */
-function roomOf(budget: { limit: bigint | null; spent: bigint; leased: bigint } | undefined): bigint | undefined {
+/** 0 without a budget; undefined without a limit. */
+function availableOf(budget: { limit: bigint | null; spent: bigint; leased: bigint } | undefined): bigint | undefined {
   if (!budget) return 0n;
   if (budget.limit === null) return undefined;
-  const room = budget.limit - budget.spent - budget.leased;
-  return room > 0n ? room : 0n;
+  const available = budget.limit - budget.spent - budget.leased;
+  return available > 0n ? available : 0n;
 }
 
 async function giveUp(

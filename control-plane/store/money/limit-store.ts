@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { AccountId, BudgetId, KeyId } from "../../../proto/ids.ts";
 import type { LimitStore } from "../../billing/store.ts";
 import { lockAccount } from "../accounts/account-rows.ts";
-import { writeAudit } from "../accounts/audit-rows.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -48,8 +48,7 @@ export function createLimitStore(db: Db): LimitStore {
             : trx.selectFrom("apiKey").select("monthlyLimit").where("tokenId", "=", key);
         const before = await of.executeTakeFirst();
         if (!(await setMonthlyLimit(trx, owner, limit, month))) return false;
-        await writeAudit(trx, {
-          ...by,
+        await auditAct(trx, by, {
           action: "limit.change",
           subject: key ?? account,
           account,

@@ -1,6 +1,7 @@
 import { type Selectable, sql } from "kysely";
-import type { Discount, DiscountStore, NewPrice, PriceSetter, PriceStore, PriceVersion } from "../../billing/store.ts";
-import { writeAudit } from "../accounts/audit-rows.ts";
+import type { Act } from "../../act.ts";
+import type { Discount, DiscountStore, NewPrice, PriceStore, PriceVersion } from "../../billing/store.ts";
+import { auditAct } from "../accounts/audit-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
 import { asked } from "../core/outage.ts";
@@ -24,8 +25,7 @@ export function createPriceStore(db: Db): PriceStore & DiscountStore {
         const row = await trx.insertInto("price").values(rowOf(price)).returningAll().executeTakeFirstOrThrow();
         const set = priceOf(row);
         if (by) {
-          await writeAudit(trx, {
-            ...by,
+          await auditAct(trx, by, {
             action: "price.set",
             subject,
             account: null,
@@ -139,12 +139,12 @@ const plain = ({ version, rates, effectiveFromMs }: PriceVersion) => ({
 });
 
 function auditDiscount(
-  trx: Parameters<typeof writeAudit>[0],
+  trx: Parameters<typeof auditAct>[0],
   action: string,
   { id, account, ...rest }: Discount,
-  by: PriceSetter,
+  by: Act,
 ): Promise<void> {
-  return writeAudit(trx, { ...by, action, subject: id, account, after: rest });
+  return auditAct(trx, by, { action, subject: id, account, after: rest });
 }
 
 /** Columns of a Discount. */

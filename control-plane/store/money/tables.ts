@@ -146,7 +146,7 @@ export interface MoneyTables {
     hostId: string | null;
     /** Usage to bill if the host never reports again; amounts are decimal texts. Null: the gateway did not report it. */
     lost: OptionalJson<unknown>;
-    /** The record stands, or is waited for no longer. */
+    /** The record is stored, or no longer awaited. */
     resolvedAt: Time | null;
   };
   /** Labels that the caller gave a request, for queries only. */
@@ -256,7 +256,7 @@ export interface MoneyTables {
     topupFailed: Generated<boolean>;
     /** The last charge was declined. */
     cardFailed: Generated<boolean>;
-    /** When the account's standing was last judged. */
+    /** Time of the last update of the account's status. */
     checkedAt: Time | null;
   };
   invoice: {

@@ -42,12 +42,12 @@ export function createUnrecordedStore(db: Db): CountStore {
         // An agent that was restarted after the answer broke off sends what its predecessor kept within that time, or never.
         .select(
           sql<boolean>`coalesce(h.seen_at >= ${silence} and not (h.run_began_at < ${silence}
-            and h.run_began_at > to_timestamp((d.lost->>'brokeAtMs')::float8 / 1000)), false)`.as("mayStillTell"),
+            and h.run_began_at > to_timestamp((d.lost->>'brokeAtMs')::float8 / 1000)), false)`.as("mayStillReport"),
         )
         .where("d.resolvedAt", "is", null)
         .where("d.at", "<", silence)
-        // Those of a host that may still tell wait for a day and must not stand before the others.
-        .orderBy("mayStillTell")
+        // Counts of a host that may still report wait for a day; order them behind the others.
+        .orderBy("mayStillReport")
         .orderBy("d.at")
         .limit(limit)
         .execute();

@@ -12,12 +12,12 @@ import type { TestPostgres } from "../../fakes/postgres.ts";
 import { log, openWorld, usageRecord } from "./world.ts";
 
 export const usd = 1_000_000_000n;
-export const by = { actor: "u:operator", ip: "127.0.0.1", note: "test" };
+export const by = { by: "u:operator", ip: "127.0.0.1", note: "test" };
 
 /** Takes money as Stripe does: the same charge id is the same payment. */
 export class FakeProvider implements PaymentProvider {
   readonly name = "stripe";
-  readonly leastCents = 50;
+  readonly minCents = 50;
   readonly payments = new Map<string, string>();
   readonly asked: ChargeOrder[] = [];
   readonly lookedUp: string[] = [];
@@ -79,7 +79,7 @@ export async function openBillingWorld(postgres: TestPostgres) {
     setClock: (at: number) => {
       nowMs = at;
     },
-    checklist: async (account: Parameters<ReturnType<typeof make>["judge"]>[0]) => {
+    checklist: async (account: Parameters<ReturnType<typeof make>["updateStatus"]>[0]) => {
       const report = await make().checklists.read(account, true);
       if (!report) throw new Error("no checklist");
       return report;

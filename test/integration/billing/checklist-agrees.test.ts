@@ -13,7 +13,10 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const credit = (world: BillingWorld, account: AccountId, amount: bigint, reference: string) =>
-  world.billing.funds.grantCredit({ account, amount, kind: "credit", reference, note: "" }, { actor: "x", ip: "" });
+  world.billing.funds.grantCredit(
+    { account, amount, kind: "credit", reference, note: "" },
+    { by: "x", ip: "", note: "" },
+  );
 const reasonOf = async (world: BillingWorld, account: AccountId) => (await world.checklist(account)).suspendReason;
 
 describe("the checklist of an account with little money", () => {
@@ -26,7 +29,7 @@ describe("the checklist of an account with little money", () => {
     expect(await reasonOf(world, account)).toBe("balance");
     await expect(replicas[1].hold(ask(account, 5_000n, 2_000n))).rejects.toThrow(InsufficientFunds);
     // A round of the judge suspends nobody for it, because a shorter request still fits.
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(await world.reasons(account)).toEqual([]);
     // Too small a top-up changes neither.
     await credit(world, account, 500n, "small");

@@ -26,7 +26,11 @@ describe("a credit", () => {
     const world = await openWorld(postgres);
     const funds = createFunds({ store: createFundsStore(world.db) });
     const account = await world.account(usd);
-    const granted = await funds.grantCredit(grantOf(account, 2n * usd, "r1"), { actor: "u:op", ip: "192.0.2.1" });
+    const granted = await funds.grantCredit(grantOf(account, 2n * usd, "r1"), {
+      by: "u:op",
+      ip: "192.0.2.1",
+      note: "",
+    });
     expect(granted).toEqual({ isNew: true, funds: { limit: 3n * usd, spent: 0n, leased: 0n } });
     expect(await world.budget(account)).toMatchObject({ limit: 3n * usd });
     const { rows: entries } = await world.pool.query(

@@ -114,7 +114,7 @@ it("settles the lost attempts behind one that fails", async () => {
   const open = ["damaged", "good"].map((id) => ({
     ...countOf(account, id),
     lost,
-    mayStillTell: false,
+    mayStillReport: false,
     reportedAtMs: Date.now(),
   }));
   const store = createSettlementStore(world.db, monthScopes);

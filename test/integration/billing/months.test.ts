@@ -78,7 +78,7 @@ it("I7: three months with a price change, a discount, a correction, a suspension
   await closeAt(month(2, 1, 4));
   await world.billing.limits.setAccount(account, usd, by);
   await use(400_000, 1_000_000_000n, month(2, 2), { priceVersion: "4" });
-  await world.billing.judge(account);
+  await world.billing.updateStatus(account);
   expect(await world.reasons(account)).toEqual(["limit-reached"]);
   await world.billing.limits.setAccount(account, null, by);
   expect(await world.reasons(account)).toEqual([]);

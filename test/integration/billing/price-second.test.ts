@@ -62,7 +62,7 @@ it("a model's next price takes effect at its second, and the one after it too", 
       rates: { input: rate },
       effectiveFromMs: startMs + afterMs,
     } as const;
-    await prices.set(request, { actor: "u:op", ip: "" });
+    await prices.set(request, { by: "u:op", ip: "", note: "" });
   }
   const directory = createDirectory(catalog);
   await directory.refresh();

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
-const by = { actor: "u:op", ip: "192.0.2.1" };
+const by = { by: "u:op", ip: "192.0.2.1", note: "" };
 
 describe("the price book", () => {
   it("keeps every version, knows which one holds, and lets a later one take effect by itself", async () => {

@@ -161,7 +161,7 @@ async function run(planned: Plan, messages: readonly Message[], groupSize: numbe
       } else if (message.kind === "credit") {
         const { account } = owner(message.account);
         const grant = { account, amount: usd, kind: "credit", note: "", reference: message.reference } as const;
-        await funds.grantCredit(grant, { actor: "u:op", ip: "" });
+        await funds.grantCredit(grant, { by: "u:op", ip: "", note: "" });
       } else if (message.kind === "limit") {
         const { account } = owner(message.account);
         const month = accountMonthBudget(account, admittedAtMs);

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createJudge } from "../../../control-plane/billing/judge.ts";
-import type { StandingStore } from "../../../control-plane/billing/store.ts";
+import { createAccountStatus } from "../../../control-plane/billing/account-status.ts";
+import type { AccountStatusStore } from "../../../control-plane/billing/store.ts";
 import { createManualPayments } from "../../../control-plane/payments/manual.ts";
+import { createAccountStatusStore } from "../../../control-plane/store/money/account-status-store.ts";
 import { createChargeStore } from "../../../control-plane/store/money/charge-store.ts";
-import { createStandingStore } from "../../../control-plane/store/money/standing-store.ts";
 import type { AccountId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { type BillingWorld, by, openBillingWorld, spend, usd } from "./billing-world.ts";
@@ -27,14 +27,14 @@ describe("a top-up", () => {
   it("charges once when the threshold is crossed, with two replicas that see it at once", async () => {
     const world = await openBillingWorld(postgres);
     const account = await withTopup(world);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toEqual([]);
     await spend(world, account, 6n * usd);
     const other = world.make();
-    await Promise.all([world.billing.judgeRound(), other.judgeRound(), world.billing.judgeRound()]);
+    await Promise.all([world.billing.updateStatuses(), other.updateStatuses(), world.billing.updateStatuses()]);
     expect(world.provider.asked).toMatchObject([{ account, amountCents: 2000, purpose: "topup" }]);
     expect(await limitOf(world, account)).toBe(30n * usd);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toHaveLength(1);
   });
 
@@ -42,17 +42,17 @@ describe("a top-up", () => {
     const world = await openBillingWorld(postgres);
     const account = await withTopup(world);
     await spend(world, account, 6n * usd);
-    const store = createStandingStore(world.db);
-    const late: StandingStore = {
-      toJudge: store.toJudge,
-      async restand(...args) {
-        const books = await store.restand(...args);
-        await world.billing.judgeRound();
+    const store = createAccountStatusStore(world.db);
+    const late: AccountStatusStore = {
+      stale: store.stale,
+      async update(...args) {
+        const books = await store.update(...args);
+        await world.billing.updateStatuses();
         return books;
       },
     };
     const { charges } = world.make();
-    await createJudge({ store: late, charges, leastDue: 1n, log, clock: world.clock }).judge(account);
+    await createAccountStatus({ store: late, charges, minDue: 1n, log, clock: world.clock }).update(account);
     expect(world.provider.asked).toHaveLength(1);
     expect(await limitOf(world, account)).toBe(30n * usd);
   });
@@ -62,8 +62,8 @@ describe("a top-up", () => {
     const account = await withTopup(world);
     world.provider.outcome = "nothing";
     await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toHaveLength(1);
     expect(await world.reasons(account)).toEqual([]);
     expect(await world.checklist(account)).toMatchObject({ hasPaymentMethod: false, topup: { hasFailed: true } });
@@ -85,12 +85,12 @@ describe("a top-up", () => {
     const account = await withTopup(world);
     world.provider.outcome = "pending";
     await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     const id = (await world.charges(account))[0]?.chargeId ?? "";
     for (const outcome of ["pending", "paid"] as const) {
       world.provider.outcome = outcome;
       await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
-      await world.billing.judgeRound();
+      await world.billing.updateStatuses();
     }
     expect(world.provider.asked).toHaveLength(1);
     expect(world.provider.lookedUp).toEqual([`pi_of_${id}`, `pi_of_${id}`]);
@@ -103,12 +103,12 @@ describe("a top-up", () => {
     const account = await withTopup(world);
     world.provider.outcome = "lost";
     await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(await world.charges(account)).toMatchObject([{ state: "charging", reference: null }]);
     world.provider.outcome = "paid";
     world.setClock(Date.now() + 25 * 3_600_000);
     await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toHaveLength(1);
     expect(await world.charges(account)).toMatchObject([{ state: "done", reference: "pi_1" }]);
     expect(await limitOf(world, account)).toBe(30n * usd);
@@ -119,7 +119,7 @@ describe("a top-up", () => {
     const account = await withTopup(world);
     world.provider.outcome = "away";
     await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     world.provider.outcome = "paid";
     world.setClock(Date.now() + 25 * 3_600_000);
     await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
@@ -129,7 +129,7 @@ describe("a top-up", () => {
       ["2 minutes", ["failed", "done"]],
     ] as const) {
       await world.pool.query(`update charge set ended_at = ended_at - interval '${pass}' where state = 'failed'`);
-      await world.billing.judgeRound();
+      await world.billing.updateStatuses();
       expect((await world.charges(account)).map((charge) => charge.state)).toEqual(states);
     }
     expect(world.provider.payments.size).toBe(1);
@@ -142,7 +142,7 @@ describe("a top-up", () => {
     const account = await withTopup(world);
     world.provider.outcome = "pending";
     await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     const [charge] = await world.charges(account);
     const day = 24 * 3_600_000;
     for (const [days, state] of [
@@ -215,11 +215,11 @@ describe("a top-up", () => {
     const account = await withTopup(world);
     world.provider.outcome = "lost";
     await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(await limitOf(world, account)).toBe(10n * usd);
     world.provider.outcome = "paid";
     await world.pool.query("update charge set claimed_until = now() - interval '1 second'");
-    await Promise.all([world.billing.judgeRound(), world.make().judgeRound()]);
+    await Promise.all([world.billing.updateStatuses(), world.make().updateStatuses()]);
     expect(world.provider.payments.size).toBe(1);
     expect(await limitOf(world, account)).toBe(30n * usd);
     expect((await world.charges(account)).map((row) => row.state)).toEqual(["done"]);
@@ -230,8 +230,8 @@ describe("a top-up", () => {
     const account = await withTopup(world);
     world.provider.outcome = "declined";
     await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toHaveLength(1);
     expect(await world.reasons(account)).toEqual(["bad-cc"]);
     expect((await world.checklist(account)).topup.hasFailed).toBe(true);
@@ -249,7 +249,7 @@ describe("a top-up", () => {
     const account = await withTopup(world);
     world.provider.outcome = "pending";
     await spend(world, account, 6n * usd);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     const [charge] = await world.charges(account);
     const chargeId = charge?.chargeId ?? "";
     const tell = (id: string, news: object) =>
@@ -269,8 +269,8 @@ describe("a top-up", () => {
     const manual = world.make(createManualPayments());
     await manual.paying.setTopup(account, { isOn: true, amount: 20n * usd, threshold: 5n * usd }, by);
     await spend(world, account, 6n * usd);
-    await Promise.all([manual.judgeRound(), manual.judgeRound()]);
-    await manual.judgeRound();
+    await Promise.all([manual.updateStatuses(), manual.updateStatuses()]);
+    await manual.updateStatuses();
     const requests = await manual.charges.requests();
     expect(requests).toMatchObject([{ account, amount: 20n * usd, state: "requested" }]);
     const id = requests[0]?.id ?? "";

@@ -154,7 +154,7 @@ describe("the checklist", () => {
     const months = createMonthClosing({ store: world.invoiceStore, log });
     await months.closeMonths();
     const store = { ...world.billingStore, ...world.invoiceStore };
-    const checklist = await createChecklists({ store, judge: async () => {}, leastDue: 1n }).read(account);
+    const checklist = await createChecklists({ store, updateStatus: async () => {}, minDue: 1n }).read(account);
     expect(checklist).toMatchObject({ paymentsBalance: 100n * tokenPrice - usd, recent: 7n * tokenPrice });
   });
 });

@@ -157,7 +157,7 @@ async function closeMonths(url: string): Promise<void> {
   }
   await world.settlement.settle([{ ...usageRecord(account, { input: 1, output: 1 }), ticket: "unsealed" }], "1");
   await world.billing.paying.setTopup(account, { isOn: true, amount: 20n * usd, threshold: 19n * usd }, by);
-  await world.billing.judgeRound();
+  await world.billing.updateStatuses();
   for (const months of [-1, 0]) {
     world.setClock(time(months, 1, 4).getTime());
     await world.billing.closeMonths();

@@ -65,7 +65,7 @@ it.each([
       size: Parameters<LeaseStore["grant"]>[3],
     ) {
       grants += 1;
-      size(scopes.map((_, i) => ({ free: 0n, room: rooms[i] })));
+      size(scopes.map((_, i) => ({ free: 0n, available: rooms[i] })));
       return { kind: "granted", amounts: scopes.map(() => 0n) };
     },
   } as unknown as LeaseStore;

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { AccountId } from "../../../proto/ids.ts";
-import type { StandingStore } from "../../billing/store.ts";
+import type { AccountStatusStore } from "../../billing/store.ts";
 import { liftIn, lockReasons, suspendIn } from "../accounts/suspension-rows.ts";
 import { announce } from "../core/change-feed.ts";
 import { inTransaction } from "../core/database.ts";
@@ -11,9 +11,9 @@ import { accountMoney, owedOf } from "./account-money.ts";
 
 const act = (note: string) => ({ by: "system", ip: "", note });
 
-export function createStandingStore(db: Db): StandingStore {
-  return asked<StandingStore>({
-    async toJudge(monthStartMs) {
+export function createAccountStatusStore(db: Db): AccountStatusStore {
+  return asked<AccountStatusStore>({
+    async stale(monthStartMs) {
       const month = new Date(monthStartMs).toISOString().slice(0, 7).replace("-", "");
       const { rows } = await sql<{ accountId: AccountId }>`
         with funds as (
@@ -37,7 +37,7 @@ export function createStandingStore(db: Db): StandingStore {
       return rows.map((row) => row.accountId);
     },
 
-    restand: (account, monthStartMs, decide) =>
+    update: (account, monthStartMs, decide) =>
       inTransaction(db, async (trx) => {
         if (!(await lockReasons(trx, account))) return undefined;
         const money = await accountMoney(trx, account, monthStartMs);

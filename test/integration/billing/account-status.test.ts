@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createJudge } from "../../../control-plane/billing/judge.ts";
+import { createAccountStatus } from "../../../control-plane/billing/account-status.ts";
 import { monthOf, monthStartMs } from "../../../control-plane/billing/period.ts";
-import type { StandingStore } from "../../../control-plane/billing/store.ts";
-import { createStandingStore } from "../../../control-plane/store/money/standing-store.ts";
+import type { AccountStatusStore } from "../../../control-plane/billing/store.ts";
+import { createAccountStatusStore } from "../../../control-plane/store/money/account-status-store.ts";
 import type { AccountId, KeyId } from "../../../proto/ids.ts";
 import { startPostgres, type TestPostgres } from "../../fakes/postgres.ts";
 import { type BillingWorld, by, openBillingWorld, spend, usd } from "./billing-world.ts";
@@ -15,7 +15,10 @@ beforeAll(async () => {
 afterAll(() => postgres.stop());
 
 const credit = (world: BillingWorld, account: AccountId, amount: bigint, reference: string) =>
-  world.billing.funds.grantCredit({ account, amount, kind: "credit", reference, note: "" }, { actor: "x", ip: "" });
+  world.billing.funds.grantCredit(
+    { account, amount, kind: "credit", reference, note: "" },
+    { by: "x", ip: "", note: "" },
+  );
 
 describe("an account's standing", () => {
   it("is suspended for its balance when the funds are used up, and lifted by the credit itself", async () => {
@@ -24,7 +27,7 @@ describe("an account's standing", () => {
     await spend(world, account, usd);
     // The checklist says so with the first refused request, before a round of the judge writes it down.
     expect(await world.checklist(account)).toMatchObject({ suspendReason: "balance" });
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(await world.reasons(account)).toEqual(["balance"]);
     expect(await world.checklist(account)).toMatchObject({ suspendReason: "balance", recent: usd });
     await credit(world, account, usd, "c1");
@@ -37,7 +40,7 @@ describe("an account's standing", () => {
     const account = await world.account(10n * usd);
     await world.billing.limits.setAccount(account, 2n * usd, by);
     await spend(world, account, 2n * usd);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(await world.reasons(account)).toEqual(["limit-reached"]);
     await world.billing.limits.setAccount(account, 3n * usd, by);
     expect(await world.reasons(account)).toEqual([]);
@@ -45,7 +48,7 @@ describe("an account's standing", () => {
     expect(await world.reasons(account)).toEqual(["limit-reached"]);
     const now = new Date(world.clock.unixMs());
     world.setClock(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1));
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(await world.reasons(account)).toEqual([]);
   });
 
@@ -89,7 +92,7 @@ describe("an account's standing", () => {
     expect(await world.reasons(account)).toEqual([]);
     expect(await world.checklist(account)).toMatchObject({ paymentsBalance: 2n * usd, recent: 0n, overdueInvoices: 0 });
     world.setClock(next + 11 * 86_400_000);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(await world.reasons(account)).toEqual(["overdue-invoices"]);
     expect((await world.checklist(account)).overdueInvoices).toBe(1);
     await credit(world, account, 2n * usd, "paid");
@@ -128,7 +131,7 @@ describe("an account's standing", () => {
     expect(world.provider.asked).toMatchObject([{ account, amountCents: 123, purpose: "invoice" }]);
     expect(await statuses(world, account)).toEqual(["paid"]);
     overdueDay(world);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(await world.reasons(account)).toEqual([]);
     expect(world.provider.asked).toHaveLength(1);
   });
@@ -138,7 +141,7 @@ describe("an account's standing", () => {
     const account = await invoiced(world, (usd * 49n) / 100n);
     await world.billing.closeMonths();
     overdueDay(world);
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toEqual([]);
     expect(await world.reasons(account)).toEqual([]);
     expect(await statuses(world, account)).toEqual(["paid"]);
@@ -151,8 +154,8 @@ describe("an account's standing", () => {
     await world.billing.closeMonths();
     expect(world.provider.asked).toEqual([]);
     await putCard(world, account);
-    await Promise.all([world.billing.judgeRound(), world.make().judgeRound()]);
-    await world.billing.judgeRound();
+    await Promise.all([world.billing.updateStatuses(), world.make().updateStatuses()]);
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toMatchObject([{ account, amountCents: 200, purpose: "invoice" }]);
     expect(await statuses(world, account)).toEqual(["paid"]);
   });
@@ -162,28 +165,28 @@ describe("an account's standing", () => {
     const account = await invoiced(world, 2n * usd);
     world.provider.outcome = "declined";
     await world.billing.closeMonths();
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toHaveLength(1);
     world.provider.outcome = "paid";
     await world.db.updateTable("accountBilling").set({ cardFailed: false }).execute();
-    await world.billing.judgeRound();
+    await world.billing.updateStatuses();
     expect(world.provider.asked).toHaveLength(2);
     expect(await statuses(world, account)).toEqual(["paid"]);
   });
 
   it("is judged though another account of the round cannot be", async () => {
     const world = await openBillingWorld(postgres);
-    const store = createStandingStore(world.db);
+    const store = createAccountStatusStore(world.db);
     const accounts = [await world.account(usd), await world.account(usd)];
     for (const account of accounts) await spend(world, account, usd);
-    const [first] = await store.toJudge(monthStartMs(monthOf(Date.now())));
-    const broken: StandingStore = {
-      toJudge: store.toJudge,
-      restand: (account, ...rest) =>
-        account === first ? Promise.reject(new Error("broken books")) : store.restand(account, ...rest),
+    const [first] = await store.stale(monthStartMs(monthOf(Date.now())));
+    const broken: AccountStatusStore = {
+      stale: store.stale,
+      update: (account, ...rest) =>
+        account === first ? Promise.reject(new Error("broken books")) : store.update(account, ...rest),
     };
     const { charges } = world.billing;
-    await createJudge({ store: broken, charges, leastDue: 1n, log, clock: world.clock }).round();
+    await createAccountStatus({ store: broken, charges, minDue: 1n, log, clock: world.clock }).updateAll();
     const reasons = await Promise.all(accounts.map(async (one) => [one, await world.reasons(one)]));
     expect(Object.fromEntries(reasons)).toEqual(
       Object.fromEntries(accounts.map((one) => [one, one === first ? [] : ["balance"]])),
@@ -197,7 +200,7 @@ describe("an account's standing", () => {
       .insertInto("accountSuspension")
       .values({ accountId: account, reason: "bad-cc", suspendedBy: "u:operator", note: "" })
       .execute();
-    await world.billing.judge(account);
+    await world.billing.updateStatus(account);
     expect(await world.reasons(account)).toEqual(["bad-cc"]);
   });
 });

@@ -1,13 +1,13 @@
-// Which reasons should keep an account from spending, from what its books say. Pure.
+// Reasons that keep an account from spending, from its books. Pure.
 
 import type { AccountMoney, BookedReason, BudgetRefusal, HeldReason } from "./payment-store.ts";
 
-export interface StandingFacts {
+export interface StatusFacts {
   /** Nano-USD left of credits and credit line; null: no limit. */
   readonly left: bigint | null;
   /** Nano-USD per UTC month; null: none. */
   readonly monthlyLimit: bigint | null;
-  /** Nano-USD charged to requests that were admitted this month, as the limit counts them. */
+  /** Nano-USD charged to requests that were admitted this month. */
   readonly spentThisMonth: bigint;
   readonly overdueInvoices: number;
   /** The last charge was declined. */
@@ -17,7 +17,7 @@ export interface StandingFacts {
 }
 
 /** Facts of an account's books for `reasonsOf`. */
-export const factsOf = (money: AccountMoney, overdueInvoices: number): StandingFacts => ({
+export const factsOf = (money: AccountMoney, overdueInvoices: number): StatusFacts => ({
   left: money.limit === null ? null : money.limit - money.spent,
   monthlyLimit: money.monthlyLimit,
   spentThisMonth: money.spentThisMonth,
@@ -27,7 +27,7 @@ export const factsOf = (money: AccountMoney, overdueInvoices: number): StandingF
   hasPaymentMethod: money.hasPaymentMethod,
 });
 
-export function reasonsOf(facts: StandingFacts): BookedReason[] {
+export function reasonsOf(facts: StatusFacts): BookedReason[] {
   const reasons: BookedReason[] = [];
   if (facts.left !== null && facts.left <= 0n) reasons.push("balance");
   if (facts.monthlyLimit !== null && facts.spentThisMonth >= facts.monthlyLimit) reasons.push("limit-reached");
@@ -38,8 +38,8 @@ export function reasonsOf(facts: StandingFacts): BookedReason[] {
 }
 
 /**
- * Reason of an account whose last request got 402, for as long as the same request would get it again. Not a suspension:
- * a shorter request may fit.
+ * Reason of an account whose last request was refused with 402, as long as the same request would be refused again. Not a
+ * suspension: a shorter request may fit.
  */
 export function refusalReasonOf({ refusal, monthRefusal }: AccountMoney): BookedReason | null {
   if (isStillRefused(refusal)) return "balance";
@@ -48,8 +48,8 @@ export function refusalReasonOf({ refusal, monthRefusal }: AccountMoney): Booked
 
 const isStillRefused = (refusal: BudgetRefusal | null) => refusal !== null && refusal.available < refusal.floor;
 
-/** What to give and what to lift so that the account stands as its books say. */
-export function standingChanges(
+/** Reasons to set and to lift so that the account's status follows its books. */
+export function statusChanges(
   wanted: readonly BookedReason[],
   held: readonly HeldReason[],
 ): { readonly suspend: readonly BookedReason[]; readonly lift: readonly BookedReason[] } {
