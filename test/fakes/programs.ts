@@ -17,7 +17,7 @@ import { dirname, join, resolve } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
-import { compileCache } from "./compile-cache.ts";
+import { compileCache, removeStaleCode } from "./compile-cache.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const builds = join(root, ".cache/test-programs");
@@ -66,6 +66,7 @@ async function build(): Promise<Record<keyof typeof entries, string>> {
   const env = { NODE_COMPILE_CACHE: compileCache };
   for (const path of Object.values(paths)) await run(process.execPath, [path], { env }).catch(() => {});
   removeOldBuilds();
+  removeStaleCode(compileCache, keepMs);
   return paths;
 }
 
