@@ -303,14 +303,22 @@ export class Ingress {
   readonly markDraining = (id: InstanceId) => this.#targets.get(id)?.markDraining();
 
   /** True once nothing is in flight, here and in the engine; false at the deadline. */
-  readonly drained = (id: InstanceId, deadlineMs: number, signal?: AbortSignal) =>
-    this.#targets.get(id)?.quiet(deadlineMs, signal) ?? Promise.resolve(true);
+  readonly drained = async (id: InstanceId, deadlineMs: number, signal?: AbortSignal) => {
+    const idle = await Promise.all(this.#holding(id).map((target) => target.quiet(deadlineMs, signal)));
+    return idle.every(Boolean);
+  };
 
   /** Cuts what runs on an instance after its drain. Resolves once the usage is recorded, at the latest when that takes too long. */
   readonly cut = async (id: InstanceId) => {
-    const target = this.#targets.get(id);
-    if (target) await this.#cut([target]);
+    await this.#cut(this.#holding(id));
   };
+
+  /** Targets with requests of an instance. One with a tombstone has left the set and finishes them. */
+  #holding(id: InstanceId): readonly Target[] {
+    const current = this.#targets.get(id);
+    const left = [...this.#leaving].filter(({ spec }) => spec.instanceId === id);
+    return current ? [current, ...left] : left;
+  }
 
   async #cut(targets: readonly Target[]): Promise<void> {
     for (const target of targets) for (const request of target.running) request.cut();

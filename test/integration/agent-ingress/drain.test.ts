@@ -44,6 +44,17 @@ it("finishes what runs on an instance that left the set and knows it no more", a
   expect((await running).usage?.endReason).toBe("stop");
 });
 
+it("waits for what runs on an instance that a tombstone took out of the set, and cuts it after the deadline", async () => {
+  engine.behave({ until: gate.promise });
+  const running = call(path.port);
+  await expect.poll(() => engine.running).toBe(1);
+  path.ingress.setTargets([]);
+  expect(await path.ingress.drained(instanceId, 20)).toBe(false);
+  await path.ingress.cut(instanceId);
+  expect((await running).usage?.endReason).toBe("drained");
+  expect(await path.ingress.drained(instanceId, 20_000)).toBe(true);
+});
+
 it("cuts what is left at the end of a shutdown, with its usage on record", async () => {
   engine.behave({ tokens: 10_000 });
   const running = call(path.port, { ticket: { maxTokens: 10_000 } });
