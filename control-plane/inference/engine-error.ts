@@ -31,12 +31,21 @@ export function engineError(
   const fault = reported.code === "voice_not_found" ? "not_found" : callers.get(status);
   if (fault !== undefined) {
     const message = reported.message ?? "The model's engine refused the request without a reason.";
-    return new ServiceError(fault, reported.code ?? "invalid_request", message, { param: reported.param });
+    const code = reported.code ?? (fault === "bad_request" && isOverflow(reported) ? overflowCode : "invalid_request");
+    return new ServiceError(fault, code, message, { param: reported.param });
   }
   if (status === 429) return new EngineOverloaded(retryAfterSeconds ?? 1);
   const cause = new Error(`the engine responded with ${status}: ${(reported.message ?? "").slice(0, 500)}`);
   return status === 504 ? upstreamTimeout({ cause }) : upstreamBroken({ cause });
 }
+
+export const overflowCode = "context_length_exceeded";
+
+/** Texts of vLLM and SGLang, which have no code or type of their own for it, and of older builds of llama.cpp's server. */
+const overflowText = /context (?:length|size|window)|maximum (?:context|model) len|longer than the model/i;
+
+const isOverflow = ({ type, message }: Reported) =>
+  type === "exceed_context_size_error" || overflowText.test(message ?? "");
 
 /** True for the 404 of our runtime and of FastAPI for an unknown path. An unknown model is an error of this system. */
 const isUnknownPath = ({ code, message }: Reported) => code === "not_found" || message === "Not Found";
@@ -44,6 +53,7 @@ const isUnknownPath = ({ code, message }: Reported) => code === "not_found" || m
 interface Reported {
   readonly message?: string;
   readonly code?: string;
+  readonly type?: string;
   readonly param?: string;
 }
 
@@ -64,6 +74,7 @@ function read(body: Buffer): Reported {
     ...(typeof detail === "string" ? { message: detail } : {}),
     ...text("message"),
     ...text("code"),
+    ...text("type"),
     ...text("param"),
   };
 }

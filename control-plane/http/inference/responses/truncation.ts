@@ -1,17 +1,13 @@
 // `truncation: auto`: drops the oldest turns of a conversation that does not fit the model's context. The engine says whether it
 // fits, because only it counts exactly; a refused request costs nothing.
+import { overflowCode } from "../../../inference/engine-error.ts";
 import { ServiceError } from "../../../service-error.ts";
 import type { ResponseItem } from "./responses-schemas.ts";
 
 /** Shares of the conversation's text that one try after the other keeps; the last turn always stays. */
 const keptShares = [0.75, 0.5, 0.33, 0.2, 0.1, 0];
 
-/** Texts of vLLM, SGLang and llama.cpp's server, which have no code of their own for it. */
-const overflowText = /context (?:length|size|window)|maximum (?:context|model) len|longer than the model/i;
-
-export const isOverflow = (error: unknown): boolean =>
-  error instanceof ServiceError &&
-  (error.code === "context_length_exceeded" || (error.kind === "bad_request" && overflowText.test(error.message)));
+export const isOverflow = (error: unknown): boolean => error instanceof ServiceError && error.code === overflowCode;
 
 /** Shorter and shorter conversations, each of at least one turn. Leading instructions stay. */
 export function* shorterConversations(items: readonly ResponseItem[]): Generator<readonly ResponseItem[]> {

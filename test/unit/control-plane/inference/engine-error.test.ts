@@ -22,6 +22,41 @@ describe("an engine's words about a caller's fault", () => {
     expect(told(400, body)).toMatchObject({ message: "too long", code: "context_length_exceeded", param: "messages" });
   });
 
+  it.each([
+    [
+      "llama.cpp's server",
+      {
+        error: {
+          code: 400,
+          message: "request (5031 tokens) exceeds the available context size (2048 tokens), try increasing it",
+          type: "exceed_context_size_error",
+        },
+      },
+    ],
+    [
+      "an older build of llama.cpp's server",
+      { error: { message: "the request exceeds the available context size. try increasing the context size" } },
+    ],
+    [
+      "vLLM",
+      {
+        error: {
+          message: "This model's maximum context length is 512 tokens. However, you requested 700 tokens.",
+          type: "BadRequestError",
+          param: null,
+          code: 400,
+        },
+      },
+    ],
+    [
+      "SGLang",
+      { object: "error", message: "The input (700 tokens) is longer than the model's context length (512 tokens)." },
+    ],
+  ])("have the code context_length_exceeded for a prompt beyond the context of %s", (_, body) => {
+    expect(told(400, body)).toMatchObject({ kind: "bad_request", code: "context_length_exceeded" });
+    expect(told(422, body).code).toBe("invalid_request");
+  });
+
   it.each([["<html>"], [""], ["null"], [{ error: 5 }], [[]]])("are made up when the body is %j", (body) => {
     const error = told(422, body);
     expect(error).toMatchObject({ kind: "invalid", code: "invalid_request" });
