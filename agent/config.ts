@@ -132,9 +132,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     modelsDir: resolve(text("STOKER_MODELS_DIR") ?? join(dataDir, "models")),
     runtimeImage: text("STOKER_RUNTIME_IMAGE") ?? "",
     /** Images of engines from elsewhere, by digest; undefined: this host does not run that engine. */
-    engineImages: { vllm: text("STOKER_VLLM_IMAGE"), sglang: text("STOKER_SGLANG_IMAGE") },
+    engineImages: {
+      vllm: text("STOKER_VLLM_IMAGE"),
+      sglang: text("STOKER_SGLANG_IMAGE"),
+      llamacpp: text("STOKER_LLAMACPP_IMAGE"),
+    },
     /** Programs of the same for the process driver, absolute; undefined: that driver does not run the engine. */
-    enginePrograms: { vllm: programAt(settings, "STOKER_VLLM_BIN") },
+    enginePrograms: {
+      vllm: programAt(settings, "STOKER_VLLM_BIN"),
+      llamacpp: programAt(settings, "STOKER_LLAMACPP_BIN"),
+    },
     /** Script that the process driver runs as the model server. */
     runtimeEntry: resolve(text("STOKER_RUNTIME_ENTRY") ?? join(root, "runtime", "main.ts")),
     /** Images this host runs besides its own runtime's; engines/allowed-image.ts says how they are written. */

@@ -128,7 +128,7 @@ type Lifetimes = Readonly<Record<string, Lifetime>>;
 export type ArgRules = Readonly<Record<string, ArgRule>>;
 
 /** Reader of the arguments: an engine, by what it runs. */
-export type ArgReader = "stoker" | "stoker-onnx" | "vllm" | "sglang";
+export type ArgReader = "stoker" | "stoker-onnx" | "vllm" | "sglang" | "llamacpp";
 
 const flag = { kind: "flag" } as const;
 const oneOf = (...values: string[]) => ({ kind: "one-of", values }) as const;
@@ -195,6 +195,29 @@ const sglang: ArgRules = {
   "reasoning-parser": oneOf("deepseek-r1", "qwen3", "glm45", "kimi", "gpt-oss"),
 };
 
+const cacheType = oneOf("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl");
+
+/** `llama-server --help`, builds 10434 to 11549. `max-model-len` is the context of one request: the plan writes `--ctx-size`. */
+const llamacpp: ArgRules = {
+  "max-model-len": contextLength,
+  "flash-attn": oneOf("auto", "on", "off"),
+  "cache-type-k": cacheType,
+  "cache-type-v": cacheType,
+  "no-cache-prompt": flag,
+  "n-gpu-layers": integer(0, 1_000),
+  "split-mode": oneOf("none", "layer", "row"),
+  "cpu-moe": flag,
+  "n-cpu-moe": integer(0, 1_000),
+  "batch-size": integer(32, 65_536),
+  "ubatch-size": integer(32, 65_536),
+  "swa-full": flag,
+  "ctx-checkpoints": integer(0, 64),
+  "rope-scaling": oneOf("none", "linear", "yarn"),
+  "rope-scale": { kind: "number", min: 1, max: 1_000 },
+  "yarn-orig-ctx": contextLength,
+  "reasoning-format": oneOf("auto", "none", "deepseek", "deepseek-legacy"),
+};
+
 /** `runtime/engine-options.ts`, and `max-model-len`, which reaches it as its context length. */
 const stoker: ArgRules = {
   "max-model-len": contextLength,
@@ -227,7 +250,13 @@ const stoker: ArgRules = {
 const stokerOnnx: ArgRules = { "no-enable-lora": flag };
 
 /** Accepted arguments by reader. */
-export const heeded: Readonly<Record<ArgReader, ArgRules>> = { stoker, "stoker-onnx": stokerOnnx, vllm, sglang };
+export const heeded: Readonly<Record<ArgReader, ArgRules>> = {
+  stoker,
+  "stoker-onnx": stokerOnnx,
+  vllm,
+  sglang,
+  llamacpp,
+};
 
 /**
  * vLLM's arguments without an equivalent in our runtime, and what to do instead. They have no effect. Earlier versions accepted

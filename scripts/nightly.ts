@@ -20,7 +20,7 @@ if (chosen.some((file) => clients.includes(file))) await installTestNpm();
 if (chosen.includes("test/integration/clients/every-client.test.ts"))
   for (const name of ["nightly-python", "nightly-python-aider", "nightly-python-openai-2"]) await installPython(name);
 const withLlama = testsThatImport(root, "test/fakes/llama-server.ts");
-if (chosen.some((file) => withLlama.includes(file))) await installPython("nightly-python-llama");
+if (chosen.some((file) => withLlama.includes(file))) await installPython("test-llama");
 const python = join(root, ".cache/test-python/bin/python3");
 const usesOwnPython = process.env["STOKER_TEST_PYTHON"] !== undefined;
 if (!usesOwnPython) await installPython("test-python");

@@ -2,6 +2,7 @@
 import { type ImageRules, whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import { type EngineVersion, readVersion } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { foreignEngines, isForeignEngine } from "../../proto/model-engines.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 type Rules = Pick<HostFacts, "runtimeImage" | "engineImages" | "allowedImages">;
@@ -11,7 +12,7 @@ export function imageOf(
   spec: { readonly image: string; readonly engine: string },
   host: Pick<HostFacts, "runtimeImage" | "engineImages">,
 ): string {
-  if (spec.engine === "vllm" || spec.engine === "sglang") return spec.image || (host.engineImages?.[spec.engine] ?? "");
+  if (isForeignEngine(spec.engine)) return spec.image || (host.engineImages?.[spec.engine] ?? "");
   return spec.image || host.runtimeImage;
 }
 
@@ -19,7 +20,8 @@ type Build = Pick<HostFacts, "driver" | "runtimeImage" | "engineImages" | "engin
 
 /** Returns the version of the instance's engine on this host: of the program, or by the image's tag. Undefined: neither says. */
 export function engineVersion(spec: InstanceSpec__Output, host: Build): EngineVersion | undefined {
-  if (host.driver === "process") return spec.engine === "vllm" ? host.enginePrograms?.vllm?.version : undefined;
+  if (host.driver === "process")
+    return isForeignEngine(spec.engine) ? host.enginePrograms?.[spec.engine]?.version : undefined;
   return tagVersion(imageOf(spec, host));
 }
 
@@ -30,7 +32,7 @@ function tagVersion(image: string): EngineVersion | undefined {
 }
 
 export function imageRules({ runtimeImage, engineImages, allowedImages }: Rules): ImageRules {
-  const own = [runtimeImage, engineImages?.vllm ?? "", engineImages?.sglang ?? ""];
+  const own = [runtimeImage, ...foreignEngines.map((engine) => engineImages?.[engine] ?? "")];
   return { own: own.filter((image) => image !== ""), allowed: allowedImages };
 }
 

@@ -1,16 +1,18 @@
 // Common parts of the plans of foreign engines, in a container (weights read-only at /models, caches in memory) or as a process.
-import { basename, join } from "node:path";
+import { createHash } from "node:crypto";
+import { basename, dirname, join } from "node:path";
 import type { EngineVersion } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { type ForeignEngine, imageSetting } from "../../proto/model-engines.ts";
 import { engineVersion, imageOf } from "./allowed-image.ts";
-import { type HostFacts, identityOf, type PlanOutcome, refused } from "./host-facts.ts";
+import { type HostFacts, identityOf, type PlanFile, type PlanOutcome, refused } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
 
 interface Engine {
   /** As people call it. */
   readonly name: string;
-  readonly key: "vllm" | "sglang";
+  readonly key: ForeignEngine;
   readonly port: number;
   /** Program and subcommand in its images. */
   readonly command: (version: EngineVersion | undefined) => readonly string[];
@@ -20,6 +22,8 @@ interface Engine {
   readonly env: Readonly<Record<string, string>>;
   /** It takes LoRA adapters while it runs. */
   readonly takesAdapters: boolean;
+  /** It takes a chat template in a file. */
+  readonly readsTemplate?: boolean;
 }
 
 /** What differs between a container and a process, as the engine sees it. */
@@ -30,6 +34,8 @@ export interface EnginePlace {
   readonly port: number | undefined;
   /** Undefined: unknown, the newest that is known here is meant. */
   readonly version: EngineVersion | undefined;
+  /** Chat template that replaces the model's own; undefined: none. */
+  readonly templatePath?: string | undefined;
 }
 
 /** The root is read-only, and what one tenant's engine compiled must never run in another's: caches live as long as it does. */
@@ -59,16 +65,23 @@ function containerPlan(spec: InstanceSpec__Output, modelPath: string, host: Host
   if (image === "")
     return refused(
       "engine_unavailable",
-      `the operator of this host named no image of ${name} (${settingOf(key, "IMAGE")}); have it set, or deploy on another host.`,
+      `the operator of this host named no image of ${name} (${imageSetting(key)}); have it set, or deploy on another host.`,
     );
   const gpuUuids = driverGpus(spec);
   const adapters = engine.takesAdapters ? adaptersMount(spec, host) : { mounts: [], folders: [] };
-  const target = `/models/${basename(modelPath)}`;
+  const weights = mountedWeights(modelPath);
+  const template = engine.readsTemplate ? templateFile(spec, host) : undefined;
   const version = engineVersion(spec, host);
-  const place = { modelPath: target, host: "0.0.0.0", port, version };
+  const place = {
+    modelPath: weights.modelPath,
+    host: "0.0.0.0",
+    port,
+    version,
+    templatePath: template && templateTarget,
+  };
   return {
     ok: true,
-    files: [],
+    files: template ? [template] : [],
     folders: adapters.folders,
     plan: {
       ...identityOf(spec),
@@ -77,7 +90,7 @@ function containerPlan(spec: InstanceSpec__Output, modelPath: string, host: Host
       entrypoint: [...command(version), ...argv(place)],
       args: [],
       env: { ...engineCaches, ...engine.env, STOKER_INSTANCE_ID: spec.instanceId },
-      mounts: [{ source: modelPath, target, readOnly: true }, ...adapters.mounts],
+      mounts: [weights.mount, ...mountedTemplate(template), ...adapters.mounts],
       port,
       memoryBytes: Number(spec.memoryBytes),
       cpus: spec.cpus,
@@ -92,17 +105,24 @@ function containerPlan(spec: InstanceSpec__Output, modelPath: string, host: Host
 /** For development: an installed program without isolation, on a port that the driver chooses. */
 function programPlan(spec: InstanceSpec__Output, modelPath: string, host: HostFacts, engine: Engine): PlanOutcome {
   const { name, key, program, argv } = engine;
-  const installed = key === "vllm" ? host.enginePrograms?.vllm : undefined;
+  const installed = host.enginePrograms?.[key];
   if (!program || !installed)
     return refused(
       "engine_unavailable",
       `this host starts model servers as processes and has no program of ${name}; deploy on a host with Docker, or GGUF weights on our own runtime.`,
     );
   const gpuUuids = driverGpus(spec);
-  const place = { modelPath, host: "127.0.0.1", port: undefined, version: installed.version };
+  const template = engine.readsTemplate ? templateFile(spec, host) : undefined;
+  const place = {
+    modelPath,
+    host: "127.0.0.1",
+    port: undefined,
+    version: installed.version,
+    templatePath: template?.path,
+  };
   return {
     ok: true,
-    files: [],
+    files: template ? [template] : [],
     plan: {
       ...identityOf(spec),
       kind: "runtime",
@@ -130,7 +150,31 @@ function programPlan(spec: InstanceSpec__Output, modelPath: string, host: HostFa
   };
 }
 
-const settingOf = (key: Engine["key"], what: "IMAGE") => `STOKER_${key.toUpperCase()}_${what}`;
+/** Weights as a container sees them. An engine finds the other parts of a split GGUF model beside the first. */
+export function mountedWeights(modelPath: string) {
+  const isSplit = /-\d{5}-of-\d{5}\.gguf$/i.test(modelPath);
+  const target = `/models/${basename(modelPath)}`;
+  const mount = isSplit
+    ? { source: dirname(modelPath), target: "/models", readOnly: true }
+    : { source: modelPath, target, readOnly: true };
+  return { modelPath: target, mount };
+}
+
+/** Path of the chat template in a container. */
+export const templateTarget = "/etc/stoker/chat-template.jinja";
+
+/** Named by content: a template that changes is another file, so a running server keeps the one it was given. */
+export function templateFile(
+  { chatTemplate }: Pick<InstanceSpec__Output, "chatTemplate">,
+  { filesDir }: HostFacts,
+): PlanFile | undefined {
+  if (chatTemplate === "") return undefined;
+  const digest = createHash("sha256").update(chatTemplate).digest("hex").slice(0, 32);
+  return { path: join(filesDir, `chat-template-${digest}.jinja`), text: chatTemplate };
+}
+
+export const mountedTemplate = (template: PlanFile | undefined) =>
+  template ? [{ source: template.path, target: templateTarget, readOnly: true }] : [];
 
 /** GPUs of type `other` are shares of the host's memory; only a real one has a driver's uuid. */
 export function driverGpus(spec: Pick<InstanceSpec__Output, "gpuUuids">): string[] {

@@ -30,6 +30,13 @@ export const engineTraits = {
     maxLoraRank: 0,
     metrics: "/metrics",
   },
+  llamacpp: {
+    // It loads adapters at its start only: at run time this path sets the scales of those it has.
+    loadLora: "/lora-adapters",
+    unloadLora: "/lora-adapters",
+    maxLoraRank: 0,
+    metrics: "/metrics",
+  },
 } as const satisfies Readonly<Record<string, EngineTraits>>;
 
 /**
@@ -49,6 +56,7 @@ export function takesCacheSalt(engine: string, version: EngineVersion | undefine
 }
 
 export function cacheIsolationOf(engine: string, version: EngineVersion | undefined): CacheIsolation {
-  if (engine === "external") return "none";
+  // llama.cpp's server knows neither: its plan starts it without a prompt cache.
+  if (engine === "external" || engine === "llamacpp") return "none";
   return takesCacheSalt(engine, version) ? "body" : "headers";
 }

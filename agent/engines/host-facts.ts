@@ -1,6 +1,7 @@
 import type { EngineVersion } from "../../proto/engine-version.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { DeploymentId, InstanceId } from "../../proto/ids.ts";
+import type { ForeignEngine } from "../../proto/model-engines.ts";
 import type { ChatModel } from "../../proto/vllm-parsers.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
 
@@ -10,9 +11,9 @@ export interface HostFacts {
   /** Other images that the operator allows on this host; see allowed-image.ts. */
   readonly allowedImages: readonly string[];
   /** Images of engines from elsewhere; without one the host does not run that engine in containers. */
-  readonly engineImages?: { readonly vllm?: string | undefined; readonly sglang?: string | undefined };
+  readonly engineImages?: { readonly [Name in ForeignEngine]?: string | undefined };
   /** The same for the process driver: installed programs. */
-  readonly enginePrograms?: { readonly vllm?: EngineProgram | undefined };
+  readonly enginePrograms?: { readonly [Name in ForeignEngine]?: EngineProgram | undefined };
   readonly filesDir: string;
   /** Folder of LoRA adapters as engines see them, one per instance in it; undefined: this host serves none. */
   readonly adaptersDir?: string;

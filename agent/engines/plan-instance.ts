@@ -3,24 +3,25 @@
 
 import { whyStoredArgsRefused, whyVersionRefuses } from "../../proto/engine-args.ts";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
+import { isModelEngine } from "../../proto/model-engines.ts";
 import { engineVersion, imageOf, whyImageRefused } from "./allowed-image.ts";
 import { type HostFacts, type PlanExtras, type PlanOutcome, refused } from "./host-facts.ts";
 import { planAgentInstance } from "./plan-agent-instance.ts";
 import { planCustom } from "./plan-custom.ts";
 import { planExternal } from "./plan-external.ts";
+import { planLlamaServer } from "./plan-llama-server.ts";
 import { planRental } from "./plan-rental.ts";
 import { planSglang } from "./plan-sglang.ts";
 import { planStoker } from "./plan-stoker.ts";
 import { planVllm } from "./plan-vllm.ts";
 
-const modelEngines: ReadonlySet<string> = new Set(["stoker", "vllm", "sglang"]);
 const idForm = /^[A-Za-z0-9][\w.-]{0,63}$/;
 
-const planners = { stoker: planStoker, vllm: planVllm, sglang: planSglang } as const;
+const planners = { stoker: planStoker, vllm: planVllm, sglang: planSglang, llamacpp: planLlamaServer } as const;
 
 /** Returns true if the engine reads weights that this host must fetch first. */
 export function needsWeights(spec: InstanceSpec__Output): boolean {
-  return modelEngines.has(spec.engine);
+  return isModelEngine(spec.engine);
 }
 
 /** Returns true if something must be fetched before a start: weights, or an image. */
@@ -49,6 +50,7 @@ export function planInstance(
     case "stoker":
     case "vllm":
     case "sglang":
+    case "llamacpp":
       if (modelPath === undefined)
         return refused("bad_spec", "the engine needs weights and the deployment names none.");
       return planners[spec.engine](spec, modelPath, host, extras);

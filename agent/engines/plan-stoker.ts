@@ -1,16 +1,21 @@
 // Our own runtime, configured by its environment.
-import { createHash } from "node:crypto";
-import { basename, dirname, join } from "node:path";
+import { join } from "node:path";
 import type { InstanceSpec__Output } from "../../proto/gen/stoker/fleet/v1/InstanceSpec.ts";
 import type { ContainerPlan } from "../reconcile/driver.ts";
 import { imageOf } from "./allowed-image.ts";
-import { adaptersMount, driverGpus } from "./container-plan.ts";
+import {
+  adaptersMount,
+  driverGpus,
+  mountedTemplate,
+  mountedWeights,
+  templateFile,
+  templateTarget,
+} from "./container-plan.ts";
 import { planDraft } from "./draft-model.ts";
-import { type HostFacts, identityOf, type PlanExtras, type PlanFile, type PlanOutcome } from "./host-facts.ts";
+import { type HostFacts, identityOf, type PlanExtras, type PlanOutcome } from "./host-facts.ts";
 
 const gib = 1024 ** 3;
 const containerPort = 8000;
-const templateTarget = "/etc/stoker/chat-template.jinja";
 /** A child without requests from its agent for this time stops itself. */
 const orphanTimeoutMs = 600_000;
 /**
@@ -28,23 +33,14 @@ export function planStoker(
   { draftPath }: PlanExtras = {},
 ): PlanOutcome {
   const isProcess = host.driver === "process";
-  const template = spec.chatTemplate === "" ? undefined : templateFile(spec.chatTemplate, host.filesDir);
-  // The engine finds the other parts of a split model beside the first.
-  const isSplit = /-\d{5}-of-\d{5}\.gguf$/i.test(modelPath);
-  const shown = isSplit ? dirname(modelPath) : modelPath;
-  const shownTarget = isSplit ? "/models" : `/models/${basename(modelPath)}`;
-  const modelTarget = isProcess ? modelPath : `/models/${basename(modelPath)}`;
+  const template = templateFile(spec, host);
+  const weights = mountedWeights(modelPath);
+  const modelTarget = isProcess ? modelPath : weights.modelPath;
   const templatePath = template && (isProcess ? template.path : templateTarget);
   const adapters = adaptersMount(spec, host);
   const draft = planDraft(draftPath, isProcess);
   const graphs = graphCache(modelPath, spec.deployId, host);
-  const mounts = [
-    { source: shown, target: shownTarget, readOnly: true },
-    ...(template ? [{ source: template.path, target: templateTarget, readOnly: true }] : []),
-    ...adapters.mounts,
-    ...draft.mounts,
-    ...graphs.mounts,
-  ];
+  const mounts = [weights.mount, ...mountedTemplate(template), ...adapters.mounts, ...draft.mounts, ...graphs.mounts];
   const realGpus = driverGpus(spec);
   const env: Record<string, string> = {
     STOKER_INSTANCE_ID: spec.instanceId,
@@ -88,12 +84,6 @@ export function planStoker(
       shmBytes: (realGpus.length > 1 ? 16 : 2) * gib,
     },
   };
-}
-
-/** Named by content: a template that changes is another file, so a running server keeps the one it was given. */
-function templateFile(text: string, filesDir: string): PlanFile {
-  const digest = createHash("sha256").update(text).digest("hex").slice(0, 32);
-  return { path: join(filesDir, `chat-template-${digest}.jinja`), text };
 }
 
 // Cache of graphs that a model server optimised for this machine. A folder per deployment, so that tenants share nothing. It

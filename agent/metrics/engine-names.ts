@@ -18,6 +18,7 @@ export const normalisedNames: readonly NormalisedName[] = [
     from: [
       { raw: "vllm:num_requests_running" },
       { raw: "sglang:num_running_reqs" },
+      { raw: "llamacpp:requests_processing" },
       { raw: "stoker_runtime_num_requests_running" },
     ],
   },
@@ -28,6 +29,7 @@ export const normalisedNames: readonly NormalisedName[] = [
     from: [
       { raw: "vllm:num_requests_waiting" },
       { raw: "sglang:num_queue_reqs" },
+      { raw: "llamacpp:requests_deferred" },
       { raw: "stoker_runtime_num_requests_waiting" },
     ],
   },
@@ -40,6 +42,8 @@ export const normalisedNames: readonly NormalisedName[] = [
       // Before 0.9.2.
       { raw: "vllm:gpu_cache_usage_perc" },
       { raw: "sglang:token_usage" },
+      // Removed in 2025 (build 6000 and later have none).
+      { raw: "llamacpp:kv_cache_usage_ratio" },
       { raw: "stoker_runtime_kv_cache_usage_ratio" },
     ],
   },
@@ -50,6 +54,7 @@ export const normalisedNames: readonly NormalisedName[] = [
     from: [
       { raw: "vllm:prompt_tokens_total" },
       { raw: "sglang:prompt_tokens_total" },
+      { raw: "llamacpp:prompt_tokens_total" },
       { raw: "stoker_runtime_tokens_total", label: ["kind", "prompt"] },
     ],
   },
@@ -60,6 +65,7 @@ export const normalisedNames: readonly NormalisedName[] = [
     from: [
       { raw: "vllm:generation_tokens_total" },
       { raw: "sglang:generation_tokens_total" },
+      { raw: "llamacpp:tokens_predicted_total" },
       { raw: "stoker_runtime_tokens_total", label: ["kind", "generated"] },
     ],
   },

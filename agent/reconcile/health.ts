@@ -136,9 +136,15 @@ async function askModels(target: ProbeTarget, contextLength: number, signal: Abo
   const model = models.find(({ id }) => name === undefined || id === name);
   if (model || name === undefined) {
     const formats = target.formats ?? (await askFormats(target, base, String(model?.["owned_by"]), signal));
-    return { kind: "ready", contextLength, formats };
+    return { kind: "ready", contextLength: contextLength || slotContextOf(model), formats };
   }
   return { kind: "bad", why: `/v1/models does not list ${JSON.stringify(name.slice(0, 120))}` };
+}
+
+/** Context of one request as llama.cpp's server lists it; 0: the server lists none. */
+function slotContextOf(model: Record<string, unknown> | undefined): number {
+  const length = asObject(model?.["meta"])["n_ctx"];
+  return Number.isSafeInteger(length) ? (length as number) : 0;
 }
 
 /** It lists models in pages, and serves more names than it lists. */

@@ -8,8 +8,11 @@ import type { HostFacts } from "../engines/host-facts.ts";
 export function enginePrograms({
   enginePrograms: paths,
 }: Pick<AgentConfig, "enginePrograms">): NonNullable<HostFacts["enginePrograms"]> {
-  const { vllm } = paths;
-  return vllm === undefined ? {} : { vllm: { path: vllm, version: installedVersion(vllm, "vllm") } };
+  const { vllm, llamacpp } = paths;
+  return {
+    ...(vllm === undefined ? {} : { vllm: { path: vllm, version: installedVersion(vllm, "vllm") } }),
+    ...(llamacpp === undefined ? {} : { llamacpp: { path: llamacpp, version: undefined } }),
+  };
 }
 
 /** Version in the Python environment of a program; to run it would take half a minute. Undefined: not found. */

@@ -17,6 +17,7 @@ interface CreateFlags {
   readonly hfTokenFile?: string;
   readonly min?: number;
   readonly max?: number;
+  readonly engine?: string;
   readonly arg?: string[];
   /** `create` only. */
   readonly task?: string;
@@ -105,6 +106,7 @@ function addCreate(command: Command): Command {
     .option("--hf-token-file <file>", "file with a hub token")
     .option("--min <n>", "minimum number of instances", atLeast(0))
     .option("--max <n>", "maximum number of instances", atLeast(1))
+    .option("--engine <engine>", "engine (default: by the weights and the GPU)")
     .option("--arg <argument>", "engine argument (repeatable)", collect)
     .option("--wait", "wait and print each status change", waits)
     .option("--no-wait", "return immediately")
@@ -123,9 +125,9 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
     max_batch_size: flags.maxBatchSize,
     settings: { min_instances: flags.min, max_instances: flags.max },
   };
-  if (flags.task !== undefined && (flags.arg !== undefined || flags.hfRepo !== undefined))
+  if (flags.task !== undefined && (flags.arg ?? flags.hfRepo ?? flags.engine) !== undefined)
     throw new CliError(
-      "--task cannot be combined with --arg or --hf-repo. The model name is the repository.",
+      "--task cannot be combined with --engine, --arg or --hf-repo. The model name is the repository.",
       exitCode.wrongUsage,
     );
   const [path, body] =
@@ -136,6 +138,7 @@ async function create(terminal: Terminal, model: string, flags: CreateFlags): Pr
             model_name: model,
             gpu: flags.gpu ?? (await availableGpu(terminal.api, flags.hfRepo ?? model)),
             ...placement,
+            engine: flags.engine,
             extra_args: flags.arg,
             // Without these flags the server resolves the name. A name without owner is sent, so that it is rejected at once.
             ...(((flags.hfRepo ?? flags.hfRevision ?? token) !== undefined || !model.includes("/")) && {

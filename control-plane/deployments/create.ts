@@ -2,10 +2,11 @@
 import { createHash } from "node:crypto";
 import type { GpuType } from "../../proto/gpu.ts";
 import { type AccountId, randomId } from "../../proto/ids.ts";
+import { defaultSlotContext, type ModelEngine, readsGguf } from "../../proto/model-engines.ts";
 import type { LookAtRepo, RepoLook, WeightsFormat } from "../catalog/hub-look.ts";
 import { type GpuDefaults, type GpuUse, requireGpus } from "../quotas/gpu-limits.ts";
 import { type FundsDeps, requireFunds } from "./dedicated-money.ts";
-import type { Deployment, ModelEngine, StandardArgs, WeightsSource } from "./deployment.ts";
+import type { Deployment, StandardArgs, WeightsSource } from "./deployment.ts";
 import { accountEnded, baseModelUnknown, deploymentNameTaken, deploymentRefused, refuseSuspended } from "./errors.ts";
 import { expectedMemory, type MemorySources } from "./expected-memory.ts";
 import { checkExtraArgs, contextLengthOf } from "./extra-args.ts";
@@ -151,7 +152,8 @@ async function plannedDeployment(
     standardArgs,
     ...(request.image === undefined ? {} : { image: request.image }),
     externalUrl: null,
-    contextLength: contextLengthOf(extraArgs) || model.contextLength,
+    contextLength:
+      contextLengthOf(extraArgs) || model.contextLength || (engine === "llamacpp" ? defaultSlotContext : 0),
   };
   const claim = await expectedMemory(deps, run, model.memoryBytes(run), async () => token);
   return { ...run, ...claim, memoryBytes: claim.memoryBytes || (model.otherwiseBytes ?? 0) };
@@ -256,7 +258,7 @@ export function chooseEngine(
   gpu: GpuType,
   look: RepoLook | undefined,
 ): EngineChoice | { readonly why: string } {
-  if (requested !== undefined) return { engine: requested, format: requested === "stoker" ? undefined : "safetensors" };
+  if (requested !== undefined) return { engine: requested, format: readsGguf(requested) ? undefined : "safetensors" };
   // The host may reach what is unreachable from here, and reports what it finds.
   if (look?.kind !== "found") return { engine: "stoker", format: undefined };
   const { formats } = look;

@@ -1,6 +1,7 @@
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { InstancePhase } from "../../proto/instance-phase.ts";
+import type { ModelEngine } from "../../proto/model-engines.ts";
 
 export const deploymentStatuses = [
   "initializing",
@@ -17,11 +18,7 @@ export const deploymentStatuses = [
 export type DeploymentKind = "model" | "container" | "agent_instance";
 
 /** Engine for which the agent makes a plan. */
-export type Engine = "stoker" | "vllm" | "sglang" | "custom" | "external" | "container" | "agent_instance";
-
-/** Engines for models of the hub. */
-export const modelEngines = ["stoker", "vllm", "sglang"] as const;
-export type ModelEngine = (typeof modelEngines)[number];
+export type Engine = ModelEngine | "custom" | "external" | "container" | "agent_instance";
 
 export type DeploymentStatus = (typeof deploymentStatuses)[number];
 

@@ -1,8 +1,9 @@
 // Expected GPU memory of one instance: measured, bounded by arguments, or estimated from its files; and its change when the
 // owner changes what runs.
 
-import { type Deployment, modelEngines, type WeightsSource } from "./deployment.ts";
-import { loraMemory, type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
+import { isModelEngine, readsGguf } from "../../proto/model-engines.ts";
+import type { Deployment, WeightsSource } from "./deployment.ts";
+import { estimateMemory, loraMemory, type ModelShape, neededMemory, nominalBytes } from "./memory-estimate.ts";
 import { expectedMemoryBytes } from "./resources.ts";
 import { batchSizeOf } from "./standard-args.ts";
 
@@ -105,13 +106,14 @@ async function estimate(
   const { sizeBytes = 0, repo, revision, localPath } = run.weights;
   // A share of a host's memory: the runtime fits its context into it.
   if (sizeBytes > 0 || run.gpu === "other" || localPath !== undefined) return expectedMemoryBytes(sizeBytes);
-  // Without a format our runtime loads GGUF, whatever else the repository contains.
-  const format = run.weights.format ?? (run.engine === "stoker" ? "gguf" : undefined);
-  const isModel = (modelEngines as readonly string[]).includes(run.engine);
-  const shape = isModel ? await shapeOf?.(repo, revision, await token(), format) : undefined;
+  // Without a format these load GGUF, whatever else the repository contains.
+  const format = run.weights.format ?? (readsGguf(run.engine) ? "gguf" : undefined);
+  const shape = isModelEngine(run.engine) ? await shapeOf?.(repo, revision, await token(), format) : undefined;
   if (!shape) return 0;
   const { maxBatchSize, contextLength, numGpus: gpus } = run;
   const use = { maxBatchSize, contextLength, gpus, ...loraMemory(shape, run) };
+  // It allocates the context of every request at start, and does not start with less.
+  if (run.engine === "llamacpp") return estimateMemory(shape, use);
   return neededMemory(shape, use, nominalBytes(run.gpu) * gpus);
 }
 

@@ -34,21 +34,30 @@ export function checkKeptArgs(args: readonly string[], { engine }: ArgsReader): 
   return withoutContradiction(args, engine);
 }
 
-/** Pairs that prevent our runtime from starting (runtime/engine-options.ts, runtime/config.ts). */
+/** Pairs that prevent an engine from starting (of our runtime: runtime/engine-options.ts, runtime/config.ts). */
 const contradictions = [
   {
+    engine: "stoker",
     these: [/^--flash-attn=off$/, /^--kv-cache-dtype=q\d/],
     why: "a quantised --kv-cache-dtype requires flash attention on the engine stoker. Remove one of the two arguments.",
   },
   {
+    engine: "stoker",
     these: [/^--draft-model=/, /^--speculative=prompt-lookup$/],
     why: "--draft-model and --speculative=prompt-lookup cannot be combined on the engine stoker. Remove one of them.",
+  },
+  {
+    engine: "llamacpp",
+    these: [/^--flash-attn=off$/, /^--cache-type-v=(q|iq)\d/],
+    why: "a quantised --cache-type-v requires flash attention on the engine llamacpp. Remove one of the two arguments.",
   },
 ];
 
 function withoutContradiction(args: readonly string[], engine: Engine): readonly string[] {
-  const found = contradictions.find(({ these }) => these.every((form) => args.some((arg) => form.test(arg))));
-  if (engine === "stoker" && found) throw extraArgRefused(found.why);
+  const found = contradictions.find(
+    (one) => one.engine === engine && one.these.every((form) => args.some((arg) => form.test(arg))),
+  );
+  if (found) throw extraArgRefused(found.why);
   return args;
 }
 

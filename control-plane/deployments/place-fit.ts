@@ -4,6 +4,7 @@
 import { whyImageNotAllowed } from "../../proto/allowed-image.ts";
 import type { GpuType } from "../../proto/gpu.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
+import { imageSetting, isModelEngine } from "../../proto/model-engines.ts";
 import type { Gpu, GpuClaim, HostView } from "../fleet/host.ts";
 import type { Engine } from "./deployment.ts";
 import { isVirtual, resourcesOf } from "./resources.ts";
@@ -28,10 +29,7 @@ export function fitOn(want: Want, host: HostView): Fit | undefined {
 
 /** A GPU is shared only when memory has a fixed upper bound. */
 export const mayShare = (want: Want) =>
-  want.sharesWith !== undefined &&
-  want.gpusPerInstance === 1 &&
-  want.memoryBytes > 0 &&
-  (want.engine === "stoker" || want.engine === "vllm" || want.engine === "sglang");
+  want.sharesWith !== undefined && want.gpusPerInstance === 1 && want.memoryBytes > 0 && isModelEngine(want.engine);
 
 /** Free GPUs are reserved for other accounts. */
 export const isReserved = (want: Want) => want.maxNewGpus !== undefined && want.gpusPerInstance > want.maxNewGpus;
@@ -157,9 +155,10 @@ export function refuse(want: Want, host: HostView): string | undefined {
       return undefined;
     case "vllm":
     case "sglang":
-      // A host lists them as drivers once its operator has allowed an image for them.
+    case "llamacpp":
+      // A host lists them as drivers once its operator has set an image or a program for them.
       if (drivers.includes(want.engine)) return undefined;
-      return `its operator set no image for ${want.engine} (STOKER_${want.engine.toUpperCase()}_IMAGE)`;
+      return `its operator set no image for ${want.engine} (${imageSetting(want.engine)})`;
     default:
       if (drivers.includes("docker") || drivers.includes("process")) return undefined;
       return "it has no driver that starts model servers";

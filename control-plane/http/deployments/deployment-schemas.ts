@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { maxBatchSize } from "../../../proto/batch-size.ts";
 import { gpuTypes } from "../../../proto/gpu.ts";
-import { type ModelEngine, modelEngines } from "../../deployments/deployment.ts";
+import { type ModelEngine, modelEngines } from "../../../proto/model-engines.ts";
 import { interfaceTasks } from "../../deployments/tasks.ts";
 import { nullable } from "../inference/sampling-schemas.ts";
 

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createProbe } from "../../../agent/reconcile/health.ts";
 import type { FormatSkill } from "../../../proto/api-formats.ts";
 import { hasLlamaServer, type LlamaServer, startLlamaServer } from "../../fakes/llama-server.ts";
+import { isNightly } from "../../fakes/nightly.ts";
 import { apiKey } from "../../fakes/ports.ts";
 import { startTaskEdge, type TaskEdge } from "../../fakes/task-edge.ts";
 import { hasModel, modelFile } from "./runtime-process.ts";
@@ -54,7 +55,7 @@ async function startRecorder(to: string): Promise<Recorder> {
   };
 }
 
-describe.runIf(hasLlamaServer(promise) && hasModel(promise))("llama.cpp's server", () => {
+describe.runIf(isNightly && hasLlamaServer(promise) && hasModel(promise))("llama.cpp's server", () => {
   let server: LlamaServer;
   let tasks: TaskEdge;
   let formats: readonly FormatSkill[];

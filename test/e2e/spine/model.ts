@@ -18,12 +18,13 @@ export function hasRealModel(promise: string): boolean {
 export const demoModel = "HuggingFaceTB/SmolLM2-135M-Instruct";
 
 /** Deploys SmolLM2, waits until it is deployed, offers it to every account by tokens; returns its deploy id. */
-export async function deploySmolLM(stack: Stack, maxBatchSize = 4): Promise<string> {
+export async function deploySmolLM(stack: Stack, maxBatchSize = 4, more: object = {}): Promise<string> {
   const made = await stack.call("POST", "/deploy/llm", {
     model_name: demoModel,
     gpu: "other",
     max_batch_size: maxBatchSize,
     hf: { repo: demoModel },
+    ...more,
   });
   expect(made.status, JSON.stringify(made.body)).toBe(200);
   const id = made.body.deploy_id as string;

@@ -24,14 +24,16 @@ afterAll(() => server.close());
 const target = (instanceId: string) => ({ instanceId, deployId: `of-${instanceId}`, origin, ready: true });
 
 describe("an engine's page", () => {
-  it.each(["vllm-0.10.txt", "vllm-0.8.txt", "sglang.txt", "stoker-runtime.txt"])(
+  it.each(["vllm-0.10.txt", "vllm-0.8.txt", "sglang.txt", "llamacpp.txt", "stoker-runtime.txt"])(
     "of %s has the same names as every other's, beside its own",
     async (name) => {
       page = fixture(name);
       const pages = createEnginePages("n1", () => 0);
       pages.setTargets([target("i1")]);
       await pages.look(signal);
-      expect(pages.figures("i1")).toEqual({ running: 3, waiting: 2, kvCacheRatio: 0.25 });
+      // llama.cpp's server reports no share of its cache.
+      const kvCacheRatio = name === "llamacpp.txt" ? undefined : 0.25;
+      expect(pages.figures("i1")).toEqual({ running: 3, waiting: 2, kvCacheRatio });
       const text = pages.page();
       const own = 'deploy_id="of-i1",instance_id="i1",node="n1"';
       for (const line of [

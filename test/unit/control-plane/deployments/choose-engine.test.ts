@@ -23,6 +23,8 @@ describe("the engine of a repository", () => {
 
   it("is the requested one, whatever the repository holds", () => {
     expect(chooseEngine("sglang", "H100-80GB", holding("a.gguf"))).toEqual({ engine: "sglang", format: "safetensors" });
+    const both = holding("a.gguf", "b.safetensors");
+    expect(chooseEngine("llamacpp", "H100-80GB", both)).toEqual({ engine: "llamacpp", format: undefined });
   });
 
   it.each([

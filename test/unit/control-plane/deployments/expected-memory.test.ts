@@ -69,3 +69,16 @@ describe("the claim of a changed deployment", () => {
     expect(asked).toEqual(["hf_own"]);
   });
 });
+
+describe("the claim of llama.cpp's server", () => {
+  it("counts the context of every request, because the server allocates all of them at start", async () => {
+    const claim = (engine: "llamacpp" | "stoker", maxBatchSize: number) =>
+      expectedMemory(files, { ...one, engine, gpu: "L4-24GB", maxBatchSize }, 0, noToken);
+    const [few, many] = [await claim("llamacpp", 4), await claim("llamacpp", 64)];
+    const perRequest = 8192 * 32 * 8 * 256 * 2;
+    expect(many.memoryBytes - few.memoryBytes).toBe(60 * perRequest);
+    expect(many.memoryBytes).toBeGreaterThan(24e9);
+    // Our runtime fits what it can into the GPU.
+    expect((await claim("stoker", 64)).memoryBytes).toBeLessThan(24e9);
+  });
+});

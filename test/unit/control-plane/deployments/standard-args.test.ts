@@ -45,6 +45,21 @@ describe("standard_args", () => {
     ]);
     for (const [engine, args] of Object.entries(said))
       expect(checkExtraArgs(args, { engine: engine as "vllm" })).toEqual(args);
+    const gguf = {
+      maxContextSize: 4096,
+      maxPrefillTokens: 512,
+      kvCacheDtype: "fp8",
+      enablePrefixCaching: false,
+    } as const;
+    const llama = standardAsArgs(gguf, "llamacpp");
+    expect(llama).toEqual([
+      "--max-model-len=4096",
+      "--batch-size=512",
+      "--cache-type-k=q8_0",
+      "--cache-type-v=q8_0",
+      "--no-cache-prompt",
+    ]);
+    expect(checkExtraArgs(llama, { engine: "llamacpp" })).toEqual(llama);
     const own = standardAsArgs({ maxContextSize: 4096, kvCacheDtype: "fp8", enablePrefixCaching: true }, "stoker");
     expect(checkExtraArgs(own, { engine: "stoker" })).toEqual(["--max-model-len=4096", "--kv-cache-dtype=q8_0"]);
   });
@@ -53,6 +68,7 @@ describe("standard_args", () => {
     ["stoker", { gpuMemoryFraction: 0.9 }, "gpu_memory_fraction"],
     ["stoker", { enablePrefixCaching: false }, "enable_prefix_caching"],
     ["sglang", { maxImagesPerPrompt: 2 }, "max_images_per_prompt"],
+    ["llamacpp", { gpuMemoryFraction: 0.9 }, "gpu_memory_fraction"],
     ["custom", { quantization: "awq" }, "quantization"],
   ] as const)("of %s that it has nothing like are refused by name: %o", (engine, args, name) => {
     expect(() => standardAsArgs(args, engine as Deployment["engine"])).toThrow(
