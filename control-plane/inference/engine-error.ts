@@ -19,9 +19,11 @@ const callers: ReadonlyMap<number, ErrorKind> = new Map([
 export function engineError(
   { status, body, retryAfterSeconds }: EngineError,
   kind: Completion["kind"],
-  model: { readonly name: string; readonly task: string },
+  model: { readonly name: string; readonly task: string; readonly isExternalServer?: boolean | undefined },
 ): ServiceError {
   const reported = read(body);
+  if (model.isExternalServer && isAccountRefused({ status, body }))
+    return upstreamBroken({ cause: causeOf(status, reported) });
   // For text, 405 may refer to a feature such as tools; for other tasks it means that the path does not support POST.
   const isOtherMethod = status === 405 && kind !== "chat" && kind !== "text_completion";
   // Our own runtime's message names its own paths, which this API does not have.
@@ -35,7 +37,7 @@ export function engineError(
     return new ServiceError(fault, code, message, { param: reported.param });
   }
   if (status === 429) return new EngineOverloaded(retryAfterSeconds ?? 1);
-  const cause = new Error(`the engine responded with ${status}: ${(reported.message ?? "").slice(0, 500)}`);
+  const cause = causeOf(status, reported);
   return status === 504 ? upstreamTimeout({ cause }) : upstreamBroken({ cause });
 }
 
@@ -47,8 +49,42 @@ const overflowText = /context (?:length|size|window)|maximum (?:context|model) l
 const isOverflow = ({ type, message }: Reported) =>
   type === "exceed_context_size_error" || overflowText.test(message ?? "");
 
+/** Errors of providers about the operator's account there: its key, its funds or its state. */
+const accountCodes: ReadonlySet<string> = new Set([
+  "insufficient_quota",
+  "insufficient_balance",
+  "billing_hard_limit_reached",
+  "billing_not_active",
+  "billing_error",
+  "authentication_error",
+  "invalid_api_key",
+  "permission_error",
+  "access_terminated",
+  "account_deactivated",
+  "organization_restricted",
+]);
+/** Of those that use a general code. */
+const accountMessages =
+  /\bcredit balance is too low\b|\bapi key (?:not valid|expired|is invalid)\b|\bexceeded your current quota\b|\binsufficient (?:balance|credits?|funds)\b/i;
+
+/**
+ * True if a provider refuses the operator's account. Statuses 401 to 403 always mean it; some providers say it with 400 or 429.
+ * Their customers can do nothing about it.
+ */
+export function isAccountRefused({ status, body }: Pick<EngineError, "status" | "body">): boolean {
+  if (status >= 401 && status <= 403) return true;
+  if (status !== 400 && status !== 429) return false;
+  const { code, type, message } = read(body);
+  return (
+    [code, type].some((name) => name !== undefined && accountCodes.has(name)) || accountMessages.test(message ?? "")
+  );
+}
+
 /** True for the 404 of our runtime and of FastAPI for an unknown path. An unknown model is an error of this system. */
 const isUnknownPath = ({ code, message }: Reported) => code === "not_found" || message === "Not Found";
+
+const causeOf = (status: number, { message = "" }: Reported): Error =>
+  new Error(`the engine responded with ${status}: ${message.slice(0, 500)}`);
 
 interface Reported {
   readonly message?: string;

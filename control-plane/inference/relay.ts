@@ -24,7 +24,7 @@ import { affinityOf } from "./affinity.ts";
 import type { AnswerSink } from "./answer-sink.ts";
 import { Attempt, type AttemptEnd, type AttemptLimits } from "./attempt.ts";
 import type { Completion, NativeRequest, Trace } from "./completion.ts";
-import { engineError } from "./engine-error.ts";
+import { engineError, isAccountRefused } from "./engine-error.ts";
 import {
   EngineOverloaded,
   FieldUnsupported,
@@ -174,7 +174,7 @@ export async function relay(
           usage: last.usage,
           frames: 0,
           error: engineError(last, completion.kind, model),
-          elsewhere: elsewhereOf(last.status),
+          elsewhere: model.isExternalServer && isAccountRefused(last) ? "refused" : elsewhereOf(last.status),
         };
       case "client-gone":
         deps.metrics.aborts.inc({ by: "client" });
@@ -237,7 +237,11 @@ function outcomeOf(end: AttemptEnd): Outcome {
     case "answered":
       return { kind: "answered" };
     case "engine-error":
-      return { kind: "status", status: end.status, retryAfterSeconds: end.retryAfterSeconds };
+      // A provider may refuse the operator's account with 400 or 429 as well. As 403: an error text may repeat what one customer
+      // sent, and must not turn away the others.
+      return isAccountRefused(end) && (end.status === 400 || end.status === 429)
+        ? { kind: "status", status: 403, retryAfterSeconds: undefined }
+        : { kind: "status", status: end.status, retryAfterSeconds: end.retryAfterSeconds };
     case "broken":
     case "timeout":
       return { kind: "broken" };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { engineError } from "../../../../control-plane/inference/engine-error.ts";
 
-const told = (status: number, body: unknown) =>
+const told = (status: number, body: unknown, isExternalServer = false) =>
   engineError(
     {
       kind: "engine-error",
@@ -11,7 +11,7 @@ const told = (status: number, body: unknown) =>
       usage: undefined,
     },
     "chat",
-    { name: "org/model", task: "embeddings" },
+    { name: "org/model", task: "embeddings", isExternalServer },
   );
 
 describe("an engine's words about a caller's fault", () => {
@@ -85,5 +85,30 @@ it("a voice that the model does not have is unknown: 404 in the engine's words, 
     kind: "not_found",
     code: "voice_not_found",
     message: words,
+  });
+});
+
+describe("a provider that refuses the operator's account", () => {
+  const errors: readonly (readonly [number, object])[] = [
+    [400, { type: "invalid_request_error", message: "Your credit balance is too low to access the Anthropic API." }],
+    [400, { code: "billing_hard_limit_reached", type: "invalid_request_error", message: "Billing hard limit reached" }],
+    [400, { code: 400, status: "INVALID_ARGUMENT", message: "API key not valid. Please pass a valid API key." }],
+    [400, { code: "organization_restricted", message: "Organization has been restricted." }],
+    [402, { message: "Insufficient Balance" }],
+    [429, { code: "insufficient_quota", message: "You exceeded your current quota." }],
+  ];
+  it.each(errors)("is not the caller's fault: %i %j", (status, error) => {
+    const refused = told(status, { error }, true);
+    expect(refused.code).toBe("upstream_error");
+    expect(refused.message).not.toContain((error as { message: string }).message);
+  });
+
+  it("is not confused with a caller's own fault, nor with a server of the operator's", () => {
+    const tooLong = { type: "invalid_request_error", message: "prompt is too long: 9 tokens > 8 maximum" };
+    expect(told(400, { error: tooLong }, true)).toMatchObject({ kind: "bad_request", message: tooLong.message });
+    expect(told(429, { error: { code: "rate_limit_exceeded", message: "Slow down" } }, true).code).toBe(
+      "engine_overloaded",
+    );
+    expect(told(400, { error: { code: "invalid_api_key", message: "x" } }).kind).toBe("bad_request");
   });
 });
