@@ -6,7 +6,7 @@ import { unknownCursor } from "../files/errors.ts";
 import { usualExpiryMs } from "../files/files.ts";
 import { conflict, forbidden, notFound, rateLimited } from "../service-error.ts";
 import { type Batch, type BatchEndpoint, type BatchId, batchWindowMs } from "./batch.ts";
-import type { BatchStore } from "./store.ts";
+import type { BatchList, BatchPage, BatchStore } from "./store.ts";
 
 export const batchNotFound = () => notFound("batch_not_found", "Batch not found. `GET /v1/batches` lists yours.");
 
@@ -19,6 +19,9 @@ const batchInputMissing = () =>
 
 const batchEnded = (status: string) =>
   conflict("batch_ended", `The batch is already ${status} and cannot be cancelled.`);
+
+export const batchNotEnded = (status: string) =>
+  conflict("batch_not_ended", `The batch is ${status}. Cancel it, and delete it when it has ended.`);
 
 export const tooManyBatches = (limit: number) =>
   rateLimited(
@@ -45,7 +48,14 @@ const maxOpen = 100;
 
 export function createBatches(deps: { readonly store: BatchStore; readonly created: () => void }) {
   const { store } = deps;
+  const get = async ({ account }: Caller, id: string): Promise<Batch> => {
+    const batch = await store.find(account, id as BatchId);
+    if (!batch) throw batchNotFound();
+    return batch;
+  };
   return {
+    /** Throws batchNotFound. */
+    get,
     /** Throws batchInputMissing, batchNeedsKey, tooManyBatches. */
     async create(
       { account, key }: Caller,
@@ -60,22 +70,11 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
       deps.created();
       return made;
     },
-    /** Throws batchNotFound. */
-    async get({ account }: Caller, id: string): Promise<Batch> {
-      const batch = await store.find(account, id as BatchId);
-      if (!batch) throw batchNotFound();
-      return batch;
-    },
-    /** Newest first. Throws unknownCursor. */
-    async list(
-      { account }: Caller,
-      after: string | undefined,
-      limit: number,
-      endpoint?: BatchEndpoint,
-    ): Promise<{ readonly batches: readonly Batch[]; readonly hasMore: boolean }> {
-      const page = await store.list(account, after as BatchId | undefined, limit, endpoint);
-      if (!page) throw unknownCursor();
-      return page;
+    /** Newest first. Throws unknownCursor. `cursorName`: field of the request with the cursor. */
+    async list({ account }: Caller, page: BatchPage, cursorName = "after"): Promise<BatchList> {
+      const found = await store.list(account, page);
+      if (!found) throw unknownCursor(cursorName);
+      return found;
     },
     /** Stops starting lines; running ones finish, and results are kept. Throws batchNotFound, batchEnded. */
     async cancel({ account }: Caller, id: string): Promise<Batch> {
@@ -84,6 +83,11 @@ export function createBatches(deps: { readonly store: BatchStore; readonly creat
       if (batch.status !== "cancelling") throw batchEnded(batch.status);
       deps.created();
       return batch;
+    },
+    /** Its files stay. Throws batchNotFound, batchNotEnded. */
+    async remove(caller: Caller, id: string): Promise<void> {
+      const batch = await get(caller, id);
+      if (!(await store.remove(caller.account, batch.id))) throw batchNotEnded(batch.status);
     },
   };
 }

@@ -48,19 +48,29 @@ export interface PageLimits {
   readonly bytes: number;
 }
 
+export interface BatchPage {
+  readonly limit: number;
+  /** `after`: older ones than this; `before`: the next newer ones. */
+  readonly cursor?: { readonly side: "after" | "before"; readonly id: BatchId } | undefined;
+  readonly endpoint?: BatchEndpoint | undefined;
+}
+
+export interface BatchList {
+  readonly batches: readonly Batch[];
+  /** On the side of the cursor. */
+  readonly hasMore: boolean;
+}
+
 export interface BatchStore {
   /** Undefined: no such file of purpose `batch`. A number: the limit of open batches, which is reached. */
   create(batch: NewBatch, maxOpen: number): Promise<Batch | "no_file" | "too_many">;
   find(account: AccountId, id: BatchId): Promise<Batch | undefined>;
   /** Newest first; only those of `endpoint`, if given. Undefined: the cursor is unknown. */
-  list(
-    account: AccountId,
-    after: BatchId | undefined,
-    limit: number,
-    endpoint?: BatchEndpoint,
-  ): Promise<{ readonly batches: readonly Batch[]; readonly hasMore: boolean } | undefined>;
+  list(account: AccountId, page: BatchPage): Promise<BatchList | undefined>;
   /** Returns the batch afterwards, also when it had ended; undefined: unknown. */
   cancel(account: AccountId, id: BatchId): Promise<Batch | undefined>;
+  /** Deletes one that has ended; its files are not touched. False: unknown, or it has not ended. */
+  remove(account: AccountId, id: BatchId): Promise<boolean>;
 
   /** Batches without a holder, lowest rank first. */
   due(limit: number): Promise<readonly DueBatch[]>;

@@ -34,9 +34,9 @@ export const fileStoreUnavailable = (cause: unknown) =>
   });
 
 /** The cursor names a file or batch that does not exist. */
-export const unknownCursor = () =>
-  invalid("unknown_cursor", "`after` is not in this list. Omit it to start from the beginning.", {
-    param: "after",
+export const unknownCursor = (param = "after") =>
+  invalid("unknown_cursor", `\`${param}\` is not in this list. Omit it to start from the beginning.`, {
+    param,
     in: "query",
   });
 

@@ -6018,6 +6018,10 @@ export interface Responses {
      */
     results_url: string | null;
   };
+  "DELETE /v1/messages/batches/{batch_id}": {
+    id: string;
+    type: "message_batch_deleted";
+  };
   "POST /v1/messages/batches/{batch_id}/cancel": {
     id: string;
     type: "message_batch";

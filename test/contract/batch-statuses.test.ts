@@ -74,7 +74,13 @@ const messageRows: readonly Row[] = [
     status: 200,
     holds: { data: [{ id: messageBatchId }], first_id: messageBatchId, has_more: false },
   },
-  { call: `GET ${messageBatches}?before_id=${messageBatchId}`, status: 422 },
+  {
+    call: `GET ${messageBatches}?before_id=${messageBatchId}`,
+    status: 200,
+    holds: { data: [], first_id: null, has_more: false },
+  },
+  { call: `GET ${messageBatches}?before_id=${messageBatchId}&after_id=${messageBatchId}`, status: 422 },
+  { call: `GET ${messageBatches}?before_id=batch_none`, status: 422 },
   { call: `GET ${messageBatches}?after_id=batch_none`, status: 422 },
   { call: `GET ${messageBatches}`, status: 401, key: null },
   {
@@ -103,6 +109,17 @@ const messageRows: readonly Row[] = [
   },
   { call: `GET ${messageBatches}/batch_none/results`, status: 404, holds: noBatch },
   { call: `GET ${messageBatch}/results`, status: 401, key: null },
+  { call: `DELETE ${messageBatch}`, status: 200, holds: { id: messageBatchId, type: "message_batch_deleted" } },
+  {
+    call: `DELETE ${messageBatch}`,
+    status: 409,
+    given: ({ deps }) => {
+      deps.batches.get = async () => batch({ endpoint: "/v1/messages", status: "in_progress" });
+    },
+    holds: { error: { details: { error_code: "batch_not_ended" } } },
+  },
+  { call: `DELETE ${messageBatches}/${batchId}`, status: 404, holds: noBatch },
+  { call: `DELETE ${messageBatch}`, status: 401, key: null },
   { call: `POST ${messageBatch}/cancel`, status: 409 },
   { call: `POST ${messageBatches}/${batchId}/cancel`, status: 404, holds: noBatch },
   { call: `POST ${messageBatch}/cancel`, status: 401, key: null },

@@ -88,9 +88,9 @@ it("names the command for the errors of a batch without a result", async () => {
 it("lists as many batches as requested, over several pages", async () => {
   const all = Array.from({ length: 150 }, (_, n) => batch({ id: `batch_${n}` as never }));
   const asked: unknown[] = [];
-  edge.deps.batches.list = async (_caller, after, limit) => {
-    asked.push([after, limit]);
-    const from = all.findIndex(({ id }) => id === after) + 1;
+  edge.deps.batches.list = async (_caller, { cursor, limit }) => {
+    asked.push([cursor?.id, limit]);
+    const from = all.findIndex(({ id }) => id === cursor?.id) + 1;
     return { batches: all.slice(from, from + limit), hasMore: all.length > from + limit };
   };
   expect((await stoker("batch", "list", "--limit", "130")).out.match(/^batch_/gm)).toHaveLength(130);

@@ -56,7 +56,7 @@ export function fakeBatches(owner: AccountId, files: readonly string[]): HttpDep
     const found = batches.get(id as Batch["id"]);
     return Promise.resolve(found?.account === account ? found : undefined);
   };
-  const store: Pick<BatchStore, "create" | "find" | "list" | "cancel"> = {
+  const store: Pick<BatchStore, "create" | "find" | "list" | "cancel" | "remove"> = {
     create: ({ windowMs: _, total = 0, ...request }) =>
       Promise.resolve(
         files.includes(request.inputFile)
@@ -64,13 +64,19 @@ export function fakeBatches(owner: AccountId, files: readonly string[]): HttpDep
           : "no_file",
       ),
     find,
-    async list(account, after, limit, endpoint) {
+    async list(account, { cursor, limit, endpoint }) {
       const all = [...batches.values()].filter(
         (one) => one.account === account && (endpoint === undefined || one.endpoint === endpoint),
       );
-      const from = after === undefined ? 0 : all.findIndex((one) => one.id === after) + 1;
-      if (after !== undefined && from === 0) return undefined;
+      const at = all.findIndex((one) => one.id === cursor?.id);
+      if (cursor !== undefined && at < 0) return undefined;
+      if (cursor?.side === "before") return { batches: all.slice(Math.max(0, at - limit), at), hasMore: at > limit };
+      const from = at + 1;
       return { batches: all.slice(from, from + limit), hasMore: all.length > from + limit };
+    },
+    async remove(account, id) {
+      const found = await find(account, id);
+      return found?.status === "completed" && batches.delete(found.id);
     },
     async cancel(account, id) {
       const found = await find(account, id);

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { unixSeconds, unixSecondsOrNull } from "../../../proto/unix-seconds.ts";
-import { type Batch, batchEndpoints } from "../../batches/batch.ts";
+import { type Batch, type BatchId, batchEndpoints } from "../../batches/batch.ts";
 import type { Endpoints } from "../core/endpoint.ts";
 import type { FileFeatures } from "./features.ts";
 import { listOf, maxExpirySeconds, minExpirySeconds } from "./files-routes.ts";
@@ -119,7 +119,8 @@ export function addBatchRoutes(endpoints: Endpoints, { batches }: FileFeatures):
     query: BatchQuery,
     answer: BatchList,
     async handler({ caller, query: { after, limit = 20 } }) {
-      const page = await batches.list(caller, after, limit);
+      const cursor = after === undefined ? undefined : ({ side: "after", id: after as BatchId } as const);
+      const page = await batches.list(caller, { cursor, limit });
       return listOf(page.batches.map(renderBatch), page.hasMore);
     },
   });

@@ -1,9 +1,10 @@
 // Anthropic's message batches: batches of `/v1/messages`, whose requests come in the body and whose results are one list.
 import { Readable } from "node:stream";
 import { type Static, Type } from "typebox";
-import { type Batch, batchWindowMs } from "../../batches/batch.ts";
-import { batchNotFound } from "../../batches/batches.ts";
+import { type Batch, type BatchId, batchWindowMs } from "../../batches/batch.ts";
+import { batchNotEnded, batchNotFound } from "../../batches/batches.ts";
 import { validate } from "../../batches/validate.ts";
+import { FileNotFound } from "../../files/errors.ts";
 import type { Spine } from "../../inference/complete.ts";
 import { badRequest, invalid, notFound } from "../../service-error.ts";
 import { mediaLimitBytes } from "../body/json-body.ts";
@@ -52,10 +53,12 @@ const MessageBatch = Type.Object({
 });
 type MessageBatch = Static<typeof MessageBatch>;
 
+const DeletedMessageBatch = Type.Object({ id: Type.String(), type: Type.Literal("message_batch_deleted") });
+
 const id = (description: string) => Type.Optional(Type.String({ maxLength: 64, description }));
 const MessageBatchQuery = Type.Object({
-  after_id: id("Id of the last item of the previous page"),
-  before_id: id("Not supported"),
+  after_id: id("Id of the last item of a page: the next older ones"),
+  before_id: id("Id of the first item of a page: the next newer ones. Not with `after_id`"),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 20 })),
 });
 
@@ -111,8 +114,14 @@ export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, f
     query: MessageBatchQuery,
     answer: MessageBatchList,
     async handler({ caller, query: { after_id: after, before_id: before, limit = 20 } }) {
-      if (before !== undefined) throw beforeUnsupported();
-      const page = await batches.list(caller, after, limit, endpoint);
+      if (after !== undefined && before !== undefined) throw twoCursors();
+      const side = before === undefined ? "after" : "before";
+      const cursor = before ?? after;
+      const page = await batches.list(
+        caller,
+        { limit, endpoint, cursor: cursor === undefined ? undefined : { side, id: cursor as BatchId } },
+        `${side}_id`,
+      );
       const data = page.batches.map(render);
       return { data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: page.hasMore };
     },
@@ -122,6 +131,24 @@ export function addMessageBatchRoutes(endpoints: Endpoints, { models }: Spine, f
     answer: MessageBatch,
     refusals: [404],
     handler: async ({ caller, params: { batch_id } }) => render(await find(caller, batch_id)),
+  });
+  own.delete("/v1/messages/batches/:batch_id", {
+    summary: "Delete a message batch that has ended, with its results",
+    answer: DeletedMessageBatch,
+    refusals: [404, 409],
+    async handler({ caller, params: { batch_id } }) {
+      const { id: batchId, status, outputFile, errorFile } = await find(caller, batch_id);
+      if (!hasEnded(status)) throw batchNotEnded(status);
+      // Files first: a batch that is left over after a crash can be deleted again.
+      for (const file of [outputFile, errorFile]) {
+        if (file === null) continue;
+        await files.remove(caller.account, file).catch((error: unknown) => {
+          if (!(error instanceof FileNotFound)) throw error;
+        });
+      }
+      await batches.remove(caller, batchId);
+      return { id: batchId, type: "message_batch_deleted" as const };
+    },
   });
   own.post("/v1/messages/batches/:batch_id/cancel", {
     summary: "Cancel a message batch; finished messages are kept",
@@ -163,8 +190,8 @@ const unusable = (
   return badRequest("invalid_batch", `requests[${(error?.line ?? 1) - 1}]: ${message}`);
 };
 
-const beforeUnsupported = () =>
-  invalid("unsupported_value", "`before_id` is not supported. Read from the newest with `after_id`.", {
+const twoCursors = () =>
+  invalid("invalid_value", "`after_id` and `before_id` exclude each other. Send one of them.", {
     param: "before_id",
     in: "query",
   });
@@ -177,18 +204,22 @@ function* linesOf(requests: MessageBatchRequest["requests"]): Generator<string> 
     yield `${JSON.stringify({ custom_id, method: "POST", url: endpoint, body: params })}\n`;
 }
 
+const ended = ["completed", "failed", "expired", "cancelled"] as const;
+const hasEnded = (status: Batch["status"]): status is (typeof ended)[number] =>
+  (ended as readonly string[]).includes(status);
+
 function renderMessageBatch({ id: batchId, status, counts, times, ...batch }: Batch, origin: string): MessageBatch {
   const { total, completed, failed } = counts;
-  const hasEnded = status === "completed" || status === "failed" || status === "expired" || status === "cancelled";
-  const endedAtMs = hasEnded ? times[status] : null;
+  const isOver = hasEnded(status);
+  const endedAtMs = isOver ? times[status] : null;
   const left = Math.max(0, total - completed - failed);
-  const without = hasEnded ? failed + left : failed;
+  const without = isOver ? failed + left : failed;
   return {
     id: batchId,
     type: "message_batch",
-    processing_status: hasEnded ? "ended" : status === "cancelling" ? "canceling" : "in_progress",
+    processing_status: isOver ? "ended" : status === "cancelling" ? "canceling" : "in_progress",
     request_counts: {
-      processing: hasEnded ? 0 : left,
+      processing: isOver ? 0 : left,
       succeeded: completed,
       errored: status === "cancelled" || status === "expired" ? 0 : without,
       canceled: status === "cancelled" ? without : 0,

@@ -3,12 +3,13 @@ import { Readable } from "node:stream";
 import { readLines } from "../../batches/read-lines.ts";
 
 /** Of a line of a result file. */
-const maxLineBytes = 80 * 1024 * 1024;
+const usualMaxLineBytes = 80 * 1024 * 1024;
 
 /** Opens all files before the first byte, so that a missing one is an error of the request. Throws the errors of `open`. */
 export async function messageResults<Name>(
   names: readonly Name[],
   open: (name: Name) => Promise<Readable>,
+  maxLineBytes = usualMaxLineBytes,
 ): Promise<Readable> {
   const bodies: Readable[] = [];
   const close = () => {
@@ -21,16 +22,31 @@ export async function messageResults<Name>(
     throw error;
   }
   // Not in the generator: it does not begin when the client disconnects before the first byte.
-  return Readable.from(linesOf(bodies), { objectMode: false }).once("close", close);
+  return Readable.from(linesOf(bodies, maxLineBytes), { objectMode: false }).once("close", close);
 }
 
-async function* linesOf(bodies: readonly Readable[]): AsyncGenerator<string> {
+async function* linesOf(bodies: readonly Readable[], maxLineBytes: number): AsyncGenerator<string> {
   for (const body of bodies)
-    for await (const { text } of readLines(body, maxLineBytes)) {
-      const result = text === undefined ? undefined : resultOf(text);
+    for await (const { text, start = "" } of readLines(body, maxLineBytes)) {
+      const result = text === undefined ? tooLong(start, maxLineBytes) : resultOf(text);
       if (result !== undefined) yield `${result}\n`;
     }
 }
+
+const customIdForm = /^\{"id":"[^"]*","custom_id":("(?:[^"\\]|\\.)*"),/;
+
+function tooLong(start: string, maxLineBytes: number): string | undefined {
+  const customId = customIdForm.exec(start)?.[1];
+  if (customId === undefined) return undefined;
+  const mib = Math.floor(maxLineBytes / 1024 ** 2);
+  const message = `The result is larger than ${mib} MiB. Read it from the output file of the batch: \`GET /v1/batches\` names it.`;
+  return `{"custom_id":${customId},"result":${JSON.stringify(apiError(message))}}`;
+}
+
+const apiError = (message: string | undefined) => ({
+  type: "errored",
+  error: { type: "error", error: { type: "api_error", message }, request_id: null },
+});
 
 /** Parts of a line of a result file. A message is copied as text: its numbers may exceed 2^53. */
 const lineForm =
@@ -48,7 +64,7 @@ function notRun(error = "null"): object {
   const { code, message } = (JSON.parse(error) ?? {}) as { readonly code?: string; readonly message?: string };
   if (code === "batch_expired") return { type: "expired" };
   if (code === "batch_cancelled") return { type: "canceled" };
-  return { type: "errored", error: { type: "error", error: { type: "api_error", message }, request_id: null } };
+  return apiError(message);
 }
 
 function errored(body: string): object {

@@ -83,20 +83,24 @@ function accountMethods(db: Db) {
       return row && batchOf(row);
     },
 
-    async list(account, cursor, limit, endpoint) {
+    async list(account, { cursor, limit, endpoint }) {
+      const isBack = cursor?.side === "before";
+      const order = isBack ? "asc" : "desc";
       let rows = own(account)
-        .orderBy("createdAt", "desc")
-        .orderBy("batchId", "desc")
+        .orderBy("createdAt", order)
+        .orderBy("batchId", order)
         .limit(limit + 1);
       if (endpoint !== undefined) rows = rows.where("endpoint", "=", endpoint);
       if (cursor !== undefined) {
-        if (!(await own(account).where("batchId", "=", cursor).executeTakeFirst())) return undefined;
+        if (!(await own(account).where("batchId", "=", cursor.id).executeTakeFirst())) return undefined;
+        const place = sql`(select c.created_at, c.batch_id from batch c where c.batch_id = ${cursor.id})`;
         rows = rows.where(
-          sql<boolean>`(created_at, batch_id) < (select c.created_at, c.batch_id from batch c where c.batch_id = ${cursor})`,
+          isBack ? sql<boolean>`(created_at, batch_id) > ${place}` : sql<boolean>`(created_at, batch_id) < ${place}`,
         );
       }
       const found = await rows.execute();
-      return { batches: found.slice(0, limit).map(batchOf), hasMore: found.length > limit };
+      const page = found.slice(0, limit).map(batchOf);
+      return { batches: isBack ? page.reverse() : page, hasMore: found.length > limit };
     },
 
     cancel(account, id) {
@@ -118,6 +122,16 @@ function accountMethods(db: Db) {
         await announce(trx, "batch", id);
         return batchOf(cancelled);
       });
+    },
+
+    async remove(account, id) {
+      const removed = await db
+        .deleteFrom("batch")
+        .where("accountId", "=", account)
+        .where("batchId", "=", id)
+        .where("status", "not in", open)
+        .executeTakeFirst();
+      return removed.numDeletedRows > 0n;
     },
   } satisfies Partial<BatchStore>;
 }

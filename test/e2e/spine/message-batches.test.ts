@@ -168,3 +168,19 @@ it("runs responses in a batch, at the price of batches", { timeout: 120_000 }, a
   const { input, output, charge } = await costOf(`${batch.id}_1`);
   expect(charge).toBe((input * 1_000 + output * 10_000) * 0.8);
 });
+
+it("pages back and forth, and deletes what has ended with its results", async () => {
+  const listed = await anthropic.messages.batches.list({ limit: 100 });
+  const [newest, ...older] = listed.data;
+  expect(older.length).toBeGreaterThan(0);
+  const last = older.at(-1)?.id as string;
+  const back = await anthropic.messages.batches.list({ limit: 1, before_id: last });
+  expect(back.data.map(({ id }) => id)).toEqual([listed.data.at(-2)?.id]);
+  expect(await anthropic.messages.batches.list({ before_id: newest?.id as string })).toMatchObject({ data: [] });
+  const files = async () => (await stack.call("GET", "/v1/files?purpose=batch_output")).body.data.length;
+  const before = await files();
+  expect(await anthropic.messages.batches.delete(last)).toEqual({ id: last, type: "message_batch_deleted" });
+  await expect(anthropic.messages.batches.retrieve(last)).rejects.toMatchObject({ status: 404 });
+  await expect(anthropic.messages.batches.delete(last)).rejects.toMatchObject({ status: 404 });
+  expect(await files()).toBeLessThan(before);
+});

@@ -19,6 +19,26 @@ describe("the results of a message batch", () => {
     ]);
   });
 
+  it("say which request has a result that is too long", async () => {
+    const long = line("long", `{"status_code":200,"request_id":"r","body":{"text":"${"a".repeat(9_000)}"}}`);
+    // In chunks, and as one.
+    for (const chunks of [long.match(/.{1,100}/gs) ?? [], [long]]) {
+      const body = Readable.from([...chunks, answered].map((part) => Buffer.from(part)));
+      const results = await messageResults([body], async (one) => one, 8_000);
+      let text = "";
+      for await (const part of results) text += part;
+      const [first, second] = text.trim().split("\n");
+      expect(JSON.parse(first ?? "")).toMatchObject({
+        custom_id: "long",
+        result: {
+          type: "errored",
+          error: { error: { type: "api_error", message: expect.stringContaining("larger than") } },
+        },
+      });
+      expect(second).toContain('"custom_id":"one"');
+    }
+  });
+
   it("close their files when one of them is missing", async () => {
     const first = Readable.from([Buffer.from(answered)]);
     const missing = new Error("missing");
