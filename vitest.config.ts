@@ -35,7 +35,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       // Nothing in it waits, but some compute for seconds where a machine is slow or shared.
-      project("unit", { ...onAll, ...shared, testTimeout: 60_000 }),
+      project("unit", { ...onAll, ...shared, testTimeout: 60_000, hookTimeout: 180_000 }),
       project("architecture", { include: ["test/*.test.ts"] }),
       project("contract", {
         ...onAll,
