@@ -4,10 +4,11 @@ import flac from "@audio/encode-flac";
 import mp3 from "@audio/encode-mp3";
 import opus from "@audio/encode-opus";
 import { wavHeader } from "../../proto/wav.ts";
+import { toG711 } from "./g711.ts";
 import { Resampler } from "./resample.ts";
 import { toPcm16 } from "./wav.ts";
 
-export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm"] as const;
+export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm", "ulaw", "alaw"] as const;
 export type AudioFormat = (typeof audioFormats)[number];
 
 export interface AudioEncoder {
@@ -25,10 +26,14 @@ export const contentTypes: Readonly<Record<AudioFormat, string>> = {
   flac: "audio/flac",
   wav: "audio/wav",
   pcm: "audio/pcm",
+  ulaw: "audio/basic",
+  alaw: "audio/x-alaw-basic",
 };
 
 /** Sample rate that clients of raw samples expect by default. */
 const pcmRate = 24_000;
+/** Of telephony, which these two are for. */
+const g711Rate = 8_000;
 const opusRate = 48_000;
 /** 20 ms, as the encoder cuts its packets: fed more at once it copies what is left for each of them. */
 const opusFrame = 960;
@@ -44,6 +49,12 @@ export async function openEncoder(format: AudioFormat, rate: number): Promise<Au
       return raw(contentType, wavHeader(rate));
     case "pcm":
       return rate === pcmRate ? raw(contentType) : resampled(raw(contentType), rate, pcmRate);
+    case "ulaw":
+    case "alaw": {
+      const inner = raw(contentType);
+      const coded = { ...inner, encode: (samples: Float32Array) => toG711(format, toPcm16(samples)) };
+      return rate === g711Rate ? coded : resampled(coded, rate, g711Rate);
+    }
     case "mp3":
       return coded(contentType, await mp3({ sampleRate: rate, channels: 1, bitrate: 96 }));
     case "flac":

@@ -1,5 +1,6 @@
 // ElevenLabs' speech from streamed text, from a WebSocket at the edge to a model server and back.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { wavHeader } from "../../proto/wav.ts";
 import { apiKey } from "../fakes/ports.ts";
 import { connect, refusedUpgrade, type SocketClient } from "../fakes/socket-client.ts";
 import { startTaskEdge, type TaskEdge } from "../fakes/task-edge.ts";
@@ -76,6 +77,22 @@ describe("a session of streamed text", () => {
     auto.send({ text: "Two. " });
     await vi.waitFor(() => expect(since(before).slice(2)).toEqual(["One.", "Two."]));
     expect(tasks.askedJson()).toMatchObject({ response_format: "pcm", language: "en" });
+  });
+
+  it("sends one WAV file for all pieces, and the formats of telephony", async () => {
+    const wav = await open(`${path}&auto_mode=true&output_format=wav_24000`);
+    wav.send({ text: "One. " });
+    wav.send({ text: "Two. " });
+    wav.send({ text: "" });
+    await wav.closed;
+    expect(tasks.askedJson()).toMatchObject({ response_format: "pcm" });
+    const bytes = Buffer.concat(wav.messages.map(({ audio: part }) => Buffer.from(part ?? "", "base64")));
+    expect(bytes).toEqual(Buffer.concat([wavHeader(24_000), ...audio, ...audio]));
+    const phone = await open(`${path}&output_format=ulaw_8000`);
+    phone.send({ text: "Hello" });
+    phone.send({ text: "" });
+    await phone.closed;
+    expect(tasks.askedJson()).toMatchObject({ response_format: "ulaw" });
   });
 
   it("follows the schedule of the client, and ends with what cannot be spoken unbilled", async () => {
@@ -185,8 +202,8 @@ describe("a session of streamed text", () => {
 describe("the upgrade to a session of streamed text", () => {
   it.each([
     ["a wrong key", { headers: { "xi-api-key": "stk_wrong" } }, path, 401, "invalid_api_key"],
-    ["an unknown format", {}, `${path}&output_format=ulaw_8000`, 422, "output_format"],
-    ["a format whose pieces cannot be joined", {}, `${path}&output_format=wav`, 422, "output_format"],
+    ["an unknown format", {}, `${path}&output_format=aiff_8000`, 422, "output_format"],
+    ["a format whose pieces cannot be joined", {}, `${path}&output_format=flac`, 422, "output_format"],
     ["a language that is none", {}, `${path}&language_code=english`, 422, "language_code"],
     ["a timeout out of bounds", {}, `${path}&inactivity_timeout=181`, 422, "inactivity_timeout"],
   ])("is refused with %s", async (_, options, at, status, word) => {

@@ -182,10 +182,10 @@ describe("speech", () => {
     const format = await tasks.edge.post("/v1/text-to-speech/af_bella", {
       text: "Hi",
       model_id: "org/model",
-      output_format: "ulaw_8000",
+      output_format: "aiff_8000",
     });
     expect([format.status, (await format.json()).detail[0].loc]).toEqual([422, ["body", "output_format"]]);
-    const asked = await tasks.edge.post("/v1/text-to-speech/af_bella?output_format=ulaw_8000", { text: "Hi" });
+    const asked = await tasks.edge.post("/v1/text-to-speech/af_bella?output_format=aiff_8000", { text: "Hi" });
     expect([asked.status, (await asked.json()).detail[0].loc]).toEqual([422, ["query", "output_format"]]);
     const empty = await tasks.edge.post("/v1/text-to-speech/af_bella", { model_id: "org/model" });
     expect([empty.status, (await empty.json()).detail[0]]).toEqual([

@@ -151,7 +151,7 @@ export const partRepeated = (param: string) =>
 export const speechFormatUnknown = (code: string, place: "body" | "query" = "body") =>
   invalid(
     "output_format_unknown",
-    `Unsupported output format ${code.slice(0, 64)}. Supported: mp3, opus, flac, wav, pcm.`,
+    `Unsupported output format ${code.slice(0, 64)}. Supported: mp3, opus, flac, wav, pcm, ulaw, alaw.`,
     { param: "output_format", ...(place === "query" ? { in: place } : {}) },
   );
 

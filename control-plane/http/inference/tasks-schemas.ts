@@ -50,7 +50,7 @@ export const EmbeddingsAnswer = Type.Object({
   }),
 });
 
-export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm"] as const;
+export const audioFormats = ["mp3", "opus", "flac", "wav", "pcm", "ulaw", "alaw"] as const;
 
 /** Maximum text of one speech request: some minutes of audio. */
 export const maxCharacters = 100_000;
@@ -75,7 +75,9 @@ export const TextToSpeechRequest = Type.Object({
   model_id: Type.Optional(
     nullable.string({ description: "Default: the installation's speech model, a Kokoro-82M where one is served" }),
   ),
-  output_format: Type.Optional(nullable.string({ description: "mp3, opus, flac, wav or pcm; also as mp3_44100_128" })),
+  output_format: Type.Optional(
+    nullable.string({ description: "mp3, opus, flac, wav, pcm, ulaw or alaw; also as mp3_44100_128" }),
+  ),
   language_code: Type.Optional(nullable.string({ pattern: "^[A-Za-z]{2}$", description: "ISO 639-1" })),
 });
 export type TextToSpeechRequest = Static<typeof TextToSpeechRequest>;

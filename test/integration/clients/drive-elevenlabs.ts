@@ -85,7 +85,9 @@ export async function driveElevenlabs(
     stream: await said(textToSpeech.stream("Ada at work", { ...asked, outputFormat: "pcm_16000" })),
     default: await said(textToSpeech.convert("af_heart", { ...asked, outputFormat: "mp3_44100_128" })),
     opus: await said(textToSpeech.stream("af_heart", { ...asked, outputFormat: "opus_48000_64" })),
-    "other format": (await refused(textToSpeech.convert("af_heart", { ...asked, outputFormat: "ulaw_8000" })))[0],
+    "other format": (
+      await refused(textToSpeech.convert("af_heart", { ...asked, outputFormat: "aiff_8000" as "ulaw_8000" }))
+    )[0],
     twice: await refused(voices.ivc.create({ name: "Ada at work", description: "twice", files: [recording] })),
     deleted: (await voices.delete(made.voiceId)).status,
     gone: await refused(voices.get(made.voiceId)),

@@ -31,7 +31,7 @@ found["stream"] = said(speak.stream("Ada at work", text="Hello", model_id=SPEECH
 found["default"] = said(speak.convert("af_heart", text="Hello", output_format="mp3_44100_128", model_id=SPEECH))
 found["opus"] = said(speak.stream("af_heart", text="Hello", output_format="opus_48000_64", model_id=SPEECH))
 try:
-    said(speak.convert("af_heart", text="Hello", output_format="ulaw_8000", model_id=SPEECH))
+    said(speak.convert("af_heart", text="Hello", output_format="aiff_8000", model_id=SPEECH))
 except ApiError as error:
     found["other format"] = error.status_code
 

@@ -1,5 +1,6 @@
 // Path, key and options of ElevenLabs' speech from streamed text.
 import type { TSchema } from "typebox";
+import { wavHeader } from "../../../../proto/wav.ts";
 import type { Spine } from "../../../inference/complete.ts";
 import { invalid } from "../../../service-error.ts";
 import { speechFormatUnknown } from "../../errors/errors.ts";
@@ -13,7 +14,9 @@ import { speechModel } from "../tasks/speech-model.ts";
 import { StreamInputMessage, StreamInputSession } from "./stream-input-session.ts";
 
 /** Pieces are files of their own, and others than these cannot be joined. */
-const joinable: ReadonlySet<string> = new Set(["mp3", "pcm", "opus"]);
+const joinable: ReadonlySet<string> = new Set(["mp3", "pcm", "opus", "wav", "ulaw", "alaw"]);
+/** A WAV file is one header before the samples of all pieces. */
+const wavHead = wavHeader(24_000);
 const defaultFormat = "mp3_44100_128";
 const inactivitySeconds = { usual: 20, max: 180 };
 
@@ -44,7 +47,8 @@ export function streamInputRoute(
           const speaker = model ?? speechModel(spine.models, caller, chosenModel, voice);
           return { model: speaker, voice: await voices(caller, speaker, voice) };
         },
-        format,
+        format: format === "wav" ? "pcm" : format,
+        head: format === "wav" ? wavHead : undefined,
         language,
         isAuto,
         idleMs,
@@ -58,7 +62,8 @@ function readOptions({ params, query }: SocketRequest) {
   const code = query.get("output_format") || defaultFormat;
   const format = speechFormat(code);
   if (!format) throw speechFormatUnknown(code, "query");
-  if (!joinable.has(format)) throw unsupported("output_format", "`output_format` must be mp3, pcm or opus.");
+  if (!joinable.has(format))
+    throw unsupported("output_format", "`output_format` must be mp3, opus, wav, pcm, ulaw or alaw.");
   const language = query.get("language_code") || undefined;
   if (language !== undefined && !/^[A-Za-z]{2}$/.test(language))
     throw unsupported("language_code", "`language_code` must be two letters of ISO 639-1.");

@@ -52,6 +52,8 @@ export interface StreamInputOptions {
   /** May reject with a ServiceError. */
   readonly speaker: () => Promise<Speaker>;
   readonly format: string;
+  /** Bytes before those of the first piece. */
+  readonly head: Buffer | undefined;
   readonly language: string | undefined;
   /** Each message is spoken at once. */
   readonly isAuto: boolean;
@@ -69,6 +71,7 @@ export class StreamInputSession implements SocketSession {
   #hasMessages = false;
   #speed: number | undefined;
   #speaker: Speaker | undefined;
+  #head: Buffer | undefined;
   /** The client sent all of its text, or this control plane stops. */
   #end: "client" | "leaving" | undefined;
   #isOver = false;
@@ -77,6 +80,7 @@ export class StreamInputSession implements SocketSession {
     this.#socket = socket;
     this.#options = options;
     this.idleMs = options.idleMs;
+    this.#head = options.head;
   }
 
   get isBusy(): boolean {
@@ -175,14 +179,16 @@ export class StreamInputSession implements SocketSession {
   async #run(text: string, { model, voice }: Speaker): Promise<void> {
     const { format, language } = this.#options;
     const completion = speech({ model, text, voice, format, language, speed: this.#speed });
-    const { refusal } = await this.#socket.run(completion, (bytes) =>
+    const { refusal } = await this.#socket.run(completion, (bytes) => {
+      const audio = this.#head ? Buffer.concat([this.#head, bytes]) : bytes;
+      this.#head = undefined;
       this.#socket.send({
-        audio: bytes.toString("base64"),
+        audio: audio.toString("base64"),
         isFinal: null,
         normalizedAlignment: null,
         alignment: null,
-      }),
-    );
+      });
+    });
     if (refusal) this.#refused(refusal);
   }
 

@@ -6,6 +6,13 @@ import { hasProgram, runProgram } from "../../../fakes/audio-tools.ts";
 const tone = (seconds: number, rate: number) =>
   Float32Array.from({ length: seconds * rate }, (_, i) => 0.4 * Math.sin((2 * Math.PI * 440 * i) / rate));
 
+/** Options that name what a file without a header holds. */
+const headless: Readonly<Record<string, readonly string[]>> = {
+  pcm: ["-f", "s16le", "-ar", "24000", "-ac", "1"],
+  ulaw: ["-f", "mulaw", "-ar", "8000", "-ac", "1"],
+  alaw: ["-f", "alaw", "-ar", "8000", "-ac", "1"],
+};
+
 async function encoded(format: (typeof audioFormats)[number], rate: number, seconds: number) {
   const encoder = await openEncoder(format, rate);
   const samples = tone(seconds, rate);
@@ -29,7 +36,7 @@ describe.each(audioFormats)("speech as %s", (format) => {
     async () => {
       for (const rate of [24_000, 22_050]) {
         const { bytes } = await encoded(format, rate, 2);
-        const input = format === "pcm" ? ["-f", "s16le", "-ar", "24000", "-ac", "1"] : [];
+        const input = headless[format] ?? [];
         const args = ["-v", "error", ...input, "-i", "pipe:0", "-ar", "24000", "-ac", "1", "-f", "f32le", "pipe:1"];
         const out = runProgram("ffmpeg", args, bytes);
         const heard = new Float32Array(Uint8Array.from(out).buffer);
