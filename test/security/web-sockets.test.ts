@@ -146,6 +146,20 @@ describe("a hostile client of WebSockets", () => {
     expect([...checked]).toEqual(["127.0.0.1"]);
   });
 
+  it("cannot hold more unfinished messages than the budget of bodies, which is free again when it leaves", async () => {
+    const bodies = new ByteBudget(4 * 1024 * 1024);
+    const { edge } = await start((deps) => ({ ...deps, bodies }));
+    const others = bodies.heldBytes;
+    const clients = await Promise.all(Array.from({ length: 8 }, () => connect(edge.url + realtime)));
+    const part = Buffer.alloc(900 * 1024, "a");
+    for (const { ws } of clients) ws.send(part, { fin: false, binary: false });
+    const closed = await Promise.race(clients.map((client) => client.closed));
+    expect(closed).toEqual({ code: 1013, reason: "bodies_full" });
+    expect(bodies.heldBytes).toBeLessThanOrEqual(4 * 1024 * 1024);
+    for (const { ws } of clients) ws.terminate();
+    await vi.waitFor(() => expect(bodies.heldBytes).toBe(others));
+  });
+
   it("cannot hold more audio than the budget of bodies, which is free again when it leaves", async () => {
     const bodies = new ByteBudget(2 * 1024 * 1024);
     const { edge } = await start((deps) => ({ ...deps, bodies }));
@@ -154,7 +168,7 @@ describe("a hostile client of WebSockets", () => {
     const second = await connect(edge.url + realtime);
     for (const client of [first, second]) {
       client.send(manual);
-      for (let i = 0; i < 4; i += 1) client.send(append(400_000));
+      for (let i = 0; i < 40; i += 1) client.send(append(40_000));
     }
     const refused = await Promise.race([first.type("error"), second.type("error")]);
     expect(refused.error.code).toBe("bodies_full");

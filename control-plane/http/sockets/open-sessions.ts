@@ -3,8 +3,9 @@
 import { Gauge, type Registry } from "prom-client";
 import type { WebSocket } from "ws";
 import type { Caller } from "../../accounts/caller.ts";
+import { HeldBytes } from "../../inference/byte-budget.ts";
 import { rateLimited } from "../../service-error.ts";
-import { closeSocket, goingAway, OpenSocket, type SocketDeps } from "./open-socket.ts";
+import { closeSocket, goingAway, OpenSocket, type SocketDeps, tryAgainLater } from "./open-socket.ts";
 import type { Arrival, SocketRoute, SocketSession } from "./socket-route.ts";
 
 export interface SocketLimits {
@@ -106,7 +107,7 @@ export class OpenSessions {
 
   /** Opens the session of a client that was added; its account is held, and released at the end. */
   begin(ws: WebSocket, arrival: Arrival, caller: Caller, since: number): SocketSession {
-    const { route, meter, request, address, isSecure, requestId } = arrival;
+    const { route, meter, request, address, isSecure, requestId, connection } = arrival;
     const { path, dialect } = route;
     const { headers } = request;
     const { account } = caller;
@@ -115,17 +116,28 @@ export class OpenSessions {
     const openedMs = performance.now();
     const entry = { path, socket, session, ws, lastMessageMs: openedMs, unansweredPings: 0, lastPingMs: openedMs };
     this.#open.set(ws, entry);
+    const unfinished = new HeldBytes(this.#deps.bodies, account);
+    let received = 0;
+    connection.on("data", (chunk: Buffer) => {
+      // Pings count as well, so that they cannot hide parts of a message; a message cannot be larger than this.
+      received += chunk.length;
+      if (received > this.#limits.maxMessageBytes || unfinished.hold(chunk.length)) return;
+      socket.close(tryAgainLater, "bodies_full");
+    });
     ws.on("pong", () => {
       entry.unansweredPings = 0;
     });
     ws.on("message", (data, isBinary) => {
       entry.lastMessageMs = performance.now();
       entry.unansweredPings = 0;
+      received = 0;
+      unfinished.letGo();
       if (isBinary) socket.close(1003, "send text messages");
       else if (socket.isOpen) session.message(String(data));
     });
     ws.once("close", (code, reason) => {
       this.release(account);
+      unfinished.letGo();
       session.closed();
       const ms = Math.round(performance.now() - openedMs);
       const line = { requestId, route: path, account, code, reason: String(reason), turns: socket.turns, ms };

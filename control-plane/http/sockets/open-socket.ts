@@ -168,6 +168,7 @@ export class OpenSocket {
 export const goingAway = 1001;
 export const policyViolation = 1008;
 export const serverError = 1011;
+export const tryAgainLater = 1013;
 
 /** Sends the closing frame, and reads again what a paused client sends until its own. */
 export function closeSocket(ws: WebSocket, code: number, reason: string): void {
