@@ -940,6 +940,22 @@ export interface Responses {
      */
     spending_current: number;
   };
+  "POST /v1/realtime/client_secrets": {
+    /**
+     * ek_...: allows inference with the session's model, billed to the caller's key
+     */
+    value: string;
+    /**
+     * Unix seconds
+     */
+    expires_at: number;
+    /**
+     * The page sends it in `session.update`
+     */
+    session: {
+      [k: string]: unknown;
+    };
+  };
   "GET /github/cli/login": {
     access_token: string;
   };

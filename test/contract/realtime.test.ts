@@ -284,6 +284,19 @@ describe("the upgrade to a session", () => {
     }
   });
 
+  it("takes an ephemeral key, whose model is the session's", async () => {
+    const models = new Set(["org/model"]);
+    tasks.edge.authenticator.callers.set("jwt:eyJh.eyJz.ZWs", { ...ada, via: "jwt", role: "inference", models });
+    const key = "ek_eyJh.eyJz.ZWs";
+    for (const options of [
+      { headers: {}, protocols: ["realtime", `openai-insecure-api-key.${key}`] },
+      { headers: { authorization: `Bearer ${key}` } },
+    ]) {
+      const client = await open(options, "/v1/realtime");
+      expect((await client.type("session.created")).session.audio.input.transcription.model).toBe("org/model");
+    }
+  });
+
   it.each([
     ["no key", { headers: {} }, path, 401, "invalid_api_key"],
     ["a wrong key", { headers: { authorization: "Bearer stk_wrong" } }, path, 401, "invalid_api_key"],

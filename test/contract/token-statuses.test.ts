@@ -16,6 +16,7 @@ const bySecret = "/v1/api-tokens/{key}";
 const here = { allowed_ips: ["127.0.0.0/8"] };
 
 const jwt = "POST /v1/scoped-jwt";
+const secret = "POST /v1/realtime/client_secrets";
 const outOfBounds: readonly (readonly [string, unknown, string])[] = [
   ["api_key_name", "", "string_too_short"],
   ["models", "a/b", "list_type"],
@@ -240,6 +241,21 @@ const rows: readonly StatusRow[] = [
     holds: { spending_limit: 2.5 },
   },
   { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 404, key: operatorKey },
+  {
+    call: secret,
+    body: { session: { type: "transcription", audio: { input: { transcription: { model: "org/model" } } } } },
+    status: 200,
+    headers: noStore,
+    holds: {
+      value: expect.stringMatching(/^ek_eyJ[\w-]+\.[\w-]+\.[\w-]+$/),
+      session: { type: "transcription", audio: { input: { transcription: { model: "org/model" } } } },
+    },
+  },
+  { call: "POST /v1/openai/realtime/client_secrets", body: {}, status: 200 },
+  { call: secret, body: { expires_after: { anchor: "created_at", seconds: 9 } }, status: 422 },
+  { call: secret, body: { session: { type: "realtime" } }, status: 422 },
+  { call: secret, body: {}, status: 401, key: null },
+  { call: secret, body: {}, status: 403, key: "{jwt}" },
   { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 401, key: null },
   { call: "GET /v1/scoped-jwt?jwtoken={jwt}", status: 403, key: "{jwt}" },
   { call: "GET /v1/scoped-jwt?jwtoken=jwt:other", status: 404, holds: { code: "scoped_jwt_not_found" } },

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import type { Endpoints } from "../core/endpoint.ts";
 import { addAdminAccountRoutes } from "./admin-accounts-routes.ts";
+import { addClientSecretRoutes } from "./client-secrets-routes.ts";
 import { addFactorRoutes } from "./factors-routes.ts";
 import type { AccountFeatures } from "./features.ts";
 import { addMeRoutes } from "./me-routes.ts";
@@ -16,6 +17,7 @@ export function addAccounts(endpoints: Endpoints, app: FastifyInstance, features
   addSignInRoutes(endpoints, features);
   addFactorRoutes(endpoints, features);
   addScopedJwtRoutes(endpoints, features);
+  addClientSecretRoutes(endpoints, features);
   addCliLoginRoutes(endpoints, app, features);
   addAdminAccountRoutes(endpoints, features);
   addProgramRoutes(endpoints, features);

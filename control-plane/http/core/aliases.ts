@@ -4,7 +4,7 @@ export function aliasesOf(path: string): readonly string[] {
   if (known) return known;
   if (/^\/v1\/agent(\/|$)/.test(path)) return [path.replace("/v1/agent", "/v1/agents")];
   if (/^\/v1\/messages\/batches(\/|$)/.test(path)) return [`/anthropic${path}`];
-  if (/^\/v1\/(files|batches|responses)(\/|$)/.test(path))
+  if (/^\/v1\/(files|batches|responses|realtime)(\/|$)/.test(path))
     return ["/v1/compat", "/v1/openai"].map((prefix) => path.replace("/v1", prefix));
   const rest = path.startsWith("/v1/compat/") ? path.slice("/v1/compat/".length) : undefined;
   return rest === undefined ? [] : [`/v1/openai/${rest}`, `/v1/${rest}`];

@@ -55,7 +55,7 @@ interface GroupOptions {
   /** Requires sessions to have signed in within the last minutes. Keys are not affected. */
   readonly needsRecentSignIn?: boolean;
   /** Role that the key needs instead of the one of its method: `read` for GET, `admin` otherwise. */
-  readonly role?: "read" | "admin";
+  readonly role?: "read" | "inference" | "admin";
   /** Open to sessions whose account must set up a second factor first. */
   readonly isForEnrolling?: boolean;
   /** Sends `cache-control: no-store`. */
@@ -269,7 +269,8 @@ function neededOf({ access, method, role }: AnyEndpoint): NeededRight | undefine
   if (access === "public") return undefined;
   if (access === "admin") return "operate";
   if (access === "inference") return method === "GET" ? "listModels" : "infer";
-  return (role ?? (method === "GET" ? "read" : "admin")) === "read" ? "read" : "change";
+  const rights = { read: "read", inference: "infer", admin: "change" } as const;
+  return rights[role ?? (method === "GET" ? "read" : "admin")];
 }
 
 function routeOf(endpoint: AnyEndpoint): OnceRoute {

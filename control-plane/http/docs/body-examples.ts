@@ -135,6 +135,10 @@ const account: Examples = {
   "PUT /v1/admin/sign-in-policy": { second_factor: "operators", ...note },
   "POST /v1/me/password": { password: "a longer one than before", current_password: "correct horse battery" },
   "POST /v1/scoped-jwt": { api_key_name: "production", models: [chatModel], expires_delta: 3600, spending_limit: 1.5 },
+  "POST /v1/realtime/client_secrets": {
+    expires_after: { anchor: "created_at", seconds: 600 },
+    session: { type: "transcription", audio: { input: { transcription: { model: "openai/whisper-tiny.en" } } } },
+  },
   "POST /payment/config": { limit: 50_000 },
   "POST /payment/key-limits": { token_id: "key-of-production", limit: 10_000 },
   "POST /payment/funds": { amount: 2_000 },

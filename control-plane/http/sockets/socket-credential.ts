@@ -7,6 +7,9 @@ export function chooseProtocol(protocols: Set<string>): string | false {
   return [...protocols].find((one) => !one.includes(".")) ?? false;
 }
 
+/** Of keys that `POST /v1/realtime/client_secrets` creates: a scoped token follows. */
+export const ephemeralPrefix = "ek_";
+
 export const bearer = (key: string): IncomingHttpHeaders => ({ authorization: `Bearer ${key}` });
 const credentials = ["authorization", "xi-api-key", "x-api-key"] as const;
 
@@ -15,11 +18,15 @@ export function headersWithKey(
   { keyProtocol }: SocketRoute,
   headers: IncomingHttpHeaders,
 ): IncomingHttpHeaders | undefined {
-  if (credentials.some((name) => headers[name])) return headers;
+  if (credentials.some((name) => headers[name])) {
+    const ephemeral = /^bearer +ek_(\S+)$/i.exec(headers.authorization ?? "")?.[1];
+    return ephemeral === undefined ? headers : { ...headers, ...bearer(`jwt:${ephemeral}`) };
+  }
   if (keyProtocol === undefined) return undefined;
   const offered = (headers["sec-websocket-protocol"] ?? "").split(",").map((one) => one.trim());
-  const key = offered.find((one) => one.startsWith(keyProtocol))?.slice(keyProtocol.length);
-  if (!key) return undefined;
+  const given = offered.find((one) => one.startsWith(keyProtocol))?.slice(keyProtocol.length);
+  if (!given) return undefined;
+  const key = given.startsWith(ephemeralPrefix) ? given.slice(ephemeralPrefix.length) : given;
   // A subprotocol cannot contain the colon of a scoped token's prefix.
   return bearer(/^eyJ[\w-]*\.[\w-]+\.[\w-]+$/.test(key) ? `jwt:${key}` : key);
 }

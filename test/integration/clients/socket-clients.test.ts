@@ -6,11 +6,12 @@ import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import type { RealtimeServerEvent } from "openai/resources/realtime/realtime";
 import { pino } from "pino";
+import { Agent, fetch } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type WatchedTls, watchTls } from "../../../control-plane/http/connections/public-tls.ts";
 import { type EveryTaskEngine, startEveryTaskEngine } from "../../fakes/every-task-engine.ts";
 import { isNightly } from "../../fakes/nightly.ts";
-import { apiKey } from "../../fakes/ports.ts";
+import { ada, apiKey } from "../../fakes/ports.ts";
 import { type CertificateFiles, writeCertificate } from "../../fakes/public-certificate.ts";
 import { hasModule, runPython } from "../../fakes/python.ts";
 import { startTaskEdge, type TaskEdge } from "../../fakes/task-edge.ts";
@@ -74,6 +75,30 @@ describe("WebSockets for audio", () => {
       "conversation.item.input_audio_transcription.completed",
     ]);
     realtime.close();
+  });
+
+  it("serve OpenAI's client of npm with an ephemeral key that it created", async () => {
+    tasks.offer({});
+    tasks.edge.authenticator.callers.set("jwt:made", { ...ada, via: "jwt", models: new Set(["org/model"]) });
+    const dispatcher = new Agent({ connect: { ca: readFileSync(files.certFile) } });
+    const viaTls = { fetch: fetch as never, fetchOptions: { dispatcher } as never };
+    const client = new OpenAI({ apiKey, baseURL: `${url}/v1`, maxRetries: 0, ...viaTls });
+    const transcription = { model: "org/model" as const };
+    const made = await client.realtime.clientSecrets.create({
+      expires_after: { anchor: "created_at", seconds: 60 },
+      session: { type: "transcription", audio: { input: { transcription } } },
+    });
+    expect(made.session).toMatchObject({ type: "transcription", audio: { input: { transcription } } });
+    const page = new OpenAI({ apiKey: made.value, baseURL: `${url}/v1` });
+    const options = { ca: readFileSync(files.certFile) };
+    const realtime = new OpenAIRealtimeWS({ intent: "transcription", options }, page);
+    const session = await new Promise((resolve, reject) => {
+      realtime.on("error", reject);
+      realtime.on("session.created", (event) => resolve(event.session));
+    });
+    expect(session).toMatchObject({ audio: { input: { transcription } } });
+    realtime.close();
+    await dispatcher.close();
   });
 
   async function drive(client: "openai" | "elevenlabs"): Promise<unknown> {

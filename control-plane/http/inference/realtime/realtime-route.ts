@@ -1,5 +1,6 @@
 // Path, key and options of OpenAI's Realtime interface. Only transcription sessions exist.
 import type { TSchema } from "typebox";
+import type { Caller } from "../../../accounts/caller.ts";
 import { badRequest } from "../../../service-error.ts";
 import { compatError } from "../../errors/error-body.ts";
 import { refusalOf } from "../../errors/render-error.ts";
@@ -30,9 +31,13 @@ export function realtimeRoute(compile: (schema: TSchema) => Validate): SocketRou
       const protocols = headers["sec-websocket-protocol"] ?? "";
       const isFormer = headers["openai-beta"] !== undefined || protocols.includes("openai-beta.realtime-v1");
       return new RealtimeSession(socket, validators, {
-        model: query.get("model")?.slice(0, 512) || undefined,
+        model: query.get("model")?.slice(0, 512) || onlyModel(socket.caller),
         isFormer,
       });
     },
   };
 }
+
+/** An ephemeral key names the model of its session. */
+const onlyModel = ({ models, via }: Caller): string | undefined =>
+  via === "jwt" && models?.size === 1 ? [...models][0] : undefined;

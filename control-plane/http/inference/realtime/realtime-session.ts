@@ -15,8 +15,8 @@ import { transcription } from "../tasks/transcription.ts";
 import { maxTranscriptBytes, readTranscript, TranscriptText } from "../transcript-events.ts";
 import { TranslatedStream } from "../translated-stream.ts";
 import {
-  defaultTurnDetection,
   formerUpdated,
+  initialConfig,
   renderConfig,
   renderFormerConfig,
   type SessionConfig,
@@ -74,13 +74,7 @@ export class RealtimeSession implements SocketSession {
     this.#socket = socket;
     this.#validators = validators;
     this.#isFormer = options.isFormer;
-    this.#config = {
-      format: "audio/pcm",
-      model: options.model,
-      language: undefined,
-      prompt: undefined,
-      turnDetection: defaultTurnDetection,
-    };
+    this.#config = { ...initialConfig, model: options.model };
     this.#listen();
     this.#tellConfig("created");
   }

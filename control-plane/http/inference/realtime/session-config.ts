@@ -25,6 +25,15 @@ export const defaultTurnDetection: TurnDetection = {
   silence_duration_ms: 500,
 };
 
+/** Of a session before its first update. */
+export const initialConfig: SessionConfig = {
+  format: "audio/pcm",
+  model: undefined,
+  language: undefined,
+  prompt: undefined,
+  turnDetection: defaultTurnDetection,
+};
+
 const Transcription = Type.Object({
   model: Type.Optional(nullable.string({ minLength: 1, maxLength: 512 })),
   language: Type.Optional(nullable.string({ maxLength: 16 })),
