@@ -210,7 +210,7 @@ describe("clients of other people's making", () => {
     },
   );
 
-  /** What stands of an account for its paths and bodies: a voice, a file, and somebody to call. */
+  /** What stands of an account for its paths and bodies: a voice, a file, a response, and somebody to call. */
   async function realOf(key: string, callback: string): Promise<Record<string, string>> {
     const put = async (path: string, fields: readonly (readonly [string, string | Blob])[]) => {
       const form = new FormData();
@@ -231,7 +231,14 @@ describe("clients of other people's making", () => {
       ["purpose", "batch"],
       ["file", new Blob([JSON.stringify(line)])],
     ]);
-    const real = { INFERRING_KEY: key, VOICE: voice.voice_id, FILE: file.id, CALLBACK: callback };
+    const response = await fetch(`${stack.url}/v1/responses`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: names.CHAT, input: "Hello", max_output_tokens: 4, store: true, background: true }),
+    });
+    const { id: RESPONSE } = (await response.json()) as { readonly id: string };
+    expect(response.status).toBe(200);
+    const real = { INFERRING_KEY: key, VOICE: voice.voice_id, FILE: file.id, RESPONSE, CALLBACK: callback };
     return { ...names, ...real, DEPLOYS: JSON.stringify(served.deploys) };
   }
 

@@ -6,7 +6,7 @@ for a model that is there, with files that can be read; the fourth is left as it
 alone, and inference with that of an account of its own: what is made up elsewhere ends limits, funds and whole accounts.
 
 Environment: KEY, INFERRING_KEY (of two accounts), CHAT, VECTORS, SPEECH, HEARING, PICTURES, RANKING (names of models), DEPLOYS (JSON: their deployments, by name),
-VOICE (id), FILE (id of a batch's input), CALLBACK (URL), TALLY (where the counts are written, as JSON).
+VOICE (id), FILE (id of a batch's input), RESPONSE (id of one in the background), CALLBACK (URL), TALLY (where the counts are written, as JSON).
 """
 import atexit
 import base64
@@ -104,7 +104,13 @@ TASKS = (
 # Whose cases come as that account.
 INFERRING = {"inference", "voices", "models", "files", "batches"}
 # In paths.
-IDS = {"voice_id": os.environ["VOICE"], "file_id": os.environ["FILE"], "model_name": CHAT, "variantKey": "default"}
+IDS = {
+    "voice_id": os.environ["VOICE"],
+    "file_id": os.environ["FILE"],
+    "response_id": os.environ["RESPONSE"],
+    "model_name": CHAT,
+    "variantKey": "default",
+}
 
 tally = {}
 turns = {}
