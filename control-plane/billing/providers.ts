@@ -34,13 +34,13 @@ type Editor = Pick<Act, "by" | "ip">;
 
 /** Implemented by store/money/provider-store.ts. */
 export interface ProviderStore {
-  /** External servers that are not deleted, by name, the first `limit`. */
-  list(unixMs: number, limit: number): Promise<readonly ExternalProvider[]>;
+  /** External servers that are not deleted, by name, the first `limit`; `only`: this one. */
+  list(unixMs: number, limit: number, only?: DeploymentId): Promise<readonly ExternalProvider[]>;
   /** False: no such external server. */
   set(editor: Editor, server: DeploymentId, terms: ProviderTerms, unixMs: number): Promise<boolean>;
 }
 
-/** More than an installation registers. */
+/** Of a list, and of the metrics. */
 const maxListed = 500;
 
 export type Providers = ReturnType<typeof createProviders>;
@@ -57,8 +57,9 @@ export function createProviders(deps: {
   /** As last read, for metrics. */
   let known: readonly ExternalProvider[] = [];
   const read = async () => {
-    known = await store.list(clock.unixMs(), maxListed);
-    return known;
+    const found = await store.list(clock.unixMs(), maxListed + 1);
+    known = found.slice(0, maxListed);
+    return { servers: known, hasMore: found.length > maxListed };
   };
   const each = (note: (model: string, period: "month" | "day", spent: NanoUsd, limit: NanoUsd | null) => void) => {
     for (const { modelName, terms, monthSpent, daySpent } of known) {
@@ -99,7 +100,8 @@ export function createProviders(deps: {
       checkTerms(terms);
       if (!(await store.set(editor, server, terms, clock.unixMs()))) throw externalNotFound();
       await refresh();
-      const found = (await read()).find(({ deployId }) => deployId === server);
+      await read();
+      const [found] = await store.list(clock.unixMs(), 1, server);
       if (!found) throw externalNotFound();
       return found;
     },

@@ -4618,6 +4618,10 @@ export interface Responses {
         failures: number;
       };
     }[];
+    /**
+     * There are more than these 500
+     */
+    has_more: boolean;
   };
   "PUT /v1/admin/external/{deploy_id}": {
     deploy_id: string;

@@ -17,7 +17,7 @@ export function fakeProviders(known: Pick<Deployment, "id" | "modelName" | "stat
     daySpent: nano(0n),
   };
   return {
-    list: () => Promise.resolve([server]),
+    list: () => Promise.resolve({ servers: [server], hasMore: false }),
     set(_, id, terms) {
       if (id !== known.id) return Promise.reject(notFound("external_not_found", "External server not found."));
       server = { ...server, terms };

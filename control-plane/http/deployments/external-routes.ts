@@ -51,7 +51,10 @@ export function addExternalRoutes(
   admin.get("/v1/admin/external", {
     summary: "External servers, with what their providers cost in this month and day",
     answer: ExternalList,
-    handler: async () => ({ servers: (await providers.list()).map(shown) }),
+    async handler() {
+      const { servers, hasMore } = await providers.list();
+      return { servers: servers.map(shown), has_more: hasMore };
+    },
   });
 
   admin.put("/v1/admin/external/:deploy_id", {

@@ -79,7 +79,10 @@ export const ExternalAnswer = Type.Object({
     failures: Type.Integer({ description: "In a row" }),
   }),
 });
-export const ExternalList = Type.Object({ servers: Type.Array(ExternalAnswer) });
+export const ExternalList = Type.Object({
+  servers: Type.Array(ExternalAnswer),
+  has_more: Type.Boolean({ description: "There are more than these 500" }),
+});
 
 export const ExternalServer = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 225 }),

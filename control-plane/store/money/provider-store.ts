@@ -17,7 +17,7 @@ export interface ProviderNames {
 
 export function createProviderStore(db: Db, names: ProviderNames): ProviderStore {
   return asked<ProviderStore>({
-    async list(unixMs, limit) {
+    async list(unixMs, limit, only) {
       const rows = await db
         .selectFrom("deployment as d")
         .leftJoin("provider as p", "p.deployId", "d.deployId")
@@ -25,6 +25,7 @@ export function createProviderStore(db: Db, names: ProviderNames): ProviderStore
         .select(["p.inputRate", "p.cachedInputRate", "p.outputRate", "p.requestRate", "p.monthLimit", "p.dayLimit"])
         .where("d.engine", "=", "external")
         .where(sql<boolean>`d.status <> 'deleted'`)
+        .$if(only !== undefined, (one) => one.where("d.deployId", "=", only as DeploymentId))
         .orderBy("d.modelName")
         .orderBy("d.deployId")
         .limit(limit)

@@ -170,6 +170,8 @@ describe("what a provider is paid", () => {
     expect((await monthOf(world, provider))?.spent).toBe(costOf(4) * 2n);
     const [listed] = await store.list(Date.now(), 10);
     expect(listed).toMatchObject({ monthSpent: costOf(4) * 2n, daySpent: costOf(4) * 2n });
+    expect(await store.list(Date.now(), 1, provider)).toEqual([listed]);
+    expect(await store.list(Date.now(), 1, "unknown" as DeploymentId)).toEqual([]);
     expect(await checkBooks(world.db)).toEqual(wholeBooks);
   });
 
