@@ -3,6 +3,7 @@
 import { isIP } from "node:net";
 import { totalmem } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { type ApiFormat, formatPaths } from "../proto/api-formats.ts";
 import { readS3Settings } from "../proto/s3-settings.ts";
 import { readPlainHosts } from "./plain-hosts.ts";
 import { readRetention } from "./retention/periods.ts";
@@ -152,6 +153,8 @@ export function readConfig(env: Env) {
     speechModel: text("STOKER_SPEECH_MODEL"),
     /** Model for moderation requests without one; undefined: a served classifier. */
     moderationModel: text("STOKER_MODERATION_MODEL"),
+    /** Formats in which requests may go to a model server that speaks them; undefined: all. */
+    passedFormats: readPassedFormats(settings),
     webhooks: {
       /** True: URLs may use loopback and private networks, any port and plain HTTP. */
       allowsPrivate: oneOf("STOKER_WEBHOOK_ALLOW_PRIVATE", ["0", "1"], "0") === "1",
@@ -167,6 +170,15 @@ export function readConfig(env: Env) {
   };
   if (problems.length > 0) throw new ConfigRefused(problems.join("\n"));
   return Object.freeze(config);
+}
+
+function readPassedFormats({ text, list }: Settings): readonly ApiFormat[] | undefined {
+  const key = "STOKER_PASSED_FORMATS";
+  const given = text(key);
+  if (given === undefined) return undefined;
+  if (given === "none") return [];
+  const isFormat = (entry: string) => Object.hasOwn(formatPaths, entry);
+  return list(key, /,/, isFormat, "none, or responses and messages separated by commas") as readonly ApiFormat[];
 }
 
 /** Addresses on which the process listens, and how clients reach them. */

@@ -216,6 +216,7 @@ async function createCore(base: Base) {
     owner: money.replica.id,
     dataPaths: { issue: nodes.issueGateway, mayBePlain: config.mayBePlain },
     limits,
+    passedFormats: config.passedFormats,
     times: { leaseTtlMs: limits.leaseMs, renewEveryMs: limits.leaseMs / 4, reportEveryMs: limits.leaseMs / 4 },
     jobs: { address: queues, registry },
     log,

@@ -1,5 +1,6 @@
 // The operator's view of hosts, and operations to take them out of use and back.
 
+import type { FormatSkill } from "../../proto/api-formats.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { Act } from "../act.ts";
 import { nodeConnected, nodeDraining, nodeInUse, nodeNotFound, nothingCordoned } from "./errors.ts";
@@ -17,6 +18,8 @@ export interface NodeView extends HostView {
     readonly deployId: DeploymentId;
     /** Requests of this replica on it. */
     readonly inFlight: number;
+    /** Formats besides chat in which this replica passes requests on to it. */
+    readonly formats: readonly FormatSkill[];
   }[];
 }
 
@@ -70,6 +73,8 @@ export function createHostOperations(deps: {
   >;
   /** Requests of this replica on an instance. */
   readonly inFlight: (instance: InstanceId) => number;
+  /** Formats besides chat in which this replica passes requests on to an instance. */
+  readonly formats: (instance: InstanceId) => readonly FormatSkill[];
   readonly uncordonGpus: FleetStore["uncordon"];
 }): HostOperations {
   const { store } = deps;
@@ -86,6 +91,7 @@ export function createHostOperations(deps: {
         id,
         deployId,
         inFlight: deps.inFlight(id),
+        formats: deps.formats(id),
       })),
     }));
   }

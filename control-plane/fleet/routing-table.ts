@@ -1,5 +1,6 @@
 // Routing table in memory: a projection of PostgreSQL that every replica updates from changes. Loaded before the first
 // request; while the database is unavailable the last known routes stay.
+import type { ApiFormat, FormatSkill } from "../../proto/api-formats.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../proto/ids.ts";
 import type { HostClocks } from "./host-clocks.ts";
 import type { Route, Routes } from "./routes.ts";
@@ -13,6 +14,8 @@ export interface RoutingTable extends Routes {
   readonly isLoaded: boolean;
   /** Requests of this replica on an instance. */
   inFlight(instance: InstanceId): number;
+  /** Formats besides chat in which this replica passes requests on to an instance. */
+  formats(instance: InstanceId): readonly FormatSkill[];
   /** The host reported or verified its data path: instances that refused a connection are retried. */
   sawReport(host: HostId): void;
   /** Called when the data path refused a connection, to verify it again. */
@@ -22,7 +25,11 @@ export interface RoutingTable extends Routes {
 export function createRoutingTable(deps: {
   readonly store: Pick<FleetStore, "readyInstances">;
   readonly clocks: Pick<HostClocks, "heard" | "state">;
+  /** Requests in others than these are always translated. Default: all. */
+  readonly passedFormats?: readonly ApiFormat[] | undefined;
 }): RoutingTable {
+  const { passedFormats } = deps;
+  const isPassed = (skill: FormatSkill) => passedFormats?.some((format) => skill.startsWith(format)) ?? true;
   const known = new Map<InstanceId, OwnRoute>();
   const refused = new Map<InstanceId, HostId>();
   const listeners: ((host: HostId) => void)[] = [];
@@ -33,7 +40,8 @@ export function createRoutingTable(deps: {
     const before = known.get(row.instanceId);
     // A new registration: instances that refused the old one may respond now.
     if (before && before.nodeEpoch !== row.nodeEpoch) refused.delete(row.instanceId);
-    return before ? Object.assign(before, row) : { ...row, inFlight: 0 };
+    const formats = new Set([...row.formats].filter(isPassed));
+    return before ? Object.assign(before, row, { formats }) : { ...row, formats, inFlight: 0 };
   }
 
   return {
@@ -69,6 +77,7 @@ export function createRoutingTable(deps: {
       return group.every(isUsable) ? group : group.filter(isUsable);
     },
     inFlight: (instance) => known.get(instance)?.inFlight ?? 0,
+    formats: (instance) => [...(known.get(instance)?.formats ?? [])],
     sawAnswer: (host) => deps.clocks.heard(host),
     sawFailure(host, instance) {
       refused.set(instance, host);

@@ -1,7 +1,9 @@
 // Hosts, deployments and agent sessions with their stores: they need only the database, the change feed and a few ports of other
 // features.
+
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import type { ApiFormat } from "../../proto/api-formats.ts";
 import type { AccountId, HostId } from "../../proto/ids.ts";
 import { steadyTime } from "../../proto/steady-time.ts";
 import type { SpooledRecord } from "../../proto/usage-record.ts";
@@ -53,6 +55,8 @@ export interface FleetParts {
   /** Certificate of this replica for data paths of hosts, and the hosts that may use plain HTTP. */
   readonly dataPaths: { readonly issue: (replica: string) => OwnCertificate; readonly mayBePlain: MayBePlain };
   readonly limits: HostClockLimits;
+  /** Requests in others than these formats are translated to chats; undefined: none is. */
+  readonly passedFormats?: readonly ApiFormat[] | undefined;
   readonly times: SessionTimes;
   /** Storage of deployment timers; without it controllers find due work by polling. */
   readonly jobs?: { readonly address: JobsAddress; readonly registry: Registry };
@@ -76,7 +80,7 @@ export function createFleet(parts: FleetParts) {
   const nodeWeights = createNodeWeightsStore(db);
   const measuredMemory = createMeasuredMemoryStore(db);
   const clocks = createHostClocks({ limits: parts.limits, monotonicMs });
-  const routing = createRoutingTable({ store: fleetStore, clocks });
+  const routing = createRoutingTable({ store: fleetStore, clocks, passedFormats: parts.passedFormats });
   const snapshotOf = (only?: readonly HostId[]) => snapshot({ store: fleetStore, clocks }, only);
   const figures = createLiveFigures(monotonicMs);
   const membership = createMembership({
@@ -210,6 +214,7 @@ export function createFleet(parts: FleetParts) {
       live,
       instances: () => deploymentStore.instances(undefined),
       inFlight: routing.inFlight,
+      formats: routing.formats,
       uncordonGpus: fleetStore.uncordon,
     }),
     /** Live figures of every host. */

@@ -5136,6 +5136,10 @@ export interface Responses {
     instances: {
       instance_id: string;
       deploy_id: string;
+      /**
+       * Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)
+       */
+      formats: string[];
       phase: string;
       in_flight: number;
       waiting: number;
@@ -5284,6 +5288,10 @@ export interface Responses {
       instances: {
         instance_id: string;
         deploy_id: string;
+        /**
+         * Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)
+         */
+        formats: string[];
         phase: string;
         in_flight: number;
         waiting: number;
@@ -5408,6 +5416,10 @@ export interface Responses {
       instances: {
         instance_id: string;
         deploy_id: string;
+        /**
+         * Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)
+         */
+        formats: string[];
         phase: string;
         in_flight: number;
         waiting: number;
@@ -5531,6 +5543,10 @@ export interface Responses {
     instances: {
       instance_id: string;
       deploy_id: string;
+      /**
+       * Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)
+       */
+      formats: string[];
       phase: string;
       in_flight: number;
       waiting: number;

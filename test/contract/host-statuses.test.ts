@@ -68,7 +68,9 @@ const rows: readonly Row[] = [
       figures_age_seconds: 1.5,
       gpu_sample_age_seconds: 2,
       gpus: [{ deploy_id: "D000000000000001", utilization_ratio: 0.25, temperature_celsius: null, is_healthy: false }],
-      instances: [{ phase: "ready", in_flight: 3, tokens_per_second: 40.5, kv_cache_ratio: null }],
+      instances: [
+        { phase: "ready", in_flight: 3, tokens_per_second: 40.5, kv_cache_ratio: null, formats: ["responses"] },
+      ],
       disks: [],
     },
   },

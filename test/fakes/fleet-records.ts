@@ -96,7 +96,14 @@ export const hostNode: NodeView = {
   ...hostView("node-1", {
     inventory: inventory({ gpus: [gpu(0, { cordonedAtMs: 1_786_000_000_000, isHealthy: false })] }),
   }),
-  instances: [{ id: "instance-1" as InstanceId, deployId: "D000000000000001" as DeploymentId, inFlight: 0 }],
+  instances: [
+    {
+      id: "instance-1" as InstanceId,
+      deployId: "D000000000000001" as DeploymentId,
+      inFlight: 0,
+      formats: ["responses"],
+    },
+  ],
   figures: {
     ageMs: 1_500,
     live: {

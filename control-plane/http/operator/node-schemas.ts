@@ -84,6 +84,9 @@ export const Node = Type.Object({
     Type.Object({
       instance_id: Type.String(),
       deploy_id: Type.String(),
+      formats: Type.Array(Type.String(), {
+        description: "Besides chat: this control plane passes requests in them on as they are (STOKER_PASSED_FORMATS)",
+      }),
       phase: Type.String(),
       in_flight: Type.Integer(),
       waiting: Type.Integer(),

@@ -37,9 +37,10 @@ export function renderNode(node: NodeView): Node {
           },
         ),
       ),
-      instances: node.instances.map(({ id, deployId, inFlight }) => ({
+      instances: node.instances.map(({ id, deployId, inFlight, formats }) => ({
         instance_id: id,
         deploy_id: deployId,
+        formats: [...formats],
         ...instanceFigures(known.get(id), inFlight),
       })),
       created_at: isoTime(node.createdAtMs),

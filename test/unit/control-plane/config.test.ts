@@ -45,6 +45,18 @@ describe("the configuration of the control plane", () => {
       expect(() => read(wrong), wrong).toThrow(/STOKER_TRUSTED_PROXIES/);
   });
 
+  it("reads the formats in which requests are passed on", () => {
+    const read = (list?: string) =>
+      readConfig({ DATABASE_URL: database, ...(list && { STOKER_PASSED_FORMATS: list }) }).passedFormats;
+    expect([undefined, "none", "messages", "responses, messages"].map(read)).toEqual([
+      undefined,
+      [],
+      ["messages"],
+      ["responses", "messages"],
+    ]);
+    expect(() => read("chat")).toThrow(/STOKER_PASSED_FORMATS must be none, or responses/);
+  });
+
   it("accepts allowed origins as browsers send them, and has none by default", () => {
     const read = (list: string) => readConfig({ DATABASE_URL: database, STOKER_CORS_ORIGINS: list }).corsOrigins;
     expect(readConfig({ DATABASE_URL: database }).corsOrigins).toEqual([]);

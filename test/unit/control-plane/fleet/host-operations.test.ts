@@ -30,6 +30,7 @@ function world() {
     live: async () => new Map(),
     instances: async () => [],
     inFlight: () => 0,
+    formats: () => [],
     uncordonGpus: async () => false,
   });
   return { operations, done };

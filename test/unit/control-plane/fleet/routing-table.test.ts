@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { HostState } from "../../../../control-plane/fleet/host.ts";
 import { createRoutingTable } from "../../../../control-plane/fleet/routing-table.ts";
 import type { RouteRow } from "../../../../control-plane/fleet/store.ts";
+import type { ApiFormat } from "../../../../proto/api-formats.ts";
 import type { DeploymentId, HostId, InstanceId } from "../../../../proto/ids.ts";
 
 const deployId = "d" as DeploymentId;
@@ -18,7 +19,7 @@ const row = (id: string, host = "h", over: Partial<RouteRow> = {}): RouteRow => 
   ...over,
 });
 
-function start() {
+function start(passedFormats?: readonly ApiFormat[]) {
   const at = {
     rows: [] as RouteRow[],
     isUnavailable: false,
@@ -33,6 +34,7 @@ function start() {
       },
     },
     clocks: { heard: (host) => void at.heard.push(host), state: (host) => at.states.get(host) ?? "live" },
+    passedFormats,
   });
   const ids = () => table.ready(deployId).map((route) => route.instanceId);
   return { at, table, ids };
@@ -49,6 +51,20 @@ describe("the routing table", () => {
     await table.refresh();
     expect(table.ready(deployId)[0]).toBe(route);
     expect(route).toMatchObject({ inFlight: 3, origin: "http://moved", ticketKey: Buffer.alloc(32, 1) });
+  });
+
+  it.each([
+    [undefined, ["responses", "messages", "messages_tools"]],
+    [["messages"] as const, ["messages", "messages_tools"]],
+    [[], []],
+  ])("passes requests on in the formats %j of those that an instance speaks", async (passed, formats) => {
+    const { at, table } = start(passed);
+    at.rows = [row("a", "h", { formats: new Set(["responses", "messages", "messages_tools"] as const) })];
+    await table.refresh();
+    await table.refresh();
+    expect(table.formats("a" as InstanceId)).toEqual(formats);
+    expect([...(table.ready(deployId)[0]?.formats ?? [])]).toEqual(formats);
+    expect(table.formats("b" as InstanceId)).toEqual([]);
   });
 
   it("retains the last known routes while the database is unavailable", async () => {
