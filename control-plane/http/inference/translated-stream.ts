@@ -13,6 +13,8 @@ import { ForwardingSink } from "./forwarding-sink.ts";
 export interface StreamTranslation {
   /** `data`: the text after `data:` of one event, `[DONE]` included. */
   event(data: string): string;
+  /** Frames of events that it has combined; called when no other event is at hand. Undefined: it combines none. */
+  flush?(): string;
   /** Bytes that it keeps of the response for later events; undefined: none. */
   readonly keptBytes?: number;
   /** A response of which more is kept breaks; undefined: the tokens of its request limit it. */
@@ -91,6 +93,7 @@ export class TranslatedStream extends ForwardingSink<StreamClient> implements An
     this.#rest.keep(bytes.subarray(end));
     let frames = "";
     for (const frame of framesOf(bytes.toString("utf8", 0, end))) if (frame !== "") frames += this.#translated(frame);
+    if (this.#translation.flush && !this.#isOver) frames += this.#translation.flush();
     this.#send(frames);
     this.#count();
   }

@@ -188,6 +188,10 @@ function messageStream(facts: MessageFacts): StreamTranslation {
       deltas.read(data);
       return take();
     },
+    flush() {
+      deltas.flush();
+      return take();
+    },
     end() {
       deltas.end();
       return take();

@@ -53,6 +53,10 @@ export function responseStream(options: OutputOptions, save?: SaveResponse): Res
       deltas.read(data);
       return drain();
     },
+    flush() {
+      deltas.flush();
+      return drain();
+    },
     end() {
       deltas.end();
       return saved();

@@ -43,6 +43,23 @@ describe("deltas of a chat", () => {
     );
   });
 
+  it("join the texts of events until another event or a flush", () => {
+    const deltas: ChatDelta[] = [];
+    const reader = new ChatDeltas((one) => deltas.push(one));
+    const texts = () => deltas.flatMap((one) => (one.kind === "text" ? [one.text] : []));
+    // The first two events are parsed; those that repeat the second are joined.
+    for (const text of ["a", "b", "c", "d"]) reader.read(delta({ content: text }));
+    expect(texts()).toEqual(["a", "b"]);
+    reader.flush();
+    expect(texts()).toEqual(["a", "b", "cd"]);
+    reader.read(delta({ content: "e" }));
+    reader.read(delta({}, "stop"));
+    expect(deltas.slice(-2)).toMatchObject([{ kind: "text", text: "e" }, { kind: "finish" }]);
+    reader.read(delta({ content: "f" }));
+    reader.end();
+    expect(texts()).toEqual(["a", "b", "cd", "e", "f"]);
+  });
+
   it("of events that repeat all but their text are those of each event alone", () => {
     const text = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.constantFrom('"content":"x"', "\\", "\n", ""));
     /** What the events of a response have beside their text. */
