@@ -23,7 +23,8 @@ export function constraintProblem(body: Json): ConstraintProblem | undefined {
     const wrapped = format["json_schema"];
     // Some engines read a schema beside the type `json_object`.
     const schemas = [isObject(wrapped) ? wrapped["schema"] : undefined, format["schema"]];
-    const problem = sizeProblem(schemas, [format["regex"]]);
+    const choices = Array.isArray(format["choice"]) ? format["choice"] : [];
+    const problem = sizeProblem(schemas, [format["regex"], format["grammar"], ...choices]);
     if (problem) return { param: "response_format", message: problem };
   }
   if (Array.isArray(tools) && tools.length > 0) {

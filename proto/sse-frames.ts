@@ -10,10 +10,10 @@ const letterD = 100;
 const openBrace = 123;
 /**
  * One pass over a Latin-1 view of the bytes is five times faster than a search per pattern. A role, an empty text and an
- * empty delta mark frames that may carry no output.
+ * empty delta mark frames that may carry no output; `reasoning` is renamed on its way.
  */
 const special =
-  /"usage"|"finish_reason": ?"|\[DONE\]|"error"|"role"|"(?:content|text)": ?(?:""|null)|"delta": ?(?:\{ ?\}|null)/;
+  /"usage"|"reasoning"|"finish_reason": ?"|\[DONE\]|"error"|"role"|"(?:content|text)": ?(?:""|null)|"delta": ?(?:\{ ?\}|null)/;
 const choicesKey = Buffer.from('"choices"');
 
 /** Whole frames that cannot hold usage, a finish reason, an error, the end or a chunk without output. */

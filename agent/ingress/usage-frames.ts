@@ -25,6 +25,7 @@ import {
   withoutUsage,
   withUsage,
 } from "./find-usage.ts";
+import { withReasoningContent } from "./reasoning-name.ts";
 
 export const maxFrameBytes = 1024 * 1024;
 
@@ -144,13 +145,15 @@ export class UsageFrames {
   }
 
   /** Handles a frame that may hold usage, a finish reason or the end, or that arrives while another is held. */
-  #place(frame: Buffer): void {
-    const json = payloadOf(frame);
-    if (!json) {
-      if (!isSilent(frame)) throw new RangeError(noChunk);
-      this.#out(frame);
+  #place(received: Buffer): void {
+    const payload = payloadOf(received);
+    if (!payload) {
+      if (!isSilent(received)) throw new RangeError(noChunk);
+      this.#out(received);
       return;
     }
+    const json = withReasoningContent(payload);
+    const frame = json === payload ? received : frameOf(json);
     if (json.equals(doneMark)) {
       if (!this.#first) throw new RangeError("the model server sent an answer without content");
       this.isDone = true;

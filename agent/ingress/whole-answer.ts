@@ -16,6 +16,7 @@ import {
   withoutUsage,
   withUsage,
 } from "./find-usage.ts";
+import { withReasoningContent } from "./reasoning-name.ts";
 
 export interface WholeAnswer {
   readonly body: Buffer;
@@ -28,7 +29,8 @@ type Terms = Pick<Ticket, "inputTokensBound" | "inputTokensEstimate" | "maxToken
 /**
  * An engine without usage is billed by an estimate, which is added to the answer. Undefined for impossible usage.
  */
-export function wholeAnswer(body: Buffer, price: Price, terms: Terms): WholeAnswer | undefined {
+export function wholeAnswer(received: Buffer, price: Price, terms: Terms): WholeAnswer | undefined {
+  const body = withReasoningContent(received);
   const span = findUsage(body);
   const text = span ? body.toString("utf8", span.valueStart, span.valueEnd) : "null";
   const own = readFigures(text);

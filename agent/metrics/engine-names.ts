@@ -34,6 +34,39 @@ export const normalisedNames: readonly NormalisedName[] = [
     ],
   },
   {
+    name: "stoker_engine_requests_waiting_capacity",
+    help: "Sequences in the engine's own queue that wait for a slot or for memory",
+    type: "gauge",
+    // From 0.20.
+    from: [{ raw: "vllm:num_requests_waiting_by_reason", label: ["reason", "capacity"] }],
+  },
+  {
+    name: "stoker_engine_requests_waiting_deferred",
+    help: "Sequences in the engine's own queue that wait for an adapter or a transfer",
+    type: "gauge",
+    from: [{ raw: "vllm:num_requests_waiting_by_reason", label: ["reason", "deferred"] }],
+  },
+  {
+    name: "stoker_engine_preemptions_total",
+    help: "Sequences that lost their place in the batch for lack of memory",
+    type: "counter",
+    from: [{ raw: "vllm:num_preemptions_total" }],
+  },
+  {
+    name: "stoker_engine_admission_rejections_total",
+    help: "Requests that the engine refused for lack of capacity",
+    type: "counter",
+    // From 0.32.
+    from: [{ raw: "vllm:admission_rejections_total" }],
+  },
+  {
+    name: "stoker_engine_cached_prompt_tokens_total",
+    help: "Prompt tokens the engine took from its prefix cache",
+    type: "counter",
+    // The second is what the first was before 0.16.
+    from: [{ raw: "vllm:prompt_tokens_cached_total" }, { raw: "vllm:prefix_cache_hits_total" }],
+  },
+  {
     name: "stoker_engine_kv_cache_usage_ratio",
     help: "Share of the key-value cache in use",
     type: "gauge",

@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { type FormatSkill, formatPaths } from "../../proto/api-formats.ts";
 import { authorizationFor, type EngineAddress } from "../../proto/bearer-secret.ts";
 import { boundedText } from "../../proto/bounded-text.ts";
+import { isAtLeast, readVersion } from "../../proto/engine-version.ts";
 import type { ContainerPlan } from "./driver.ts";
 import type { Life } from "./facts.ts";
 
@@ -141,9 +142,9 @@ async function askModels(target: ProbeTarget, contextLength: number, signal: Abo
   return { kind: "bad", why: `/v1/models does not list ${JSON.stringify(name.slice(0, 120))}` };
 }
 
-/** Context of one request as llama.cpp's server lists it; 0: the server lists none. */
+/** Context of one request as llama.cpp's server or vLLM lists it; 0: the server lists none. */
 function slotContextOf(model: Record<string, unknown> | undefined): number {
-  const length = asObject(model?.["meta"])["n_ctx"];
+  const length = asObject(model?.["meta"])["n_ctx"] ?? model?.["max_model_len"];
   return Number.isSafeInteger(length) ? (length as number) : 0;
 }
 
@@ -186,8 +187,6 @@ async function askFormats(
   signal: AbortSignal,
 ): Promise<readonly FormatSkill[] | undefined> {
   const known = Object.hasOwn(skillsByOwner, owner) ? (skillsByOwner[owner] ?? []) : [];
-  // Salting the prefix cache of vLLM was verified for chats only; a foreign server gets no salt.
-  if (known.length === 0 || (owner === "vllm" && !target.isExternal)) return [];
   const statusOf = async (path: string): Promise<number> => {
     const headers = { ...authorizationFor(target), "content-type": "application/json" };
     const answer = await fetch(base + path, { method: "POST", headers, body: "{}", signal, redirect: "error" });
@@ -195,16 +194,27 @@ async function askFormats(
     return answer.status;
   };
   try {
+    const fields = owner === "vllm" ? await vllmSkills(target, base, signal) : [];
+    // Salting the prefix cache of vLLM was verified for chats only; a foreign server gets no salt.
+    if (known.length === 0 || (owner === "vllm" && !target.isExternal)) return fields;
     const spoken: string[] = [];
     for (const [format, path] of Object.entries(formatPaths)) {
       const status = await statusOf(path);
       if (isPassing(status)) return undefined;
       if (status === 400 || status === 422 || status === 500) spoken.push(format);
     }
-    return known.filter((skill) => spoken.some((format) => skill.startsWith(format)));
+    return [...known.filter((skill) => spoken.some((format) => skill.startsWith(format))), ...fields];
   } catch {
     return undefined;
   }
+}
+
+/** Versions before 0.11.2 ignore `structured_outputs`. */
+async function vllmSkills(target: ProbeTarget, base: string, signal: AbortSignal): Promise<readonly FormatSkill[]> {
+  const { status, body } = await get(target, `${base}/version`, signal);
+  const version = readVersion(String(asObject(body)["version"]));
+  if (status !== 200 || !version) return [];
+  return isAtLeast(version, 0, 11, 2) ? ["structured_outputs", "continuous_usage"] : ["continuous_usage"];
 }
 
 function workIn(facts: Record<string, unknown>) {

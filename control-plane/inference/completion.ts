@@ -28,6 +28,8 @@ export interface Completion {
   readonly bytes: Buffer;
   /** The validated body, with integers beyond 2^53 as JSON.rawJSON. */
   readonly fields: Readonly<Record<string, unknown>>;
+  /** Field of the request that `response_format` comes from, if another. */
+  readonly formatParam?: string | undefined;
   /** True when `bytes` may not go to an engine as they are: an unknown key, an alias, a null that means a default. */
   readonly isRebuilt: boolean;
   /** Set for a task other than text: it decides path, body and size, and `bytes`, `fields` and `isRebuilt` are not used. */

@@ -33,8 +33,10 @@ export function engineError(
   const fault = reported.code === "voice_not_found" ? "not_found" : callers.get(status);
   if (fault !== undefined) {
     const message = reported.message ?? "The model's engine refused the request without a reason.";
-    const code = reported.code ?? (fault === "bad_request" && isOverflow(reported) ? overflowCode : "invalid_request");
-    return new ServiceError(fault, code, message, { param: reported.param });
+    const known =
+      fault === "bad_request" && reported.code === undefined && recognised.find(({ isIn }) => isIn(reported));
+    if (known) return known.error(message, kind);
+    return new ServiceError(fault, reported.code ?? "invalid_request", message, { param: reported.param });
   }
   if (status === 429) return new EngineOverloaded(retryAfterSeconds ?? 1);
   const cause = causeOf(status, reported);
@@ -43,11 +45,35 @@ export function engineError(
 
 export const overflowCode = "context_length_exceeded";
 
-/** Texts of vLLM and SGLang, which have no code or type of their own for it, and of older builds of llama.cpp's server. */
-const overflowText = /context (?:length|size|window)|maximum (?:context|model) len|longer than the model/i;
-
-const isOverflow = ({ type, message }: Reported) =>
-  type === "exceed_context_size_error" || overflowText.test(message ?? "");
+/** Refusals that engines state in words of their own, or by a type. Our runtime sends the codes. */
+const recognised: readonly {
+  readonly isIn: (reported: Reported) => boolean;
+  readonly error: (message: string, kind: Completion["kind"]) => ServiceError;
+}[] = [
+  {
+    // vLLM that was started without a parser.
+    isIn: ({ message = "" }) => /tool[_ ]choice.* requires .*--tool-call-parser/s.test(message),
+    error: () =>
+      new ServiceError(
+        "bad_request",
+        "tools_unsupported",
+        "This model does not support tools. Remove `tools`, or use another model.",
+        { param: "tools" },
+      ),
+  },
+  {
+    // llama.cpp's server by its type, older builds of it, vLLM and SGLang by their words.
+    isIn: ({ type, message = "" }) =>
+      type === "exceed_context_size_error" ||
+      /context (?:length|size|window)|maximum (?:context|model) len|longer than the model|greater than max_model_len/i.test(
+        message,
+      ),
+    error: (message, kind) =>
+      new ServiceError("bad_request", overflowCode, message, {
+        param: kind === "text_completion" ? "prompt" : kind === "chat" ? "messages" : "input",
+      }),
+  },
+];
 
 /** Errors of providers about the operator's account there: its key, its funds or its state. */
 const accountCodes: ReadonlySet<string> = new Set([

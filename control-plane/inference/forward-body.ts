@@ -1,10 +1,12 @@
 // Body for the engine: the received bytes if nothing must change, otherwise rebuilt from the validated fields.
 import { createHash } from "node:crypto";
-import type { ApiFormat } from "../../proto/api-formats.ts";
+import type { ApiFormat, FormatSkill } from "../../proto/api-formats.ts";
+import { isJsonObject } from "../../proto/json-object.ts";
 import { type Admission, defaultMaxTokens } from "./admit.ts";
 import type { Completion, NativeRequest } from "./completion.ts";
 import { FieldUnsupported } from "./errors.ts";
 import { messageBody } from "./message-body.ts";
+import { formatFields } from "./output-format.ts";
 
 /** Keys that every engine supports. Others are not forwarded: an engine might act on `best_of`, `cache_salt`, ... */
 const engineKeys = [
@@ -58,7 +60,8 @@ export function isForwardable(key: string): boolean {
   return forStoker.has(key);
 }
 
-export function forwardBody(completion: Completion, admission: Admission): Buffer {
+/** `skills`: what all ready instances can; undefined: none is ready. Throws FieldUnsupported. */
+export function forwardBody(completion: Completion, admission: Admission, skills?: ReadonlySet<FormatSkill>): Buffer {
   const { fields, bytes } = completion;
   const { model } = admission;
   const isExternal = model.engine === "external";
@@ -70,9 +73,11 @@ export function forwardBody(completion: Completion, admission: Admission): Buffe
     model.servedName !== completion.model ||
     fields["prompt_cache_key"] != null ||
     !isUsageAsked(completion) ||
+    (isExternal && isPattern(fields["response_format"])) ||
+    isUsageRunning(completion, skills) ||
     isContinued ||
     (isExternal && hasStokerKey(fields));
-  if (mustRebuild) return rebuild(completion, admission, maxTokens);
+  if (mustRebuild) return rebuild(completion, admission, maxTokens, skills);
   const wantsUsage = completion.stream && fields["stream_options"] === undefined;
   if (maxTokens !== undefined && completion.maxTokens === undefined) {
     return spliced(Buffer.from(`{"max_tokens":${maxTokens},${wantsUsage ? askUsage.toString().slice(1) : ""}`), bytes);
@@ -101,19 +106,29 @@ function spliced(prefix: Buffer, bytes: Buffer): Buffer {
   return Buffer.concat([prefix, bytes.subarray(bytes.indexOf(openBrace) + 1)]);
 }
 
-function rebuild(completion: Completion, { model, account }: Admission, maxTokens: number | undefined): Buffer {
+function rebuild(
+  completion: Completion,
+  { model, account }: Admission,
+  maxTokens: number | undefined,
+  skills: ReadonlySet<FormatSkill> | undefined,
+): Buffer {
   const { fields } = completion;
   const allowed = model.engine === "external" ? forExternal : forStoker;
   const body: Record<string, unknown> = {};
   for (const key of Object.keys(fields)) if (allowed.has(key) && fields[key] !== null) body[key] = fields[key];
   body["model"] = model.servedName;
+  const format = body["response_format"];
+  if (isJsonObject(format)) {
+    delete body["response_format"];
+    Object.assign(body, formatFields(format, model.engine, completion, skills));
+  }
   if (maxTokens === undefined) delete body["max_tokens"];
   else body["max_tokens"] = maxTokens;
   delete body["stream_options"];
   // vLLM refuses to continue a message while it would also start another one, which is its default.
   if (model.engine === "external" && body["continue_final_message"] === true) body["add_generation_prompt"] = false;
   if (completion.stream) {
-    const isContinuous = completion.usage === "continuous" || completion.usage === "continuous_merge";
+    const isContinuous = isContinuousAsked(completion) || isUsageRunning(completion, skills);
     body["stream_options"] = { include_usage: true, ...(isContinuous ? { continuous_usage_stats: true } : {}) };
   }
   const cacheKey = body["prompt_cache_key"];
@@ -123,6 +138,18 @@ function rebuild(completion: Completion, { model, account }: Admission, maxToken
   }
   return Buffer.from(JSON.stringify(body));
 }
+
+const isContinuousAsked = ({ usage }: Completion): boolean => usage === "continuous" || usage === "continuous_merge";
+
+/**
+ * True if the engine counts in every event, so that a client that disconnects pays for what it counted. Our runtime is asked for its
+ * count afterwards. The agent removes what the client did not ask for.
+ */
+const isUsageRunning = ({ stream }: Completion, skills: ReadonlySet<FormatSkill> | undefined): boolean =>
+  stream && skills?.has("continuous_usage") === true;
+
+/** The one format of a received body that engines state in different words. */
+const isPattern = (format: unknown): boolean => isJsonObject(format) && format["type"] === "regex";
 
 /** Undefined: the hold covers the engine's own default. */
 function maxTokensFor(completion: Completion, admission: Admission): number | undefined {

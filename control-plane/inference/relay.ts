@@ -2,7 +2,7 @@
 // byte of data.
 
 import { setTimeout as wait } from "node:timers/promises";
-import { formatPaths } from "../../proto/api-formats.ts";
+import { type FormatSkill, formatPaths } from "../../proto/api-formats.ts";
 import type { Deadlines } from "../../proto/deadlines.ts";
 import type { ReplicaId } from "../../proto/ids.ts";
 import { nano, type TokenRates, type UnitRates } from "../../proto/money.ts";
@@ -99,7 +99,7 @@ export async function relay(
   if (unhealthy) return broken(0, 0, unhealthy);
   let body: SentBody;
   try {
-    body = bodyFor(completion, admission);
+    body = bodyFor(completion, admission, commonSkills(deps.routes.ready(model.deployId, model.adapter?.id)));
   } catch (error) {
     if (!(error instanceof FieldUnsupported)) throw error;
     // Nothing is sent: a breaker that tries one request may try another.
@@ -324,13 +324,24 @@ interface SentBody extends TaskBody {
 
 const jsonOf = (bytes: Buffer): TaskBody => ({ contentType: "application/json", bytes });
 
+/** Returns what every instance can; undefined if there is none. */
+function commonSkills(routes: readonly Route[]): ReadonlySet<FormatSkill> | undefined {
+  const [first, ...others] = routes;
+  if (!first) return undefined;
+  const skills = first.formats ?? noSkills;
+  if (others.every(({ formats }) => formats === first.formats)) return skills;
+  return new Set([...skills].filter((skill) => others.every(({ formats }) => formats?.has(skill))));
+}
+
+const noSkills: ReadonlySet<FormatSkill> = new Set();
+
 /** Throws FieldUnsupported. */
-function bodyFor(completion: Completion, admission: Admission): SentBody {
+function bodyFor(completion: Completion, admission: Admission, skills: ReadonlySet<FormatSkill> | undefined): SentBody {
   const { model } = admission;
   if (completion.task) return { path: completion.task.enginePath, ...completion.task.body(model.servedName) };
   if (model.api === "anthropic") return { path: formatPaths.messages, ...jsonOf(anthropicBody(completion, admission)) };
   const path = completion.kind === "chat" ? "/v1/chat/completions" : "/v1/completions";
-  return { path, ...jsonOf(forwardBody(completion, admission)) };
+  return { path, ...jsonOf(forwardBody(completion, admission, skills)) };
 }
 
 /** The request in its own format if the instance's engine gives the reply of the translated one. */

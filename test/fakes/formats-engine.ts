@@ -15,6 +15,8 @@ export interface FormatsEngine {
   readonly refused: string[];
   /** Paths that it replies 404 to, as another version would. */
   readonly missing: Set<string>;
+  /** As vLLM reports it. */
+  version: string;
   /** Status of each reply to a request that it would refuse. */
   refusal: number;
   /** Streams end after so many frames: the socket breaks or hangs. Undefined: they are whole. */
@@ -220,6 +222,8 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
       const data = models.map((id) => ({ id, object: "model", owned_by: owner }));
       return void send(200, JSON.stringify({ object: "list", data }));
     }
+    if (path === "/health") return void send(200, "");
+    if (path === "/version" && owner === "vllm") return void send(200, JSON.stringify({ version: engine.version }));
     const isKnown = ["/v1/chat/completions", "/v1/responses", "/v1/messages"].includes(path) && !missing.has(path);
     if (req.method !== "POST" || !isKnown) return void send(404, '{"error":{"message":"File Not Found"}}');
     const body = await bodyOf(req);
@@ -252,6 +256,7 @@ export async function startFormatsEngine(models: readonly string[], owner: strin
     paths,
     refused,
     missing,
+    version: "0.32.0",
     refusal: 400,
     stop: undefined,
     close: async () => {

@@ -8,6 +8,7 @@ import { bodyTooLarge, valueUnsupported } from "../errors/errors.ts";
 import { ChatRequest } from "./chat-request-schemas.ts";
 import { checkFormat } from "./check-format.ts";
 import { ChatAnswer, CompletionAnswer, CompletionRequest } from "./completion-request-schemas.ts";
+import { constraintOf } from "./constraints.ts";
 import { compatPost, type Relays } from "./relay-route.ts";
 
 const refusals = [...inferenceRefusals, 405];
@@ -47,15 +48,18 @@ export function readTextCompletion(body: Body, read: ReadBody): Completion {
     throw valueUnsupported("best_of is not supported. Leave it out and use n for several choices.", {
       param: "best_of",
     });
-  return readCompletion("text_completion", body, read, Buffer.byteLength(body["prompt"] as string), 1);
+  const completion = readCompletion("text_completion", body, read, Buffer.byteLength(body["prompt"] as string), 1);
+  checkFormat(completion.fields, completion.formatParam);
+  return completion;
 }
 
 /** The length of the body bounds messages and tools together: JSON is never shorter than its text. */
 export function readChat(body: Body, read: ReadBody): Completion {
   const messages = body["messages"] as readonly { readonly content?: unknown }[];
   if (read.bytes.length > bodyLimitBytes && !messages.some(holdsMedia)) throw bodyTooLarge(bodyLimitBytes);
-  checkFormat(body);
-  return readCompletion("chat", body, read, read.bytes.length, messages.length);
+  const completion = readCompletion("chat", body, read, read.bytes.length, messages.length);
+  checkFormat({ ...body, response_format: completion.fields["response_format"] }, completion.formatParam);
+  return completion;
 }
 
 /** True for a message with an image, audio or file: its body may be larger. */
@@ -70,8 +74,10 @@ function readCompletion(
   promptBytes: number,
   messages: number,
 ): Completion {
+  const constraint = constraintOf(body);
   let fields = exact ?? body;
-  let isRebuilt = false;
+  if (constraint) fields = { ...fields, response_format: constraint.format };
+  let isRebuilt = constraint !== undefined;
   for (const key in body) {
     if (!isForwardable(key)) {
       isRebuilt = true;
@@ -94,6 +100,7 @@ function readCompletion(
     usage: placementOf(body["stream_options"] as StreamOptions),
     bytes,
     fields,
+    formatParam: constraint?.param,
     isRebuilt,
     task: undefined,
     fallbacks: (body["models"] ?? undefined) as readonly string[] | undefined,

@@ -24,7 +24,7 @@ afterAll(() => server.close());
 const target = (instanceId: string) => ({ instanceId, deployId: `of-${instanceId}`, origin, ready: true });
 
 describe("an engine's page", () => {
-  it.each(["vllm-0.10.txt", "vllm-0.8.txt", "sglang.txt", "llamacpp.txt", "stoker-runtime.txt"])(
+  it.each(["vllm-0.32.txt", "vllm-0.10.txt", "vllm-0.8.txt", "sglang.txt", "llamacpp.txt", "stoker-runtime.txt"])(
     "of %s has the same names as every other's, beside its own",
     async (name) => {
       page = fixture(name);
@@ -47,6 +47,24 @@ describe("an engine's page", () => {
       expect(new Set(types).size).toBe(types.length);
     },
   );
+
+  it("of vLLM 0.32 has what its queue waits for, what its cache saved and what it refused", async () => {
+    page = fixture("vllm-0.32.txt");
+    const pages = createEnginePages("n1", () => 0);
+    pages.setTargets([target("i1")]);
+    await pages.look(signal);
+    const figures = [...pages.page().matchAll(/^stoker_engine_(\w+)\{[^}]*\} (\S+)$/gm)].map(([, name, value]) => [
+      name,
+      value,
+    ]);
+    expect(Object.fromEntries(figures)).toMatchObject({
+      requests_waiting_capacity: "0",
+      requests_waiting_deferred: "2",
+      preemptions_total: "7",
+      admission_rejections_total: "4",
+      cached_prompt_tokens_total: "320",
+    });
+  });
 
   it("keeps a histogram whose name ends in _total whole, and says its type once for all instances", async () => {
     page = fixture("vllm-0.10.txt");

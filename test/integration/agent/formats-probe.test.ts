@@ -7,11 +7,11 @@ import { startFormatsEngine } from "../../fakes/formats-engine.ts";
 
 const paths = ["/v1/responses", "/v1/messages"];
 
-async function serverOf(owner: string, missing: readonly string[] = []) {
+async function serverOf(owner: string, missing: readonly string[] = [], isExternal = true) {
   const engine = await startFormatsEngine(["m"], owner);
   onTestFinished(() => engine.close());
   for (const path of missing) engine.missing.add(path);
-  const target = { instanceId: "i", servedModelName: "m", isExternal: true, origin: engine.origin, secret: undefined };
+  const target = { instanceId: "i", servedModelName: "m", isExternal, origin: engine.origin, secret: undefined };
   const probe = (formats?: readonly FormatSkill[]) =>
     createProbe()({ ...target, formats }, AbortSignal.timeout(10_000));
   return { engine, probe };
@@ -22,13 +22,23 @@ describe("the probe of an external server", () => {
     ["llamacpp", [], ["responses", "responses_stream", "responses_tools", "messages", "messages_tools"]],
     ["llamacpp", ["/v1/messages"], ["responses", "responses_stream", "responses_tools"]],
     ["llamacpp", paths, []],
-    ["vllm", [], ["responses", "responses_stream"]],
+    ["vllm", [], ["responses", "responses_stream", "structured_outputs", "continuous_usage"]],
     ["openai", [], []],
     ["constructor", [], []],
   ])("finds the formats of a server of %s without %j", async (owner, missing, formats) => {
     const { engine, probe } = await serverOf(owner, missing);
     expect(await probe()).toEqual({ kind: "ready", contextLength: 0, formats });
     expect(engine.paths).toEqual([]);
+  });
+
+  it.each<[string, readonly FormatSkill[]]>([
+    ["0.32.0", ["structured_outputs", "continuous_usage"]],
+    ["0.10.2", ["continuous_usage"]],
+    ["unknown", []],
+  ])("finds the fields that a vLLM %s of its own knows, and no format without a salt", async (version, formats) => {
+    const { engine, probe } = await serverOf("vllm", [], false);
+    engine.version = version;
+    expect(await probe()).toMatchObject({ kind: "ready", formats });
   });
 
   it("asks only servers whose replies are known, and each once", async () => {
@@ -49,7 +59,9 @@ describe("the probe of an external server", () => {
       engine.refusal = status;
       expect(await probe()).toEqual({ kind: "ready", contextLength: 0, formats: undefined });
       engine.refusal = 400;
-      expect(await probe()).toMatchObject({ formats: ["responses", "responses_stream"] });
+      expect(await probe()).toMatchObject({
+        formats: ["responses", "responses_stream", "structured_outputs", "continuous_usage"],
+      });
     },
   );
 

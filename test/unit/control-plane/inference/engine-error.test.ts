@@ -64,6 +64,28 @@ describe("an engine's words about a caller's fault", () => {
   });
 });
 
+describe("a prompt that does not fit", () => {
+  it.each([
+    // vLLM 0.32 and 0.18.
+    "This model's maximum context length is 2048 tokens. However, your prompt contains at least 2049 input tokens, which exceeds this limit even without any output tokens.",
+    "Input length (3000) exceeds model's maximum context length (2048).",
+    "max_tokens=100000 cannot be greater than max_model_len=2048. Please request fewer output tokens.",
+  ])("has one code whatever the engine's words: %s", (message) => {
+    const error = told(400, { error: { message, type: "BadRequestError", param: null, code: 400 } });
+    expect(error).toMatchObject({ kind: "bad_request", code: "context_length_exceeded", param: "messages", message });
+  });
+});
+
+it.each([
+  '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+  'tool_choice="required" requires --tool-call-parser to be set',
+  'tool_choice=function "get_weather" requires --tool-call-parser to be set',
+])("tools of a model without a parser are unsupported, without the engine's arguments: %s", (message) => {
+  const error = told(400, { error: { message, code: 400 } });
+  expect(error).toMatchObject({ code: "tools_unsupported", param: "tools" });
+  expect(error.message).not.toContain("--");
+});
+
 it("an engine that is full is our 429, one that fails our 502 or 504", () => {
   expect(told(429, {})).toMatchObject({ code: "engine_overloaded", retryAfterSeconds: 1 });
   expect(told(401, {}).code).toBe("upstream_error");

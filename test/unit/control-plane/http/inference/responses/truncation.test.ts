@@ -5,7 +5,7 @@ import {
   isOverflow,
   shorterConversations,
 } from "../../../../../../control-plane/http/inference/responses/truncation.ts";
-import { badRequest, invalid } from "../../../../../../control-plane/service-error.ts";
+import { badRequest } from "../../../../../../control-plane/service-error.ts";
 
 const said = fc.string({ minLength: 1, maxLength: 200 });
 const turn = fc.tuple(said, fc.array(said, { maxLength: 2 }), said).map(([question, calls, answer]): ResponseItem[] => [
@@ -49,6 +49,5 @@ describe("shorter conversations", () => {
 it("recognises the refusal of too long a prompt by its code", () => {
   expect(isOverflow(badRequest("context_length_exceeded", "too long"))).toBe(true);
   expect(isOverflow(badRequest("invalid_request", "messages must alternate"))).toBe(false);
-  expect(isOverflow(invalid("validation_error", "context length"))).toBe(false);
   expect(isOverflow(new Error("context length"))).toBe(false);
 });

@@ -1,0 +1,46 @@
+// Writes `response_format` in the words of one engine. Pure. A format is never dropped: what an engine has no equivalent for is refused
+// with the field that holds it.
+import type { FormatSkill } from "../../proto/api-formats.ts";
+import type { JsonObject } from "../../proto/json-object.ts";
+import type { ServedModel } from "../catalog/served-model.ts";
+import type { Completion } from "./completion.ts";
+import { FieldUnsupported } from "./errors.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Types that every engine of chats reads as they are. */
+const common: ReadonlySet<string> = new Set(["text", "json_object", "json_schema"]);
+
+/**
+ * Returns the members of a body that hold its output to `format`. `skills`: what all ready instances can; undefined: no instance is
+ * ready, and nothing is sent. Throws FieldUnsupported.
+ */
+export function formatFields(
+  format: JsonObject,
+  engine: ServedModel["engine"],
+  { kind, formatParam }: Pick<Completion, "kind" | "formatParam">,
+  skills: ReadonlySet<FormatSkill> | undefined,
+): Fields {
+  const type = String(format["type"]);
+  const refuse = (): never => {
+    throw new FieldUnsupported(
+      formatParam ?? "response_format",
+      "Use response_format with json_schema, or another model.",
+    );
+  };
+  if (type === "text") return { response_format: format };
+  const takesStructured = skills === undefined || skills.has("structured_outputs");
+  // Our runtime refuses formats of plain completions; others ignore them unless they are known not to.
+  if (kind === "text_completion" && !(engine !== "stoker" && takesStructured)) return refuse();
+  if (common.has(type)) return { response_format: format };
+  if (engine === "stoker") return type === "grammar" ? refuse() : { response_format: regexOf(format) };
+  if (takesStructured) return { structured_outputs: { [type]: format[type] } };
+  return refuse();
+}
+
+/** A choice between texts is a pattern, too. */
+function regexOf(format: JsonObject): JsonObject {
+  if (format["type"] === "regex") return format;
+  const texts = format["choice"] as readonly string[];
+  return { type: "regex", regex: texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")).join("|") };
+}
