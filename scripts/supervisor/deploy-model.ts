@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { DemoModel } from "../../control-plane/catalog/demo-model.ts";
 import { type Answer, type Api, refusal } from "./api.ts";
-import type { ExternalServer } from "./options.ts";
+import { defaultExternalBatch, type ExternalServer } from "./options.ts";
 import type { Screen, Step } from "./screen.ts";
 import { UpError } from "./up-error.ts";
 
@@ -168,7 +168,6 @@ function show(now: Deployment, step: Step): void {
   if (typeof done === "number" && typeof total === "number" && total > 0) step.bytes(done, total);
 }
 
-const maxBatchSize = 64;
 /** Time in which a running server is detected. */
 const externalLimitMs = 15_000;
 const pricing = { input: 0.02, cached_input: 0.01, output: 0.04 };
@@ -187,7 +186,7 @@ export async function serveExternal(
   const answer = await api.call("POST", "/v1/admin/external", {
     name: server.name,
     url: server.url,
-    max_batch_size: maxBatchSize,
+    max_batch_size: server.maxBatchSize ?? defaultExternalBatch,
     api_key: server.apiKey ?? null,
     ...(server.format === undefined ? {} : { format: server.format }),
   });

@@ -4,6 +4,7 @@ import { join, resolve } from "node:path";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { demoModels } from "../../control-plane/catalog/demo-models.ts";
 import { type ServerApi, serverApis } from "../../proto/api-formats.ts";
+import { maxBatchSize } from "../../proto/batch-size.ts";
 
 export type DriverChoice = "auto" | "process" | "docker";
 
@@ -14,7 +15,12 @@ export interface ExternalServer {
   readonly apiKey?: string | undefined;
   /** What it speaks; default: openai. */
   readonly format?: ServerApi | undefined;
+  /** Requests that it gets at once; default: `defaultExternalBatch`. */
+  readonly maxBatchSize?: number | undefined;
 }
+
+/** vLLM's own default is 256 on a GPU; a server that batches less queues the rest itself. */
+export const defaultExternalBatch = 64;
 
 export interface UpOptions {
   readonly port: number;
@@ -98,6 +104,12 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
       format,
       {},
     )
+    .option(
+      "--external-batch <name=n>",
+      `requests that an external server gets at once, its batch or slots (repeatable; default ${defaultExternalBatch})`,
+      batch,
+      {},
+    )
     .helpOption("-h, --help", "show this text")
     .allowExcessArguments(false)
     .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
@@ -116,6 +128,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
     external: ExternalServer[];
     externalKey: Readonly<Record<string, string>>;
     externalFormat: Readonly<Record<string, ServerApi>>;
+    externalBatch: Readonly<Record<string, number>>;
   }>();
   const fromEnv = (env["STOKER_EXTERNAL"] ?? "").split(",").filter((text) => text !== "");
   const externals = given.external.length > 0 ? given.external : fromEnv.reduce(externalOfEnv, []);
@@ -137,6 +150,7 @@ export function readOptions(argv: readonly string[], env: NodeJS.ProcessEnv): Up
           ...one,
           apiKey: given.externalKey[one.name] ?? keyOfAll,
           format: given.externalFormat[one.name],
+          maxBatchSize: given.externalBatch[one.name],
         })),
   };
 }
@@ -192,6 +206,15 @@ function format(text: string, before: Readonly<Record<string, ServerApi>>): Read
   const named = serverApis.find((api) => api === text.slice(cut + 1));
   if (cut < 1 || !named) throw new InvalidArgumentError("Must be NAME=openai or NAME=anthropic.");
   return { ...before, [text.slice(0, cut)]: named };
+}
+
+/** Sizes by the name of their server. */
+function batch(text: string, before: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+  const cut = text.lastIndexOf("=");
+  const size = Number(text.slice(cut + 1));
+  if (cut < 1 || !Number.isInteger(size) || size < 1 || size > maxBatchSize)
+    throw new InvalidArgumentError(`Must be NAME=N with N from 1 to ${maxBatchSize}, for example my/model=32.`);
+  return { ...before, [text.slice(0, cut)]: size };
 }
 
 function externalOfEnv(before: ExternalServer[], text: string): ExternalServer[] {
